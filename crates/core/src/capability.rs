@@ -1,0 +1,112 @@
+//! What a store can do, as data.
+//!
+//! The feature table, the conformance suite and the benchmark read these declarations. The suite holds a
+//! store to them both ways: what is declared must hold, what is not must answer `Unsupported`.
+
+/// The declaration of one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Records survive a restart of whatever keeps them (server, process or host).
+    pub persistent: bool,
+    /// Several processes of one host may open the same store at once.
+    pub shared_by_processes: bool,
+    /// Several hosts may open the same store at once.
+    pub shared_by_hosts: bool,
+    /// The server that must run, if any.
+    pub server: Option<&'static str>,
+    /// Whether `begin` excludes others. With `None` it answers `Unsupported`.
+    pub locking: Locking,
+    /// How a waiter learns that the lock is free.
+    pub waiting: Waiting,
+    /// What ends the life of a lease whose holder died.
+    pub ownership: Ownership,
+    /// Who removes expired records.
+    pub expiry: Expiry,
+    /// Largest payload in bytes that the store takes by its nature (the limit in force may be lower).
+    pub value_bytes_max: u64,
+    /// Longest id in bytes.
+    pub id_bytes_max: usize,
+    /// What bounds the number of sessions, in a few words.
+    pub sessions_bounded_by: &'static str,
+    /// A commit is checked against what was read, even if the lock itself was lost.
+    pub compare_and_set: bool,
+    /// `list` and `stat` work.
+    pub listing: bool,
+    /// The durability tiers that the store can be run with.
+    pub durability: &'static [Durability],
+}
+
+/// Who excludes concurrent holders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    /// The store's own means.
+    Native,
+    /// Something beside the store (a side file, a second key).
+    Emulated,
+    /// Nobody: no leases.
+    None,
+}
+
+/// How a waiter learns that the lock is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It sleeps until it is woken.
+    Event,
+    /// It tries again, adaptively, after 0.2 to 5 ms.
+    Retry,
+    /// There is nothing to wait for.
+    None,
+}
+
+/// What ends the life of a lease whose holder died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// The death of the process, noticed at once. A live holder keeps its lease however long it is stopped.
+    Process,
+    /// The end of `lock_ttl`. A holder that outlived it may find a successor.
+    Time,
+}
+
+/// Who removes expired records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// The store itself.
+    Native,
+    /// `sweep`, called by someone.
+    Sweep,
+}
+
+/// What survives a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Nothing is promised.
+    None,
+    /// All but about the last second.
+    Second,
+    /// Every acknowledged commit.
+    Commit,
+}
+
+macro_rules! names {
+    ($($type:ident { $($variant:ident => $name:literal),+ })+) => {$(
+        impl $type {
+            /// The word for tables, JSON and URLs.
+            pub const fn name(self) -> &'static str {
+                match self { $($type::$variant => $name),+ }
+            }
+
+            /// The value that has this name.
+            pub fn from_name(name: &str) -> Option<$type> {
+                match name { $($name => Some($type::$variant),)+ _ => None }
+            }
+        }
+    )+};
+}
+
+names! {
+    Locking { Native => "native", Emulated => "emulated", None => "none" }
+    Waiting { Event => "event", Retry => "retry", None => "none" }
+    Ownership { Process => "process", Time => "time" }
+    Expiry { Native => "native", Sweep => "sweep" }
+    Durability { None => "none", Second => "1s", Commit => "commit" }
+}

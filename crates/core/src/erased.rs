@@ -1,0 +1,125 @@
+//! From a typed store to one that fits behind a pointer.
+//!
+//! [`Store`] has an associated type, so that a store's author works with types of their own and never
+//! downcasts. Applications and decorators need one type for all stores. This module bridges the two; it is
+//! the only place that knows that a typed store exists behind [`crate::Sessions`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{Budget, Capabilities, Cursor, Filter, Found, Key, Page, Result, Stat, Store, Swept, Ttl};
+
+/// A store of any type.
+pub(crate) trait AnyStore: Send + Sync {
+    fn capabilities(&self) -> Capabilities;
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, Found)>;
+    fn peek(&self, key: &Key) -> Result<Found>;
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
+    fn touch(&self, key: &Key, ttl: Ttl) -> Result<()>;
+    fn destroy(&self, key: &Key) -> Result<()>;
+    fn sweep(&self, budget: Budget) -> Result<Swept>;
+    fn stat(&self) -> Result<Stat>;
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page>;
+}
+
+/// A lease of any store. Dropping it releases.
+pub(crate) trait AnyHeld: Send {
+    fn fence(&self) -> u64;
+    fn commit(self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()>;
+    fn touch(&mut self, ttl: Ttl) -> Result<()>;
+    fn release(self: Box<Self>) -> Result<()>;
+    fn regenerate(&mut self, new: &Key, grace: Duration) -> Result<()>;
+}
+
+/// A typed store, shared with the leases that it has granted.
+pub(crate) struct Erased<S>(pub(crate) Arc<S>);
+
+struct Hold<S: Store> {
+    store: Arc<S>,
+    /// `None` once committed or released.
+    held: Option<S::Held>,
+}
+
+impl<S: Store> AnyStore for Erased<S> {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, Found)> {
+        let locked = self.0.begin(key, wait_max)?;
+        let hold = Hold { store: Arc::clone(&self.0), held: Some(locked.held) };
+        Ok((Box::new(hold), locked.found))
+    }
+
+    fn peek(&self, key: &Key) -> Result<Found> {
+        self.0.peek(key)
+    }
+
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.0.create(key, payload, ttl)
+    }
+
+    fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
+        self.0.touch(key, ttl)
+    }
+
+    fn destroy(&self, key: &Key) -> Result<()> {
+        self.0.destroy(key)
+    }
+
+    fn sweep(&self, budget: Budget) -> Result<Swept> {
+        self.0.sweep(budget)
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        self.0.stat()
+    }
+
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        self.0.list(cursor, filter)
+    }
+}
+
+impl<S: Store> AnyHeld for Hold<S> {
+    fn fence(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| self.store.fence(held))
+    }
+
+    fn commit(mut self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()> {
+        match self.held.take() {
+            Some(held) => self.store.commit(held, payload, ttl),
+            None => Ok(()),
+        }
+    }
+
+    fn touch(&mut self, ttl: Ttl) -> Result<()> {
+        match &mut self.held {
+            Some(held) => self.store.touch_held(held, ttl),
+            None => Ok(()),
+        }
+    }
+
+    fn release(mut self: Box<Self>) -> Result<()> {
+        match self.held.take() {
+            Some(held) => self.store.release(held),
+            None => Ok(()),
+        }
+    }
+
+    fn regenerate(&mut self, new: &Key, grace: Duration) -> Result<()> {
+        match &mut self.held {
+            Some(held) => self.store.regenerate(held, new, grace),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<S: Store> Drop for Hold<S> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take()
+            && let Err(error) = self.store.release(held)
+        {
+            log::warn!("a dropped lease could not be released: {error:#}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Errors: what failed, on which store, why, and what to do.
+//!
+//! One type with a kind. Stores say what they know (`Error::new(kind, why).advice(..).source(..)`);
+//! [`crate::Sessions`] adds the operation, the store and the tag of the key. No error carries an id, a
+//! payload or a password: ids appear as tags, URLs are redacted before they get here, and driver errors
+//! that may quote their input are kept as `source`, which is printed only by `{:#}`.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// The result of every operation of the contract.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure it is. The C code and the exceptions of the bindings derive from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The id is malformed; it never reached a store.
+    InvalidId,
+    /// The store URL is malformed, or its scheme or an option is unknown.
+    InvalidUrl,
+    /// An argument lies outside its limits.
+    InvalidArgument,
+    /// The store does not declare this capability.
+    Unsupported,
+    /// `create`, `regenerate`: the id is taken.
+    Exists,
+    /// `touch`, `commit`: the record is gone (expired, swept, or lost with a restart).
+    Gone,
+    /// `commit`, `touch`: the session was destroyed after it was read, and stays destroyed.
+    Destroyed,
+    /// `commit`, `touch`: the lease was lost and someone else has held the lock since.
+    Stale,
+    /// The lock was not free within the wait. Never an empty session.
+    LockTimeout {
+        /// Who holds it, as far as the store knows.
+        holder: Holder,
+        /// How long this caller waited.
+        waited: Duration,
+    },
+    /// The payload is over the limit; the old payload is untouched.
+    TooLarge {
+        /// Size of the refused payload in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The store cannot be reached: no server, connection lost, time-out of the network.
+    Unreachable,
+    /// The store refuses us: wrong password, missing permission, foreign owner.
+    Denied,
+    /// No space left: disk, quota or the configured size.
+    Full,
+    /// The server has no memory left for the write.
+    OutOfMemory,
+    /// The store dropped a live record to make room.
+    Evicted,
+    /// Stored bytes are not what was written; they are left as they are.
+    Corrupt,
+    /// The stored format or schema is newer than this program, or foreign.
+    Incompatible,
+    /// Any other failure of the operating system or driver.
+    Io,
+}
+
+impl ErrorKind {
+    /// A stable word for logs, JSON and the tables of the bindings.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            ErrorKind::InvalidId => "invalid-id",
+            ErrorKind::InvalidUrl => "invalid-url",
+            ErrorKind::InvalidArgument => "invalid-argument",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Exists => "exists",
+            ErrorKind::Gone => "gone",
+            ErrorKind::Destroyed => "destroyed",
+            ErrorKind::Stale => "stale",
+            ErrorKind::LockTimeout { .. } => "lock-timeout",
+            ErrorKind::TooLarge { .. } => "too-large",
+            ErrorKind::Unreachable => "unreachable",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Full => "full",
+            ErrorKind::OutOfMemory => "out-of-memory",
+            ErrorKind::Evicted => "evicted",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::Incompatible => "incompatible",
+            ErrorKind::Io => "io",
+        }
+    }
+}
+
+/// Who holds a lock, as far as the store knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// Process id on its host.
+    pub pid: Option<u32>,
+    /// Host name.
+    pub host: Option<String>,
+    /// Since when it holds the lock.
+    pub since: Option<Timestamp>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}")?,
+            None => write!(f, "an unknown process")?,
+        }
+        if let Some(host) = &self.host {
+            write!(f, " on {host}")?;
+        }
+        if let Some(since) = self.since {
+            let held = Timestamp::from_ms(crate::Clock::system().now().as_ms()).since(since);
+            write!(f, " for {:.1} s", held.as_secs_f64())?;
+        }
+        Ok(())
+    }
+}
+
+/// Which operation of the contract failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the operation of the same name in `Store`")]
+pub enum Operation {
+    Open,
+    Begin,
+    Peek,
+    Create,
+    Commit,
+    Touch,
+    Release,
+    Destroy,
+    Regenerate,
+    Sweep,
+    Stat,
+    List,
+}
+
+impl Operation {
+    /// The word for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Open => "open",
+            Operation::Begin => "begin",
+            Operation::Peek => "peek",
+            Operation::Create => "create",
+            Operation::Commit => "commit",
+            Operation::Touch => "touch",
+            Operation::Release => "release",
+            Operation::Destroy => "destroy",
+            Operation::Regenerate => "regenerate",
+            Operation::Sweep => "sweep",
+            Operation::Stat => "stat",
+            Operation::List => "list",
+        }
+    }
+}
+
+/// A failure of a store.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    why: Cow<'static, str>,
+    advice: Option<Cow<'static, str>>,
+    operation: Option<Operation>,
+    store: Option<String>,
+    tag: Option<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of this kind; `why` is one clause without a full stop and without secrets.
+    pub fn new(kind: ErrorKind, why: impl Into<Cow<'static, str>>) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            why: why.into(),
+            advice: None,
+            operation: None,
+            store: None,
+            tag: None,
+            source: None,
+        }))
+    }
+
+    /// Adds what the reader can do about it.
+    #[must_use]
+    pub fn advice(mut self, advice: impl Into<Cow<'static, str>>) -> Error {
+        self.0.advice = Some(advice.into());
+        self
+    }
+
+    /// Keeps the error that caused this one.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Says which operation on which store failed, and for which key (by tag). What is known stays.
+    #[must_use]
+    pub fn during(mut self, operation: Operation, store: &str, tag: Option<String>) -> Error {
+        self.0.operation.get_or_insert(operation);
+        self.0.store.get_or_insert_with(|| store.to_owned());
+        if self.0.tag.is_none() {
+            self.0.tag = tag;
+        }
+        self
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The operation that failed, once the error has passed [`crate::Sessions`].
+    pub fn operation(&self) -> Option<Operation> {
+        self.0.operation
+    }
+
+    /// The redacted URL of the store, once the error has passed [`crate::Sessions`].
+    pub fn store(&self) -> Option<&str> {
+        self.0.store.as_deref()
+    }
+
+    /// Why it failed, without operation, store and advice.
+    pub fn why(&self) -> &str {
+        &self.0.why
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        if let Some(store) = &inner.store {
+            write!(f, "{store}: ")?;
+        }
+        if let Some(operation) = inner.operation {
+            write!(f, "cannot {}", operation.name())?;
+            if let Some(tag) = &inner.tag {
+                write!(f, " session {tag}")?;
+            }
+            write!(f, ": ")?;
+        }
+        write!(f, "{}", inner.why)?;
+        match &inner.kind {
+            ErrorKind::LockTimeout { holder, waited } => {
+                write!(f, " (held by {holder}; waited {:.1} s)", waited.as_secs_f64())?;
+            }
+            ErrorKind::TooLarge { size, limit } => write!(f, " ({size} bytes, limit {limit} bytes)")?,
+            _ => {}
+        }
+        if f.alternate() {
+            let mut source = StdError::source(self);
+            while let Some(error) = source {
+                write!(f, ": {error}")?;
+                source = error.source();
+            }
+        }
+        if let Some(advice) = &inner.advice {
+            write!(f, "; {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {self:#}", self.0.kind.code())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_why_and_what_to_do() {
+        let error = Error::new(ErrorKind::Unreachable, "the server does not answer")
+            .advice("start it or correct the URL")
+            .source(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
+            .during(Operation::Begin, "redis://localhost", Some("#00c0ffee".into()));
+        assert_eq!(
+            error.to_string(),
+            "redis://localhost: cannot begin session #00c0ffee: the server does not answer; \
+             start it or correct the URL"
+        );
+        assert!(format!("{error:#}").contains("connection refused"));
+    }
+}

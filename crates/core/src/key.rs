@@ -1,0 +1,200 @@
+//! Keys: which record is meant.
+//!
+//! A key is a bin (a named class of data; `session` by default) and an id. The id of a session is a
+//! secret: whoever knows it *is* the visitor. So this module owns two invariants: an id that exists as a
+//! [`Key`] is well-formed (no store ever sees a malformed one), and no formatter prints it; errors and log
+//! lines show [`Key::tag`] instead.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
+use crate::{Error, ErrorKind, Limits, Result};
+
+/// A named class of data. Stores map it to a prefix, a column or a directory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Bin(Cow<'static, str>);
+
+impl Bin {
+    /// The bin of sessions.
+    pub const SESSION: Bin = Bin(Cow::Borrowed("session"));
+
+    /// A bin by name: 1 to 32 bytes of `a-z`, `0-9` and `_`, starting with a letter.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for any other name.
+    pub fn new(name: &str) -> Result<Bin> {
+        let well_formed = name.len() <= Limits::BIN_BYTES_MAX
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if !well_formed {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a bin name has 1 to 32 characters of a-z, 0-9 and _, and starts with a letter",
+            ));
+        }
+        Ok(Bin(Cow::Owned(name.to_owned())))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Bin {
+    fn default() -> Bin {
+        Bin::SESSION
+    }
+}
+
+/// The name of one record: a bin and a well-formed id.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    bin: Bin,
+    id: Box<str>,
+}
+
+impl Key {
+    /// The key of a session: 1 to 256 bytes of `A-Z a-z 0-9 , _ -`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidId`, which says what is wrong without repeating the id.
+    pub fn session(id: &str) -> Result<Key> {
+        Key::in_bin(Bin::SESSION, id)
+    }
+
+    /// A key in any bin. Ids outside the `session` bin may also contain `.` and `:`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidId`, which says what is wrong without repeating the id.
+    pub fn in_bin(bin: Bin, id: &str) -> Result<Key> {
+        check_id(&bin, id.as_bytes())?;
+        Ok(Key { bin, id: id.into() })
+    }
+
+    /// The same as [`Key::session`] for bytes that come from outside and may not even be text.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidId`, which says what is wrong without repeating the id.
+    pub fn session_from_bytes(id: &[u8]) -> Result<Key> {
+        check_id(&Bin::SESSION, id)?;
+        let id = str::from_utf8(id).map_err(|_| invalid("it is not ASCII"))?;
+        Ok(Key { bin: Bin::SESSION, id: id.into() })
+    }
+
+    /// The bin.
+    pub fn bin(&self) -> &Bin {
+        &self.bin
+    }
+
+    /// The id itself: a secret. For stores only; never into an error, a log line or a report.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// A short keyed hash that stands for the id in errors and log lines.
+    ///
+    /// Its key is the boot id of the kernel, so that all processes of a host agree until the next boot and
+    /// tags cannot be compared across hosts. 32 bits are enough to follow one session through a log and too
+    /// few to recover an id of 128 bits.
+    pub fn tag(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        tag_secret().hash(&mut hasher);
+        self.hash(&mut hasher);
+        format!("#{:08x}", hasher.finish() >> 32)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({}/{})", self.bin.name(), self.tag())
+    }
+}
+
+fn tag_secret() -> &'static [u8] {
+    static SECRET: OnceLock<Vec<u8>> = OnceLock::new();
+    SECRET.get_or_init(|| {
+        std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| {
+            use std::hash::BuildHasher;
+            let random = std::hash::RandomState::new().build_hasher().finish();
+            random.to_ne_bytes().to_vec()
+        })
+    })
+}
+
+fn check_id(bin: &Bin, id: &[u8]) -> Result<()> {
+    if id.is_empty() {
+        return Err(invalid("it is empty"));
+    }
+    if id.len() > Limits::ID_BYTES_MAX {
+        return Err(invalid("it is longer than 256 bytes"));
+    }
+    if id.contains(&0) {
+        return Err(invalid("it contains a NUL byte"));
+    }
+    if !id.is_ascii() {
+        return Err(invalid("it is not ASCII"));
+    }
+    let session = *bin == Bin::SESSION;
+    let allowed =
+        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b',' | b'_' | b'-') || (!session && matches!(b, b'.' | b':'));
+    if !id.iter().copied().all(allowed) {
+        return Err(invalid(if session {
+            "it contains a character outside A-Z a-z 0-9 , _ -"
+        } else {
+            "it contains a character outside A-Z a-z 0-9 , _ - . :"
+        }));
+    }
+    if id.iter().all(|b| *b == b'.') {
+        return Err(invalid("it consists of dots only"));
+    }
+    Ok(())
+}
+
+fn invalid(why: &str) -> Error {
+    Error::new(ErrorKind::InvalidId, format!("the id is malformed: {why}"))
+        .advice("take ids only from your own cookie and create new ones with your framework's generator")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_ids_are_refused_before_any_store() {
+        let long = "a".repeat(257);
+        for id in ["", "a/b", "../etc", "a\0b", "a b", "\u{e9}", "a.b", "a:b", &long] {
+            let error = Key::session(id).unwrap_err();
+            assert_eq!(error.kind().code(), "invalid-id");
+            assert!(id.is_empty() || !error.to_string().contains(id), "the error repeats the id");
+        }
+        assert!(Key::session_from_bytes(&[0xff, 0xfe]).is_err());
+    }
+
+    #[test]
+    fn other_bins_take_dots_and_colons_but_no_path_tricks() {
+        let bin = Bin::new("cache_page").unwrap();
+        assert!(Key::in_bin(bin.clone(), "node:1.html").is_ok());
+        for id in [".", "..", "a/../b"] {
+            assert!(Key::in_bin(bin.clone(), id).is_err());
+        }
+        for name in ["", "Session", "a-b", "../x", "1a"] {
+            assert!(Bin::new(name).is_err());
+        }
+    }
+
+    #[test]
+    fn debug_shows_the_tag_and_never_the_id() {
+        let key = Key::session("topsecret0123456789").unwrap();
+        let shown = format!("{key:?} {}", key.tag());
+        assert!(!shown.contains("topsecret"));
+        assert_eq!(key.tag(), Key::session("topsecret0123456789").unwrap().tag());
+        assert_ne!(key.tag(), Key::session("topsecret0123456780").unwrap().tag());
+    }
+}

@@ -1,0 +1,93 @@
+//! The shapes of the operations that look at many records: sweep, stat, list.
+
+use std::time::Duration;
+
+use crate::{Bin, Key, Timestamp};
+
+/// How much one call of `sweep` may do. It stops at whichever bound is reached first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Most records to look at.
+    pub records_max: u64,
+    /// Longest time to work; checked between small batches, so a call may run over by one batch.
+    pub time_max: Duration,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { records_max: 1_000, time_max: Duration::from_millis(20) }
+    }
+}
+
+/// What one call of `sweep` did. The counts are true: what is counted was done by this call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Records looked at.
+    pub examined: u64,
+    /// Expired records removed (tombstones and spent aliases are not counted).
+    pub removed: u64,
+    /// The pass over the store is complete: the next call starts a new one.
+    pub complete: bool,
+}
+
+/// Sizes, counts and ages of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Live records.
+    pub sessions: u64,
+    /// Records that have expired and are not removed yet.
+    pub expired: u64,
+    /// Sum of the live payloads in bytes.
+    pub payload_bytes: u64,
+    /// The earliest `written` among the live records.
+    pub oldest_written: Option<Timestamp>,
+    /// False when the store was too large to look at all of it; the counts are then lower bounds.
+    pub complete: bool,
+}
+
+/// Where a listing goes on. Opaque to everyone but the store that gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(pub String);
+
+/// Which records a listing returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Only this bin; all bins when `None`.
+    pub bin: Option<Bin>,
+    /// Only payloads of at least this many bytes.
+    pub payload_bytes_min: u64,
+    /// Most records to look at in one call, 1 to [`crate::Limits::PAGE_ENTRIES_MAX`]; the page may be shorter.
+    pub entries_max: usize,
+}
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter { bin: None, payload_bytes_min: 0, entries_max: 1_000 }
+    }
+}
+
+/// One record of a listing, without its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key as stored (a digest where ids are hashed).
+    pub key: Key,
+    /// Payload size in bytes.
+    pub payload_bytes: u64,
+    /// See [`crate::Record::version`].
+    pub version: u64,
+    /// See [`crate::Record::created`].
+    pub created: Timestamp,
+    /// See [`crate::Record::written`].
+    pub written: Timestamp,
+    /// See [`crate::Record::expires`].
+    pub expires: Timestamp,
+}
+
+/// One bounded part of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Live records. One that exists during the whole listing appears at least once, perhaps twice.
+    pub entries: Vec<Entry>,
+    /// Where to go on; `None` at the end. A page may be empty and still have a next one.
+    pub next: Option<Cursor>,
+}

@@ -1,0 +1,15 @@
+//! The stores, and the registry that opens them by URL.
+//!
+//! One file a store; each ends in an `ENTRY` that the [`registry`] lists. Everything that works on stores
+//! (the command, the conformance suite, the benchmark, the feature table) iterates the registry.
+
+#![forbid(unsafe_code)]
+
+pub mod registry;
+mod store_url;
+
+#[cfg(feature = "memory")]
+mod memory;
+
+pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};
+pub use store_url::StoreUrl;

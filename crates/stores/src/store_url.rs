@@ -1,0 +1,175 @@
+//! Store URLs: `scheme:/path?option=value#variant` or `scheme://user:password@host:port/db?...`.
+//!
+//! This module owns one invariant: nothing it prints contains a password. It checks the form of a URL;
+//! what the parts mean is each store's business.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use sessile_core::{Error, ErrorKind, Result};
+use url::Url;
+
+/// A parsed store URL.
+#[derive(Clone)]
+pub struct StoreUrl {
+    url: Url,
+    options: BTreeMap<String, String>,
+}
+
+impl StoreUrl {
+    /// Parses a URL.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidUrl`, which does not repeat the URL (it may carry a password).
+    pub fn parse(text: &str) -> Result<StoreUrl> {
+        let url = Url::parse(text).map_err(|error| {
+            invalid(format!("the store URL is malformed: {error}"))
+                .advice("write scheme:/absolute/path or scheme://host:port, for example files:/var/lib/sessile")
+        })?;
+        let mut options = BTreeMap::new();
+        for (name, value) in url.query_pairs() {
+            if options.insert(name.clone().into_owned(), value.into_owned()).is_some() {
+                return Err(invalid(format!("option {name:?} is given twice")));
+            }
+        }
+        Ok(StoreUrl { url, options })
+    }
+
+    /// The scheme, in lower case.
+    pub fn scheme(&self) -> &str {
+        self.url.scheme()
+    }
+
+    /// The part after `#`: a label for results, without meaning for the store.
+    pub fn variant(&self) -> Option<&str> {
+        self.url.fragment()
+    }
+
+    /// All parts, for stores that are reached over a socket.
+    pub fn parts(&self) -> &Url {
+        &self.url
+    }
+
+    /// The absolute path of a store in the file system.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidUrl` when it is relative, names a host, or contains a NUL byte.
+    pub fn path(&self) -> Result<PathBuf> {
+        use std::os::unix::ffi::OsStringExt;
+        let scheme = self.scheme();
+        if self.url.host_str().is_some_and(|host| !host.is_empty()) {
+            return Err(invalid(format!("{scheme}://NAME/... would name a host"))
+                .advice(format!("write one slash: {scheme}:/absolute/path")));
+        }
+        let bytes: Vec<u8> = percent_decode(self.url.path());
+        if bytes.first() != Some(&b'/') || bytes.contains(&0) {
+            return Err(invalid("the path must be absolute").advice(format!("write {scheme}:/absolute/path")));
+        }
+        Ok(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    }
+
+    /// An option's text, if given.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
+    }
+
+    /// An option that is a whole number within a range.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidUrl` when it is not.
+    pub fn number(&self, name: &str, default: u64, range: RangeInclusive<u64>) -> Result<u64> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            invalid(format!("option {name} must be a whole number from {} to {}", range.start(), range.end()))
+        })
+    }
+
+    /// An option that is a switch: `1`/`true`/`yes`/`on` or `0`/`false`/`no`/`off`; off when not given.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidUrl` when it is neither.
+    pub fn switch(&self, name: &str) -> Result<bool> {
+        match self.text(name) {
+            None | Some("0" | "false" | "no" | "off") => Ok(false),
+            Some("1" | "true" | "yes" | "on") => Ok(true),
+            Some(_) => Err(invalid(format!("option {name} must be 1 or 0"))),
+        }
+    }
+
+    /// An option with a fixed set of words; `parse` knows them and `words` lists them for the message.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidUrl` for any other word.
+    pub fn word<T>(&self, name: &str, default: T, words: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        parse(text).ok_or_else(|| invalid(format!("option {name} must be one of: {words}")))
+    }
+
+    /// The names of the options given.
+    pub fn option_names(&self) -> impl Iterator<Item = &str> {
+        self.options.keys().map(String::as_str)
+    }
+
+    /// The URL without user, password, query and fragment: safe to print.
+    pub fn redacted(&self) -> String {
+        let host = match (self.url.host_str(), self.url.port()) {
+            (Some(host), Some(port)) if !host.is_empty() => format!("//{host}:{port}"),
+            (Some(host), None) if !host.is_empty() => format!("//{host}"),
+            _ => String::new(),
+        };
+        format!("{}:{host}{}", self.scheme(), self.url.path())
+    }
+}
+
+// A derived Debug would print the password.
+impl std::fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StoreUrl({})", self.redacted())
+    }
+}
+
+pub(crate) fn invalid(why: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidUrl, why)
+}
+
+fn percent_decode(path: &str) -> Vec<u8> {
+    percent_encoding::percent_decode_str(path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_printed_contains_a_password() {
+        let url = StoreUrl::parse("redis://shop:s3cret@db:6380/2?password=s3cret#x").unwrap();
+        assert_eq!(url.redacted(), "redis://db:6380/2");
+        assert_eq!(format!("{url:?}"), "StoreUrl(redis://db:6380/2)");
+        let error = StoreUrl::parse("redis://u:s3cret@host:notaport/").unwrap_err();
+        assert!(!format!("{error:#}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_path_is_absolute_and_percent_decoded() {
+        let path = |text: &str| StoreUrl::parse(text).and_then(|url| url.path());
+        assert_eq!(path("files:/var/my%20dir").unwrap(), PathBuf::from("/var/my dir"));
+        assert_eq!(path("files:///var/x").unwrap(), PathBuf::from("/var/x"));
+        assert!(path("files:relative").is_err());
+        assert!(path("files://host/x").is_err());
+        assert!(path("files:/a%00b").is_err());
+    }
+
+    #[test]
+    fn malformed_and_repeated_options_are_refused() {
+        let url = StoreUrl::parse("files:/x?depth=9&php=maybe").unwrap();
+        assert!(url.number("depth", 0, 0..=5).is_err());
+        assert!(url.switch("php").is_err());
+        assert!(StoreUrl::parse("files:/x?php=1&php=0").is_err());
+    }
+}
