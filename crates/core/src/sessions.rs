@@ -4,6 +4,7 @@
 //! asked, failed saves are counted and logged, errors say which operation on which store failed, and a
 //! lease that is dropped is released. It adds no locking and keeps no cache.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ struct Opened {
     label: String,
     limits: Limits,
     counters: Counters,
+    stored_key: Option<fn(&Key) -> Key>,
 }
 
 /// The right to change one session until it is committed or released.
@@ -55,7 +57,20 @@ impl Sessions {
             },
             store: Box::new(Erased(Arc::new(store))),
             counters: Counters::default(),
+            stored_key: None,
         }))
+    }
+
+    /// The same store, which from now on sees `stored_key(key)` instead of each key: a digest, for example,
+    /// so that a stolen dump logs nobody in. The function must be injective in practice and keep the bin.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when the store is already shared: its keys cannot change under someone else.
+    pub fn storing_keys_as(mut self, stored_key: fn(&Key) -> Key) -> Result<Sessions> {
+        let shared = || Error::new(ErrorKind::InvalidArgument, "the store is already in use under plain ids");
+        Arc::get_mut(&mut self.0).ok_or_else(shared)?.stored_key = Some(stored_key);
+        Ok(self)
     }
 
     /// The redacted URL of the store.
@@ -84,10 +99,8 @@ impl Sessions {
     ///
     /// `LockTimeout` names the holder; it is never reported as an empty session.
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
-        let begun = self.check_key(key).and_then(|()| {
-            let wait_max = wait_max.min(Limits::WAIT_MAX);
-            self.0.store.begin(key, wait_max)
-        });
+        let wait_max = wait_max.min(Limits::WAIT_MAX);
+        let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
         let (held, found) = begun.map_err(|error| self.failed(error, Operation::Begin, Some(key)))?;
         self.note(found.trace, key);
         let lease = Lease { held, key: found.moved_to.unwrap_or_else(|| key.clone()), sessions: self.clone() };
@@ -96,7 +109,7 @@ impl Sessions {
 
     /// The record without a lock. See [`Store::peek`].
     pub fn peek(&self, key: &Key) -> Result<Option<Record>> {
-        let found = self.check_key(key).and_then(|()| self.0.store.peek(key));
+        let found = self.stored(key).and_then(|stored| self.0.store.peek(&stored));
         let found = found.map_err(|error| self.failed(error, Operation::Peek, Some(key)))?;
         self.note(found.trace, key);
         Ok(found.record)
@@ -108,10 +121,10 @@ impl Sessions {
     ///
     /// `Exists` when the id is taken, `TooLarge` over the limit.
     pub fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let created = self
-            .check_key(key)
-            .and_then(|()| self.check_size(payload))
-            .and_then(|()| self.0.store.create(key, payload, ttl));
+        let created = self.stored(key).and_then(|stored| {
+            self.check_size(payload)?;
+            self.0.store.create(&stored, payload, ttl)
+        });
         created.map_err(|error| self.failed(error, Operation::Create, Some(key)))
     }
 
@@ -121,13 +134,13 @@ impl Sessions {
     ///
     /// `Gone` when there is no live record.
     pub fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        let touched = self.check_key(key).and_then(|()| self.0.store.touch(key, ttl));
+        let touched = self.stored(key).and_then(|stored| self.0.store.touch(&stored, ttl));
         touched.map_err(|error| self.failed(error, Operation::Touch, Some(key)))
     }
 
     /// Removes a session at once and voids its lease. See [`Store::destroy`].
     pub fn destroy(&self, key: &Key) -> Result<()> {
-        let destroyed = self.check_key(key).and_then(|()| self.0.store.destroy(key));
+        let destroyed = self.stored(key).and_then(|stored| self.0.store.destroy(&stored));
         destroyed.map_err(|error| self.failed(error, Operation::Destroy, Some(key)))
     }
 
@@ -158,13 +171,15 @@ impl Sessions {
         page.map_err(|error| self.failed(error, Operation::List, None))
     }
 
-    fn check_key(&self, key: &Key) -> Result<()> {
+    /// The key as the store sees it, checked against the store's limit.
+    fn stored<'k>(&self, key: &'k Key) -> Result<Cow<'k, Key>> {
+        let stored = self.0.stored_key.map_or(Cow::Borrowed(key), |stored_key| Cow::Owned(stored_key(key)));
         let limit = self.0.limits.id_bytes_max;
-        if key.id().len() > limit {
+        if stored.id().len() > limit {
             let why = format!("the id is malformed: it is longer than the {limit} bytes that this store takes");
             return Err(Error::new(ErrorKind::InvalidId, why));
         }
-        Ok(())
+        Ok(stored)
     }
 
     fn check_size(&self, payload: &[u8]) -> Result<()> {
@@ -206,7 +221,8 @@ impl Sessions {
 }
 
 impl Lease {
-    /// The key of the leased record: not the one asked for if that led here after a regeneration.
+    /// The key of the leased record. If the id asked for led here after a regeneration, it is the new key
+    /// as stored (a digest where ids are hashed).
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -251,11 +267,10 @@ impl Lease {
     ///
     /// `Exists` when the new id is taken (the lease stays good), `InvalidArgument` for a grace over the limit.
     pub fn regenerate(&mut self, new: &Key, grace: Duration) -> Result<()> {
-        let moved = self
-            .sessions
-            .check_key(new)
-            .and_then(|()| check_regeneration(&self.key, new, grace))
-            .and_then(|()| self.held.regenerate(new, grace));
+        let moved = self.sessions.stored(new).and_then(|stored| {
+            check_regeneration(&self.key, new, grace)?;
+            self.held.regenerate(&stored, grace)
+        });
         moved.map_err(|error| self.sessions.failed(error, Operation::Regenerate, Some(&self.key)))?;
         self.key = new.clone();
         Ok(())

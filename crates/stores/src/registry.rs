@@ -5,6 +5,7 @@
 
 use sessile_core::{Capabilities, Clock, Error, ErrorKind, Limits, Operation, Result, Sessions};
 
+use crate::hashed_ids;
 use crate::store_url::StoreUrl;
 
 /// Every store that this build contains.
@@ -59,10 +60,13 @@ pub struct Context {
 }
 
 /// Options that every store takes.
-pub const COMMON_OPTIONS: &[OptionHelp] = &[OptionHelp {
-    name: "payload_bytes_max",
-    help: "largest payload in bytes; larger saves are refused (default 67108864, or the store's own limit)",
-}];
+pub const COMMON_OPTIONS: &[OptionHelp] = &[
+    OptionHelp {
+        name: "payload_bytes_max",
+        help: "largest payload in bytes; larger saves are refused (default 67108864, or the store's own limit)",
+    },
+    OptionHelp { name: "ids", help: "plain (default) or hashed: store a digest, so that a stolen dump logs nobody in" },
+];
 
 /// Opens the store that a URL names.
 ///
@@ -74,7 +78,13 @@ pub fn open(url: &str, context: &Context) -> Result<Sessions> {
     let label = url.redacted();
     let opened = entry_for(&url).and_then(|entry| {
         check_options(entry, &url)?;
-        (entry.open)(&url, context)
+        let hashed = url.word("ids", false, "plain, hashed", |word| match word {
+            "plain" => Some(false),
+            "hashed" => Some(true),
+            _ => None,
+        })?;
+        let sessions = (entry.open)(&url, context)?;
+        if hashed { sessions.storing_keys_as(hashed_ids::digest) } else { Ok(sessions) }
     });
     opened.map_err(|error| error.during(Operation::Open, &label, None))
 }
