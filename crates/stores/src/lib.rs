@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod feature_table;
 mod hashed_ids;
 pub mod registry;
 mod store_url;

@@ -1,0 +1,42 @@
+# What one can do here: `make` or `make help` lists it. `.ci/run` calls these targets and nothing else.
+
+CARGO ?= cargo
+# Where `make bench` leaves its results; git ignores it.
+BENCH_OUT ?= bench-out
+# In CI the checked-in Cargo.lock is what is tested.
+LOCKED := $(if $(filter true 1,$(CI)),--locked)
+
+.DEFAULT_GOAL := help
+.PHONY: help run build deps test check bench toolchain
+
+help: ## Lists the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-7s %s\n", $$1, $$2 }'
+
+run: build ## Builds, measures the stores that this machine can run, and prints the table
+	target/release/sessile bench cycle --quick
+
+build: toolchain ## Leaves the command in target/release/sessile
+	$(CARGO) build --release $(LOCKED) --bin sessile --target-dir target
+
+deps: ## Lists what the tests need and this machine lacks, and installs it (SESSILE_NO_INSTALL=1: only lists)
+	@sh scripts/deps.sh
+
+test: deps toolchain ## Installs what the tests need, then runs every test and prints the conformance matrix
+	$(CARGO) test --workspace --no-fail-fast $(LOCKED)
+
+check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
+	@sh scripts/check_more.sh
+
+bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
+	@mkdir -p $(BENCH_OUT)
+	@for experiment in ops cycle contention gc; do \
+		echo "== sessile bench $$experiment"; \
+		target/release/sessile bench $$experiment \
+			--json $(BENCH_OUT)/$$experiment.json --csv $(BENCH_OUT)/$$experiment.csv || exit 1; \
+	done
+
+toolchain:
+	@sh scripts/toolchain.sh

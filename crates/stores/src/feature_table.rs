@@ -1,0 +1,143 @@
+//! The feature table: what each store declares, in words.
+//!
+//! It owns the wording and the order of the rows, once, for the README, the command and reports. It decides
+//! nothing: every cell is derived from a registry entry, whose declarations the conformance suite checks.
+
+use sessile_core::{Capabilities, Expiry, Locking, Ownership, Waiting};
+
+use crate::registry::StoreEntry;
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Feature {
+    /// The question that it answers.
+    pub name: &'static str,
+    /// The answer of one store.
+    pub of: fn(&StoreEntry) -> String,
+}
+
+/// All rows, in display order.
+pub const FEATURES: &[Feature] = &[
+    Feature { name: "URL", of: schemes },
+    Feature { name: "survives a restart", of: |entry| yes(entry.capabilities.persistent) },
+    Feature { name: "shared by the processes of a host", of: |entry| yes(entry.capabilities.shared_by_processes) },
+    Feature { name: "shared by several hosts", of: |entry| yes(entry.capabilities.shared_by_hosts) },
+    Feature { name: "needs a server", of: |entry| entry.capabilities.server.unwrap_or("no").to_owned() },
+    Feature { name: "locks sessions", of: |entry| locking(&entry.capabilities).to_owned() },
+    Feature { name: "a waiting request", of: |entry| waiting(&entry.capabilities).to_owned() },
+    Feature { name: "lock of a killed worker", of: |entry| ownership(&entry.capabilities).to_owned() },
+    Feature { name: "late writes are refused", of: |entry| yes(entry.capabilities.compare_and_set) },
+    Feature { name: "expired sessions are removed", of: |entry| expiry(&entry.capabilities).to_owned() },
+    Feature { name: "largest session", of: |entry| size(entry.capabilities.value_bytes_max) },
+    Feature { name: "sessions are bounded by", of: |entry| entry.capabilities.sessions_bounded_by.to_owned() },
+    Feature { name: "can list sessions", of: |entry| yes(entry.capabilities.listing) },
+    Feature { name: "durability tiers", of: durability },
+    // The same for all, and asked so often that it belongs into the table.
+    Feature { name: "works behind HTTPS", of: |_| "yes (the cookie's business)".to_owned() },
+];
+
+/// The table in Markdown: a column for each store, a row for each feature.
+pub fn markdown(stores: &[StoreEntry]) -> String {
+    let header = stores.iter().map(|entry| format!("`{}`", entry.name));
+    let mut text = row("", header);
+    text.push_str(&row("---", stores.iter().map(|_| "---".to_owned())));
+    for feature in FEATURES {
+        text.push_str(&row(feature.name, stores.iter().map(feature.of)));
+    }
+    text
+}
+
+fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
+    let mut line = format!("| {name} |");
+    for cell in cells {
+        // A bar would end the cell.
+        line.push_str(&format!(" {} |", cell.replace('|', "\\|")));
+    }
+    line.push('\n');
+    line
+}
+
+fn yes(holds: bool) -> String {
+    if holds { "yes" } else { "no" }.to_owned()
+}
+
+fn schemes(entry: &StoreEntry) -> String {
+    let schemes: Vec<String> = entry.schemes.iter().map(|scheme| format!("`{scheme}:`")).collect();
+    schemes.join(" ")
+}
+
+fn locking(capabilities: &Capabilities) -> &'static str {
+    match capabilities.locking {
+        Locking::Native => "yes",
+        Locking::Emulated => "yes, beside the store",
+        Locking::None => "no",
+    }
+}
+
+fn waiting(capabilities: &Capabilities) -> &'static str {
+    match capabilities.waiting {
+        Waiting::Event => "is woken",
+        Waiting::Retry => "tries again after 0.2 to 5 ms",
+        Waiting::None => "does not exist",
+    }
+}
+
+fn ownership(capabilities: &Capabilities) -> &'static str {
+    match (capabilities.locking, capabilities.ownership) {
+        (Locking::None, _) => "does not exist",
+        (_, Ownership::Process) => "is free at once",
+        (_, Ownership::Time) => "is free after `lock_ttl`",
+    }
+}
+
+fn expiry(capabilities: &Capabilities) -> &'static str {
+    match capabilities.expiry {
+        Expiry::Native => "by the store",
+        Expiry::Sweep => "by a sweep",
+    }
+}
+
+/// A size in the largest binary unit that divides it; limits are set in such units.
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fits = UNITS.iter().find(|(_, bits)| bytes >= 1 << bits && bytes.is_multiple_of(1 << bits));
+    match fits {
+        Some((unit, bits)) => format!("{} {unit}", bytes >> bits),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+fn durability(entry: &StoreEntry) -> String {
+    let tiers: Vec<&str> = entry.capabilities.durability.iter().map(|tier| tier.name()).collect();
+    tiers.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::STORES;
+
+    #[test]
+    fn every_row_has_a_cell_for_every_store() {
+        let table = markdown(STORES);
+        assert_eq!(table.lines().count(), FEATURES.len() + 2);
+        for line in table.lines() {
+            assert_eq!(line.replace("\\|", "").matches('|').count(), STORES.len() + 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_changed_declaration_changes_the_table() {
+        let Some(entry) = STORES.first() else { return };
+        let turned = Capabilities { persistent: !entry.capabilities.persistent, ..entry.capabilities };
+        let changed = StoreEntry { capabilities: turned, ..*entry };
+        assert_ne!(markdown(&[changed]), markdown(&[*entry]));
+    }
+
+    #[test]
+    fn sizes_use_the_unit_that_they_were_set_in() {
+        assert_eq!(size(512 << 20), "512 MiB");
+        assert_eq!(size(1 << 40), "1 TiB");
+        assert_eq!(size(1_000_000_000), "1000000000 bytes");
+    }
+}

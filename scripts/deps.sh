@@ -1,0 +1,162 @@
+#!/bin/sh
+# Lists what the tests need and this machine lacks, and installs it on Debian and Ubuntu.
+#
+#   sh scripts/deps.sh                        asks first on a terminal; in CI and in pipes it does not ask
+#   SESSILE_NO_INSTALL=1 sh scripts/deps.sh   only lists
+#
+# The tests start servers of their own. So a server that is installed here is never started as a service,
+# neither now nor at the next boot, and servers that were here before are left alone.
+# `deps.sh as-root PACKAGE...` is the half of this script that it runs through sudo.
+set -eu
+
+# command|packages|what for
+needs() {
+    cat <<'END'
+cc|gcc libc6-dev|links programs and compiles SQLite
+redis-server|redis-server|the redis store is tested and measured on private servers
+php|php-cli|the files store is tested beside a real PHP
+END
+}
+
+# Packages that bring a service of this name.
+services="redis-server"
+
+policy=/usr/sbin/policy-rc.d
+policy_mark="written by sessile's scripts/deps.sh and removed when it ends"
+
+main() {
+    packages=$(missing)
+    [ -n "$packages" ] || return 0
+    echo "Debian packages: $packages"
+    if [ "${SESSILE_NO_INSTALL:-0}" = 1 ]; then
+        leave "SESSILE_NO_INSTALL=1: nothing is installed"
+    elif ! command -v apt-get >/dev/null 2>&1; then
+        leave "no apt-get here: install what provides these commands with your own package manager"
+    elif ! may_install; then
+        leave "nothing is installed"
+    elif [ "$(id -u)" = 0 ]; then
+        # shellcheck disable=SC2086 # a list of words
+        sh "$0" as-root $packages
+    elif ! command -v sudo >/dev/null 2>&1; then
+        leave "neither root nor sudo: run as root: apt-get install --no-install-recommends $packages"
+    elif on_terminal; then
+        # shellcheck disable=SC2086
+        sudo sh "$0" as-root $packages
+    else
+        # Without a terminal nobody can type a password: fail at once instead of waiting for one.
+        # shellcheck disable=SC2086
+        sudo -n sh "$0" as-root $packages
+    fi
+}
+
+# Prints the packages to install on stdout and, for the reader, the list with reasons on stderr.
+missing() {
+    needs | while IFS='|' read -r command package reason; do
+        if ! command -v "$command" >/dev/null 2>&1; then
+            echo "missing: $command ($reason)" >&2
+            printf '%s ' "$package"
+        fi
+    done | sed 's/ $//'
+}
+
+leave() {
+    echo "$1; tests that need what is missing are skipped and counted, in CI they fail"
+    exit 0
+}
+
+on_terminal() {
+    [ -t 0 ] && [ -t 1 ] && [ "${CI:-false}" != true ]
+}
+
+may_install() {
+    on_terminal || return 0
+    printf 'Install them now? [Y/n] '
+    read -r answer || answer=n
+    case $answer in
+        '' | [yY]*) return 0 ;;
+        *) return 1 ;;
+    esac
+}
+
+install_as_root() {
+    export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+    # One at a time: a second run must not lose the policy file that the first one removes.
+    exec 9>/run/lock/sessile-deps
+    flock -w 600 9 || { echo "error: another installation has run for 10 minutes" >&2; exit 1; }
+    fresh=$(fresh_services "$@")
+    trap 'forbid_no_more' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    forbid_services
+    if ! install_packages "$@"; then
+        # Lists that are missing or older than the mirror's files.
+        apt-get update -q
+        install_packages "$@"
+    fi
+    for service in $fresh; do
+        retire "$service"
+    done
+}
+
+install_packages() {
+    apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" 9>&-
+}
+
+# Which of the packages to install bring a service that this machine does not have yet.
+fresh_services() {
+    for package in "$@"; do
+        case " $services " in
+            *" $package "*) installed "$package" || echo "$package" ;;
+        esac
+    done
+}
+
+installed() {
+    # Removed packages that left their configuration are still known to dpkg, hence the exact word.
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
+}
+
+# Debian's maintainer scripts ask policy-rc.d before they start a service; 101 means no.
+forbid_services() {
+    # Under the lock a file with our mark is left over from a run that was killed.
+    if [ -f "$policy" ] && grep -qF "$policy_mark" "$policy"; then
+        rm -f "$policy"
+    fi
+    # noclobber: a policy of the administrator stays as it is, whatever it says.
+    if (set -C && printf '#!/bin/sh\n# %s\nexit 101\n' "$policy_mark" >"$policy") 2>/dev/null; then
+        chmod 755 "$policy"
+    fi
+}
+
+forbid_no_more() {
+    if [ -f "$policy" ] && grep -qF "$policy_mark" "$policy"; then
+        rm -f "$policy"
+    fi
+}
+
+# Stops a service that came with a package of ours, should an existing policy have let it start, and keeps it
+# from the next boot.
+retire() {
+    if [ -d /run/systemd/system ]; then
+        systemctl disable --now "$1" >/dev/null 2>&1 || true
+    else
+        if service "$1" status >/dev/null 2>&1; then
+            service "$1" stop >/dev/null 2>&1 || true
+        fi
+        update-rc.d "$1" disable >/dev/null 2>&1 || true
+    fi
+    echo "$1 is installed for the tests; its service is stopped and disabled (systemctl enable --now $1)"
+}
+
+case ${1:-} in
+    as-root)
+        shift
+        install_as_root "$@"
+        ;;
+    '') main ;;
+    *)
+        echo "error: deps.sh takes no arguments; see its first lines" >&2
+        exit 2
+        ;;
+esac

@@ -1,0 +1,98 @@
+//! What the documents name exists: paths, links, make targets.
+//!
+//! A document that sends its reader to a place that is not there costs more trust than a missing document.
+
+#![allow(clippy::unwrap_used, reason = "clippy knows test functions only, and these serve tests only")]
+
+use std::path::Path;
+
+use sessile_tests::markdown::{Piece, code_lines, code_spans, links};
+use sessile_tests::{SourceFile, files, root};
+
+/// The papers of the repository; the changelog tells of the past and may name what is gone.
+fn documents() -> Vec<SourceFile> {
+    let all = files().unwrap().into_iter();
+    let documents: Vec<_> = all.filter(|file| file.ends_with(&[".md"]) && file.path != "CHANGELOG.md").collect();
+    assert!(documents.len() > 5, "the documents are gone, so this checks nothing");
+    documents
+}
+
+/// Whether a code span means a file or directory of this repository.
+fn is_repository_path(text: &str, top: &[String]) -> bool {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
+    let first = text.split('/').next().unwrap_or_default();
+    let at_top = text.contains('/') && top.iter().any(|name| name == first);
+    let document = !text.contains('/') && (text.ends_with(".md") || text.ends_with(".toml"));
+    plain && !text.starts_with(['/', '.']) && (at_top || document)
+        || text.starts_with(".ci/")
+        || ["docs/", "crates/", "scripts/", "tests/"].iter().any(|place| plain && text.starts_with(place))
+}
+
+fn missing_paths(file: &SourceFile, top: &[String]) -> Vec<String> {
+    let folder = Path::new(&file.path).parent().unwrap_or(Path::new(""));
+    let exists = |path: &str| root().join(path).exists() || root().join(folder).join(path).exists();
+    let named = code_spans(&file.text).into_iter().filter(|span| is_repository_path(span.text, top));
+    // Links to the web are not followed: tests run without a network.
+    let linked = links(&file.text).into_iter().filter(|link| !link.text.contains("://") && !link.text.starts_with('#'));
+    let linked = linked.map(|link| Piece { text: link.text.split('#').next().unwrap_or_default(), ..link });
+    let missing = named.chain(linked).filter(|piece| !exists(piece.text));
+    missing.map(|piece| format!("{}:{}: {} does not exist", file.path, piece.line, piece.text)).collect()
+}
+
+/// The targets of `make` that a document names, in code spans and at the start of lines of code.
+fn make_targets(document: &str) -> Vec<Piece<'_>> {
+    let pieces = code_spans(document).into_iter().chain(code_lines(document));
+    let calls = pieces.filter_map(|piece| piece.text.strip_prefix("make ").map(|text| Piece { text, ..piece }));
+    let words = calls.map(|piece| Piece { text: piece.text.split([' ', '#']).next().unwrap_or_default(), ..piece });
+    words.filter(|piece| piece.text.chars().all(|c| c.is_ascii_lowercase() || c == '-')).collect()
+}
+
+fn unknown_targets(file: &SourceFile, makefile: &str) -> Vec<String> {
+    let known = |target: &str| makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
+    let unknown = make_targets(&file.text).into_iter().filter(|piece| !known(piece.text));
+    unknown.map(|piece| format!("{}:{}: no target {:?} in the Makefile", file.path, piece.line, piece.text)).collect()
+}
+
+fn top_level() -> Vec<String> {
+    let entries = std::fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = entries.map(|name| name.to_string_lossy().into_owned());
+    // Build output is named by the documents before it exists.
+    names.filter(|name| name != "target" && name != "bench-out").collect()
+}
+
+fn document(text: &str) -> SourceFile {
+    SourceFile { path: "docs/x.md".to_owned(), text: text.to_owned() }
+}
+
+#[test]
+fn every_path_that_a_document_names_exists() {
+    let top = top_level();
+    let faults: Vec<String> = documents().iter().flat_map(|file| missing_paths(file, &top)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_noticed() {
+    let top = top_level();
+    for bad in ["see `crates/nowhere.rs`", "see `MISSING.md`", "[this](nowhere.md)", "`.ci/nothing`"] {
+        assert_eq!(missing_paths(&document(bad), &top).len(), 1, "{bad}");
+    }
+    for good in ["`crates/core/src/store.rs`", "[web](https://example.org/x.md)", "`GET /x`", "`files:/var/x`", "`a/b`"]
+    {
+        assert_eq!(missing_paths(&document(good), &top), Vec::<String>::new(), "{good}");
+    }
+}
+
+#[test]
+fn every_make_target_that_a_document_names_exists() {
+    let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
+    let faults: Vec<String> = documents().iter().flat_map(|file| unknown_targets(file, &makefile)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn an_unknown_make_target_is_noticed() {
+    let makefile = "run: build ## Runs\n";
+    assert_eq!(unknown_targets(&document("`make rnu`\n```sh\nmake tset\n```"), makefile).len(), 2);
+    assert_eq!(unknown_targets(&document("`make run` and make sense of it"), makefile), Vec::<String>::new());
+}

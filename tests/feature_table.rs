@@ -1,0 +1,43 @@
+//! The README's feature table is the one that the registry yields.
+//!
+//! `UPDATE_README=1 cargo test -p sessile-tests --test feature_table` writes it anew.
+
+use sessile_stores::{feature_table, registry};
+use sessile_tests::{markdown, root};
+
+const MARK: &str = "feature table, generated";
+
+fn with_table(readme: &str, table: &str) -> Option<String> {
+    let (range, _) = markdown::marked(readme, MARK)?;
+    let mut text = readme.to_owned();
+    text.replace_range(range, table);
+    Some(text)
+}
+
+#[test]
+fn the_readme_shows_the_table_of_the_registry() {
+    let path = root().join("README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let table = feature_table::markdown(registry::STORES);
+    let wanted = with_table(&readme, &table).expect("the README has lost the marks around its feature table");
+    if std::env::var_os("UPDATE_README").is_some_and(|value| value == "1") {
+        std::fs::write(&path, wanted).unwrap();
+        return;
+    }
+    assert!(
+        readme == wanted,
+        "the feature table of the README is not that of the registry; run \
+         `UPDATE_README=1 cargo test -p sessile-tests --test feature_table`, or paste this:\n\n{table}"
+    );
+}
+
+#[test]
+fn a_stale_table_is_noticed_and_replaced() {
+    let readme = format!("before\n<!-- {MARK} -->\n| old |\n<!-- end {MARK} -->\nafter\n");
+    let table = feature_table::markdown(registry::STORES);
+    let written = with_table(&readme, &table).unwrap();
+    assert_ne!(written, readme);
+    assert_eq!(with_table(&written, &table).unwrap(), written, "writing it twice changes it");
+    assert!(written.starts_with("before\n") && written.ends_with("after\n"));
+    assert_eq!(with_table("no marks", &table), None);
+}

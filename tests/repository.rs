@@ -1,0 +1,71 @@
+//! The repository as the tests see it: its text files, and the documents among them.
+//!
+//! It owns one rule: what git would ignore is not looked at (build output, results of a bench). It judges
+//! nothing; the rules are in `style.rs` and `documents.rs`.
+
+#![forbid(unsafe_code)]
+
+pub mod markdown;
+
+/// The Rust in the README compiles and runs: it is a documentation test of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One text file.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Its path from the root of the repository, with `/`.
+    pub path: String,
+    /// Its content.
+    pub text: String,
+}
+
+impl SourceFile {
+    /// Whether the file name ends in one of these.
+    pub fn ends_with(&self, endings: &[&str]) -> bool {
+        endings.iter().any(|ending| self.path.ends_with(ending))
+    }
+}
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// All text files, in the order of their paths.
+///
+/// # Errors
+///
+/// When a directory or file cannot be read.
+pub fn files() -> std::io::Result<Vec<SourceFile>> {
+    let mut files = Vec::new();
+    collect(&root(), "", &mut files)?;
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+fn collect(directory: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> std::io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{prefix}{name}");
+        let kind = entry.file_type()?;
+        if kind.is_dir() && !ignored(&path, &name) {
+            collect(&entry.path(), &format!("{path}/"), files)?;
+        } else if kind.is_file() {
+            // Not text: an image, an archive. No rule of these tests applies to it.
+            if let Ok(text) = String::from_utf8(fs::read(entry.path())?) {
+                files.push(SourceFile { path, text });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ignored(path: &str, name: &str) -> bool {
+    matches!(path, "target" | "bench-out") || (name.starts_with('.') && path != ".ci")
+}

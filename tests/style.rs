@@ -1,0 +1,203 @@
+//! The rules of style that a machine can check, on every file of the repository. CONTRIBUTING.md lists them.
+//!
+//! Each rule is a function from text to faults, so that each has a second test which shows it a fault.
+
+#![allow(clippy::unwrap_used, reason = "clippy knows test functions only, and these serve tests only")]
+
+use sessile_tests::{SourceFile, files};
+
+const FILE_LINES_MAX: usize = 500;
+const CODE: &[&str] = &[".rs", ".lua", ".sh", ".php", ".c", ".h", ".ci/run"];
+const NAMES_THAT_SAY_NOTHING: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc"];
+/// Where unsafe code may stand: the file, and the decision that says why.
+const UNSAFE_FILES: &[(&str, &str)] =
+    &[("crates/bench/src/reference/lmdb.rs", "docs/decisions/0004-unsafe-in-one-reference-row.md")];
+/// Crates that hold such a file: their roots deny unsafe code instead of forbidding it.
+const UNSAFE_ROOTS: &[&str] = &["crates/bench/src/lib.rs"];
+
+fn too_long(file: &SourceFile) -> Vec<String> {
+    let lines = file.text.lines().count();
+    let long = file.ends_with(CODE) && lines > FILE_LINES_MAX;
+    long.then(|| format!("{} lines; split it by concept below {FILE_LINES_MAX}", lines)).into_iter().collect()
+}
+
+fn not_ascii(file: &SourceFile) -> Vec<String> {
+    let lines = file.text.lines().enumerate().filter(|(_, line)| !line.is_ascii());
+    lines.map(|(index, _)| format!("line {} is not ASCII", index + 1)).collect()
+}
+
+fn unfinished(file: &SourceFile) -> Vec<String> {
+    // Put together, or this file would be its own first fault.
+    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let mut faults = Vec::new();
+    for (index, line) in file.text.lines().enumerate() {
+        for word in line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| words.contains(word)) {
+            faults.push(format!("line {}: {word}; finish it, or open an issue", index + 1));
+        }
+    }
+    faults
+}
+
+fn empty_names(file: &SourceFile) -> Vec<String> {
+    let stem = file.path.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or_default();
+    let in_folder = file.path.split('/').any(|part| NAMES_THAT_SAY_NOTHING.contains(&part));
+    let mut faults = Vec::new();
+    if in_folder || NAMES_THAT_SAY_NOTHING.contains(&stem) {
+        faults.push("the name of the file says nothing; name it after its concept".to_owned());
+    }
+    for line in file.text.lines() {
+        let name = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ").strip_prefix("mod ");
+        let name = name.and_then(|rest| rest.split([';', ' ', '{']).next());
+        if name.is_some_and(|name| NAMES_THAT_SAY_NOTHING.contains(&name)) {
+            faults.push(format!("{:?} names nothing", line.trim()));
+        }
+    }
+    faults
+}
+
+fn without_module_doc(file: &SourceFile) -> Vec<String> {
+    let first = file.text.lines().next().unwrap_or_default();
+    let opens = first.starts_with("//! ") && first.len() > 10;
+    (!opens)
+        .then(|| "a module opens with `//!`: what it is, what it owns, what it is not".to_owned())
+        .into_iter()
+        .collect()
+}
+
+/// Each dependency has a comment with the reason above or beside it. Those of the workspace have it in the
+/// root, and crates of this workspace need none.
+fn dependencies_without_reason(file: &SourceFile) -> Vec<String> {
+    let mut faults = Vec::new();
+    let (mut inside, mut commented, mut depth) = (false, false, 0usize);
+    for line in file.text.lines().map(str::trim) {
+        let entry = depth == 0 && !line.starts_with(['#', '[']) && line.contains('=');
+        if depth == 0 && line.starts_with('[') {
+            inside = line.trim_end_matches(']').ends_with("dependencies") || is_one_dependency(line);
+            if is_one_dependency(line) && !commented {
+                faults.push(format!("{line} has no reason beside it"));
+            }
+        } else if inside && entry {
+            let name = line.split([' ', '.', '=']).next().unwrap_or_default();
+            let ours = name.starts_with("sessile-");
+            let from_root = line.contains("workspace = true");
+            if !(commented || line.contains(" # ") || ours || from_root) {
+                faults.push(format!("{name} has no reason beside it"));
+            }
+        }
+        commented = line.starts_with('#');
+        let opened = line.matches(['[', '{']).count();
+        let closed = line.matches([']', '}']).count();
+        depth = (depth + opened).saturating_sub(closed);
+    }
+    faults
+}
+
+fn is_one_dependency(header: &str) -> bool {
+    header.contains("dependencies.")
+}
+
+fn unsafe_not_forbidden(file: &SourceFile) -> Vec<String> {
+    let wanted =
+        if UNSAFE_ROOTS.contains(&file.path.as_str()) { "#![deny(unsafe_code)]" } else { "#![forbid(unsafe_code)]" };
+    (!file.text.contains(wanted)).then(|| format!("a crate root says {wanted}")).into_iter().collect()
+}
+
+fn unsafe_allowed(file: &SourceFile) -> Vec<String> {
+    let allowed =
+        file.text.contains(concat!("allow(unsafe", "_code")) || file.text.contains(concat!("expect(unsafe", "_code"));
+    let listed = UNSAFE_FILES.iter().any(|(path, _)| *path == file.path);
+    (allowed && !listed)
+        .then(|| "unsafe code needs a decision page and a line in tests/style.rs".to_owned())
+        .into_iter()
+        .collect()
+}
+
+/// A lib.rs, a main.rs, a file of src/bin, a build script: what the compiler is started on.
+fn is_crate_root(path: &str) -> bool {
+    let in_crates = path.starts_with("crates/");
+    let root = path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs") || path.ends_with("/build.rs");
+    in_crates && (root || (path.contains("/src/bin/") && path.matches('/').count() == 4))
+}
+
+#[track_caller]
+fn demand(rule: fn(&SourceFile) -> Vec<String>, applies: impl Fn(&SourceFile) -> bool) {
+    let files: Vec<SourceFile> = files().unwrap().into_iter().filter(applies).collect();
+    assert!(!files.is_empty(), "the rule applies to no file, so it checks nothing");
+    let faults: Vec<String> = files
+        .iter()
+        .flat_map(|file| rule(file).into_iter().map(move |fault| format!("{}: {fault}", file.path)))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[track_caller]
+fn catches(rule: fn(&SourceFile) -> Vec<String>, path: &str, bad: &str, good: &str) {
+    let file = |text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
+    assert!(!rule(&file(bad)).is_empty(), "the rule does not see the fault in {bad:?}");
+    assert_eq!(rule(&file(good)), Vec::<String>::new(), "the rule sees a fault in {good:?}");
+}
+
+fn rust(file: &SourceFile) -> bool {
+    file.ends_with(&[".rs"])
+}
+
+#[test]
+fn no_file_is_too_long() {
+    demand(too_long, |file| file.ends_with(CODE));
+    catches(too_long, "a.rs", &"//\n".repeat(501), &"//\n".repeat(500));
+}
+
+#[test]
+fn every_text_is_ascii() {
+    demand(not_ascii, |file| file.ends_with(CODE) || file.ends_with(&[".md", ".toml", "Makefile"]));
+    catches(not_ascii, "a.rs", "// caf\u{e9}", "// cafe");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    demand(unfinished, |file| file.ends_with(CODE) || file.ends_with(&[".toml", "Makefile"]));
+    catches(unfinished, "a.rs", concat!("// TO", "DO: all"), "// a list of things to do");
+}
+
+#[test]
+fn every_name_says_something() {
+    demand(empty_names, rust);
+    catches(empty_names, "a.rs", "pub mod utils;", "mod utility_bill;");
+    let misnamed = SourceFile { path: "crates/x/src/helpers.rs".to_owned(), text: String::new() };
+    assert!(!empty_names(&misnamed).is_empty());
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    demand(without_module_doc, rust);
+    catches(without_module_doc, "a.rs", "use std::fs;\n//! Late.", "//! What it is.\n");
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    demand(dependencies_without_reason, |file| file.ends_with(&["Cargo.toml"]));
+    let good = "[package]\nname = \"x\"\n[dependencies]\n# Because.\na = { version = \"1\", features = [\n  \"y\",\n] }\n\
+                b = \"1\" # Because.\nlog.workspace = true\nsessile-core = { path = \"../core\" }\n[lints]\nworkspace = true\n";
+    catches(dependencies_without_reason, "Cargo.toml", "[dependencies]\n# Because.\na = \"1\"\nb = \"1\"\n", good);
+    catches(
+        dependencies_without_reason,
+        "Cargo.toml",
+        "[dev-dependencies.a]\nversion = \"1\"\n",
+        "# Because.\n[dependencies]\n",
+    );
+}
+
+#[test]
+fn unsafe_code_is_forbidden_but_where_a_decision_allows_it() {
+    demand(unsafe_not_forbidden, |file| is_crate_root(&file.path));
+    demand(unsafe_allowed, rust);
+    catches(unsafe_not_forbidden, "crates/x/src/lib.rs", "//! X.", "#![forbid(unsafe_code)]");
+    catches(unsafe_allowed, "crates/x/src/a.rs", concat!("#![allow(unsafe", "_code)]"), "");
+    for path in ["crates/x/src/lib.rs", "crates/x/src/main.rs", "crates/x/src/bin/worker.rs"] {
+        assert!(is_crate_root(path), "{path}");
+    }
+    assert!(!is_crate_root("crates/x/src/bin/worker/part.rs"));
+    for (path, decision) in UNSAFE_FILES {
+        assert!(sessile_tests::root().join(decision).exists(), "{path} points at {decision}, which does not exist");
+    }
+}
