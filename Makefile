@@ -21,7 +21,8 @@ build: toolchain ## Leaves the command in target/release/sessile
 deps: ## Lists what the tests need and this machine lacks, and installs it (SESSILE_NO_INSTALL=1: only lists)
 	@sh scripts/deps.sh
 
-test: deps toolchain ## Installs what the tests need, then runs every test and prints the conformance matrix
+test: deps ## Installs what the tests need, then runs every test and prints the conformance matrix
+	@sh scripts/toolchain.sh
 	$(CARGO) test --workspace --no-fail-fast $(LOCKED)
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
@@ -32,11 +33,10 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 
 bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
 	@mkdir -p $(BENCH_OUT)
-	@for experiment in ops cycle contention gc; do \
-		echo "== sessile bench $$experiment"; \
-		target/release/sessile bench $$experiment \
-			--json $(BENCH_OUT)/$$experiment.json --csv $(BENCH_OUT)/$$experiment.csv || exit 1; \
-	done
+	target/release/sessile bench cycle --json $(BENCH_OUT)/cycle.json --csv $(BENCH_OUT)/cycle.csv
+	target/release/sessile bench ops --json $(BENCH_OUT)/ops.json --csv $(BENCH_OUT)/ops.csv
+	target/release/sessile bench contention --json $(BENCH_OUT)/contention.json --csv $(BENCH_OUT)/contention.csv
+	target/release/sessile bench gc --json $(BENCH_OUT)/gc.json --csv $(BENCH_OUT)/gc.csv
 
 toolchain:
 	@sh scripts/toolchain.sh

@@ -25,6 +25,7 @@ policy=/usr/sbin/policy-rc.d
 policy_mark="written by sessile's scripts/deps.sh and removed when it ends"
 
 main() {
+    exec 3>&1
     packages=$(missing)
     [ -n "$packages" ] || return 0
     echo "Debian packages: $packages"
@@ -42,18 +43,19 @@ main() {
     elif on_terminal; then
         # shellcheck disable=SC2086
         sudo sh "$0" as-root $packages
+    elif ! sudo -n true 2>/dev/null; then
+        leave "sudo wants a password and there is no terminal to type it: run make deps in one"
     else
-        # Without a terminal nobody can type a password: fail at once instead of waiting for one.
         # shellcheck disable=SC2086
         sudo -n sh "$0" as-root $packages
     fi
 }
 
-# Prints the packages to install on stdout and, for the reader, the list with reasons on stderr.
+# Answers with the packages to install; the list with reasons goes past the answer to the reader.
 missing() {
     needs | while IFS='|' read -r command package reason; do
         if ! command -v "$command" >/dev/null 2>&1; then
-            echo "missing: $command ($reason)" >&2
+            echo "missing: $command ($reason)" >&3
             printf '%s ' "$package"
         fi
     done | sed 's/ $//'

@@ -1,4 +1,4 @@
-//! What the documents name exists: paths, links, make targets.
+//! What the documents and the comments of the code name exists: paths, links, make targets.
 //!
 //! A document that sends its reader to a place that is not there costs more trust than a missing document.
 
@@ -17,6 +17,13 @@ fn documents() -> Vec<SourceFile> {
     documents
 }
 
+/// The comments of the code, as documents: line for line, code blanked out.
+fn comments() -> Vec<SourceFile> {
+    let comment = |line: &str| if line.trim_start().starts_with("//") { line.to_owned() } else { String::new() };
+    let code = files().unwrap().into_iter().filter(|file| file.ends_with(&[".rs"]));
+    code.map(|file| SourceFile { text: file.text.lines().map(|line| comment(line) + "\n").collect(), ..file }).collect()
+}
+
 /// Whether a code span means a file or directory of this repository.
 fn is_repository_path(text: &str, top: &[String]) -> bool {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
@@ -32,8 +39,9 @@ fn missing_paths(file: &SourceFile, top: &[String]) -> Vec<String> {
     let folder = Path::new(&file.path).parent().unwrap_or(Path::new(""));
     let exists = |path: &str| root().join(path).exists() || root().join(folder).join(path).exists();
     let named = code_spans(&file.text).into_iter().filter(|span| is_repository_path(span.text, top));
-    // Links to the web are not followed: tests run without a network.
-    let linked = links(&file.text).into_iter().filter(|link| !link.text.contains("://") && !link.text.starts_with('#'));
+    // Links to the web are not followed (tests run without a network), and those to Rust items are rustdoc's to check.
+    let elsewhere = |target: &str| target.contains("://") || target.contains("::") || target.starts_with('#');
+    let linked = links(&file.text).into_iter().filter(|link| !elsewhere(link.text));
     let linked = linked.map(|link| Piece { text: link.text.split('#').next().unwrap_or_default(), ..link });
     let missing = named.chain(linked).filter(|piece| !exists(piece.text));
     missing.map(|piece| format!("{}:{}: {} does not exist", file.path, piece.line, piece.text)).collect()
@@ -67,7 +75,8 @@ fn document(text: &str) -> SourceFile {
 #[test]
 fn every_path_that_a_document_names_exists() {
     let top = top_level();
-    let faults: Vec<String> = documents().iter().flat_map(|file| missing_paths(file, &top)).collect();
+    let texts = documents().into_iter().chain(comments());
+    let faults: Vec<String> = texts.flat_map(|file| missing_paths(&file, &top)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
