@@ -13,7 +13,7 @@
 //! 1. Missing and expired are [`Found::nothing`], never an error; expiry is decided by the clock.
 //! 2. `commit` replaces the whole payload or nothing, and is refused when the lease is no longer good.
 //! 3. `destroy` never waits, and makes every lease that was taken before it worthless.
-//! 4. What a store cannot do answers [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+//! 4. What a store cannot do answers [`ErrorKind::Unsupported`].
 //!
 //! Here is one for a single process: a map under a mutex. `Held` is whatever the store must remember while
 //! a lease lives; here it is the key and the fence.
