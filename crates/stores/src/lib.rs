@@ -10,8 +10,12 @@ mod hashed_ids;
 pub mod registry;
 mod store_url;
 
+#[cfg(feature = "sqlite")]
+mod byte_lock;
 #[cfg(feature = "memory")]
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};
 pub use store_url::StoreUrl;

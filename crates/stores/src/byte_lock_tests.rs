@@ -1,0 +1,168 @@
+//! Processes are real ones: this test binary started again, told by its environment what to do.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+const PATH: &str = "SESSILE_TEST_LOCK_FILE";
+const ROLE: &str = "SESSILE_TEST_LOCK_ROLE";
+const LONG: Duration = Duration::from_secs(30);
+
+/// A fresh lock file, removed at the end of the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Scratch(std::env::temp_dir().join(format!("sessile-byte-lock-{}-{number}", std::process::id())))
+    }
+
+    fn locks(&self) -> ByteLocks {
+        ByteLocks::new(self.0.clone(), 0o600)
+    }
+
+    fn spawn(&self, role: &str) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["byte_lock::tests::as_a_process", "--exact", "--ignored", "--nocapture"])
+            .env(PATH, &self.0)
+            .env(ROLE, role)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn name() -> LockName {
+    LockName::new("session", "some id")
+}
+
+fn granted(wait: io::Result<Wait>) -> ByteLock {
+    match wait.unwrap() {
+        Wait::Granted(lock) => lock,
+        Wait::TimedOut(holder) => panic!("held by {holder:?}"),
+    }
+}
+
+fn await_line(child: &mut Child, wanted: &str) {
+    let out = BufReader::new(child.stdout.as_mut().unwrap());
+    assert!(out.lines().map_while(Result::ok).any(|line| line.contains(wanted)), "the child never said {wanted:?}");
+}
+
+#[test]
+#[ignore = "started by the other tests"]
+fn as_a_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let locks = ByteLocks::new(std::env::var_os(PATH).unwrap().into(), 0o600);
+    match role.as_str() {
+        "hold" => {
+            let _lock = granted(locks.acquire(name(), LONG));
+            println!("holding");
+            let _ = io::stdin().read(&mut [0]);
+            std::thread::sleep(LONG); // until killed
+        }
+        "cycle" => {
+            // All start together, when the parent lets go of the gate.
+            drop(granted(locks.acquire(LockName::new("", "gate"), LONG)));
+            let (end, mut cycles) = (Instant::now() + Duration::from_secs(2), 0);
+            while Instant::now() < end {
+                let _lock = granted(locks.acquire(name(), LONG));
+                cycles += 1;
+            }
+            println!("cycles {cycles}");
+        }
+        other => panic!("unknown role {other}"),
+    }
+}
+
+#[test]
+fn a_holder_excludes_threads_of_its_own_process_and_is_named() {
+    let scratch = Scratch::new();
+    let lock = granted(scratch.locks().acquire(name(), Duration::ZERO));
+    let Wait::TimedOut(Some(holder)) = scratch.locks().acquire(name(), Duration::from_millis(20)).unwrap() else {
+        panic!("the lock was granted twice, or its holder is not known")
+    };
+    assert_eq!(holder.pid, std::process::id());
+    assert!(holder.held <= Duration::from_secs(5), "{holder:?}");
+    assert!(scratch.locks().holder(LockName::new("session", "another id")).unwrap().is_none());
+    drop(lock);
+    assert!(scratch.locks().holder(name()).unwrap().is_none());
+}
+
+#[test]
+fn every_window_lies_inside_the_file_and_apart_from_its_neighbours() {
+    for hash in [0, 1 << (64 - HOLDER_HASH_BITS), u64::MAX] {
+        let name = LockName(hash);
+        let (first, last) = (name.base() - (1 << PID_BITS) + 1, name.base() + (1 << PID_BITS) - 1);
+        assert!(first > 0 && last < WAITERS, "{first} {last}");
+        assert!(name.queue() >= WAITERS && name.queue().checked_add((1 << TICKET_BITS) - 1).is_some());
+    }
+    assert_eq!(LockName(1 << (64 - HOLDER_HASH_BITS)).base() - LockName(0).base(), 1 << WINDOW_BITS);
+}
+
+#[test]
+fn those_who_came_before_are_counted_across_the_end_of_the_ring() {
+    let scratch = Scratch::new();
+    let locks = scratch.locks();
+    let (mine, other, third) = (locks.open().unwrap(), locks.open().unwrap(), locks.open().unwrap());
+    let last = (1 << TICKET_BITS) - 1;
+    assert!(try_write_lock(&mine, name().queue() + 5, 1).unwrap());
+    assert!(ahead_of(&mine, name(), 5).unwrap() == Ahead::Nobody);
+    assert!(try_write_lock(&other, name().queue() + 6, 1).unwrap());
+    assert!(ahead_of(&mine, name(), 5).unwrap() == Ahead::Nobody, "a later one counts as an earlier one");
+    assert!(try_write_lock(&other, name().queue() + last, 1).unwrap());
+    assert!(ahead_of(&mine, name(), 5).unwrap() == Ahead::One);
+    assert!(try_write_lock(&third, name().queue() + 2, 1).unwrap());
+    assert!(ahead_of(&mine, name(), 5).unwrap() == Ahead::Several);
+}
+
+#[test]
+fn a_killed_holder_is_succeeded_at_once() {
+    let scratch = Scratch::new();
+    let mut child = scratch.spawn("hold");
+    await_line(&mut child, "holding");
+    let holder = scratch.locks().holder(name()).unwrap().unwrap();
+    assert_eq!(holder.pid, child.id());
+    assert!(matches!(scratch.locks().acquire(name(), Duration::ZERO).unwrap(), Wait::TimedOut(Some(_))));
+    child.kill().unwrap();
+    let killed = Instant::now();
+    drop(granted(scratch.locks().acquire(name(), LONG)));
+    assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_stopped_waiter_does_not_stop_those_behind_it() {
+    let scratch = Scratch::new();
+    let locks = scratch.locks();
+    let stopped = locks.open().unwrap();
+    take_ticket(&stopped, name()).unwrap(); // and never looks again
+    let start = Instant::now();
+    drop(granted(locks.acquire(name(), LONG)));
+    assert!(start.elapsed() >= PATIENCE && start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn eight_processes_in_a_closed_loop_get_equal_shares() {
+    let scratch = Scratch::new();
+    let gate = granted(scratch.locks().acquire(LockName::new("", "gate"), LONG));
+    let children: Vec<Child> = (0..8).map(|_| scratch.spawn("cycle")).collect();
+    drop(gate);
+    let mut cycles: Vec<u64> = Vec::new();
+    for child in children {
+        let out = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let count = out.split("cycles ").nth(1).unwrap().split_whitespace().next().unwrap();
+        cycles.push(count.parse().unwrap());
+    }
+    let mean = cycles.iter().sum::<u64>() / 8;
+    println!("cycles of 8 processes in 2 s: {cycles:?}, mean {mean}");
+    assert!(cycles.iter().all(|count| *count >= mean / 2), "{cycles:?}, mean {mean}");
+}
