@@ -12,6 +12,8 @@ mod store_url;
 
 #[cfg(feature = "sqlite")]
 mod byte_lock;
+#[cfg(feature = "files")]
+mod files;
 #[cfg(feature = "memory")]
 mod memory;
 #[cfg(feature = "sqlite")]

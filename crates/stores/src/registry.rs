@@ -12,6 +12,8 @@ use crate::store_url::StoreUrl;
 pub const STORES: &[StoreEntry] = &[
     #[cfg(feature = "memory")]
     crate::memory::ENTRY,
+    #[cfg(feature = "files")]
+    crate::files::ENTRY,
     #[cfg(feature = "sqlite")]
     crate::sqlite::ENTRY,
 ];

@@ -1,0 +1,466 @@
+//! `files:/dir`, the store's own mode: one file a session, replaced as a whole by rename.
+//!
+//! ```text
+//!   dir/format                     "sessile files 1"
+//!   dir/waiting                    one byte for each session: who waits for its lock (see wait.rs)
+//!   dir/session/3f/<id>            bin / two hex digits of the id's hash / id
+//!   dir/session/3f/~<pid>-<n>-<t>  a temporary file, before its rename
+//! ```
+//!
+//! A name stands for an inode that is live (a record), past (destroyed, regenerated) or empty (a placeholder,
+//! made to have something to lock). A lease is a flock on the inode that the name stood for at `begin`.
+//!
+//! # Why a destroyed session never comes back
+//!
+//! The gate's invariant (gate.rs): a name leaves an inode I only by someone who holds I's gate and has seen
+//! under it that the name still stands for I; and I gets no name again. `commit` enters the gate of the inode
+//! that it leased, looks, and renames its new file over the name; `destroy` enters the gate of the inode that
+//! it finds, looks, and renames a tombstone over the name. So of a commit and a destroy that meet, one is
+//! first. Commit first: destroy finds another inode under the name, starts over, and removes the new record.
+//! Destroy first: the leased inode has lost its name for ever, whatever `create` or another `begin` put under
+//! the name since, so the commit sees a foreign inode and answers `Destroyed`. SIGKILL between any two steps
+//! drops gate and flock with the descriptors, and the single step that others can see is the rename: before it
+//! nothing has changed but a temporary file that the sweep removes, after it everything is done.
+//!
+//! Only `regenerate` gives an inode another name, by an atomic exchange (own_regenerate.rs); a lease follows
+//! the inode to it, under both gates.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, FlockOperation, OFlags, Stat, flock, fstat, fsync, futimens, openat, unlinkat};
+use rustix::io::Errno;
+use sessile_core::{
+    Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Filter, Found, Key, Limits, Locked, Page, Record,
+    Result, Store, Swept, Timestamp, Ttl,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::content::{Content, read, read_header, read_once};
+use super::directory::{Directory, FILE_MODE};
+use super::frame::{Header, Kind, corrupt};
+use super::gate;
+use super::own_sweep::SweepCursor;
+use super::system::{Identity, check_session_file, failed, modified_at, mtime, size};
+use super::wait::{Door, Outcome, Waiting};
+
+/// Regenerated ids may lead to ids that were regenerated themselves; more steps than this are a loop.
+pub const ALIAS_STEPS_MAX: usize = 16;
+
+/// The store.
+pub struct Own {
+    pub(super) directory: Directory,
+    pub(super) clock: Clock,
+    waiting: Waiting,
+    pub(super) durable: bool,
+    capabilities: Capabilities,
+    pub(super) swept_to: std::sync::Mutex<SweepCursor>,
+}
+
+/// A lease: an open file with flock.
+pub struct Held {
+    pub(super) file: OwnedFd,
+    pub(super) identity: Identity,
+    pub(super) key: Key,
+    pub(super) fence: u64,
+    /// A forked child inherits the description and with it the lock; it must not give it back.
+    pub(super) pid: u32,
+    /// What a commit carries on; `None` when no live record was found.
+    pub(super) record: Option<Base>,
+    pub(super) placeholder: bool,
+}
+
+/// What a new payload inherits from the old record.
+#[derive(Clone, Copy)]
+pub(super) struct Base {
+    version: u64,
+    created: Timestamp,
+    ends: Option<Timestamp>,
+}
+
+impl Own {
+    pub fn open(
+        path: &std::path::Path,
+        clock: Clock,
+        durability: Durability,
+        capabilities: Capabilities,
+    ) -> Result<Own> {
+        let directory = Directory::open(path, false)?;
+        directory.claim(&clock)?;
+        let waiting = Waiting::open(&directory.fd)?;
+        let durable = durability == Durability::Commit;
+        Ok(Own { directory, clock, waiting, durable, capabilities, swept_to: Default::default() })
+    }
+
+    /// The directory of a key, with a slash at its end.
+    pub(super) fn folder(key: &Key) -> String {
+        format!("{}/{:02x}/", key.bin().name(), xxh3_64(key.id().as_bytes()) & 0xff)
+    }
+
+    pub(super) fn name(key: &Key) -> String {
+        Own::folder(key) + key.id()
+    }
+
+    /// Opens what a name stands for; `None` when it stands for nothing.
+    pub(super) fn open_file(&self, name: &str, flags: OFlags) -> Result<Option<OwnedFd>> {
+        // NOATIME: reading would otherwise write, because relatime renews an access time that lies before the
+        // modification time, and ours lies in the future. NONBLOCK: a fifo in place of a file must not hang.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOATIME;
+        match openat(&self.directory.fd, name, flags, FILE_MODE) {
+            Ok(file) => Ok(Some(file)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed("a session file cannot be opened", errno)),
+        }
+    }
+
+    /// Opens a file that is to be changed, and says which it is.
+    pub(super) fn open_checked(&self, name: &str) -> Result<Option<(OwnedFd, Stat)>> {
+        let Some(file) = self.open_file(name, OFlags::RDWR)? else { return Ok(None) };
+        let stat = fstat(&file).map_err(|errno| failed("a session file cannot be examined", errno))?;
+        check_session_file(&stat)?;
+        Ok(Some((file, stat)))
+    }
+
+    /// Whether the name still stands for this file. Only meaningful under the file's gate or lock.
+    pub(super) fn still_names(&self, name: &str, identity: Identity) -> Result<bool> {
+        Ok(self.directory.stat(name)?.is_some_and(|stat| Identity::of(&stat) == identity))
+    }
+
+    pub(super) fn make_folder(&self, key: &Key) -> Result<()> {
+        self.directory.make(key.bin().name())?;
+        self.directory.make(Own::folder(key).trim_end_matches('/'))
+    }
+
+    /// After a rename: makes it durable if the store was opened so.
+    pub(super) fn renamed(&self, key: &Key) -> Result<()> {
+        if self.durable { self.directory.sync(&Own::folder(key)) } else { Ok(()) }
+    }
+
+    /// Checks, under the gate, that a lease is still good.
+    pub(super) fn check_lease(&self, held: &Held) -> Result<()> {
+        if self.still_names(&Own::name(&held.key), held.identity)? {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Destroyed, "the session was destroyed after it was read"))
+    }
+
+    fn check_process(&self, held: &Held) -> Result<()> {
+        if held.pid == std::process::id() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from"))
+    }
+
+    fn replace(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let now = self.clock.now();
+        let name = Own::name(&held.key);
+        let base = held.record.unwrap_or(Base { version: 0, created: now, ends: None });
+        let (expires, ends) = ttl.deadline(now, base.created, base.ends);
+        let header = Header {
+            version: base.version + 1,
+            created: base.created,
+            written: now,
+            ends,
+            ..Header::new(Kind::Live, payload)
+        };
+        let mut new = self.write(&held.key, &header, payload, expires)?;
+        gate::enter(&held.file)?;
+        self.check_lease(held)?;
+        if held.record.is_some() {
+            // Someone without a lease may have set another absolute end meanwhile.
+            let stored = read_header(&held.file)?.and_then(|header| header.ends);
+            let (expires, ends) = ttl.deadline(now, base.created, stored);
+            if ends != header.ends {
+                new.rewrite_header(&Header { ends, ..header }, expires)?;
+            }
+        }
+        new.publish(&name)?;
+        // The gate goes with the lease's file: its inode has no name any more.
+        self.renamed(&held.key)
+    }
+
+    /// Replaces what the key stands for by a tombstone. Returns where the key leads instead, if it does.
+    fn bury(&self, key: &Key, buried: &[Key]) -> Result<Option<Key>> {
+        let now = self.clock.now();
+        let name = Own::name(key);
+        loop {
+            let Some((file, stat)) = self.open_checked(&name)? else { return Ok(None) };
+            let header = Header { written: now, ..Header::new(Kind::Destroyed, b"") };
+            let mut tombstone = self.write(key, &header, b"", now.plus(Limits::TOMBSTONE_TTL))?;
+            gate::enter(&file)?;
+            if !self.still_names(&name, Identity::of(&stat))? {
+                continue;
+            }
+            // Bytes that cannot be read lead nowhere, and can be destroyed like any others.
+            let content = read_once(&file, &stat).unwrap_or(Content::Empty);
+            if let Some(next) = content.leads_to(key, now).filter(|next| !buried.contains(next)) {
+                return Ok(Some(next.clone()));
+            }
+            tombstone.publish(&name)?;
+            self.renamed(key)?;
+            return Ok(None);
+        }
+    }
+}
+
+/// What a try to begin found.
+enum Step {
+    Locked(Locked<Held>),
+    LeadsTo(Key),
+}
+
+impl Own {
+    fn begin_at(&self, key: &Key, start: Instant, wait_max: Duration) -> Result<Step> {
+        let door = Name { store: self, key, name: Own::name(key) };
+        let (file, stat) = match self.waiting.lock(&door, start, wait_max)? {
+            Outcome::Locked(file, stat) => (file, stat),
+            Outcome::LeadsOn => match self.content(key)?.1.leads_to(key, self.clock.now()) {
+                Some(next) => return Ok(Step::LeadsTo(next.clone())),
+                // Its grace ended in this instant: the next try waits for the lock as usual.
+                None => return Ok(Step::LeadsTo(key.clone())),
+            },
+        };
+        let now = self.clock.now();
+        let content = read(&file, &stat)?;
+        if let Some(next) = content.leads_to(key, now) {
+            return Ok(Step::LeadsTo(next.clone()));
+        }
+        let found = content.found(key, now);
+        let base = |record: &Record| Base { version: record.version, created: record.created, ends: record.ends };
+        let held = Held {
+            identity: Identity::of(&stat),
+            key: key.clone(),
+            fence: fence(),
+            pid: std::process::id(),
+            record: found.record.as_ref().map(base),
+            placeholder: size(&stat) == 0,
+            file,
+        };
+        Ok(Step::Locked(Locked { held, found }))
+    }
+
+    pub(super) fn release_lock(&self, held: &Held) -> Result<()> {
+        if held.pid != std::process::id() {
+            return Ok(());
+        }
+        let name = Own::name(&held.key);
+        if held.placeholder {
+            gate::enter(&held.file)?;
+            if self.still_names(&name, held.identity)? {
+                unlinkat(&self.directory.fd, &name, AtFlags::empty())
+                    .map_err(|errno| failed("an empty session file cannot be removed", errno))?;
+            }
+            gate::leave(&held.file);
+        }
+        // Explicitly: a child forked meanwhile has the description too, and closing ours would not unlock.
+        flock(&held.file, FlockOperation::Unlock).map_err(|errno| failed("the lock cannot be given back", errno))
+    }
+
+    fn content(&self, key: &Key) -> Result<(Option<OwnedFd>, Content)> {
+        let Some(file) = self.open_file(&Own::name(key), OFlags::RDONLY)? else { return Ok((None, Content::Empty)) };
+        let stat = fstat(&file).map_err(|errno| failed("a session file cannot be examined", errno))?;
+        check_session_file(&stat)?;
+        let content = read(&file, &stat)?;
+        Ok((Some(file), content))
+    }
+
+    fn touch_file(&self, file: &OwnedFd, ttl: Ttl) -> Result<()> {
+        let now = self.clock.now();
+        let gone = || Error::new(ErrorKind::Gone, "there is no record to touch");
+        let stat = fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))?;
+        let header = read_header(file)?.filter(|header| header.kind == Kind::Live).ok_or_else(gone)?;
+        if header.expires.unwrap_or(mtime(&stat)) <= now {
+            return Err(gone());
+        }
+        let (expires, ends) = ttl.deadline(now, header.created, header.ends);
+        if ends != header.ends || header.expires.is_some() {
+            // Writing sets the modification time to the present, and a process killed before the next call
+            // would leave a session that looks expired. So the header now says the expiry itself.
+            rustix::io::pwrite(file, &Header { ends, expires: Some(expires), ..header }.encode(), 0)
+                .map_err(|errno| failed("a session file cannot be written", errno))?;
+        }
+        futimens(file, &modified_at(expires)).map_err(|errno| failed("a file's time cannot be set", errno))?;
+        if self.durable {
+            fsync(file).map_err(|errno| failed("a session file cannot be written to disk", errno))?;
+        }
+        Ok(())
+    }
+}
+
+impl Store for Own {
+    type Held = Held;
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn begin(&self, asked: &Key, wait_max: Duration) -> Result<Locked<Held>> {
+        let start = Instant::now();
+        let mut key = asked.clone();
+        for _ in 0..ALIAS_STEPS_MAX {
+            match self.begin_at(&key, start, wait_max)? {
+                Step::LeadsTo(next) => key = next,
+                Step::Locked(mut locked) => {
+                    locked.found.moved_to = (key != *asked).then_some(key);
+                    return Ok(locked);
+                }
+            }
+        }
+        Err(corrupt("regenerated ids lead in a circle"))
+    }
+
+    fn fence(&self, held: &Held) -> u64 {
+        held.fence
+    }
+
+    fn peek(&self, asked: &Key) -> Result<Found> {
+        let now = self.clock.now();
+        let mut key = asked.clone();
+        for _ in 0..ALIAS_STEPS_MAX {
+            let (_, content) = self.content(&key)?;
+            if let Some(next) = content.leads_to(&key, now) {
+                key = next.clone();
+                continue;
+            }
+            let found = content.found(&key, now);
+            return Ok(Found { moved_to: (key != *asked).then_some(key), ..found });
+        }
+        Err(corrupt("regenerated ids lead in a circle"))
+    }
+
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let now = self.clock.now();
+        let (expires, ends) = ttl.deadline(now, now, None);
+        let header = Header { version: 1, created: now, written: now, ends, ..Header::new(Kind::Live, payload) };
+        let mut new = self.write(key, &header, payload, expires)?;
+        self.publish_if_free(key, &mut new)?;
+        self.renamed(key)
+    }
+
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.check_process(&held)?;
+        let replaced = self.replace(&held, payload, ttl);
+        if replaced.is_err() {
+            gate::leave(&held.file);
+            // The lock is no longer ours, whatever failed; what release could fail with says less.
+            let _ = self.release(held);
+        }
+        replaced
+    }
+
+    fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
+        let mut key = asked.clone();
+        let gone = || Error::new(ErrorKind::Gone, "there is no record to touch");
+        for _ in 0..ALIAS_STEPS_MAX {
+            let name = Own::name(&key);
+            let (file, stat) = self.open_checked(&name)?.ok_or_else(gone)?;
+            let content = read_header(&file)?.ok_or_else(gone)?;
+            if content.kind == Kind::Regenerated
+                && let Some(next) = read(&file, &stat)?.leads_to(&key, self.clock.now())
+            {
+                key = next.clone();
+                continue;
+            }
+            // Under the gate, so that a sweep does not remove what is being touched.
+            gate::enter(&file)?;
+            if self.still_names(&name, Identity::of(&stat))? {
+                return self.touch_file(&file, ttl);
+            }
+        }
+        Err(gone())
+    }
+
+    fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
+        self.check_process(held)?;
+        gate::enter(&held.file)?;
+        let touched = self.check_lease(held).and_then(|()| self.touch_file(&held.file, ttl));
+        gate::leave(&held.file);
+        touched
+    }
+
+    fn release(&self, held: Held) -> Result<()> {
+        self.release_lock(&held)
+    }
+
+    fn destroy(&self, asked: &Key) -> Result<()> {
+        let (mut chain, mut buried) = (vec![asked.clone()], Vec::new());
+        // From the end of the chain, so that a crash in between leaves an old id that leads to a tombstone and
+        // never a live session behind a destroyed id.
+        while let Some(key) = chain.last() {
+            match self.bury(key, &buried)? {
+                Some(_) if chain.len() > ALIAS_STEPS_MAX => return Err(corrupt("regenerated ids lead in a circle")),
+                Some(next) => chain.push(next),
+                None => buried.extend(chain.pop()),
+            }
+        }
+        Ok(())
+    }
+
+    fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+        self.check_process(held)?;
+        self.move_to(held, new, grace)
+    }
+
+    fn sweep(&self, budget: sessile_core::Budget) -> Result<Swept> {
+        self.sweep_some(budget)
+    }
+
+    fn stat(&self) -> Result<sessile_core::Stat> {
+        self.count()
+    }
+
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        self.page(cursor, filter)
+    }
+}
+
+/// The name of a session, for the waiting room.
+struct Name<'a> {
+    store: &'a Own,
+    key: &'a Key,
+    name: String,
+}
+
+impl Door for Name<'_> {
+    fn open(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        if let Some(file) = self.store.open_file(&self.name, flags)? {
+            return Ok(file);
+        }
+        self.store.make_folder(self.key)?;
+        let gone = || Error::new(ErrorKind::Io, "the store's directory was removed").advice("open it again");
+        self.store.open_file(&self.name, flags)?.ok_or_else(gone)
+    }
+
+    fn named(&self) -> Result<Option<Stat>> {
+        self.store.directory.stat(&self.name)
+    }
+
+    fn leads_on(&self, file: &OwnedFd) -> bool {
+        let is_alias = || read_header(file).ok().flatten().is_some_and(|header| header.kind == Kind::Regenerated);
+        let leads = || {
+            let stat = fstat(file).ok()?;
+            let content = read(file, &stat).ok()?;
+            content.leads_to(self.key, self.store.clock.now()).map(|_| ())
+        };
+        is_alias() && leads().is_some()
+    }
+
+    fn watch_path(&self) -> PathBuf {
+        self.store.directory.path.join(&self.name)
+    }
+
+    fn byte(&self) -> i64 {
+        let name = xxh3_64(self.name.as_bytes());
+        i64::try_from(name >> 1).unwrap_or(0)
+    }
+}
+
+/// The monotonic clock of the host: holders of a session follow each other in time, since each takes its lock
+/// after the one before has given it up.
+fn fence() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
