@@ -33,7 +33,9 @@ impl SourceFile {
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+    // Cargo sets it for the running test too; that is right even for a binary that was built elsewhere.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 /// All text files, in the order of their paths.
