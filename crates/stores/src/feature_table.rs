@@ -97,14 +97,20 @@ fn expiry(capabilities: &Capabilities) -> &'static str {
     }
 }
 
-/// A size in the largest binary unit that divides it; limits are set in such units.
+/// A size in the largest unit that divides it, binary or decimal: limits are set in such units.
 fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fits = UNITS.iter().find(|(_, bits)| bytes >= 1 << bits && bytes.is_multiple_of(1 << bits));
-    match fits {
-        Some((unit, bits)) => format!("{} {unit}", bytes >> bits),
-        None => format!("{bytes} bytes"),
-    }
+    const UNITS: [(&str, u64); 8] = [
+        ("TiB", 1 << 40),
+        ("TB", 1_000_000_000_000),
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+        ("bytes", 1),
+    ];
+    let fits = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    fits.map_or_else(|| "nothing".to_owned(), |(name, unit)| format!("{} {name}", bytes / unit))
 }
 
 fn durability(entry: &StoreEntry) -> String {
@@ -138,6 +144,7 @@ mod tests {
     fn sizes_use_the_unit_that_they_were_set_in() {
         assert_eq!(size(512 << 20), "512 MiB");
         assert_eq!(size(1 << 40), "1 TiB");
-        assert_eq!(size(1_000_000_000), "1000000000 bytes");
+        assert_eq!(size(1_000_000_000), "1 GB");
+        assert_eq!(size(1_234_567), "1234567 bytes");
     }
 }
