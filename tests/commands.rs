@@ -1,0 +1,91 @@
+//! Every `sessile` command line that a document or the Makefile shows is one that the command understands.
+//!
+//! Each line is given to the built command with `--help` behind it: the command refuses what it does not know
+//! before it comes to the help, and measures nothing.
+
+#![allow(clippy::unwrap_used, reason = "clippy knows test functions only, and these serve tests only")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sessile_tests::markdown::{code_lines, code_spans};
+use sessile_tests::{SourceFile, files, root};
+
+/// The arguments of one command line, and where it stands.
+struct Call {
+    place: String,
+    arguments: Vec<String>,
+}
+
+fn calls(file: &SourceFile) -> Vec<Call> {
+    let markdown = file.ends_with(&[".md"]);
+    let lines: Vec<(usize, &str)> = if markdown {
+        let pieces = code_spans(&file.text).into_iter().chain(code_lines(&file.text));
+        pieces.map(|piece| (piece.line, piece.text)).collect()
+    } else {
+        file.text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())).collect()
+    };
+    let of_ours = |line: &str| {
+        let line = line.trim_start_matches("$ ").trim_start_matches("target/release/");
+        line.strip_prefix("sessile ").map(arguments)
+    };
+    let found = lines.into_iter().filter_map(|(line, text)| Some((line, of_ours(text)?)));
+    found.map(|(line, arguments)| Call { place: format!("{}:{line}", file.path), arguments }).collect()
+}
+
+/// Words up to a comment; the lines here are simple enough to need no shell.
+fn arguments(line: &str) -> Vec<String> {
+    let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
+    words.map(|word| word.trim_matches(['\'', '"']).to_owned()).collect()
+}
+
+/// Builds the command beside this test, with the same profile and the same target directory.
+fn build() -> PathBuf {
+    let deps = std::env::current_exe().unwrap();
+    let profile = deps.ancestors().nth(2).unwrap().to_owned();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args(["build", "--quiet", "--bin", "sessile", "--target-dir"]);
+    cargo.arg(profile.parent().unwrap());
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success(), "the command does not build");
+    profile.join("sessile")
+}
+
+/// What the command says against these arguments, if anything.
+fn complaint(command: &Path, arguments: &[String]) -> Option<String> {
+    let output = Command::new(command).args(arguments).arg("--help").output().unwrap();
+    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn every_command_line_in_the_documents_is_understood() {
+    let all = files().unwrap().into_iter();
+    let texts = all.filter(|file| file.ends_with(&[".md", "Makefile"]) && file.path != "CHANGELOG.md");
+    let calls: Vec<Call> = texts.flat_map(|file| calls(&file)).collect();
+    assert!(calls.len() > 5, "no command lines are found, so this checks nothing");
+    if !root().join("crates/cli").exists() {
+        eprintln!("skipped: {} command lines are not tried, the command is not here yet", calls.len());
+        return;
+    }
+    let command = build();
+    let refused = calls.iter().filter_map(|call| Some((call, complaint(&command, &call.arguments)?)));
+    let faults: Vec<String> =
+        refused.map(|(call, why)| format!("{}: sessile {}\n{why}", call.place, call.arguments.join(" "))).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+
+    for wrong in ["bench cycle --no-such-flag", "no-such-verb", "bench no-such-experiment"] {
+        assert!(complaint(&command, &arguments(wrong)).is_some(), "sessile {wrong} is not refused");
+    }
+}
+
+#[test]
+fn command_lines_are_found_in_spans_blocks_and_recipes() {
+    let document = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
+    let text = "Run `sessile stores --json`, not `sessile-core`.\n```sh\n$ sessile bench cycle --quick  # quick\n```\n";
+    let found = calls(&document("a.md", text));
+    let lines: Vec<String> = found.iter().map(|call| call.arguments.join(" ")).collect();
+    assert_eq!(lines, ["stores --json", "bench cycle --quick"]);
+    assert_eq!(calls(&document("Makefile", "run:\n\ttarget/release/sessile bench gc\n")).len(), 1);
+}
