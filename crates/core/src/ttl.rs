@@ -39,6 +39,11 @@ impl Ttl {
         self.idle_ms
     }
 
+    /// The absolute lifetime in milliseconds, for stores that apply the rule of [`Ttl::deadline`] on a server.
+    pub const fn absolute_ms(self) -> Option<u64> {
+        self.absolute_ms
+    }
+
     /// When a record written at `now` expires, and its absolute end.
     ///
     /// `created` is the creation of the record (`now` for a new one). `stored_end` is the absolute end

@@ -16,6 +16,8 @@ pub const STORES: &[StoreEntry] = &[
     crate::files::ENTRY,
     #[cfg(feature = "sqlite")]
     crate::sqlite::ENTRY,
+    #[cfg(feature = "redis")]
+    crate::redis::ENTRY,
 ];
 
 /// What the registry knows of a store.

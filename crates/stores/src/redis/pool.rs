@@ -1,0 +1,172 @@
+//! Connections: one pool a process, retries, and what a fork must not share.
+//!
+//! Invariants: a connection that failed is never used again; a connection of the parent process is never
+//! written to or shut down by a child (the child only closes its own descriptor of it, which the server does
+//! not see); every request that is sent again is one that recognises itself on the server by a token.
+//!
+//! A mutex may be frozen in a child if another thread of the parent held it at the fork. So nobody waits for
+//! the pool's mutex: who does not get it at once opens a connection of its own.
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, Connection, ConnectionLike, RedisResult, Value};
+use sessile_core::Result;
+
+use super::failure::{breaks_connection, is_transient, translate};
+use super::options::Options;
+use super::script::Script;
+
+/// A server restart on the same host takes about this long; a longer outage is told, not hidden.
+const RETRY_FOR: Duration = Duration::from_millis(1_500);
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// Connections kept when idle; more threads than this get theirs opened and closed.
+const IDLE_MAX: usize = 32;
+/// Attempts to get the mutex, which is held for nanoseconds.
+const LOCK_ATTEMPTS: usize = 64;
+
+pub(super) struct Pool {
+    options: Options,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    pid: u32,
+    connections: Vec<Connection>,
+}
+
+impl Pool {
+    pub(super) fn new(options: Options) -> Pool {
+        Pool { options, idle: Mutex::default() }
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Runs a script in one round trip (two when the server does not know it yet).
+    pub(super) fn run(&self, script: &Script, keys: &[String], args: &[&[u8]]) -> Result<Value> {
+        let command = |name: &str, body: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(body).arg(keys.len()).arg(keys);
+            for arg in args {
+                command.arg(*arg);
+            }
+            command
+        };
+        let by_digest = command("EVALSHA", &script.digest);
+        self.retry(|connection| match send(connection, &by_digest) {
+            Err(error) if error.code() == Some("NOSCRIPT") => send(connection, &command("EVAL", script.source)),
+            answer => answer,
+        })
+    }
+
+    /// Sends one idempotent command.
+    pub(super) fn call(&self, command: &Cmd) -> Result<Value> {
+        self.retry(|connection| send(connection, command))
+    }
+
+    /// Sends several idempotent commands in one write.
+    pub(super) fn pipeline(&self, pipeline: &redis::Pipeline) -> Result<Vec<Value>> {
+        self.retry(|connection| pipeline.query(connection))
+    }
+
+    /// Sends a command that blocks on the server for at most `wait`, once. `Nil` when the connection broke:
+    /// the caller looks again anyway.
+    pub(super) fn block(&self, command: &Cmd, wait: Duration) -> Result<Value> {
+        let timeout = self.options.response_timeout;
+        let answer = self.take().and_then(|mut connection| {
+            connection.set_read_timeout(Some(timeout + wait))?;
+            let answer = send(&mut connection, command)?;
+            connection.set_read_timeout(Some(timeout))?;
+            self.give_back(connection);
+            Ok(answer)
+        });
+        match answer {
+            Err(error) if is_transient(&error) => Ok(Value::Nil),
+            answer => answer.map_err(translate),
+        }
+    }
+
+    fn retry<T>(&self, mut request: impl FnMut(&mut Connection) -> RedisResult<T>) -> Result<T> {
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.attempt(&mut request) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            if !is_transient(&error) || start.elapsed() + pause > RETRY_FOR {
+                return Err(translate(error));
+            }
+            std::thread::sleep(pause);
+            pause *= 2;
+        }
+    }
+
+    fn attempt<T>(&self, request: &mut impl FnMut(&mut Connection) -> RedisResult<T>) -> RedisResult<T> {
+        let mut connection = self.take()?;
+        let answer = request(&mut connection);
+        match &answer {
+            Err(error) if breaks_connection(error) => {
+                drop(connection);
+                // The idle ones are as old and most likely as dead: a restart must not cost one retry for each.
+                if let Some(mut idle) = self.idle() {
+                    idle.connections.clear();
+                }
+            }
+            _ => self.give_back(connection),
+        }
+        answer
+    }
+
+    fn take(&self) -> RedisResult<Connection> {
+        if let Some(connection) = self.idle().and_then(|mut idle| idle.connections.pop()) {
+            return Ok(connection);
+        }
+        let options = &self.options;
+        let connection = options.client.get_connection_with_timeout(options.connect_timeout)?;
+        connection.set_read_timeout(Some(options.response_timeout))?;
+        connection.set_write_timeout(Some(options.response_timeout))?;
+        Ok(connection)
+    }
+
+    fn give_back(&self, connection: Connection) {
+        if let Some(mut idle) = self.idle()
+            && connection.is_open()
+            && idle.connections.len() < IDLE_MAX
+        {
+            idle.connections.push(connection);
+        }
+    }
+
+    /// The idle connections of this very process. `None` when the mutex cannot be had.
+    fn idle(&self) -> Option<MutexGuard<'_, Idle>> {
+        for _ in 0..LOCK_ATTEMPTS {
+            let mut idle = match self.idle.try_lock() {
+                Ok(idle) => idle,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::yield_now();
+                    continue;
+                }
+            };
+            let pid = std::process::id();
+            if idle.pid != pid {
+                // Inherited. Dropping closes this process's descriptors and sends nothing (no QUIT, no TLS alert).
+                idle.connections.clear();
+                idle.pid = pid;
+            }
+            return Some(idle);
+        }
+        None
+    }
+}
+
+fn send(connection: &mut Connection, command: &Cmd) -> RedisResult<Value> {
+    match connection.req_command(command)? {
+        Value::ServerError(error) => Err(error.into()),
+        value => Ok(value),
+    }
+}

@@ -1,0 +1,8 @@
+//! What is particular to `redis:`; the contract itself is tested by the conformance suite.
+
+#![cfg(feature = "redis")]
+
+#[cfg(test)]
+mod protocol;
+#[cfg(test)]
+mod setup;

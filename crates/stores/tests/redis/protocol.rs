@@ -1,0 +1,114 @@
+//! The protocol seen from outside: round trips, contents of keys, lapsed leases, lost answers.
+
+use std::time::Duration;
+
+use sessile_core::{Clock, ErrorKind, Filter, Timestamp, Trace};
+
+use crate::setup::{Private, WAIT, key, ttl, until};
+
+#[test]
+fn a_locked_request_is_two_round_trips() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let cycle = || store.begin(&key("a"), WAIT).unwrap().lease.commit(b"cart", ttl()).unwrap();
+    cycle(); // teaches the server the scripts
+    let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut private.raw()).unwrap();
+    for _ in 0..10 {
+        cycle();
+    }
+    let commands = private.commands();
+    assert_eq!(commands.get("evalsha"), Some(&20));
+    for other in ["eval", "script|load", "ping", "blpop", "rpush", "lpop", "setrange"] {
+        assert_eq!(commands.get(other), None, "{other}");
+    }
+    // What the two scripts call: GET lock, GET data, INCR, SET lock; GET lock, GETRANGE, SET data, DEL lock.
+    let called = |name: &str| commands.get(name).copied().unwrap_or(0);
+    assert_eq!((called("get"), called("set"), called("incr"), called("getrange"), called("del")), (30, 20, 10, 10, 10));
+}
+
+#[test]
+fn the_whole_life_of_a_session() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    assert!(begun.record.is_none() && begun.trace == Trace::Unknown);
+    let first_fence = begun.lease.fence();
+    begun.lease.commit(b"one", ttl()).unwrap();
+    assert_eq!(store.create(&key("a"), b"x", ttl()).unwrap_err().kind(), &ErrorKind::Exists);
+
+    let mut begun = store.begin(&key("a"), WAIT).unwrap();
+    assert!(begun.lease.fence() > first_fence);
+    assert_eq!(begun.record.as_ref().map(|record| record.payload.as_slice()), Some(b"one".as_slice()));
+    begun.lease.touch(ttl()).unwrap();
+    begun.lease.regenerate(&key("b"), Duration::from_secs(60)).unwrap();
+    begun.lease.commit(b"two", ttl()).unwrap();
+    assert_eq!(store.peek(&key("a")).unwrap().unwrap().payload, b"two", "the old id leads on during the grace");
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    assert_eq!((begun.lease.key(), begun.record.unwrap().version), (&key("b"), 2));
+    begun.lease.release().unwrap();
+    store.touch(&key("a"), ttl()).unwrap();
+
+    let page = store.list(None, &Filter::default()).unwrap();
+    assert_eq!((page.entries.len(), page.next), (1, None));
+    let stat = store.stat().unwrap();
+    assert_eq!((stat.sessions, stat.payload_bytes, stat.complete), (1, 3, true));
+
+    let late = store.begin(&key("b"), WAIT).unwrap();
+    store.destroy(&key("a")).unwrap();
+    assert!(store.peek(&key("b")).unwrap().is_none(), "destroying the old id destroys what it leads to");
+    assert_eq!(late.lease.commit(b"three", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
+    assert_eq!(store.begin(&key("b"), WAIT).unwrap().trace, Trace::Destroyed);
+    assert_eq!(store.touch(&key("b"), ttl()).unwrap_err().kind(), &ErrorKind::Gone);
+    store.create(&key("b"), b"anew", ttl()).unwrap();
+}
+
+#[test]
+fn expiry_follows_our_clock_to_the_millisecond_although_redis_still_has_the_bytes() {
+    let Some(private) = Private::start() else { return };
+    let clock = Clock::manual(Timestamp::from_ms(1_000_000));
+    let store = private.open_at("", clock.clone());
+    store.create(&key("a"), b"x", ttl()).unwrap();
+    clock.advance(Duration::from_millis(1_440_000 - 1));
+    assert!(store.peek(&key("a")).unwrap().is_some());
+    clock.advance(Duration::from_millis(1));
+    assert!(store.peek(&key("a")).unwrap().is_none());
+    assert_eq!(store.stat().unwrap().expired, 1);
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    assert!(begun.record.is_none());
+    begun.lease.commit(b"y", ttl()).unwrap();
+    assert_eq!(store.peek(&key("a")).unwrap().unwrap().version, 1);
+}
+
+#[test]
+fn a_lapsed_lease_commits_without_a_successor_and_is_stale_with_one() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("lock_ttl_ms=50");
+    let lapsed = |id: &str| {
+        let begun = store.begin(&key(id), WAIT).unwrap();
+        let name = format!("sessile:l:{{session/{id}}}");
+        until("the lock lapses", || !redis::cmd("EXISTS").arg(&name).query::<bool>(&mut private.raw()).unwrap());
+        begun.lease
+    };
+    lapsed("a").commit(b"1", ttl()).unwrap();
+    lapsed("a").commit(b"2", ttl()).unwrap();
+
+    let late = lapsed("a");
+    store.begin(&key("a"), WAIT).unwrap().lease.commit(b"3", ttl()).unwrap();
+    assert_eq!(late.commit(b"lost", ttl()).unwrap_err().kind(), &ErrorKind::Stale);
+
+    // A successor that only looked has held the lock, too.
+    let late = lapsed("a");
+    store.begin(&key("a"), WAIT).unwrap().lease.release().unwrap();
+    assert_eq!(late.commit(b"lost", ttl()).unwrap_err().kind(), &ErrorKind::Stale);
+
+    let mut late = lapsed("a");
+    store.destroy(&key("a")).unwrap();
+    assert_eq!(late.touch(ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
+    assert_eq!(late.regenerate(&key("b"), Duration::ZERO).unwrap_err().kind(), &ErrorKind::Destroyed);
+    assert_eq!(late.commit(b"back", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
+    assert!(store.peek(&key("a")).unwrap().is_none());
+
+    let late = lapsed("new");
+    store.create(&key("new"), b"theirs", ttl()).unwrap();
+    assert_eq!(late.commit(b"ours", ttl()).unwrap_err().kind(), &ErrorKind::Stale);
+}

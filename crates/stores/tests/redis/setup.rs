@@ -1,0 +1,98 @@
+//! A private server and a store on it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use sessile_core::{Clock, Key, Sessions, Ttl};
+use sessile_fixtures::{Server, ServerKind, ServerOptions, StartError};
+use sessile_stores::Context;
+
+pub const WAIT: Duration = Duration::from_secs(20);
+
+/// A private server in a directory of its own.
+pub struct Private {
+    pub server: Server,
+    #[expect(dead_code, reason = "for servers with files of their own")]
+    pub dir: PathBuf,
+    _guard: Guard,
+}
+
+struct Guard(PathBuf);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Private {
+    /// `None`, said on stderr, when no server is installed. Under CI that is a failure.
+    pub fn start() -> Option<Private> {
+        Private::start_with(&[])
+    }
+
+    pub fn start_with(extra: &[&str]) -> Option<Private> {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("sessile-redis-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let guard = Guard(dir.clone());
+        let kind = ServerKind::by_name("redis-server").unwrap();
+        let extra = extra.iter().map(|arg| arg.replace("{dir}", dir.to_str().unwrap()).into()).collect();
+        match kind.start(&dir, &ServerOptions { extra, ..ServerOptions::default() }) {
+            Ok(server) => Some(Private { server, dir, _guard: guard }),
+            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
+                eprintln!("SKIPPED: redis-server is not installed");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub fn url(&self, options: &str) -> String {
+        format!("redis+unix:{}?{options}", self.server.socket().display())
+    }
+
+    pub fn open(&self, options: &str) -> Sessions {
+        self.open_at(options, Clock::system())
+    }
+
+    pub fn open_at(&self, options: &str, clock: Clock) -> Sessions {
+        sessile_stores::open(&self.url(options), &Context { clock }).unwrap()
+    }
+
+    /// A plain connection, to look at the server or to disturb it.
+    pub fn raw(&self) -> redis::Connection {
+        let client = redis::Client::open(format!("unix:{}", self.server.socket().display())).unwrap();
+        client.get_connection().unwrap()
+    }
+
+    /// How often clients asked for something since the statistics were reset.
+    pub fn commands(&self) -> std::collections::BTreeMap<String, u64> {
+        let text: String = redis::cmd("INFO").arg("commandstats").query(&mut self.raw()).unwrap();
+        let stats = text.lines().filter_map(|line| line.trim().strip_prefix("cmdstat_"));
+        let pairs = stats.filter_map(|line| {
+            let (name, rest) = line.split_once(":calls=")?;
+            Some((name.to_owned(), rest.split(',').next()?.parse().ok()?))
+        });
+        pairs.collect()
+    }
+}
+
+pub fn key(id: &str) -> Key {
+    Key::session(id).unwrap()
+}
+
+pub fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
+}
+
+/// Polls until it is true; the deadline is far beyond what a loaded machine needs.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WAIT;
+    while !done() {
+        assert!(Instant::now() < deadline, "not within {WAIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
