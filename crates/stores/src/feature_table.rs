@@ -97,20 +97,19 @@ fn expiry(capabilities: &Capabilities) -> &'static str {
     }
 }
 
-/// A size in the largest unit that divides it, binary or decimal: limits are set in such units.
+/// A size in the largest unit that divides it, binary or decimal, because limits are set in such units; any
+/// other size in binary units, rounded down, so that what the table says does fit.
 fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 8] = [
-        ("TiB", 1 << 40),
-        ("TB", 1_000_000_000_000),
-        ("GiB", 1 << 30),
-        ("GB", 1_000_000_000),
-        ("MiB", 1 << 20),
-        ("MB", 1_000_000),
-        ("KiB", 1 << 10),
-        ("bytes", 1),
-    ];
-    let fits = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
-    fits.map_or_else(|| "nothing".to_owned(), |(name, unit)| format!("{} {name}", bytes / unit))
+    const BINARY: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    const DECIMAL: [(&str, u64); 3] = [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000)];
+    let mut units = BINARY.iter().chain(&DECIMAL);
+    if let Some((name, unit)) = units.find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        return format!("{} {name}", bytes / unit);
+    }
+    match BINARY.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} bytes"),
+    }
 }
 
 fn durability(entry: &StoreEntry) -> String {
@@ -145,6 +144,8 @@ mod tests {
         assert_eq!(size(512 << 20), "512 MiB");
         assert_eq!(size(1 << 40), "1 TiB");
         assert_eq!(size(1_000_000_000), "1 GB");
-        assert_eq!(size(1_234_567), "1234567 bytes");
+        assert_eq!(size((512 << 20) - 58), "511.9 MiB");
+        assert_eq!(size(u64::MAX), "16777215.9 TiB");
+        assert_eq!(size(1_000), "1000 bytes");
     }
 }
