@@ -8,17 +8,19 @@ use sessile_core::{Error, ErrorKind};
 
 /// Whether the same request may succeed after a short wait, or on a new connection.
 pub(super) fn is_transient(error: &RedisError) -> bool {
-    let server = matches!(
-        error.kind(),
-        Cause::Io
-            | Cause::Server(
-                ServerErrorKind::BusyLoading
-                    | ServerErrorKind::TryAgain
-                    | ServerErrorKind::MasterDown
-                    | ServerErrorKind::ClusterDown
-            )
-    );
-    server || matches!(error.code(), Some("BUSY" | "UNBLOCKED"))
+    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, TryAgain};
+    match error.kind() {
+        Cause::Io => !is_distrust(error),
+        Cause::Server(kind) => matches!(kind, BusyLoading | TryAgain | MasterDown | ClusterDown),
+        _ => matches!(error.code(), Some("BUSY" | "UNBLOCKED")),
+    }
+}
+
+/// Whether one side did not accept the certificate of the other. The TLS library's own error is out of reach
+/// behind that of the client crate, so its text has to do; were it reworded, the error would be `Unreachable`.
+fn is_distrust(error: &RedisError) -> bool {
+    let text = error.to_string();
+    text.contains("invalid peer certificate") || text.contains("received fatal alert")
 }
 
 /// Whether the connection can no longer be used.
@@ -58,6 +60,9 @@ pub(super) fn translate(error: RedisError) -> Error {
         (ErrorKind::InvalidUrl, "the server has no database of this number", "correct it, or raise `databases`")
     } else if text.contains("max number of clients") {
         (ErrorKind::Unreachable, "the server has no free connection", "raise its maxclients")
+    } else if is_distrust(&error) {
+        let advice = "name the authority in tls_ca_file, and a client certificate if the server asks for one";
+        (ErrorKind::Denied, "the certificates are not accepted", advice)
     } else if matches!(error.kind(), Cause::Io) {
         let advice = "check that it runs, that address and port are right, and that no firewall is in between";
         (ErrorKind::Unreachable, "the server does not answer", advice)

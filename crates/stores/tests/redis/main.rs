@@ -3,6 +3,10 @@
 #![cfg(feature = "redis")]
 
 #[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
 mod protocol;
 #[cfg(test)]
 mod setup;

@@ -12,7 +12,6 @@ pub const WAIT: Duration = Duration::from_secs(20);
 /// A private server in a directory of its own.
 pub struct Private {
     pub server: Server,
-    #[expect(dead_code, reason = "for servers with files of their own")]
     pub dir: PathBuf,
     _guard: Guard,
 }

@@ -1,0 +1,214 @@
+//! What goes wrong: connections, servers, passwords, memory. Each is one clear error, and nothing is harmed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sessile_core::{Error, ErrorKind, Sessions};
+use sessile_stores::Context;
+
+use crate::setup::{Private, WAIT, key, ttl, until};
+
+fn open(url: &str) -> Result<Sessions, Error> {
+    sessile_stores::open(url, &Context::default())
+}
+
+fn refusal(url: &str) -> ErrorKind {
+    let error = open(url).unwrap_err();
+    let shown = format!("{error:#} {error:?}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+    error.kind().clone()
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn killed_connections_cost_a_retry_and_nothing_else() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let cut = || {
+        let _: u64 = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]).query(&mut private.raw()).unwrap();
+    };
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    cut();
+    begun.lease.commit(b"one", ttl()).unwrap();
+    cut();
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    assert_eq!(begun.record.unwrap().version, 1);
+    cut();
+    store.destroy(&key("a")).unwrap();
+    cut();
+    assert_eq!(begun.lease.commit(b"two", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
+}
+
+#[test]
+fn a_waiter_survives_the_loss_of_its_connection() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| store.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
+        until("it waits", || private.commands().contains_key("blpop"));
+        let _: u64 = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]).query(&mut private.raw()).unwrap();
+        begun.lease.commit(b"x", ttl()).unwrap();
+        assert!(waiter.join().unwrap().unwrap());
+    });
+}
+
+#[test]
+fn a_restarted_server_is_found_again_and_a_lost_record_is_told() {
+    let Some(mut private) = Private::start() else { return };
+    let store = private.open("");
+    store.create(&key("a"), b"one", ttl()).unwrap();
+    let lost = store.begin(&key("a"), WAIT).unwrap();
+    let new = store.begin(&key("b"), WAIT).unwrap();
+    let fence = new.lease.fence();
+    private.server.kill();
+    assert_eq!(store.peek(&key("a")).unwrap_err().kind(), &ErrorKind::Unreachable);
+    private.server.restart().unwrap(); // without persistence: empty
+    assert_eq!(lost.lease.commit(b"two", ttl()).unwrap_err().kind(), &ErrorKind::Gone);
+    new.lease.commit(b"new", ttl()).unwrap();
+    assert!(store.begin(&key("b"), WAIT).unwrap().lease.fence() > fence, "fences grow over the loss of the counter");
+}
+
+#[test]
+fn a_server_that_comes_back_within_the_retry_is_not_noticed() {
+    let Some(mut private) = Private::start() else { return };
+    let store = private.open("");
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    private.server.kill();
+    std::thread::scope(|scope| {
+        let committed = scope.spawn(|| begun.lease.commit(b"x", ttl()));
+        private.server.restart().unwrap();
+        // Nothing was read, nothing is there: the commit of a lapsed lease without a successor.
+        committed.join().unwrap().unwrap();
+    });
+    assert!(store.peek(&key("a")).unwrap().is_some());
+}
+
+#[test]
+fn passwords_users_and_databases_are_checked_at_open() {
+    let port = free_port().to_string();
+    let extra = ["--port", &port, "--bind", "127.0.0.1", "--requirepass", "right:s3cret@1", "--databases", "4"];
+    let Some(private) = Private::start_with(&extra) else { return };
+    let at = |login: &str, rest: &str| format!("redis://{login}127.0.0.1:{port}{rest}");
+    assert_eq!(refusal(&at("", "/0")), ErrorKind::Denied);
+    assert_eq!(refusal(&at(":wrong-s3cret@", "/0")), ErrorKind::Denied);
+    assert_eq!(refusal(&at("nobody:wrong-s3cret@", "/0")), ErrorKind::Denied);
+    assert_eq!(refusal(&at(":right%3As3cret%401@", "/9")), ErrorKind::InvalidUrl);
+    let store = open(&at(":right%3As3cret%401@", "/3")).unwrap();
+    store.create(&key("a"), b"x", ttl()).unwrap();
+    assert_eq!(store.label(), format!("redis://127.0.0.1:{port}/3"));
+    let file = private.dir.join("password");
+    std::fs::write(&file, "right:s3cret@1\n").unwrap();
+    let unix = format!("password_file={}&db=3", file.display());
+    assert!(private.open(&unix).peek(&key("a")).unwrap().is_some());
+}
+
+#[test]
+fn no_server_is_unreachable_with_advice() {
+    assert_eq!(refusal(&format!("redis://:s3cret@127.0.0.1:{}/0", free_port())), ErrorKind::Unreachable);
+    let error = open("redis+unix:/nowhere/redis.sock").unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Unreachable);
+    assert!(error.to_string().contains("check that it runs"));
+}
+
+#[test]
+fn a_full_server_refuses_saves_loudly_keeps_the_old_payload_and_still_logs_out() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    store.create(&key("a"), b"old", ttl()).unwrap();
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    let set = |value: &str| {
+        let _: () = redis::cmd("CONFIG").arg(&["SET", "maxmemory", value]).query(&mut private.raw()).unwrap();
+    };
+    set("1");
+    assert_eq!(begun.lease.commit(&[7; 1_000], ttl()).unwrap_err().kind(), &ErrorKind::OutOfMemory);
+    assert_eq!(store.create(&key("b"), b"x", ttl()).unwrap_err().kind(), &ErrorKind::OutOfMemory);
+    assert_eq!(store.peek(&key("a")).unwrap().unwrap().payload, b"old");
+    set("0");
+    let begun = store.begin(&key("a"), Duration::ZERO).expect("a failed commit gives up the lock");
+    set("1");
+    store.destroy(&key("a")).unwrap();
+    set("0");
+    assert_eq!(begun.lease.commit(b"back", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
+}
+
+#[test]
+fn foreign_bytes_are_corrupt_and_stay_as_they_are() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    store.create(&key("flipped"), b"cart", ttl()).unwrap();
+    let mut raw = private.raw();
+    let name = |id: &str| format!("sessile:d:{{session/{id}}}");
+    let _: () = redis::cmd("SETRANGE").arg(name("flipped")).arg(59).arg("X").query(&mut raw).unwrap();
+    let _: () = redis::cmd("SET").arg(name("foreign")).arg("hello").query(&mut raw).unwrap();
+    for id in ["flipped", "foreign"] {
+        let before: Vec<u8> = redis::cmd("GET").arg(name(id)).query(&mut raw).unwrap();
+        assert_eq!(store.peek(&key(id)).unwrap_err().kind(), &ErrorKind::Corrupt);
+        for _ in 0..2 {
+            let error = store.begin(&key(id), Duration::ZERO).unwrap_err();
+            assert_eq!(error.kind(), &ErrorKind::Corrupt, "and the lock is not held");
+        }
+        let after: Vec<u8> = redis::cmd("GET").arg(name(id)).query(&mut raw).unwrap();
+        assert_eq!(before, after);
+    }
+    let _: () = redis::cmd("RPUSH").arg(name("list")).arg("x").query(&mut raw).unwrap();
+    assert_eq!(store.peek(&key("list")).unwrap_err().kind(), &ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_replica_is_refused_for_writing() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let port = free_port().to_string();
+    let _: () = redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query(&mut private.raw()).unwrap();
+    assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind(), &ErrorKind::Denied);
+}
+
+fn certificate(dir: &Path) -> bool {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(dir.join("key.pem"))
+        .arg("-out")
+        .arg(dir.join("cert.pem"))
+        .stderr(Stdio::null())
+        .status();
+    made.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn tls_is_spoken_and_an_unknown_authority_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    if !certificate(dir.path()) {
+        assert!(std::env::var_os("CI").is_none(), "openssl is missing");
+        eprintln!("SKIPPED: openssl is not installed");
+        return;
+    }
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (port, cert, secret) = (free_port().to_string(), path("cert.pem"), path("key.pem"));
+    let extra = [
+        "--bind",
+        "127.0.0.1",
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        &cert,
+        "--tls-key-file",
+        &secret,
+        "--tls-ca-cert-file",
+        &cert,
+        "--tls-auth-clients",
+        "no",
+    ];
+    let Some(_private) = Private::start_with(&extra) else { return };
+    let store = open(&format!("rediss://localhost:{port}/1?tls_ca_file={cert}")).unwrap();
+    store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
+    assert!(store.peek(&key("a")).unwrap().is_some());
+    assert_eq!(refusal(&format!("rediss://localhost:{port}/1")), ErrorKind::Denied, "not signed by a known authority");
+    assert_eq!(refusal(&format!("redis://localhost:{port}/1?connect_timeout_ms=300")), ErrorKind::Unreachable);
+}
