@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
 
 use super::*;
 
@@ -10,34 +11,29 @@ const PATH: &str = "SESSILE_TEST_LOCK_FILE";
 const ROLE: &str = "SESSILE_TEST_LOCK_ROLE";
 const LONG: Duration = Duration::from_secs(30);
 
-/// A fresh lock file, removed at the end of the test.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new() -> Scratch {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Scratch(std::env::temp_dir().join(format!("sessile-byte-lock-{}-{number}", std::process::id())))
+        Scratch(TempDir::new().unwrap())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("locks")
     }
 
     fn locks(&self) -> ByteLocks {
-        ByteLocks::new(self.0.clone(), 0o600)
+        ByteLocks::new(self.file(), 0o600)
     }
 
     fn spawn(&self, role: &str) -> Child {
         Command::new(std::env::current_exe().unwrap())
             .args(["byte_lock::tests::as_a_process", "--exact", "--ignored", "--nocapture"])
-            .env(PATH, &self.0)
+            .env(PATH, self.file())
             .env(ROLE, role)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

@@ -1,8 +1,15 @@
 //! What a forked child does with a store that its parent has used. A program of its own instead of test
 //! functions, because only a process with a single thread may fork and go on.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test without the test harness is not recognised as one"
+)]
+
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -12,25 +19,18 @@ use sessile_stores::{Context, open};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+type Case = fn(&Sessions, &Path);
 
 fn main() {
-    let scratch = Scratch(std::env::temp_dir().join(format!("sessile-sqlite-fork-{}", std::process::id())));
-    std::fs::create_dir(&scratch.0).unwrap();
-    let cases: [(&str, fn(&Sessions, &Path)); 4] = [
+    let folder = tempfile::TempDir::new().unwrap();
+    let cases: [(&str, Case); 4] = [
         ("a_child_takes_locks_of_its_own", a_child_takes_locks_of_its_own),
         ("parent_and_children_lose_no_increment", parent_and_children_lose_no_increment),
         ("a_child_neither_uses_nor_frees_its_parents_lease", a_child_neither_uses_nor_frees_its_parents_lease),
         ("a_child_outlives_its_parent", a_child_outlives_its_parent),
     ];
     for (name, case) in cases {
-        let file = scratch.0.join(format!("{name}.db"));
+        let file = folder.path().join(format!("{name}.db"));
         let sessions = reopen(&file);
         sessions.create(&key("warm"), b"1", ttl()).unwrap(); // leaves an idle connection
         case(&sessions, &file);

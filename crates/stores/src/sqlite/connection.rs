@@ -29,8 +29,11 @@ use super::failure::failure;
 
 /// Longest wait for SQLite's one write lock. Its holders are short transactions, never a whole request.
 const BUSY_MAX: Duration = Duration::from_secs(5);
-/// Pages of 4 KiB in the write-ahead log from which a commit copies them into the database: 16 MiB.
-const AUTOCHECKPOINT_PAGES: u32 = 4_000;
+/// Pages of 4 KiB in the write-ahead log from which a commit copies them into the database. Measured with 550,000
+/// rows on disk: the longest commit took 33 ms with 1,000 pages and 332 ms with 4,000, at no less throughput.
+const CHECKPOINT_PAGES: u32 = 1_000;
+/// The same for a sweep. It fills the log fastest, and has time: so it copies before any request must.
+const CHECKPOINT_PAGES_OF_SWEEP: u32 = 500;
 /// A log that grew beyond this (a long reader) is cut back.
 const WAL_BYTES_MAX: u64 = 64 << 20;
 const STATEMENTS_MAX: usize = 32;
@@ -175,12 +178,21 @@ fn configure(path: &Path, flags: OpenFlags, durability: Durability) -> rusqlite:
         waited < BUSY_MAX
     }))?;
     connection.pragma_update(None, "synchronous", synchronous(durability))?;
-    connection.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", WAL_BYTES_MAX)?;
     connection.pragma_update(None, "cache_size", -8_192)?; // KiB, for each connection
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
+}
+
+/// Lets the commits of a sweep copy the log earlier than those of requests, while `run` runs.
+pub(super) fn as_sweep<T>(connection: &Connection, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    let set = |pages: u32| connection.pragma_update(None, "wal_autocheckpoint", pages).map_err(failure);
+    set(CHECKPOINT_PAGES_OF_SWEEP)?;
+    let done = run();
+    set(CHECKPOINT_PAGES)?;
+    done
 }
 
 /// <https://www.sqlite.org/pragma.html#pragma_synchronous>

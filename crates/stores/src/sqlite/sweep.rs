@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sessile_core::{Bin, Budget, Cursor, Entry, Error, ErrorKind, Filter, Key, Page, Result, Stat, Swept, Timestamp};
 
+use super::connection::{as_sweep, immediate};
 use super::failure::{corrupt, failure};
 use super::row::{ms, prepare};
 use super::schema::file_error;
@@ -40,6 +41,10 @@ struct Batch {
 
 /// One call of `sweep`.
 pub(super) fn sweep(store: &Sqlite, budget: Budget) -> Result<Swept> {
+    store.read(|connection| as_sweep(connection, || sweep_on(connection, store, budget)))
+}
+
+fn sweep_on(connection: &Connection, store: &Sqlite, budget: Budget) -> Result<Swept> {
     let start = Instant::now();
     let mut position = store.swept_to.lock().unwrap_or_else(PoisonError::into_inner);
     let mut swept = Swept::default();
@@ -47,7 +52,7 @@ pub(super) fn sweep(store: &Sqlite, budget: Budget) -> Result<Swept> {
         let batch_start = Instant::now();
         let now = ms(store.clock.now());
         let most = BATCH_ROWS.min(budget.records_max - swept.examined);
-        let mut batch = store.read(|connection| select_due(connection, *position, now, most))?;
+        let mut batch = select_due(connection, *position, now, most)?;
         swept.examined += batch.examined;
         swept.complete = batch.examined < most;
         let mut free = Vec::with_capacity(batch.rows.len());
@@ -57,7 +62,8 @@ pub(super) fn sweep(store: &Sqlite, budget: Budget) -> Result<Swept> {
             }
         }
         if !free.is_empty() {
-            swept.removed += store.write(|connection| remove(connection, &free, now))?;
+            swept.removed += immediate(connection, || remove(connection, &free, now))?;
+            store.sync_if_due();
         }
         *position = if swept.complete { None } else { batch.last };
         if swept.complete {

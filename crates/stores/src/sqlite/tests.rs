@@ -2,31 +2,30 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use sessile_core::{Budget, Clock, ErrorKind, Filter, Key, Limits, Sessions, Timestamp, Trace, Ttl};
+use tempfile::TempDir;
 
 use crate::{Context, open};
 
 const PATH: &str = "SESSILE_TEST_SQLITE_FILE";
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A directory of its own, removed at the end of the test.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new() -> Scratch {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("sessile-sqlite-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Scratch(path)
+        Scratch(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join("s.db")
+        self.path("s.db")
     }
 
     fn try_open(&self, clock: &Clock) -> sessile_core::Result<Sessions> {
@@ -40,12 +39,6 @@ impl Scratch {
     /// A connection past the store, as an administrator's shell would have one.
     fn sql(&self, sql: &str) {
         Connection::open(self.file()).unwrap().execute_batch(sql).unwrap();
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -96,7 +89,7 @@ fn files_are_private_to_their_owner() {
     let scratch = Scratch::new();
     let sessions = scratch.open(&manual());
     sessions.create(&key("a"), b"1", ttl(60)).unwrap();
-    for file in std::fs::read_dir(&scratch.0).unwrap().map(Result::unwrap) {
+    for file in std::fs::read_dir(scratch.0.path()).unwrap().map(Result::unwrap) {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", file.file_name());
     }
 }
@@ -108,7 +101,7 @@ fn a_database_of_another_program_is_refused_and_not_changed() {
     let before = std::fs::read(scratch.file()).unwrap();
     assert_eq!(kind(scratch.try_open(&manual())), "incompatible");
     assert_eq!(std::fs::read(scratch.file()).unwrap(), before);
-    assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1, "a file was left beside it");
+    assert_eq!(std::fs::read_dir(scratch.0.path()).unwrap().count(), 1, "a file was left beside it");
 }
 
 #[test]
@@ -131,10 +124,10 @@ fn a_newer_schema_is_refused() {
 #[test]
 fn a_missing_directory_and_a_second_name_are_refused() {
     let scratch = Scratch::new();
-    let missing = open(&format!("sqlite:{}/none/s.db", scratch.0.display()), &Context { clock: manual() });
+    let missing = open(&format!("sqlite:{}/none/s.db", scratch.0.path().display()), &Context { clock: manual() });
     assert_eq!(kind(missing), "unreachable");
     drop(scratch.open(&manual()));
-    std::fs::hard_link(scratch.file(), scratch.0.join("twin.db")).unwrap();
+    std::fs::hard_link(scratch.file(), scratch.path("twin.db")).unwrap();
     assert_eq!(kind(scratch.try_open(&manual())), "incompatible");
 }
 
@@ -142,7 +135,7 @@ fn a_missing_directory_and_a_second_name_are_refused() {
 fn a_symbolic_link_leads_to_the_same_locks() {
     let (scratch, clock) = (Scratch::new(), manual());
     let sessions = scratch.open(&clock);
-    let link = scratch.0.join("link.db");
+    let link = scratch.path("link.db");
     std::os::unix::fs::symlink(scratch.file(), &link).unwrap();
     let linked = open(&format!("sqlite:{}", link.display()), &Context { clock }).unwrap();
     let _begun = sessions.begin(&key("a"), WAIT).unwrap();
@@ -233,7 +226,7 @@ fn losing_the_lock_file_loses_no_update() {
     let sessions = scratch.open(&clock);
     sessions.create(&key("a"), b"1", ttl(60)).unwrap();
     let first = sessions.begin(&key("a"), WAIT).unwrap();
-    std::fs::remove_file(scratch.0.join("s.db.locks")).unwrap();
+    std::fs::remove_file(scratch.path("s.db.locks")).unwrap();
     let second = sessions.begin(&key("a"), WAIT).unwrap();
     second.lease.commit(b"2", ttl(60)).unwrap();
     assert_eq!(kind(first.lease.commit(b"lost update", ttl(60))), "stale");
