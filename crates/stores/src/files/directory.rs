@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, Dir, Mode, OFlags, RenameFlags, Stat, fstat, fstatfs, fsync, futimens, mkdirat, openat, renameat_with,
-    statat, unlinkat,
+    AtFlags, Dir, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fchown, fstat, fstatfs, fsync, futimens, mkdirat,
+    openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use sessile_core::{Clock, Error, ErrorKind, Limits, Result};
@@ -41,7 +41,9 @@ const NETWORK_FILE_SYSTEMS: &[(u32, &str)] = &[
 pub struct Directory {
     pub fd: OwnedFd,
     pub path: PathBuf,
-    pub owner: u32,
+    owner: u32,
+    /// In PHP mode root gives what it creates to the directory's owner, who could not open it otherwise.
+    give_to: Option<(Uid, Gid)>,
 }
 
 impl Directory {
@@ -69,7 +71,9 @@ impl Directory {
                 errno => failed("the directory cannot be opened", errno),
             })?;
         let stat = fstat(&fd).map_err(|errno| failed("the directory cannot be examined", errno))?;
-        let directory = Directory { fd, path: path.to_owned(), owner: stat.st_uid };
+        let give = shared_with_php && rustix::process::geteuid().is_root() && stat.st_uid != 0;
+        let give_to = give.then(|| (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)));
+        let directory = Directory { fd, path: path.to_owned(), owner: stat.st_uid, give_to };
         directory.check_owner(shared_with_php)?;
         directory.check_file_system()?;
         Ok(directory)
@@ -110,9 +114,25 @@ impl Directory {
     /// Creates a directory that others may create at the same time.
     pub fn make(&self, name: &str) -> Result<()> {
         match mkdirat(&self.fd, name, DIRECTORY_MODE) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(Errno::EXIST) => Ok(()),
+            Ok(()) => self.give(name),
             Err(errno) => Err(failed("a directory for session files cannot be created", errno)),
         }
+    }
+
+    fn give(&self, name: &str) -> Result<()> {
+        let Some((owner, group)) = self.give_to else { return Ok(()) };
+        chownat(&self.fd, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| failed("a file cannot be given to the directory's owner", errno))
+    }
+
+    /// A directory inside this one, made if it is missing. It keeps the owner to give files to.
+    pub fn subdirectory(&self, name: &str) -> Result<Directory> {
+        self.make(name)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = openat(&self.fd, name, flags, Mode::empty())
+            .map_err(|errno| failed(format!("the directory {name} cannot be opened"), errno))?;
+        Ok(Directory { fd, path: self.path.join(name), owner: self.owner, give_to: self.give_to })
     }
 
     /// Makes the names of a directory durable.
@@ -199,9 +219,20 @@ impl Directory {
         Ok(())
     }
 
-    fn create(&self, name: &str) -> std::result::Result<OwnedFd, Errno> {
+    /// A new, empty file.
+    pub fn create(&self, name: &str) -> std::result::Result<OwnedFd, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        openat(&self.fd, name, flags, FILE_MODE)
+        let file = openat(&self.fd, name, flags, FILE_MODE)?;
+        self.adopt(&file)?;
+        Ok(file)
+    }
+
+    /// Gives a file to the owner of a directory that is shared with PHP.
+    pub fn adopt(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
+        match self.give_to {
+            Some((owner, group)) => fchown(file, Some(owner), Some(group)),
+            None => Ok(()),
+        }
     }
 
     fn read_format(&self) -> Result<Option<String>> {

@@ -13,6 +13,14 @@ pub fn of(file: Identity) -> Holder {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Holder { pid: find(&locks, file), host: Some(host), since: None }
 }
+/// Whether a process is blocked in flock on this file, as PHP is while it waits: the lines with an arrow.
+pub fn someone_is_blocked(file: Identity) -> bool {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    locks.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        words.next() == Some("->") && words.next() == Some("FLOCK") && words.nth(3).is_some_and(|at| names(at, file))
+    })
+}
 
 /// Lines look like `7: FLOCK  ADVISORY  WRITE 4242 fe:00:131084 0 EOF`.
 fn find(locks: &str, file: Identity) -> Option<u32> {

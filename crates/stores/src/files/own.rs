@@ -42,7 +42,7 @@ use super::directory::{Directory, FILE_MODE};
 use super::frame::{Header, Kind, corrupt};
 use super::gate;
 use super::own_sweep::SweepCursor;
-use super::system::{Identity, check_session_file, failed, modified_at, mtime, size};
+use super::system::{Identity, check_session_file, failed, fence, modified_at, mtime, size};
 use super::wait::{Door, Outcome, Waiting};
 
 /// Regenerated ids may lead to ids that were regenerated themselves; more steps than this are a loop.
@@ -88,7 +88,7 @@ impl Own {
     ) -> Result<Own> {
         let directory = Directory::open(path, false)?;
         directory.claim(&clock)?;
-        let waiting = Waiting::open(&directory.fd)?;
+        let waiting = Waiting::open(&directory)?;
         let durable = durability == Durability::Commit;
         Ok(Own { directory, clock, waiting, durable, capabilities, swept_to: Default::default() })
     }
@@ -455,12 +455,4 @@ impl Door for Name<'_> {
         let name = xxh3_64(self.name.as_bytes());
         i64::try_from(name >> 1).unwrap_or(0)
     }
-}
-
-/// The monotonic clock of the host: holders of a session follow each other in time, since each takes its lock
-/// after the one before has given it up.
-fn fence() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }

@@ -85,3 +85,11 @@ pub fn modified_at(moment: Timestamp) -> Timestamps {
         },
     }
 }
+
+/// The monotonic clock of the host: holders of a session follow each other in time, since each takes its lock
+/// after the one before has given it up.
+pub fn fence() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}

@@ -23,6 +23,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, fstat, openat};
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
+use super::directory::Directory;
 use super::gate;
 use super::holder;
 use super::system::{Identity, check_session_file, failed};
@@ -66,11 +67,16 @@ pub struct Waiting {
 
 impl Waiting {
     /// `directory` is where the side file is.
-    pub fn open(directory: &OwnedFd) -> Result<Waiting> {
-        let directory = directory
+    pub fn open(directory: &Directory) -> Result<Waiting> {
+        let adopt = |file: &OwnedFd| {
+            directory.adopt(file).map_err(|errno| failed("a file cannot be given to the directory's owner", errno))
+        };
+        let fd = &directory.fd;
+        let directory = fd
             .try_clone()
             .map_err(|error| Error::new(ErrorKind::Io, "the directory cannot be kept open").source(error))?;
         let side_file = open_side_file(&directory)?;
+        adopt(&side_file)?;
         Ok(Waiting { directory, side_file, idle: Mutex::default() })
     }
 
