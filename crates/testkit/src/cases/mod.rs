@@ -1,0 +1,35 @@
+//! Every case, one file a subject of the contract.
+//!
+//! The order is the order of the rows of the matrix.
+
+mod create;
+mod destroy;
+mod expiry;
+mod fences;
+mod limits;
+mod listing;
+mod locks;
+mod records;
+mod regenerate;
+mod sweep;
+mod touch;
+
+use crate::case::Case;
+
+/// All cases.
+pub fn all() -> Vec<Case> {
+    let subjects = [
+        records::CASES,
+        create::CASES,
+        expiry::CASES,
+        touch::CASES,
+        locks::CASES,
+        fences::CASES,
+        destroy::CASES,
+        regenerate::CASES,
+        limits::CASES,
+        sweep::CASES,
+        listing::CASES,
+    ];
+    subjects.concat()
+}

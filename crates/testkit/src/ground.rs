@@ -1,0 +1,137 @@
+//! What a case stands on: a store, fresh keys, a clock, second openers, real workers, a server to kill.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sessile_core::{Bin, Capabilities, Clock, Key, Sessions, Timestamp, Ttl};
+use sessile_fixtures::Instance;
+
+use crate::check::{Failure, SECRET};
+use crate::opener;
+use crate::worker::Worker;
+
+/// The ttl that cases use when it does not matter.
+pub const MINUTE: Duration = Duration::from_secs(60);
+/// A wait that is never used up on a good store.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The surroundings of one case on one store.
+pub struct Ground {
+    pub(crate) instance: Arc<Mutex<Instance>>,
+    pub(crate) url: String,
+    pub(crate) label: String,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) worker: PathBuf,
+    pub(crate) keys: AtomicU64,
+}
+
+impl Ground {
+    /// What the store declares.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// The URL of the store.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The URL with one more option.
+    pub fn url_with(&self, name: &str, value: &str) -> String {
+        let (base, variant) = self.url.split_once('#').map_or((self.url.as_str(), None), |(base, v)| (base, Some(v)));
+        let joint = if base.contains('?') { '&' } else { '?' };
+        let variant = variant.map_or(String::new(), |variant| format!("#{variant}"));
+        format!("{base}{joint}{name}={value}{variant}")
+    }
+
+    /// Opens the store.
+    pub fn open(&self) -> Result<Sessions, Failure> {
+        self.open_at(Clock::system())
+    }
+
+    /// Opens the store with a clock.
+    pub fn open_at(&self, clock: Clock) -> Result<Sessions, Failure> {
+        Ok(opener::open(&self.url, clock)?)
+    }
+
+    /// Opens the store with one more URL option.
+    pub fn open_with(&self, name: &str, value: &str) -> Result<Sessions, Failure> {
+        Ok(opener::open(&self.url_with(name, value), Clock::system())?)
+    }
+
+    /// The store on a clock that stands still at the present moment until the case moves it.
+    ///
+    /// Cases that use it give records at least a minute: a server with expiry of its own sees real time.
+    pub fn timed(&self) -> Result<(Sessions, Clock), Failure> {
+        let clock = Clock::manual(Clock::system().now());
+        Ok((self.open_at(clock.clone())?, clock))
+    }
+
+    /// A session key that nobody else uses.
+    pub fn key(&self) -> Key {
+        self.key_in(Bin::SESSION)
+    }
+
+    /// The same in another bin.
+    pub fn key_in(&self, bin: Bin) -> Key {
+        let id = format!("{SECRET}{:016x}{:04}", fastrand::u64(..), self.keys.fetch_add(1, Ordering::Relaxed));
+        // Well-formed by construction; the fallback keeps this function free of errors.
+        Key::in_bin(bin, &id).unwrap_or_else(|_| unreachable!("the id is well-formed"))
+    }
+
+    /// The server of this store, if it has one. Hold the guard only while killing or restarting it.
+    pub fn instance(&self) -> MutexGuard<'_, Instance> {
+        self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Kills the server with SIGKILL.
+    pub fn kill_server(&self) -> Result<(), Failure> {
+        let mut instance = self.instance();
+        let server = instance.server().ok_or_else(|| Failure("the instance has no server".into()))?;
+        server.kill();
+        Ok(())
+    }
+
+    /// Starts the server again.
+    pub fn restart_server(&self) -> Result<(), Failure> {
+        let mut instance = self.instance();
+        let server = instance.server().ok_or_else(|| Failure("the instance has no server".into()))?;
+        server.restart().map_err(|error| Failure(error.to_string()))
+    }
+
+    /// Starts a process that opens the same store.
+    pub fn worker(&self) -> Result<Worker, Failure> {
+        self.worker_on(&self.url)
+    }
+
+    /// Starts a process that opens this URL.
+    pub fn worker_on(&self, url: &str) -> Result<Worker, Failure> {
+        Worker::start(self.worker_program(), url)
+    }
+
+    fn worker_program(&self) -> &Path {
+        &self.worker
+    }
+}
+
+/// A sliding ttl.
+pub fn ttl(idle: Duration) -> Ttl {
+    Ttl::sliding(idle).unwrap_or_else(|_| unreachable!("cases use well-formed ttls"))
+}
+
+/// A sliding ttl of one minute.
+pub fn minute() -> Ttl {
+    ttl(MINUTE)
+}
+
+/// A text payload that must never show up in a message.
+pub fn payload(text: &str) -> Vec<u8> {
+    format!("{SECRET} {text}").into_bytes()
+}
+
+/// A moment later.
+pub fn later(moment: Timestamp, by_ms: u64) -> Timestamp {
+    moment.plus(Duration::from_millis(by_ms))
+}
