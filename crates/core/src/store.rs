@@ -222,9 +222,10 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! To ship it, put it into one file under `crates/stores/src/` with an `ENTRY`, and add its line to the
-//! registry: the conformance suite, the feature table and the benchmark then run it. (The suite will tell
-//! you that the toy above ignores the grace and forgets destroyed ids, and what else it owes.)
+//! To ship it, put it into one file under `crates/stores/src/` with an `ENTRY`, and its name on one line of
+//! `stores!` in `crates/stores/src/lib.rs`: the conformance suite, the feature table and the benchmark then run
+//! it. (The suite will tell you that the toy above ignores the grace and forgets destroyed ids, and what else
+//! it owes.)
 
 use std::time::Duration;
 

@@ -12,14 +12,24 @@ mod store_url;
 
 #[cfg(feature = "sqlite")]
 mod byte_lock;
-#[cfg(feature = "files")]
-mod files;
-#[cfg(feature = "memory")]
-mod memory;
-#[cfg(feature = "redis")]
-mod redis;
-#[cfg(feature = "sqlite")]
-mod sqlite;
+
+/// Declares the file of each store and lists its `ENTRY`, so that a store is one file and one line.
+macro_rules! stores {
+    ($($(#[$condition:meta])* $store:ident,)+) => {
+        $($(#[$condition])* mod $store;)+
+
+        /// Every store that this build contains, in the order of every table.
+        pub const STORES: &[StoreEntry] = &[$($(#[$condition])* $store::ENTRY),+];
+    };
+}
+
+// To add a store, write crates/stores/src/NAME.rs with an `ENTRY`, and its NAME here.
+stores! {
+    #[cfg(feature = "memory")] memory,
+    #[cfg(feature = "files")] files,
+    #[cfg(feature = "sqlite")] sqlite,
+    #[cfg(feature = "redis")] redis,
+}
 
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};
 pub use store_url::StoreUrl;

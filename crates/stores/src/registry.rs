@@ -1,24 +1,13 @@
 //! The registry: from a URL to an opened store.
 //!
-//! To add a store, write one file with an `ENTRY` and add one line to [`STORES`]. The order is the order of
-//! every table. This file knows no store's inside; options that hold for all stores are handled here.
+//! The stores themselves are listed in [`STORES`]. This file knows no store's inside; options that hold for
+//! all stores are handled here.
 
 use sessile_core::{Capabilities, Clock, Error, ErrorKind, Limits, Operation, Result, Sessions};
 
+pub use crate::STORES;
 use crate::hashed_ids;
 use crate::store_url::StoreUrl;
-
-/// Every store that this build contains.
-pub const STORES: &[StoreEntry] = &[
-    #[cfg(feature = "memory")]
-    crate::memory::ENTRY,
-    #[cfg(feature = "files")]
-    crate::files::ENTRY,
-    #[cfg(feature = "sqlite")]
-    crate::sqlite::ENTRY,
-    #[cfg(feature = "redis")]
-    crate::redis::ENTRY,
-];
 
 /// What the registry knows of a store.
 #[derive(Clone, Copy, Debug)]
