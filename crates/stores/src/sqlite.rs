@@ -68,7 +68,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     waiting: Waiting::Retry,
     ownership: Ownership::Process,
     expiry: Expiry::Sweep,
-    value_bytes_max: 1_000_000_000, // SQLITE_MAX_LENGTH, less than the row's other columns below
+    value_bytes_max: 1_000_000_000 - 1_000, // SQLITE_MAX_LENGTH holds for the whole row, key and target included
     id_bytes_max: Limits::ID_BYTES_MAX,
     sessions_bounded_by: "disk",
     compare_and_set: true,
