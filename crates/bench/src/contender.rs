@@ -1,0 +1,47 @@
+//! What can be measured: a store behind the contract, or a reference row.
+//!
+//! A contender lives in one worker process and knows sessions by number; ids are made before the timed part.
+//! It owns one invariant: what it returns from `begin` and `read` came from the store, every time.
+
+use std::time::Duration;
+
+use sessile_core::{Budget, Error, ErrorKind, Result, Swept};
+
+/// One opened store as one worker sees it. At most one session is held at a time.
+pub trait Contender {
+    /// Stores a new session.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the store says; so for all methods.
+    fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()>;
+
+    /// Reads without a lock. `None` is a miss.
+    fn read(&mut self, session: usize) -> Result<Option<&[u8]>>;
+
+    /// Takes the lock and reads. `None` is a miss; the lock is held in either case.
+    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>>;
+
+    /// Replaces the payload of the session that was begun, and releases it.
+    fn commit(&mut self, payload: &[u8]) -> Result<()>;
+
+    /// Releases the session that was begun without writing.
+    fn release(&mut self) -> Result<()>;
+
+    /// Removes a session.
+    fn destroy(&mut self, session: usize) -> Result<()> {
+        let _ = session;
+        Err(unsupported("remove sessions"))
+    }
+
+    /// Removes expired sessions within a budget.
+    fn sweep(&mut self, budget: Budget) -> Result<Swept> {
+        let _ = budget;
+        Err(unsupported("sweep"))
+    }
+}
+
+/// What a reference row answers when it lacks an operation.
+pub(crate) fn unsupported(what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this reference row cannot {what}"))
+}

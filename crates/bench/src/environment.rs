@@ -1,0 +1,126 @@
+//! The machine and the programs of a run. Never a host name, user, absolute path or kernel build suffix.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use sessile_fixtures::{SERVERS, file_system};
+
+/// What the figures depend on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Environment {
+    /// Model name of the processor.
+    pub cpu: String,
+    /// Logical processors that this process may use.
+    pub cores: usize,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Kernel and its version numbers.
+    pub kernel: String,
+    /// The distribution.
+    pub system: String,
+    /// File system of the directories on disk.
+    pub disk_file_system: String,
+    /// Our own version.
+    pub sessile: String,
+    /// How it was built.
+    pub build: String,
+    /// Versions of servers and of the libraries that talk to stores.
+    pub versions: BTreeMap<String, String>,
+}
+
+/// Libraries whose version changes what is measured.
+const LIBRARIES: [&str; 6] = ["redis", "rusqlite", "libsqlite3-sys", "heed", "lmdb-master-sys", "hdrhistogram"];
+/// Versions at the time of the build.
+const LOCK: &str = include_str!("../../../Cargo.lock");
+
+impl Environment {
+    /// Looks at this machine.
+    pub(crate) fn look() -> Environment {
+        let disk = std::env::var_os("SESSILE_DISK").map_or_else(|| "/var/tmp".into(), std::path::PathBuf::from);
+        Environment {
+            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: memory_bytes(),
+            kernel: format!("Linux {}", numbers(read("/proc/sys/kernel/osrelease").trim())),
+            system: field_of_os_release("PRETTY_NAME").unwrap_or_else(|| "unknown".into()),
+            disk_file_system: file_system(&disk),
+            sessile: env!("CARGO_PKG_VERSION").to_owned(),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            versions: versions(),
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn field_of_os_release(name: &str) -> Option<String> {
+    let text = read("/etc/os-release");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+    Some(line.trim_matches('"').to_owned())
+}
+
+fn memory_bytes() -> u64 {
+    let kib = field(&read("/proc/meminfo"), "MemTotal");
+    kib.and_then(|text| text.trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1_024
+}
+
+/// The leading numbers of a release: a suffix names whoever built the kernel.
+fn numbers(release: &str) -> &str {
+    let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
+    release.get(..end).unwrap_or(release).trim_end_matches('.')
+}
+
+fn versions() -> BTreeMap<String, String> {
+    let mut versions: BTreeMap<String, String> =
+        LIBRARIES.iter().filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?))).collect();
+    for kind in SERVERS {
+        if let Some(version) = kind.find().as_deref().and_then(server_version) {
+            versions.insert(kind.name.to_owned(), version);
+        }
+    }
+    versions
+}
+
+fn locked(lock: &str, name: &str) -> Option<String> {
+    let start = lock.find(&format!("name = \"{name}\"\n"))?;
+    let version = lock.get(start..)?.lines().nth(1)?;
+    Some(version.strip_prefix("version = ")?.trim_matches('"').to_owned())
+}
+
+/// The first word of `--version` that looks like one.
+fn server_version(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = text.split_whitespace().map(|word| word.trim_start_matches("v="));
+    let mut versions = words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+    versions.next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_release_loses_its_build_suffix() {
+        assert_eq!(numbers("6.1.0-18-amd64"), "6.1.0");
+        assert_eq!(numbers("6.18.44-company-v445"), "6.18.44");
+    }
+
+    #[test]
+    fn versions_come_from_the_lock_file() {
+        let lock = "[[package]]\nname = \"redis\"\nversion = \"1.2.3\"\n";
+        assert_eq!(locked(lock, "redis").as_deref(), Some("1.2.3"));
+        assert_eq!(locked(lock, "rusqlite"), None);
+        assert!(locked(LOCK, "hdrhistogram").is_some());
+    }
+}

@@ -1,0 +1,93 @@
+//! Latency histograms: recorded in workers, carried as text, merged in the parent.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+
+/// Latencies in nanoseconds with three significant digits. A minute and more counts as a minute.
+#[derive(Clone, Debug)]
+pub(crate) struct Latencies(Histogram<u64>);
+
+const HIGHEST_NS: u64 = 60_000_000_000;
+
+impl Latencies {
+    pub(crate) fn new() -> Latencies {
+        // The bounds are constants that the library accepts; the fallback only has another range.
+        let bounded = Histogram::new_with_bounds(1, HIGHEST_NS, 3).or_else(|_| Histogram::new(3));
+        #[allow(clippy::expect_used, reason = "three digits are within the library's range of 0 to 5")]
+        Latencies(bounded.expect("three significant digits are valid"))
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        self.0.saturating_record(ns);
+    }
+
+    pub(crate) fn add(&mut self, other: &Latencies) {
+        // Same bounds on both sides, so nothing can be out of range.
+        let _ = self.0.add(&other.0);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// A quantile in microseconds.
+    pub(crate) fn us(&self, quantile: f64) -> f64 {
+        if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(quantile) as f64 / 1e3 }
+    }
+
+    pub(crate) fn min_us(&self) -> f64 {
+        if self.0.is_empty() { 0.0 } else { self.0.min() as f64 / 1e3 }
+    }
+
+    pub(crate) fn max_us(&self) -> f64 {
+        self.0.max() as f64 / 1e3
+    }
+
+    /// Counts between the given bounds in microseconds: below the first, between each two, above the last.
+    pub(crate) fn between(&self, bounds_us: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; bounds_us.len() + 1];
+        // Not `count_between`: its ends are widened to whole cells, so that a value could count twice.
+        for cell in self.0.iter_recorded() {
+            let bucket = bounds_us.partition_point(|bound| bound * 1_000 <= cell.value_iterated_to());
+            if let Some(count) = counts.get_mut(bucket) {
+                *count += cell.count_at_value();
+            }
+        }
+        counts
+    }
+
+    /// For the line protocol.
+    pub(crate) fn to_text(&self) -> String {
+        let mut bytes = Vec::new();
+        // Writing into memory cannot fail; an empty text would be refused by the reader.
+        let _ = V2Serializer::new().serialize(&self.0, &mut bytes);
+        STANDARD.encode(bytes)
+    }
+
+    pub(crate) fn from_text(text: &str) -> Option<Latencies> {
+        let bytes = STANDARD.decode(text).ok()?;
+        Deserializer::new().deserialize(&mut bytes.as_slice()).ok().map(Latencies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_survives_the_way_to_the_parent_and_merges() {
+        let mut one = Latencies::new();
+        (1..=1_000).for_each(|us| one.record(us * 1_000 - 500));
+        let mut two = Latencies::from_text(&one.to_text()).unwrap();
+        two.record(90_000_000_000);
+        two.add(&one);
+        assert_eq!(two.count(), 2_001);
+        assert!((one.us(0.5) - 500.0).abs() < 1.0, "{}", one.us(0.5));
+        assert!(two.max_us() >= 59e6);
+        assert_eq!(one.between(&[100, 500]), [100, 400, 500]);
+        assert!(Latencies::from_text("???").is_none());
+    }
+}

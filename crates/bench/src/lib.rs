@@ -1,0 +1,36 @@
+//! Measures the stores of Sessile.
+//!
+//! The way through it: [`Options`] are checked into a [`Plan`]; the plan's contenders are made real (private
+//! directories and servers); each gets a crew of worker processes; an experiment lets the crews take turns;
+//! the rows go into a [`Report`], which is shown as a table, JSON and CSV. docs/benchmark.md says what is
+//! measured and why.
+//!
+//! Invariants: a debug build prints no figures; a failure of a contender is a row, never the end of the run;
+//! no row is printed whose payloads and counters were not verified.
+
+#![deny(unsafe_code)]
+#![allow(dead_code, reason = "contention and gc follow in the next commit")]
+
+pub mod contender;
+mod environment;
+mod experiments;
+mod histogram;
+mod ids;
+mod monotonic;
+mod options;
+mod payload;
+mod redact;
+pub mod reference;
+pub mod report;
+mod run;
+mod selection;
+mod setup;
+pub mod statistics;
+mod store_contender;
+pub mod worker;
+mod workload;
+
+pub use options::{Experiment, Options, UsageError};
+pub use report::Report;
+pub use run::{RunError, run};
+pub use selection::{Choice, Target};

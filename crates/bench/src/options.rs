@@ -1,0 +1,234 @@
+//! What the user asked for, and whether it makes sense.
+//!
+//! [`Options`] are the flags as given; [`Settings`] are complete and checked. Every contradiction is found
+//! here, before anything is started.
+
+use std::fmt;
+
+use sessile_core::Durability;
+
+use crate::payload::PAYLOAD_BYTES_MIN;
+use crate::workload::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX};
+
+/// Which experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// Create, read and change, each on its own.
+    Ops,
+    /// One locked request after the other.
+    Cycle,
+    /// All workers on one session.
+    Contention,
+    /// What removing expired sessions does to requests.
+    Gc,
+}
+
+impl Experiment {
+    /// The word in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Experiment::Ops => "ops",
+            Experiment::Cycle => "cycle",
+            Experiment::Contention => "contention",
+            Experiment::Gc => "gc",
+        }
+    }
+}
+
+/// The flags. `None` is: the preset decides.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Registry names, `name#variant`, names of reference rows, or URLs; empty for all.
+    pub stores: Vec<String>,
+    /// Numbers of workers.
+    pub workers: Option<Vec<usize>>,
+    /// Sessions that are filled in.
+    pub sessions: Option<usize>,
+    /// Payload size.
+    pub payload_bytes: Option<usize>,
+    /// Length of a sample.
+    pub seconds: Option<f64>,
+    /// Rounds.
+    pub rounds: Option<usize>,
+    /// Requests a second of each worker, where the experiment has a fixed rate.
+    pub rate: Option<f64>,
+    /// Seed of ids, payloads, choices and order.
+    pub seed: u64,
+    /// The preset under a minute.
+    pub quick: bool,
+    /// The tier.
+    pub durability: Durability,
+    /// The command line, for the result.
+    pub command: Vec<String>,
+}
+
+/// Complete and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub experiment: Experiment,
+    pub workers: Vec<usize>,
+    pub sessions: usize,
+    pub payload_bytes: usize,
+    pub seconds: f64,
+    pub warm_up_seconds: f64,
+    pub rounds: usize,
+    pub rate: f64,
+    pub seed: u64,
+    pub durability: Durability,
+}
+
+/// The options contradict each other or name what does not exist. One sentence, for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageError(pub String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// What an experiment uses unless it is told otherwise.
+struct Preset {
+    workers: &'static [usize],
+    sessions: usize,
+    seconds: f64,
+    rounds: usize,
+    rate: f64,
+}
+
+fn preset(experiment: Experiment, quick: bool) -> Preset {
+    let preset = |workers, sessions, seconds, rounds, rate| Preset { workers, sessions, seconds, rounds, rate };
+    match (experiment, quick) {
+        (Experiment::Ops, true) => preset(&[1, 8], 5_000, 0.25, 3, 0.0),
+        (Experiment::Ops, false) => preset(&[1, 8], 100_000, 3.0, 5, 0.0),
+        (Experiment::Cycle, true) => preset(&[1, 8], 10_000, 0.6, 3, 0.0),
+        (Experiment::Cycle, false) => preset(&[1, 8], 100_000, 3.0, 5, 0.0),
+        (Experiment::Contention, true) => preset(&[8], 1, 1.0, 3, 50.0),
+        (Experiment::Contention, false) => preset(&[8], 1, 5.0, 5, 50.0),
+        (Experiment::Gc, true) => preset(&[1], 22_000, 1.0, 1, 500.0),
+        (Experiment::Gc, false) => preset(&[1], 550_000, 10.0, 1, 500.0),
+    }
+}
+
+const WORKERS_MAX: usize = 256;
+const SESSIONS_MAX: usize = 100_000_000;
+const ROUNDS_MAX: usize = 1_000;
+const SECONDS_MAX: f64 = 3_600.0;
+const RATE_MAX: f64 = 100_000.0;
+
+impl Options {
+    pub(crate) fn check(&self, experiment: Experiment) -> Result<Settings, UsageError> {
+        let preset = preset(experiment, self.quick);
+        let mut workers = self.workers.clone().unwrap_or_else(|| preset.workers.to_vec());
+        workers.sort_unstable();
+        workers.dedup();
+        if workers.is_empty() || workers.iter().any(|count| !(1..=WORKERS_MAX).contains(count)) {
+            return Err(UsageError(format!("--workers takes numbers from 1 to {WORKERS_MAX}, for example 1,8")));
+        }
+        if experiment == Experiment::Gc && workers != [1] {
+            return Err(UsageError(
+                "gc measures one worker beside the one that sweeps; --workers can only be 1".into(),
+            ));
+        }
+        if experiment == Experiment::Contention && workers.contains(&1) {
+            return Err(UsageError(
+                "one worker has nobody to contend with; give contention --workers 2 or more".into(),
+            ));
+        }
+        if experiment == Experiment::Contention && self.sessions.is_some_and(|sessions| sessions != 1) {
+            return Err(UsageError("contention is about one session; --sessions can only be 1".into()));
+        }
+        if self.rate.is_some() && matches!(experiment, Experiment::Ops | Experiment::Cycle) {
+            let name = experiment.name();
+            return Err(UsageError(format!("{name} is a closed loop; --rate is for contention and gc")));
+        }
+        let payload_bytes = self.payload_bytes.unwrap_or(PAYLOAD_BYTES);
+        in_range("--payload", payload_bytes, PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)?;
+        let sessions = self.sessions.unwrap_or(preset.sessions);
+        let sessions_min = if experiment == Experiment::Gc { 100 } else { 1 };
+        in_range("--sessions", sessions, sessions_min, SESSIONS_MAX)?;
+        let rounds = self.rounds.unwrap_or(preset.rounds);
+        in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
+        if experiment == Experiment::Gc && rounds != 1 {
+            return Err(UsageError("gc removes what it measures, so it has one round; leave --rounds out".into()));
+        }
+        let seconds = self.seconds.unwrap_or(preset.seconds);
+        in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
+        let rate = self.rate.unwrap_or(preset.rate);
+        if self.rate.is_some() {
+            in_range("--rate", rate, 0.1, RATE_MAX)?;
+        }
+        Ok(Settings {
+            experiment,
+            workers,
+            sessions,
+            payload_bytes,
+            seconds,
+            warm_up_seconds: (seconds / 5.0).clamp(0.01, 1.0),
+            rounds,
+            rate,
+            seed: self.seed,
+            durability: self.durability,
+        })
+    }
+}
+
+fn in_range<T: PartialOrd + fmt::Display>(flag: &str, value: T, least: T, most: T) -> Result<(), UsageError> {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    Err(UsageError(format!("{flag} is {value}, but must lie between {least} and {most}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options {
+            stores: Vec::new(),
+            workers: None,
+            sessions: None,
+            payload_bytes: None,
+            seconds: None,
+            rounds: None,
+            rate: None,
+            seed: 1,
+            quick: true,
+            durability: Durability::None,
+            command: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn flags_that_make_no_sense_are_refused() {
+        let wrong = [
+            (Experiment::Cycle, Options { workers: Some(vec![0]), ..options() }),
+            (Experiment::Cycle, Options { workers: Some(vec![]), ..options() }),
+            (Experiment::Cycle, Options { sessions: Some(0), ..options() }),
+            (Experiment::Cycle, Options { rounds: Some(0), ..options() }),
+            (Experiment::Cycle, Options { seconds: Some(0.0), ..options() }),
+            (Experiment::Cycle, Options { seconds: Some(f64::NAN), ..options() }),
+            (Experiment::Cycle, Options { payload_bytes: Some(8), ..options() }),
+            (Experiment::Cycle, Options { payload_bytes: Some(1 << 40), ..options() }),
+            (Experiment::Cycle, Options { rate: Some(50.0), ..options() }),
+            (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
+            (Experiment::Contention, Options { sessions: Some(5), ..options() }),
+            (Experiment::Contention, Options { rate: Some(0.0), ..options() }),
+            (Experiment::Gc, Options { workers: Some(vec![8]), ..options() }),
+            (Experiment::Gc, Options { rounds: Some(3), ..options() }),
+        ];
+        for (experiment, options) in wrong {
+            assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");
+        }
+    }
+
+    #[test]
+    fn a_flag_overrides_the_preset() {
+        let settings = Options { sessions: Some(7), workers: Some(vec![8, 1, 8]), ..options() };
+        let settings = settings.check(Experiment::Cycle).unwrap();
+        assert_eq!((settings.sessions, settings.workers, settings.rounds), (7, vec![1, 8], 3));
+    }
+}

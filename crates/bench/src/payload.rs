@@ -1,0 +1,86 @@
+//! What is stored, and how a hit is verified.
+//!
+//! A payload is the number of its session, a counter, and a body of random characters. The body is a window
+//! into one random text that all workers derive from the seed; which window follows from session and counter.
+//! So each payload differs, nothing is generated inside the timed loop, and every byte of every hit is
+//! compared with what must be there. The counter grows by one with each commit: the sum of all counters at
+//! the end, compared with the acknowledged commits, tells how many updates were lost.
+
+/// Session number and counter, little-endian.
+const HEADER_BYTES: usize = 16;
+/// Smallest payload: a header and a body long enough that a torn payload cannot pass.
+pub(crate) const PAYLOAD_BYTES_MIN: usize = 32;
+/// Number of different windows: a power of two. The text stays in the level 2 cache of any processor.
+const WINDOWS: usize = 1 << 14;
+
+/// Composes and checks payloads.
+pub(crate) struct Payloads {
+    text: Vec<u8>,
+    body_bytes: usize,
+}
+
+impl Payloads {
+    pub(crate) fn new(seed: u64, payload_bytes: usize) -> Payloads {
+        let body_bytes = payload_bytes.saturating_sub(HEADER_BYTES);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let text = std::iter::repeat_with(|| u8::try_from(random.alphanumeric()).unwrap_or(b'x'));
+        Payloads { text: text.take(WINDOWS + body_bytes).collect(), body_bytes }
+    }
+
+    /// The body of a session's payload with this counter.
+    fn body(&self, session: u64, counter: u64) -> &[u8] {
+        // An odd multiplier spreads neighbours over all windows (Fibonacci hashing); the top bits are the best.
+        let mixed = (session ^ counter.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let window = usize::try_from(mixed >> (64 - WINDOWS.ilog2())).unwrap_or(0);
+        self.text.get(window..window + self.body_bytes).unwrap_or_default()
+    }
+
+    /// Writes a payload over `into`.
+    #[inline]
+    pub(crate) fn compose(&self, session: u64, counter: u64, into: &mut Vec<u8>) {
+        into.clear();
+        into.extend_from_slice(&session.to_le_bytes());
+        into.extend_from_slice(&counter.to_le_bytes());
+        into.extend_from_slice(self.body(session, counter));
+    }
+
+    /// The counter of a payload, if it is exactly what was once written for this session.
+    #[inline]
+    pub(crate) fn check(&self, session: u64, payload: &[u8]) -> Option<u64> {
+        let (number, rest) = payload.split_first_chunk::<8>()?;
+        let (counter, body) = rest.split_first_chunk::<8>()?;
+        let counter = u64::from_le_bytes(*counter);
+        let intact = u64::from_le_bytes(*number) == session && body == self.body(session, counter);
+        intact.then_some(counter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_torn_or_short_payload_is_not_accepted() {
+        let payloads = Payloads::new(7, 1_500);
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        payloads.compose(3, 10, &mut old);
+        payloads.compose(3, 11, &mut new);
+        assert_eq!(new.len(), 1_500);
+        assert_eq!(payloads.check(3, &new), Some(11));
+        assert_eq!(payloads.check(4, &new), None, "another session's payload");
+        let torn: Vec<u8> = new[..700].iter().chain(&old[700..]).copied().collect();
+        assert_eq!(payloads.check(3, &torn), None, "half new, half old");
+        assert_eq!(payloads.check(3, &new[..1_499]), None, "cut");
+        assert_eq!(payloads.check(3, b""), None);
+    }
+
+    #[test]
+    fn neighbouring_sessions_and_counters_have_different_bodies() {
+        let payloads = Payloads::new(7, 100);
+        let bodies: std::collections::BTreeSet<&[u8]> = (0..50)
+            .flat_map(|session| (0..4).map(move |counter| (session, counter)))
+            .map(|(session, counter)| payloads.body(session, counter))
+            .collect();
+        assert!(bodies.len() > 190, "{} of 200 differ", bodies.len());
+    }
+}

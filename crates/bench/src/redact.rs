@@ -1,0 +1,82 @@
+//! What must not get into a result: directories, hosts, users, passwords.
+
+use url::Url;
+
+/// A store URL of the user's as it may be shown: scheme and kind of place.
+pub(crate) fn url(text: &str) -> String {
+    let Ok(url) = Url::parse(text) else { return "<malformed>".to_owned() };
+    let scheme = url.scheme();
+    match (url.host_str().filter(|host| !host.is_empty()), url.path()) {
+        (Some(_), _) => format!("{scheme}://<host>"),
+        (None, "") => format!("{scheme}:"),
+        (None, _) => format!("{scheme}:<path>"),
+    }
+}
+
+/// The command line as it may be shown: options stay, paths lose their directories.
+pub(crate) fn command(arguments: &[String]) -> String {
+    let mut shown = Vec::new();
+    for (position, argument) in arguments.iter().enumerate() {
+        if position == 0 {
+            shown.push("sessile".to_owned());
+            continue;
+        }
+        let (flag, value) = match argument.split_once('=') {
+            Some((flag, value)) if flag.starts_with("--") => (format!("{flag}="), value),
+            _ => (String::new(), argument.as_str()),
+        };
+        let words: Vec<String> = value.split(',').map(word).collect();
+        shown.push(format!("{flag}{}", words.join(",")));
+    }
+    shown.join(" ")
+}
+
+fn word(word: &str) -> String {
+    match word.split_once(':') {
+        Some((scheme, _)) if !scheme.is_empty() && !scheme.contains('/') => {
+            let label = word.split_once('#').map_or(String::new(), |(_, label)| format!("#{label}"));
+            format!("{}{label}", url(word))
+        }
+        _ => word.rsplit('/').next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// A message without the directories of a contender and without the user's own URL.
+pub(crate) fn message(text: &str, places: &[(String, &str)]) -> String {
+    places
+        .iter()
+        .filter(|(place, _)| place.len() > 1)
+        .fold(text.to_owned(), |text, (place, name)| text.replace(place.as_str(), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_keeps_its_options_and_loses_its_places() {
+        let arguments = [
+            "/home/ada/bin/sessile",
+            "bench",
+            "cycle",
+            "--stores",
+            "files:/home/ada/x#mine,redis://ada:pw@shop.example:1/2",
+            "--json",
+            "/home/ada/out.json",
+            "--csv=/tmp/y.csv",
+            "--seed",
+            "7",
+        ];
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        assert_eq!(
+            command(&arguments),
+            "sessile bench cycle --stores files:<path>#mine,redis://<host> --json out.json --csv=y.csv --seed 7"
+        );
+    }
+
+    #[test]
+    fn a_message_loses_its_places() {
+        let places = [("/var/tmp/sessile-x1".to_owned(), "<disk>")];
+        assert_eq!(message("cannot open /var/tmp/sessile-x1/files", &places), "cannot open <disk>/files");
+    }
+}

@@ -1,0 +1,45 @@
+//! Reference rows: what the figures of the stores are to be read against.
+//!
+//! They are not stores: no registry entry, no contract. Each is written to be as fast as its definition in
+//! docs/benchmark.md allows; whoever finds a way to make one faster has found a fault of ours.
+
+mod limit;
+mod lmdb;
+mod null;
+mod redis_four_trips;
+
+use std::path::Path;
+
+use sessile_core::{Durability, Result};
+
+use crate::contender::Contender;
+
+/// Opens a row in a worker: place, seed of the ids, number of ids, payload size.
+type Open = fn(&Path, u64, usize, usize) -> Result<Box<dyn Contender>>;
+
+/// A reference row.
+#[derive(Debug)]
+pub struct Reference {
+    /// Its name in `--stores` and in results.
+    pub name: &'static str,
+    /// What it shows, in one sentence.
+    pub sentence: &'static str,
+    /// Whether several workers can share it.
+    pub shared_by_processes: bool,
+    /// The private server that it needs.
+    pub server: Option<&'static str>,
+    /// Its tiers.
+    pub durability: &'static [Durability],
+    /// Whether the table may grow while it is measured.
+    pub creates: bool,
+    /// Its place is a directory in shared memory, or the server's socket.
+    pub(crate) open: Open,
+}
+
+/// All reference rows, in display order.
+pub const REFERENCES: &[Reference] = &[limit::REFERENCE, null::REFERENCE, lmdb::REFERENCE, redis_four_trips::REFERENCE];
+
+/// The reference row of this name.
+pub fn by_name(name: &str) -> Option<&'static Reference> {
+    REFERENCES.iter().find(|reference| reference.name == name)
+}

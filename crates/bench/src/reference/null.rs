@@ -1,0 +1,70 @@
+//! `null`: the harness itself.
+//!
+//! Keeps one counter a session and nothing else. What a cycle costs here is what clock reads, the choice of a
+//! session, composing and verifying a payload cost in every other row.
+
+use std::time::Duration;
+
+use sessile_core::{Durability, Error, ErrorKind, Result};
+
+use crate::contender::Contender;
+use crate::payload::Payloads;
+use crate::reference::Reference;
+
+pub(super) const REFERENCE: Reference = Reference {
+    name: "null",
+    sentence: "The harness itself: what clock reads and verification cost in every row",
+    shared_by_processes: false,
+    server: None,
+    durability: &[Durability::None],
+    creates: true,
+    open: |_, seed, sessions, payload_bytes| {
+        let payloads = Payloads::new(seed, payload_bytes);
+        let last = Vec::with_capacity(payload_bytes);
+        Ok(Box::new(Null { payloads, counters: vec![None; sessions], last, begun: 0 }))
+    },
+};
+
+struct Null {
+    payloads: Payloads,
+    counters: Vec<Option<u64>>,
+    /// The payload that is handed out; composed anew for each read, as a copy out of a store would be.
+    last: Vec<u8>,
+    begun: usize,
+}
+
+impl Null {
+    fn keep(&mut self, session: usize, payload: &[u8]) -> Result<()> {
+        let counter = payload.get(8..16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+        match self.counters.get_mut(session) {
+            Some(slot) => *slot = counter,
+            None => return Err(Error::new(ErrorKind::Full, "more sessions than were announced")),
+        }
+        Ok(())
+    }
+}
+
+impl Contender for Null {
+    fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
+        self.keep(session, payload)
+    }
+
+    fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        let Some(counter) = self.counters.get(session).copied().flatten() else { return Ok(None) };
+        self.payloads.compose(session as u64, counter, &mut self.last);
+        Ok(Some(&self.last))
+    }
+
+    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        self.begun = session;
+        self.read(session)
+    }
+
+    fn commit(&mut self, payload: &[u8]) -> Result<()> {
+        self.keep(self.begun, payload)
+    }
+
+    fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

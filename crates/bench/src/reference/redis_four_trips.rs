@@ -1,0 +1,118 @@
+//! `redis-four-trips`: how today's session handlers lock on Redis.
+//!
+//! SET NX PX for the lock, tried again every 20 ms; GET; SETEX; a Lua compare-and-delete for the unlock. Four
+//! round trips over one reused connection to the same kind of private server, with the same client library as
+//! our store.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use redis::{Connection, RedisError, Script, Value};
+use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
+
+use crate::contender::Contender;
+use crate::reference::Reference;
+use crate::workload::{SESSION_TTL, WAIT_MAX};
+
+pub(super) const REFERENCE: Reference = Reference {
+    name: "redis-four-trips",
+    sentence: "Redis as today's handlers use it: lock, read, write and unlock in four round trips",
+    shared_by_processes: true,
+    server: Some("redis-server"),
+    durability: &[Durability::None, Durability::Second, Durability::Commit],
+    creates: true,
+    open,
+};
+
+const POLL: Duration = Duration::from_millis(20);
+const LOCK_MS: usize = 60_000;
+const UNLOCK: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+
+struct FourTrips {
+    connection: Connection,
+    unlock: Script,
+    /// Record keys and lock keys by session.
+    keys: Vec<(String, String)>,
+    random: fastrand::Rng,
+    out: Option<Vec<u8>>,
+    begun: Option<(usize, String)>,
+}
+
+fn open(place: &Path, seed: u64, sessions: usize, _payload_bytes: usize) -> Result<Box<dyn Contender>> {
+    let client = redis::Client::open(format!("redis+unix:{}", place.display())).map_err(failed)?;
+    let connection = client.get_connection().map_err(failed)?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let key = || {
+        let id = format!("{:032x}", random.u128(..));
+        (format!("PHPREDIS_SESSION:{id}"), format!("PHPREDIS_SESSION:{id}_LOCK"))
+    };
+    let keys = std::iter::repeat_with(key).take(sessions).collect();
+    let random = fastrand::Rng::new();
+    Ok(Box::new(FourTrips { connection, unlock: Script::new(UNLOCK), keys, random, out: None, begun: None }))
+}
+
+fn failed(error: RedisError) -> Error {
+    Error::new(ErrorKind::Io, "the Redis server refused the operation").source(error)
+}
+
+fn unprepared() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
+}
+
+impl FourTrips {
+    fn unlock(&mut self, session: usize, token: &str) -> Result<()> {
+        let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
+        let deleted: i64 = self.unlock.key(lock).arg(token).invoke(&mut self.connection).map_err(failed)?;
+        match deleted {
+            0 => Err(Error::new(ErrorKind::Stale, "the lock had lapsed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Contender for FourTrips {
+    fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
+        let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
+        let ms = ttl.as_millis().max(1) as u64;
+        redis::cmd("PSETEX").arg(record).arg(ms).arg(payload).exec(&mut self.connection).map_err(failed)
+    }
+
+    fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
+        self.out = redis::cmd("GET").arg(record).query(&mut self.connection).map_err(failed)?;
+        Ok(self.out.as_deref())
+    }
+
+    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        let token = format!("{:032x}", self.random.u128(..));
+        let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
+        let mut set = redis::cmd("SET");
+        set.arg(lock).arg(&token).arg("NX").arg("PX").arg(LOCK_MS);
+        let start = Instant::now();
+        while let Value::Nil = set.query(&mut self.connection).map_err(failed)? {
+            let waited = start.elapsed();
+            if waited > WAIT_MAX {
+                let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited };
+                return Err(Error::new(kind, "another request holds the session"));
+            }
+            std::thread::sleep(POLL);
+        }
+        self.begun = Some((session, token));
+        self.read(session)
+    }
+
+    fn commit(&mut self, payload: &[u8]) -> Result<()> {
+        let (session, token) = self.begun.take().ok_or_else(unprepared)?;
+        let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
+        let seconds = SESSION_TTL.as_secs();
+        let written = redis::cmd("SETEX").arg(record).arg(seconds).arg(payload).exec(&mut self.connection);
+        self.unlock(session, &token)?;
+        written.map_err(failed)
+    }
+
+    fn release(&mut self) -> Result<()> {
+        let Some((session, token)) = self.begun.take() else { return Ok(()) };
+        self.unlock(session, &token)
+    }
+}

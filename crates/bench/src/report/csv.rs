@@ -1,0 +1,81 @@
+//! CSV: one line a row, for spreadsheets.
+
+use crate::report::Report;
+
+const HEADER: [&str; 28] = [
+    "experiment",
+    "store",
+    "variant",
+    "url",
+    "kind",
+    "op",
+    "workers",
+    "sessions",
+    "payload_bytes",
+    "durability",
+    "rounds",
+    "ops_per_second_median",
+    "ops_per_second_low",
+    "ops_per_second_high",
+    "latency_us_min",
+    "latency_us_p50",
+    "latency_us_p90",
+    "latency_us_p99",
+    "latency_us_p999",
+    "latency_us_max",
+    "errors",
+    "misses",
+    "lost",
+    "failed",
+    "cpu_us_per_op_client",
+    "cpu_us_per_op_server",
+    "bytes_per_session",
+    "fairness",
+];
+
+impl Report {
+    /// The rows as CSV.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: it writes into memory.
+    pub fn to_csv(&self) -> Result<String, csv::Error> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(HEADER)?;
+        for row in &self.results {
+            let (rate, latency, cpu) = (row.ops_per_second, row.latency_us, row.cpu_us_per_op);
+            writer.write_record([
+                row.experiment.clone(),
+                row.store.clone(),
+                row.variant.clone(),
+                row.url.clone(),
+                row.kind.clone(),
+                row.op.clone(),
+                row.workers.to_string(),
+                row.sessions.to_string(),
+                row.payload_bytes.to_string(),
+                row.durability.clone(),
+                row.rounds.to_string(),
+                rate.median.to_string(),
+                rate.low.to_string(),
+                rate.high.to_string(),
+                latency.min.to_string(),
+                latency.p50.to_string(),
+                latency.p90.to_string(),
+                latency.p99.to_string(),
+                latency.p999.to_string(),
+                latency.max.to_string(),
+                row.errors.to_string(),
+                row.misses.to_string(),
+                row.lost.to_string(),
+                row.failed.clone().unwrap_or_default(),
+                cpu.client.to_string(),
+                cpu.server.to_string(),
+                row.bytes_per_session.to_string(),
+                row.fairness.map(|fairness| fairness.to_string()).unwrap_or_default(),
+            ])?;
+        }
+        let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}

@@ -1,0 +1,206 @@
+//! The result of a run, and the ways to show it.
+
+pub(crate) mod bars;
+mod csv;
+mod table;
+pub(crate) mod warnings;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::environment::Environment;
+use crate::histogram::Latencies;
+pub use crate::selection::LeftOut;
+use crate::statistics::Spread;
+
+/// Everything that a run found out. Its JSON form is a promise: `schema` changes when a field changes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this shape.
+    pub schema: u32,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// How it was called, without places.
+    pub command: String,
+    /// The seed of ids, payloads, choices and order.
+    pub seed: u64,
+    /// The settings in force.
+    pub settings: Settings,
+    /// One entry a row.
+    pub results: Vec<Row>,
+    /// What was not measured, and why.
+    pub left_out: Vec<LeftOut>,
+    /// What the reader should know before believing a figure.
+    pub warnings: Vec<String>,
+}
+
+/// The settings in force.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Length of a sample in seconds.
+    pub seconds: f64,
+    /// Not recorded before each sample.
+    pub warm_up_seconds: f64,
+    /// Time to live of sessions in seconds.
+    pub ttl_seconds: u64,
+    /// Chance that the true median lies between `low` and `high`.
+    pub confidence: f64,
+}
+
+/// One measured combination of contender, operation and number of workers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// The experiment.
+    pub experiment: String,
+    /// Registry name, or that of a reference row.
+    pub store: String,
+    /// URL without places, hosts and secrets.
+    pub url: String,
+    /// What makes it different from others of the same name.
+    pub variant: String,
+    /// The operation.
+    pub op: String,
+    /// Number of worker processes.
+    pub workers: usize,
+    /// Sessions in the store.
+    pub sessions: usize,
+    /// Payload size.
+    pub payload_bytes: usize,
+    /// The tier.
+    pub durability: String,
+    /// `embedded` or `socket`: figures are compared only within one.
+    pub kind: String,
+    /// Rounds that were completed.
+    pub rounds: usize,
+    /// Operations a second over all workers.
+    pub ops_per_second: Spread,
+    /// Latency over all rounds and workers.
+    pub latency_us: LatencyUs,
+    /// Operations that were recorded.
+    pub operations: u64,
+    /// Failed operations and damaged payloads.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// Sessions that were not there.
+    pub misses: u64,
+    /// Acknowledged updates that are not in the store. Counted once a contender, after the last round, and
+    /// put on its row with the most workers.
+    pub lost: u64,
+    /// Why there are no figures, if so.
+    pub failed: Option<String>,
+    /// CPU time of an operation.
+    pub cpu_us_per_op: CpuUs,
+    /// Memory of the server or space of the directory, a session; 0 where it cannot be told.
+    pub bytes_per_session: u64,
+    /// The lowest count of cycles of a worker as a part of the mean: 1 is perfectly fair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
+    /// Waits of begins on one session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waits>,
+    /// Latency counts between bounds that are the same for all rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Buckets>,
+    /// What a sweep or deletion beside the measurement did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removal: Option<Removal>,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say which quantile")]
+pub struct LatencyUs {
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+/// CPU time in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuUs {
+    /// Of the workers.
+    pub client: f64,
+    /// Of the private server.
+    pub server: f64,
+}
+
+/// Waits of begins, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waits {
+    /// Begins that were recorded.
+    pub begins: u64,
+    /// Of those, the ones that found the session taken.
+    pub taken: u64,
+    /// Median over the begins that found it taken.
+    pub taken_p50: f64,
+    /// Their 99th percentile.
+    pub taken_p99: f64,
+    /// Median over all begins.
+    pub all_p50: f64,
+    /// Their 99th percentile.
+    pub all_p99: f64,
+}
+
+/// A histogram.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Buckets {
+    /// Upper bounds in microseconds; the last count is beyond all of them.
+    pub bounds_us: Vec<u64>,
+    /// Counts, one more than bounds.
+    pub counts: Vec<u64>,
+}
+
+/// What was removed beside a measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Removal {
+    /// Records removed.
+    pub removed: u64,
+    /// How long that took in seconds.
+    pub seconds: f64,
+    /// The longest single call in microseconds.
+    pub longest_call_us: f64,
+}
+
+impl LatencyUs {
+    pub(crate) fn of(latencies: &Latencies) -> LatencyUs {
+        LatencyUs {
+            min: latencies.min_us(),
+            p50: latencies.us(0.5),
+            p90: latencies.us(0.9),
+            p99: latencies.us(0.99),
+            p999: latencies.us(0.999),
+            max: latencies.max_us(),
+        }
+    }
+}
+
+impl Row {
+    /// Name and variant as one word.
+    pub fn title(&self) -> String {
+        if self.variant == "default" { self.store.clone() } else { format!("{}#{}", self.store, self.variant) }
+    }
+
+    /// Whether something went wrong.
+    pub fn is_bad(&self) -> bool {
+        self.failed.is_some() || self.errors + self.misses + self.lost > 0
+    }
+}
+
+impl Report {
+    /// Rows in which something went wrong.
+    pub fn bad_rows(&self) -> impl Iterator<Item = &Row> {
+        self.results.iter().filter(|row| row.is_bad())
+    }
+
+    /// The report as JSON.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the shape has no maps with odd keys and no non-finite numbers are kept as such.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
+}

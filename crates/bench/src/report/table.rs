@@ -1,0 +1,200 @@
+//! The table for people: embedded stores and stores over a socket apart, because they are not comparable.
+
+use std::fmt;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+use crate::report::{Report, Row};
+
+/// Legible in a terminal of this width.
+const COLUMNS: u16 = 100;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let environment = &self.environment;
+        let gib = environment.memory_bytes >> 30;
+        let (cpu, cores, kernel) = (&environment.cpu, environment.cores, &environment.kernel);
+        writeln!(f, "{cpu}, {cores} cores, {gib} GiB, {kernel}, {}", environment.system)?;
+        let versions: Vec<String> =
+            environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))?;
+        if let Some(row) = self.results.first() {
+            let (sessions, payload, rounds) =
+                (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
+            let seconds = self.settings.seconds;
+            let rounds = rounds.unwrap_or(0);
+            writeln!(f, "{sessions} sessions of {payload} bytes, {rounds} rounds of {seconds} s, seed {}", self.seed)?;
+        }
+        for (kind, heading) in
+            [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]
+        {
+            let rows: Vec<&Row> = self.results.iter().filter(|row| row.kind == kind).collect();
+            if !rows.is_empty() {
+                writeln!(f, "\n{heading}\n{}", throughput(&rows))?;
+            }
+        }
+        self.contention(f)?;
+        self.histograms(f)?;
+        for left in &self.left_out {
+            let variant = if left.variant == "default" { String::new() } else { format!("#{}", left.variant) };
+            let workers = left.workers.map_or(String::new(), |workers| format!(" at {workers} workers"));
+            writeln!(f, "left out: {}{variant}{workers}: {}", left.store, left.reason)?;
+        }
+        for row in self.bad_rows() {
+            let (title, op, workers) = (row.title(), &row.op, row.workers);
+            let why = row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
+            let (errors, misses, lost) = (row.errors, row.misses, row.lost);
+            writeln!(f, "FAILED: {title} {op} at {workers}: {errors} errors, {misses} misses, {lost} lost: {why}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "note: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+fn throughput(rows: &[&Row]) -> Table {
+    let mut table = empty(&[
+        "store",
+        "op",
+        "workers",
+        "durability",
+        "per second",
+        "low .. high",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "cpu us/op",
+    ]);
+    for row in rows {
+        let cpu = row.cpu_us_per_op;
+        let cpu = if row.kind == "socket" {
+            format!("{} + {}", figure(cpu.client), figure(cpu.server))
+        } else {
+            figure(cpu.client)
+        };
+        let rate = row.ops_per_second;
+        let failed = row.failed.is_some();
+        let or_failed = |text: String| if failed { "failed".to_owned() } else { text };
+        let mut cells = vec![
+            Cell::new(row.title()),
+            Cell::new(&row.op),
+            right(row.workers),
+            Cell::new(&row.durability),
+            right(or_failed(grouped(rate.median))),
+            right(format!("{} .. {}", grouped(rate.low), grouped(rate.high))),
+            right(figure(row.latency_us.p50)),
+            right(figure(row.latency_us.p99)),
+            right(figure(row.latency_us.p999)),
+            right(cpu),
+        ];
+        if failed {
+            cells.truncate(5);
+        }
+        table.add_row(cells);
+    }
+    table
+}
+
+impl Report {
+    fn contention(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<&Row> = self.results.iter().filter(|row| row.waits.is_some() || row.fairness.is_some()).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut table =
+            empty(&["store", "op", "fairness", "found taken", "wait p50 us", "wait p99 us", "all p50 us", "lost"]);
+        for row in rows {
+            let waits = row.waits.unwrap_or_default();
+            let waited = |value: f64| if row.waits.is_some() { figure(value) } else { String::new() };
+            let taken =
+                if row.waits.is_some() { format!("{} of {}", waits.taken, waits.begins) } else { String::new() };
+            table.add_row(vec![
+                Cell::new(row.title()),
+                Cell::new(&row.op),
+                right(row.fairness.map_or(String::new(), |fairness| format!("{fairness:.2}"))),
+                right(taken),
+                right(waited(waits.taken_p50)),
+                right(waited(waits.taken_p99)),
+                right(waited(waits.all_p50)),
+                right(row.lost),
+            ]);
+        }
+        writeln!(f, "\nOne session, all workers: waits of the begins that found it taken\n{table}")
+    }
+
+    /// Histograms of one contender and size side by side.
+    fn histograms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown: Vec<(String, usize)> = Vec::new();
+        for row in self.results.iter().filter(|row| row.histogram.is_some()) {
+            let group = (row.title(), row.sessions);
+            if shown.contains(&group) {
+                continue;
+            }
+            let same: Vec<&Row> =
+                self.results.iter().filter(|other| (other.title(), other.sessions) == group).collect();
+            for pair in same.chunks(2) {
+                let buckets: Vec<(String, &crate::report::Buckets)> =
+                    pair.iter().filter_map(|row| Some((row.op.clone(), row.histogram.as_ref()?))).collect();
+                writeln!(f, "\n{} with {} sessions (bars are logarithmic)", group.0, group.1)?;
+                write!(f, "{}", super::bars::side_by_side(&buckets))?;
+            }
+            for row in same {
+                if let Some(removal) = row.removal {
+                    let (removed, seconds) = (removal.removed, removal.seconds);
+                    let longest = figure(removal.longest_call_us);
+                    writeln!(f, "{}: removed {removed} in {seconds:.2} s, longest call {longest} us", row.op)?;
+                }
+            }
+            shown.push(group);
+        }
+        Ok(())
+    }
+}
+
+fn empty(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(COLUMNS).set_header(header.to_vec());
+    table
+}
+
+fn right(text: impl ToString) -> Cell {
+    Cell::new(text.to_string()).set_alignment(CellAlignment::Right)
+}
+
+/// Three significant digits at most.
+fn figure(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => grouped(v),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A whole number with a space between groups of three digits.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_grouped() {
+        assert_eq!(grouped(1_234_567.4), "1 234 567");
+        assert_eq!(grouped(999.0), "999");
+        assert_eq!(figure(0.123), "0.12");
+        assert_eq!(figure(12.34), "12.3");
+        assert_eq!(figure(12_345.6), "12 346");
+    }
+}

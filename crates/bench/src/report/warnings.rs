@@ -1,0 +1,44 @@
+//! What the reader should know before believing a figure: every warning, with its threshold.
+
+use crate::report::Report;
+
+/// Above this spread between rounds a figure is called noisy.
+const NOISY: f64 = 0.25;
+/// Above this part of a cycle the harness is a relevant part of the figure.
+const HARNESS_PART: f64 = 0.1;
+
+pub(crate) fn of(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if report.environment.build != "release" {
+        warnings.push("debug build: the figures mean nothing".to_owned());
+    }
+    let rows = || report.results.iter().filter(|row| row.failed.is_none());
+    let noisy: Vec<String> = rows()
+        .filter(|row| row.rounds > 1 && row.ops_per_second.relative() > NOISY)
+        .map(|row| format!("{} {}@{} {:.0} %", row.title(), row.op, row.workers, row.ops_per_second.relative() * 100.0))
+        .collect();
+    if !noisy.is_empty() {
+        warnings.push(format!("rounds differ by more than {:.0} %: {}", NOISY * 100.0, noisy.join(", ")));
+    }
+    for null in rows().filter(|row| row.store == "null") {
+        let near: Vec<String> = rows()
+            .filter(|row| row.store != "null" && row.op == null.op && row.workers == null.workers)
+            .filter(|row| null.latency_us.p50 > HARNESS_PART * row.latency_us.p50)
+            .map(|row| row.title())
+            .collect();
+        let ns = 1e9 / null.ops_per_second.median.max(1.0);
+        let mut text = format!("the harness itself costs {ns:.0} ns a {}", null.op);
+        if !near.is_empty() {
+            text.push_str(&format!(", which is a relevant part of: {}", near.join(", ")));
+        }
+        warnings.push(text);
+    }
+    let workers = rows().map(|row| row.workers).max().unwrap_or(0);
+    let cores = report.environment.cores;
+    if workers > cores {
+        warnings.push(format!(
+            "{workers} workers and the servers share {cores} cores: at that number of workers the processor is measured too"
+        ));
+    }
+    warnings
+}

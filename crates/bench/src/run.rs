@@ -1,0 +1,116 @@
+//! One run, from options to report.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sessile_core::ErrorKind;
+use sessile_stores::Context;
+
+use crate::environment::Environment;
+use crate::experiments::{self, Bench};
+use crate::options::{Experiment, Options, Settings, UsageError};
+use crate::redact;
+use crate::report::{self, Report};
+use crate::selection::{self, Choice, Target};
+use crate::statistics::confidence_of_range;
+use crate::worker::crew::Launch;
+use crate::workload::SESSION_TTL;
+
+/// Lets a debug build measure, for tests of the programs around it. Results then say `debug`.
+pub const DEBUG_OVERRIDE: &str = "SESSILE_BENCH_ALLOW_DEBUG";
+
+/// Why there is no report.
+#[derive(Debug)]
+pub enum RunError {
+    /// The options make no sense.
+    Usage(UsageError),
+    /// A store that the user named cannot be opened.
+    Open(sessile_core::Error),
+    /// The program was stopped by a signal.
+    Interrupted,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Usage(error) => write!(f, "{error}"),
+            RunError::Open(error) => write!(f, "{error:#}"),
+            RunError::Interrupted => f.write_str("interrupted; workers, servers and directories are removed"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<UsageError> for RunError {
+    fn from(error: UsageError) -> RunError {
+        RunError::Usage(error)
+    }
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal asked the run to end.
+pub(crate) fn interrupted() -> bool {
+    // Relaxed: a flag that publishes nothing else.
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Runs an experiment.
+///
+/// # Errors
+///
+/// See [`RunError`]. What goes wrong with a contender during the measurement is part of the report.
+pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result<Report, RunError> {
+    if cfg!(debug_assertions) && std::env::var_os(DEBUG_OVERRIDE).is_none() {
+        let why = "this is a debug build, whose figures would mislead; build with --release";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    let settings = options.check(experiment)?;
+    let selection = selection::select(&options.stores, settings.durability)?;
+    for choice in &selection.choices {
+        check_payload(choice, &settings)?;
+    }
+    // A second run in this process keeps the handler of the first.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    let mut bench = Bench::new(settings.clone(), launch.clone(), selection);
+    experiments::run(&mut bench)?;
+    let mut report = Report {
+        schema: 1,
+        environment: Environment::look(),
+        command: redact::command(&options.command),
+        seed: settings.seed,
+        settings: report::Settings {
+            seconds: settings.seconds,
+            warm_up_seconds: settings.warm_up_seconds,
+            ttl_seconds: SESSION_TTL.as_secs(),
+            confidence: confidence_of_range(settings.rounds),
+        },
+        results: std::mem::take(&mut bench.rows),
+        left_out: std::mem::take(&mut bench.left_out),
+        warnings: Vec::new(),
+    };
+    report.warnings = report::warnings::of(&report);
+    Ok(report)
+}
+
+/// The payload fits into every contender, and the stores that the user named can be opened at all.
+fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
+    let limit = match choice.target {
+        Target::Fixture(entry, _) => entry.capabilities.value_bytes_max,
+        Target::Reference(_) => u64::MAX,
+        Target::Url(_, url) => {
+            let opened = sessile_stores::open(url, &Context::default()).map_err(|error| match error.kind() {
+                ErrorKind::InvalidUrl | ErrorKind::InvalidArgument => UsageError(error.to_string()).into(),
+                _ => RunError::Open(error),
+            })?;
+            opened.limits().payload_bytes_max
+        }
+    };
+    if settings.payload_bytes as u64 > limit {
+        let (title, payload) = (choice.title(), settings.payload_bytes);
+        let why = format!("--payload {payload} is over the limit of {title}, which takes {limit} bytes");
+        return Err(UsageError(why).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! From `--stores` to contenders.
+
+use sessile_core::{Capabilities, Durability};
+use sessile_fixtures::ServerKind;
+use sessile_stores::registry::{self, STORES};
+use sessile_stores::{Fixture, StoreEntry, StoreUrl};
+
+use crate::options::UsageError;
+use crate::redact;
+use crate::reference::{self, REFERENCES, Reference};
+
+/// One contender that was chosen.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The registry name, or that of the reference row.
+    pub store: &'static str,
+    /// What makes it different from others of the same name.
+    pub variant: String,
+    /// Its URL without directories, hosts and secrets.
+    pub shown_url: String,
+    /// What is opened.
+    pub target: Target,
+    /// Whether it is reached over a socket.
+    pub over_socket: bool,
+    /// Whether several workers can share it.
+    pub shared_by_processes: bool,
+    /// Whether sessions can be added while it is measured.
+    pub creates: bool,
+    /// The tier, in words; `as configured` for a server that is not ours.
+    pub durability: &'static str,
+}
+
+/// What is opened.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// A private instance of a store.
+    Fixture(&'static StoreEntry, &'static Fixture),
+    /// An existing store.
+    Url(&'static StoreEntry, &'static str),
+    /// A reference row.
+    Reference(&'static Reference),
+}
+
+/// A contender or row that is not measured, and why.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub store: String,
+    /// Its variant.
+    pub variant: String,
+    /// At how many workers; all when `None`.
+    pub workers: Option<usize>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What `--stores` means.
+pub(crate) struct Selection {
+    pub choices: Vec<Choice>,
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Choice {
+    /// Name and variant as one word.
+    pub fn title(&self) -> String {
+        if self.variant == "default" { self.store.to_owned() } else { format!("{}#{}", self.store, self.variant) }
+    }
+}
+
+/// Chooses contenders. Naming none means all that this machine can run.
+pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
+    let mut candidates = Vec::new();
+    if stores.is_empty() {
+        for entry in STORES {
+            candidates.extend(entry.fixtures.iter().map(|fixture| of_fixture(entry, fixture, durability)));
+        }
+        candidates.extend(REFERENCES.iter().map(|reference| of_reference(reference, durability)));
+    }
+    for word in stores {
+        named(word.trim(), durability, &mut candidates)?;
+    }
+    let mut selection = Selection { choices: Vec::new(), left_out: Vec::new() };
+    for candidate in candidates {
+        let twice = |choice: &Choice| choice.store == candidate.store && choice.variant == candidate.variant;
+        if selection.choices.iter().any(twice) {
+            let title = candidate.title();
+            return Err(UsageError(format!("{title} is chosen twice; label URLs with #name to tell them apart")));
+        }
+        match obstacle(&candidate, durability) {
+            None => selection.choices.push(candidate),
+            Some(reason) => selection.left_out.push(LeftOut {
+                store: candidate.store.to_owned(),
+                variant: candidate.variant,
+                workers: None,
+                reason,
+            }),
+        }
+    }
+    if selection.choices.is_empty() {
+        let reasons: Vec<String> =
+            selection.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
+        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
+    }
+    Ok(selection)
+}
+
+fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Result<(), UsageError> {
+    if word.contains(':') {
+        candidates.push(of_url(word, durability)?);
+        return Ok(());
+    }
+    let (name, variant) = word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)));
+    if let Some(reference) = reference::by_name(name).filter(|_| variant.is_none()) {
+        candidates.push(of_reference(reference, durability));
+        return Ok(());
+    }
+    let Some(entry) = registry::by_name(name) else {
+        let known: Vec<&str> =
+            STORES.iter().map(|entry| entry.name).chain(REFERENCES.iter().map(|reference| reference.name)).collect();
+        return Err(UsageError(format!("unknown store {name:?}; known: {}, or a URL", known.join(", "))));
+    };
+    let chosen: Vec<&Fixture> =
+        entry.fixtures.iter().filter(|fixture| variant.is_none_or(|variant| variant == fixture.variant)).collect();
+    if chosen.is_empty() {
+        let known: Vec<&str> = entry.fixtures.iter().map(|fixture| fixture.variant).collect();
+        return Err(UsageError(format!("{name} has no variant of that name; known: {}", known.join(", "))));
+    }
+    candidates.extend(chosen.into_iter().map(|fixture| of_fixture(entry, fixture, durability)));
+    Ok(())
+}
+
+fn of_fixture(entry: &'static StoreEntry, fixture: &'static Fixture, durability: Durability) -> Choice {
+    Choice {
+        store: entry.name,
+        variant: fixture.variant.to_owned(),
+        shown_url: fixture.url.replace('{', "<").replace('}', ">"),
+        target: Target::Fixture(entry, fixture),
+        over_socket: entry.capabilities.server.is_some(),
+        shared_by_processes: entry.capabilities.shared_by_processes,
+        creates: true,
+        durability: durability.name(),
+    }
+}
+
+fn of_reference(reference: &'static Reference, durability: Durability) -> Choice {
+    Choice {
+        store: reference.name,
+        variant: "default".to_owned(),
+        shown_url: format!("{}:", reference.name),
+        target: Target::Reference(reference),
+        over_socket: reference.server.is_some(),
+        shared_by_processes: reference.shared_by_processes,
+        creates: reference.creates,
+        durability: durability.name(),
+    }
+}
+
+fn of_url(text: &str, durability: Durability) -> Result<Choice, UsageError> {
+    let usage = |error: sessile_core::Error| UsageError(format!("{error}"));
+    let url = StoreUrl::parse(text).map_err(usage)?;
+    let entry = registry::entry_for(&url).map_err(usage)?;
+    let takes_durability = entry.options.iter().any(|option| option.name == "durability");
+    let given = url.text("durability").and_then(Durability::from_name);
+    let tier = match (takes_durability, given) {
+        (true, Some(given)) if given != durability && durability != Durability::None => {
+            let why = format!("the URL asks for durability {}, --durability for {}", given.name(), durability.name());
+            return Err(UsageError(why));
+        }
+        (true, Some(given)) => given.name(),
+        (true, None) => durability.name(),
+        (false, _) => "as configured",
+    };
+    let mut text = text.to_owned();
+    if takes_durability && given.is_none() {
+        let (base, label) = text.split_once('#').map_or((text.as_str(), ""), |(base, label)| (base, label));
+        let joint = if base.contains('?') { '&' } else { '?' };
+        text = format!("{base}{joint}durability={}#{label}", durability.name());
+    }
+    Ok(Choice {
+        store: entry.name,
+        variant: url.variant().filter(|label| !label.is_empty()).unwrap_or("default").to_owned(),
+        shown_url: redact::url(&text),
+        // A handful a run, needed until its end.
+        target: Target::Url(entry, Box::leak(text.into_boxed_str())),
+        over_socket: entry.capabilities.server.is_some(),
+        shared_by_processes: entry.capabilities.shared_by_processes,
+        creates: true,
+        durability: tier,
+    })
+}
+
+/// Why a contender cannot be measured here and now.
+fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
+    let (tiers, server) = match choice.target {
+        Target::Fixture(StoreEntry { capabilities: Capabilities { durability, server, .. }, .. }, _) => {
+            (*durability, *server)
+        }
+        Target::Reference(reference) => (reference.durability, reference.server),
+        Target::Url(..) => return None,
+    };
+    if !tiers.contains(&durability) {
+        let known: Vec<&str> = tiers.iter().map(|tier| tier.name()).collect();
+        return Some(format!("has no durability tier {} (it has: {})", durability.name(), known.join(", ")));
+    }
+    let kind = ServerKind::by_name(server?)?;
+    let missing = kind.find().is_none();
+    missing
+        .then(|| format!("{} is not installed (Debian package {}; `make deps` installs it)", kind.name, kind.package))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(stores: &[&str], durability: Durability) -> Result<Vec<String>, String> {
+        let stores: Vec<String> = stores.iter().map(|store| (*store).to_owned()).collect();
+        let selection = select(&stores, durability).map_err(|error| error.0)?;
+        Ok(selection.choices.iter().map(Choice::title).collect())
+    }
+
+    #[test]
+    fn names_variants_references_and_urls_are_understood() {
+        let chosen = names(&["memory", "null", "memory:#mine"], Durability::None).unwrap();
+        assert_eq!(chosen, ["memory", "null", "memory#mine"]);
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = names(&["mongo"], Durability::None).unwrap_err();
+        assert!(error.contains("mongo") && error.contains("memory") && error.contains("redis-four-trips"), "{error}");
+        assert!(names(&["memory#nonsense"], Durability::None).unwrap_err().contains("default"));
+        assert!(names(&["mongo://host/"], Durability::None).unwrap_err().contains("known schemes"));
+    }
+
+    #[test]
+    fn stores_without_the_tier_are_left_out_and_only_those_is_an_error() {
+        let error = names(&["memory", "null"], Durability::Commit).unwrap_err();
+        assert!(error.contains("tier commit"), "{error}");
+    }
+
+    #[test]
+    fn the_same_contender_twice_is_an_error() {
+        assert!(names(&["memory", "memory:"], Durability::None).unwrap_err().contains("twice"));
+    }
+}

@@ -1,0 +1,136 @@
+//! Makes a contender real: private directories and server, or the user's own store.
+//!
+//! Dropping a [`Stage`] removes what it made.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sessile_core::Durability;
+use sessile_fixtures::{Instance, Server, ServerKind, ServerOptions, cpu_time, resident_bytes};
+use tempfile::TempDir;
+
+use crate::redact;
+use crate::selection::{Choice, Target};
+use crate::worker::protocol::What;
+
+/// A contender's surroundings.
+pub(crate) struct Stage {
+    pub what: What,
+    server_pid: Option<u32>,
+    /// Where it keeps its data, if that is a private directory.
+    dir: Option<PathBuf>,
+    /// Places that must not be shown, and what is shown instead.
+    hidden: Vec<(String, &'static str)>,
+    keep: Keep,
+}
+
+/// What lives as long as the stage. The server goes before its directory.
+enum Keep {
+    Nothing,
+    Instance { _instance: Box<Instance> },
+    Server { _server: Box<Server>, _dir: TempDir },
+    Dir { _dir: TempDir },
+}
+
+impl Stage {
+    /// Makes a contender real, or says why not.
+    pub(crate) fn set(choice: &Choice, durability: Durability) -> Result<Stage, String> {
+        match choice.target {
+            Target::Fixture(entry, fixture) => {
+                let instance = Instance::start(entry, fixture, durability).map_err(|error| error.to_string())?;
+                let dir = instance.dir().to_owned();
+                let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };
+                Ok(Stage {
+                    what: What::Store { url: instance.url().to_owned() },
+                    server_pid: instance.server_pid(),
+                    hidden: vec![(dir.display().to_string(), name)],
+                    dir: instance.server_pid().is_none().then_some(dir),
+                    keep: Keep::Instance { _instance: Box::new(instance) },
+                })
+            }
+            Target::Url(_, url) => Ok(Stage {
+                what: What::Store { url: url.to_owned() },
+                server_pid: None,
+                dir: None,
+                hidden: hidden_in_url(url),
+                keep: Keep::Nothing,
+            }),
+            Target::Reference(reference) => {
+                let dir = fresh_dir().map_err(|error| format!("no fresh directory: {error}"))?;
+                let hidden = vec![(dir.path().display().to_string(), "<shm>")];
+                let what = |place: &Path| What::Reference { name: reference.name.to_owned(), place: place.to_owned() };
+                let Some(kind) = reference.server.and_then(ServerKind::by_name) else {
+                    return Ok(Stage {
+                        what: what(dir.path()),
+                        server_pid: None,
+                        dir: Some(dir.path().to_owned()),
+                        hidden,
+                        keep: Keep::Dir { _dir: dir },
+                    });
+                };
+                let options = ServerOptions { durability, ..ServerOptions::default() };
+                let server = kind.start(dir.path(), &options).map_err(|error| error.to_string())?;
+                Ok(Stage {
+                    what: what(server.socket()),
+                    server_pid: Some(server.pid()),
+                    dir: None,
+                    hidden,
+                    keep: Keep::Server { _server: Box::new(server), _dir: dir },
+                })
+            }
+        }
+    }
+
+    /// CPU time that the private server has used so far.
+    pub(crate) fn server_cpu(&self) -> Duration {
+        self.server_pid.and_then(cpu_time).unwrap_or_default()
+    }
+
+    /// Bytes that the store occupies now: its server's memory or its directory.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match (self.server_pid, &self.dir) {
+            (Some(pid), _) => resident_bytes(pid),
+            (None, Some(dir)) => Some(occupied(dir)),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether it is a store of the user's, which may hold sessions that are not ours.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.keep, Keep::Nothing)
+    }
+
+    /// The seed of ids. In a store of the user's a second run must not meet the ids of an aborted one.
+    pub(crate) fn seed(&self, seed: u64) -> u64 {
+        if self.is_foreign() { seed ^ crate::monotonic::now_ns().rotate_left(20) } else { seed }
+    }
+
+    /// The private server's socket directory is gone from this text, and so are the user's places.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        redact::message(text, &self.hidden)
+    }
+}
+
+/// In shared memory: a reference row shows what is possible, so its disk must not stand in its way.
+fn fresh_dir() -> std::io::Result<TempDir> {
+    tempfile::Builder::new().prefix("sessile-").tempdir_in("/dev/shm")
+}
+
+fn hidden_in_url(url: &str) -> Vec<(String, &'static str)> {
+    let Ok(parsed) = url::Url::parse(url) else { return Vec::new() };
+    let mut hidden = vec![(parsed.path().to_owned(), "<path>")];
+    hidden.extend(parsed.host_str().filter(|host| !host.is_empty()).map(|host| (host.to_owned(), "<host>")));
+    hidden
+}
+
+/// Space that a directory's files take on their medium.
+fn occupied(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => occupied(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0, // removed meanwhile
+    };
+    entries.flatten().map(size).sum()
+}

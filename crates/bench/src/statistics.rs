@@ -1,0 +1,56 @@
+//! From rounds to a figure: median, spread, and how sure we are.
+
+use serde::{Deserialize, Serialize};
+
+/// Median, lowest and highest of several rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one; of an even number the mean of the two in the middle.
+    pub median: f64,
+    /// The lowest.
+    pub low: f64,
+    /// The highest.
+    pub high: f64,
+}
+
+impl Spread {
+    /// The spread of some values; zero for none.
+    pub fn of(values: &[f64]) -> Spread {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (Some(low), Some(high)) = (sorted.first(), sorted.last()) else { return Spread::default() };
+        let upper = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+        let lower = sorted.get((sorted.len() - 1) / 2).copied().unwrap_or_default();
+        Spread { median: f64::midpoint(lower, upper), low: *low, high: *high }
+    }
+
+    /// Distance from lowest to highest, as a part of the median.
+    pub fn relative(&self) -> f64 {
+        if self.median > 0.0 { (self.high - self.low) / self.median } else { 0.0 }
+    }
+}
+
+/// How likely it is that the true median lies between the lowest and the highest of `rounds` independent
+/// rounds: all of them miss on the same side with probability 2 * (1/2)^n, whatever the distribution.
+pub fn confidence_of_range(rounds: usize) -> f64 {
+    if rounds == 0 { 0.0 } else { 1.0 - 0.5f64.powi(i32::try_from(rounds - 1).unwrap_or(i32::MAX)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_does_not_depend_on_order_and_ignores_outliers() {
+        assert_eq!(Spread::of(&[9.0, 1.0, 2.0]), Spread { median: 2.0, low: 1.0, high: 9.0 });
+        assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 100.0]).median, 3.0);
+        assert_eq!(Spread::of(&[]), Spread::default());
+        assert_eq!(Spread::of(&[5.0]), Spread { median: 5.0, low: 5.0, high: 5.0 });
+    }
+
+    #[test]
+    fn five_rounds_give_the_textbook_confidence_of_94_percent() {
+        assert_eq!(confidence_of_range(5), 0.9375);
+        assert_eq!(confidence_of_range(1), 0.0);
+    }
+}

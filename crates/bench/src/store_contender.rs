@@ -1,0 +1,78 @@
+//! A store of the registry as a contender: opened by URL through the same door as any application's.
+
+use std::time::Duration;
+
+use sessile_core::{Budget, Error, ErrorKind, Key, Lease, Record, Result, Sessions, Swept, Ttl};
+use sessile_stores::Context;
+
+use crate::contender::Contender;
+use crate::ids;
+use crate::workload::{SESSION_TTL, WAIT_MAX};
+
+/// A store behind the contract.
+pub(crate) struct StoreContender {
+    sessions: Sessions,
+    keys: Vec<Key>,
+    ttl: Ttl,
+    lease: Option<Lease>,
+    /// What was read last; kept so that the caller can look at it without a copy.
+    record: Option<Record>,
+}
+
+impl StoreContender {
+    pub(crate) fn open(url: &str, seed: u64, sessions: usize) -> Result<StoreContender> {
+        Ok(StoreContender {
+            sessions: sessile_stores::open(url, &Context::default())?,
+            keys: ids::keys(seed, sessions)?,
+            ttl: Ttl::sliding(SESSION_TTL)?,
+            lease: None,
+            record: None,
+        })
+    }
+
+    fn key(&self, session: usize) -> Result<&Key> {
+        self.keys.get(session).ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no id was prepared for it"))
+    }
+
+    fn payload(&self) -> Option<&[u8]> {
+        self.record.as_ref().map(|record| record.payload.as_slice())
+    }
+}
+
+impl Contender for StoreContender {
+    fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
+        let ttl = if ttl == SESSION_TTL { self.ttl } else { Ttl::sliding(ttl)? };
+        self.sessions.create(self.key(session)?, payload, ttl)
+    }
+
+    fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        self.record = self.sessions.peek(self.key(session)?)?;
+        Ok(self.payload())
+    }
+
+    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        let begun = self.sessions.begin(self.key(session)?, WAIT_MAX)?;
+        self.lease = Some(begun.lease);
+        self.record = begun.record;
+        Ok(self.payload())
+    }
+
+    fn commit(&mut self, payload: &[u8]) -> Result<()> {
+        match self.lease.take() {
+            Some(lease) => lease.commit(payload, self.ttl),
+            None => Err(Error::new(ErrorKind::InvalidArgument, "no session was begun")),
+        }
+    }
+
+    fn release(&mut self) -> Result<()> {
+        self.lease.take().map_or(Ok(()), Lease::release)
+    }
+
+    fn destroy(&mut self, session: usize) -> Result<()> {
+        self.sessions.destroy(self.key(session)?)
+    }
+
+    fn sweep(&mut self, budget: Budget) -> Result<Swept> {
+        self.sessions.sweep(budget)
+    }
+}

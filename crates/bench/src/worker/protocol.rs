@@ -1,0 +1,202 @@
+//! What parent and worker say to each other: one JSON value a line.
+//!
+//! A measurement has three phases: `Sample` is answered by `Ready`, then `Go` sets the common start, then
+//! the answer is `Sampled`. Everything else is one request and one answer.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The first line to a worker: what it is to open.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Opening {
+    /// The contender.
+    pub what: What,
+    /// Which worker this is, from 0.
+    pub worker: usize,
+    /// Seed of ids and payload text; the same for all workers of a contender.
+    pub seed: u64,
+    /// How many ids are prepared: the sessions that are filled in, and those that samples create.
+    pub ids: usize,
+    /// Payload size.
+    pub payload_bytes: usize,
+}
+
+/// How a contender is opened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum What {
+    /// Through the registry.
+    Store {
+        /// Its URL.
+        url: String,
+    },
+    /// A reference row.
+    Reference {
+        /// Its name.
+        name: String,
+        /// Its directory or socket.
+        place: PathBuf,
+    },
+    /// A contender that a test brings along.
+    Test {
+        /// Which one.
+        name: String,
+        /// A directory of the test.
+        place: PathBuf,
+    },
+}
+
+/// From parent to worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// Create sessions.
+    Fill(Range),
+    /// Prepare to measure; answered by `Ready`.
+    Sample(Plan),
+    /// Measure from this moment on; answered by `Sampled`.
+    Go {
+        /// When to start, in nanoseconds of the monotonic clock.
+        start_ns: u64,
+    },
+    /// Read sessions and add up their counters.
+    Verify(Range),
+    /// Remove sessions.
+    Destroy(Range),
+    /// Sweep, call after call, until a pass found nothing more to remove.
+    Sweep,
+}
+
+/// Every `step`th session of `from..to`: how workers share work.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Range {
+    /// The first session.
+    pub from: usize,
+    /// The end, not included.
+    pub to: usize,
+    /// Distance from one to the next: the number of workers.
+    pub step: usize,
+    /// When filled sessions expire, in nanoseconds of the monotonic clock; `None` for the usual ttl.
+    pub expire_at_ns: Option<u64>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Store a new session.
+    Create,
+    /// Read without a lock.
+    Read,
+    /// Begin exclusively, read, change, commit.
+    Cycle,
+    /// The same; what is recorded is the time until `begin` has granted the lock.
+    Begin,
+    /// The same as `Cycle`, and in a tenth of all cases a sweep with the default budget, as PHP's garbage
+    /// collection does it: inside the start of a request.
+    StartWithSweep,
+}
+
+/// One sample of one worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// What to do.
+    pub action: Action,
+    /// Sessions to choose from, uniformly.
+    pub sessions: std::ops::Range<usize>,
+    /// For `Create`: the unused ids.
+    pub fresh: std::ops::Range<usize>,
+    /// Not recorded at first.
+    pub warm_up_ns: u64,
+    /// Recorded after that.
+    pub measure_ns: u64,
+    /// End after this many recorded operations, if given.
+    pub operations_max: Option<u64>,
+    /// Seed of the choice of sessions.
+    pub seed: u64,
+    /// Arrivals a second. `None`: closed loop, the next operation starts when the last has ended.
+    pub rate: Option<f64>,
+    /// Work inside the lock.
+    pub hold_ns: u64,
+    /// Report each lease, so that waits can be told from undisturbed begins.
+    pub record_leases: bool,
+}
+
+/// From worker to parent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Opened, or prepared for a sample.
+    Ready,
+    /// What `Fill`, `Verify`, `Destroy` and `Sweep` did.
+    Done(Done),
+    /// What was measured.
+    Sampled(Box<Sampled>),
+    /// The contender cannot be opened.
+    Failed(Failure),
+}
+
+/// An error, as data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// The stable word of its kind.
+    pub code: String,
+    /// The message.
+    pub message: String,
+}
+
+/// The account of a task that is not measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Done {
+    /// Sessions dealt with; for a sweep, records removed.
+    pub count: u64,
+    /// Sum of the counters that were read.
+    pub counters: u64,
+    /// Sessions that were not there.
+    pub misses: u64,
+    /// Calls that failed, and payloads that are not what was written.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// Longest single call.
+    pub longest_ns: u64,
+}
+
+/// What one worker measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sampled {
+    /// Recorded operations.
+    pub operations: u64,
+    /// Acknowledged commits, the warm-up included.
+    pub commits: u64,
+    /// Sessions that were not there.
+    pub misses: u64,
+    /// Calls that failed, and payloads that are not what was written.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// Time from the first recorded start to the end.
+    pub elapsed_ns: u64,
+    /// CPU time of the worker meanwhile.
+    pub cpu_us: u64,
+    /// Latencies in nanoseconds: an HDR histogram, V2, base64.
+    pub latency: String,
+    /// The part of the latencies in which something extra was done (a sweep).
+    pub latency_extra: Option<String>,
+    /// The leases, if asked for.
+    pub leases: Vec<LeaseTimes>,
+    /// Unused ids that a create sample has used up, counted from the front of `fresh`.
+    pub created: usize,
+}
+
+/// The life of one lease, in nanoseconds of the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseTimes {
+    /// When the request was due (fixed rate) or made (closed loop).
+    pub due_ns: u64,
+    /// When `begin` was called.
+    pub asked_ns: u64,
+    /// When `begin` returned.
+    pub granted_ns: u64,
+    /// When `commit` returned.
+    pub released_ns: u64,
+}

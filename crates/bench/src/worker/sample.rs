@@ -1,0 +1,211 @@
+//! One sample of one worker: the timed loop.
+//!
+//! Everything inside the loop is either the contender or what `null` measures. Errors are counted and the
+//! loop goes on; an operation that starts in the warm-up is done and verified but not recorded.
+
+use sessile_core::{Budget, Result};
+
+use crate::contender::Contender;
+use crate::histogram::Latencies;
+use crate::monotonic::{cpu_us, now_ns, wait_until};
+use crate::payload::Payloads;
+use crate::worker::protocol::{Action, LeaseTimes, Plan, Sampled};
+use crate::workload::SESSION_TTL;
+
+/// How one operation ended.
+enum Outcome {
+    Done,
+    Missed,
+    Damaged,
+}
+
+/// When things happened in one operation.
+#[derive(Default)]
+struct Times {
+    granted_ns: u64,
+    swept: bool,
+}
+
+/// A sample that is ready to run.
+pub(crate) struct Sample<'a> {
+    contender: &'a mut dyn Contender,
+    payloads: &'a Payloads,
+    plan: Plan,
+    random: fastrand::Rng,
+    payload: Vec<u8>,
+    fresh: std::ops::Range<usize>,
+    latencies: Latencies,
+    extra: Latencies,
+    result: Sampled,
+}
+
+impl<'a> Sample<'a> {
+    pub(crate) fn new(contender: &'a mut dyn Contender, payloads: &'a Payloads, plan: Plan) -> Sample<'a> {
+        let mut payload = Vec::new();
+        payloads.compose(0, 0, &mut payload);
+        Sample {
+            contender,
+            payloads,
+            random: fastrand::Rng::with_seed(plan.seed),
+            payload,
+            fresh: plan.fresh.clone(),
+            latencies: Latencies::new(),
+            extra: Latencies::new(),
+            result: Sampled::default(),
+            plan,
+        }
+    }
+
+    /// Runs from `start_ns` on, and returns when the time is over.
+    pub(crate) fn run(mut self, start_ns: u64) -> Sampled {
+        let record_from = start_ns + self.plan.warm_up_ns;
+        let end = record_from + self.plan.measure_ns;
+        let most = self.plan.operations_max.unwrap_or(u64::MAX);
+        let period_ns = self.plan.rate.map(|rate| 1e9 / rate);
+        let mut cpu_before = 0;
+        let mut recording_since = 0;
+        let mut arrival = 0u64;
+        wait_until(start_ns);
+        let mut asked = now_ns();
+        loop {
+            let due = match period_ns {
+                None => asked,
+                Some(period) => {
+                    let due = start_ns + arrival_ns(arrival, period, &mut self.random);
+                    arrival += 1;
+                    if due >= end {
+                        break;
+                    }
+                    wait_until(due);
+                    asked = now_ns();
+                    due
+                }
+            };
+            if recording_since == 0 && due >= record_from {
+                recording_since = asked;
+                cpu_before = cpu_us();
+                asked = now_ns();
+            }
+            let mut times = Times::default();
+            let outcome = self.operate(&mut times);
+            let ended = now_ns();
+            let due = if period_ns.is_none() { asked } else { due };
+            if recording_since != 0 {
+                self.account(outcome, due, asked, &times, ended);
+            } else {
+                self.tell(outcome);
+            }
+            if recording_since != 0 {
+                self.result.elapsed_ns = ended.saturating_sub(recording_since);
+            }
+            let exhausted = self.plan.action == Action::Create && self.fresh.is_empty();
+            if ended >= end || self.result.operations >= most || exhausted {
+                break;
+            }
+            asked = ended;
+        }
+        self.result.cpu_us = cpu_us().saturating_sub(cpu_before);
+        self.result.created = self.fresh.start - self.plan.fresh.start;
+        self.result.latency = self.latencies.to_text();
+        self.result.latency_extra = (self.plan.action == Action::StartWithSweep).then(|| self.extra.to_text());
+        self.result
+    }
+
+    fn operate(&mut self, times: &mut Times) -> Result<Outcome> {
+        match self.plan.action {
+            Action::Create => self.create(),
+            Action::Read => self.read(),
+            Action::Cycle | Action::Begin | Action::StartWithSweep => self.cycle(times),
+        }
+    }
+
+    fn choose(&mut self) -> usize {
+        self.random.usize(self.plan.sessions.clone())
+    }
+
+    fn create(&mut self) -> Result<Outcome> {
+        let Some(session) = self.fresh.next() else { return Ok(Outcome::Missed) };
+        self.payloads.compose(session as u64, 0, &mut self.payload);
+        self.contender.create(session, &self.payload, SESSION_TTL)?;
+        Ok(Outcome::Done)
+    }
+
+    fn read(&mut self) -> Result<Outcome> {
+        let session = self.choose();
+        let Some(payload) = self.contender.read(session)? else { return Ok(Outcome::Missed) };
+        let intact = self.payloads.check(session as u64, payload).is_some();
+        Ok(if intact { Outcome::Done } else { Outcome::Damaged })
+    }
+
+    fn cycle(&mut self, times: &mut Times) -> Result<Outcome> {
+        let session = self.choose();
+        let found = self.contender.begin(session)?;
+        let missed = found.is_none();
+        let counter = found.and_then(|payload| self.payloads.check(session as u64, payload));
+        if self.plan.action != Action::Cycle || self.plan.record_leases {
+            times.granted_ns = now_ns();
+        }
+        if self.plan.action == Action::StartWithSweep && self.random.u8(..10) == 0 {
+            times.swept = true;
+            self.contender.sweep(Budget::default())?;
+        }
+        let Some(counter) = counter else {
+            self.contender.release()?;
+            return Ok(if missed { Outcome::Missed } else { Outcome::Damaged });
+        };
+        if self.plan.hold_ns > 0 {
+            let until = now_ns() + self.plan.hold_ns;
+            while now_ns() < until {
+                std::hint::spin_loop();
+            }
+        }
+        self.payloads.compose(session as u64, counter + 1, &mut self.payload);
+        self.contender.commit(&self.payload)?;
+        self.result.commits += 1;
+        Ok(Outcome::Done)
+    }
+
+    fn account(&mut self, outcome: Result<Outcome>, due: u64, asked: u64, times: &Times, ended: u64) {
+        if !self.tell(outcome) {
+            return;
+        }
+        self.result.operations += 1;
+        let measured = if self.plan.action == Action::Begin { times.granted_ns } else { ended };
+        let latency = measured.saturating_sub(due);
+        if times.swept {
+            self.extra.record(latency)
+        } else {
+            self.latencies.record(latency)
+        }
+        if self.plan.record_leases {
+            let granted_ns = times.granted_ns;
+            self.result.leases.push(LeaseTimes { due_ns: due, asked_ns: asked, granted_ns, released_ns: ended });
+        }
+    }
+
+    /// Counts what went wrong; true when nothing did.
+    #[inline]
+    fn tell(&mut self, outcome: Result<Outcome>) -> bool {
+        match outcome {
+            Ok(Outcome::Done) => return true,
+            Ok(Outcome::Missed) => self.result.misses += 1,
+            Ok(Outcome::Damaged) => self.fail("a payload is not what was written".to_owned()),
+            Err(error) => {
+                let _ = self.contender.release(); // whatever the failed operation may still hold
+                self.fail(format!("{error:#}"));
+            }
+        }
+        false
+    }
+
+    fn fail(&mut self, message: String) {
+        self.result.errors += 1;
+        self.result.first_error.get_or_insert(message);
+    }
+}
+
+/// When the nth request is due after the start: one in each period, at a random moment of it. Exact
+/// periods would make all workers collide at each tick, or never.
+fn arrival_ns(number: u64, period_ns: f64, random: &mut fastrand::Rng) -> u64 {
+    ((number as f64 + random.f64()) * period_ns) as u64
+}

@@ -1,0 +1,166 @@
+//! The child: opens one contender and does what the lines on standard input say.
+
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use sessile_core::{Budget, Error, ErrorKind, Result};
+
+use crate::contender::Contender;
+use crate::monotonic::now_ns;
+use crate::payload::Payloads;
+use crate::reference;
+use crate::store_contender::StoreContender;
+use crate::worker::protocol::{Done, Failure, Opening, Range, Reply, Request, What};
+use crate::worker::sample::Sample;
+use crate::workload::SESSION_TTL;
+
+/// Opens contenders that only a test knows.
+pub type OpenTest<'a> = &'a dyn Fn(&str, &std::path::Path, usize) -> Option<Box<dyn Contender>>;
+
+/// Runs a worker until its parent closes the pipe.
+///
+/// # Errors
+///
+/// When the pipe breaks or the parent does not speak the protocol.
+pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
+    // A worker never outlives its parent, and sleeps end when they should (the default slack is 50 us).
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    let _ = prctl::set_timerslack(1);
+    let (stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
+    let mut lines = stdin.lines();
+    let Some(first) = lines.next() else { return Ok(()) };
+    let opening: Opening = serde_json::from_str(&first?)?;
+    let mut contender = match open(&opening, open_test) {
+        Ok(contender) => contender,
+        Err(error) => {
+            let failure = Failure { code: error.kind().code().to_owned(), message: format!("{error:#}") };
+            return answer(&mut stdout, &Reply::Failed(failure));
+        }
+    };
+    answer(&mut stdout, &Reply::Ready)?;
+    let mut worker = Worker { payloads: Payloads::new(opening.seed, opening.payload_bytes), buffer: Vec::new() };
+    while let Some(line) = lines.next() {
+        let reply = match serde_json::from_str(&line?)? {
+            Request::Sample(plan) => {
+                let sample = Sample::new(&mut *contender, &worker.payloads, plan);
+                answer(&mut stdout, &Reply::Ready)?;
+                let Some(go) = lines.next() else { return Ok(()) };
+                let Request::Go { start_ns } = serde_json::from_str(&go?)? else {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "expected Go"));
+                };
+                Reply::Sampled(Box::new(sample.run(start_ns)))
+            }
+            Request::Go { .. } => return Err(io::Error::new(io::ErrorKind::InvalidData, "Go without Sample")),
+            Request::Fill(range) => Reply::Done(worker.fill(&mut *contender, range)),
+            Request::Verify(range) => Reply::Done(worker.verify(&mut *contender, range)),
+            Request::Destroy(range) => Reply::Done(worker.destroy(&mut *contender, range)),
+            Request::Sweep => Reply::Done(worker.sweep(&mut *contender)),
+        };
+        answer(&mut stdout, &reply)?;
+    }
+    Ok(())
+}
+
+fn answer(stdout: &mut impl Write, reply: &Reply) -> io::Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    stdout.write_all(&line)?;
+    stdout.flush()
+}
+
+fn open(opening: &Opening, open_test: OpenTest<'_>) -> Result<Box<dyn Contender>> {
+    match &opening.what {
+        What::Store { url } => Ok(Box::new(StoreContender::open(url, opening.seed, opening.ids)?)),
+        What::Reference { name, place } => match reference::by_name(name) {
+            Some(reference) => (reference.open)(place, opening.seed, opening.ids, opening.payload_bytes),
+            None => Err(Error::new(ErrorKind::InvalidArgument, "no such reference row")),
+        },
+        What::Test { name, place } => open_test(name, place, opening.ids)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no such contender of a test")),
+    }
+}
+
+struct Worker {
+    payloads: Payloads,
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    fn fill(&mut self, contender: &mut dyn Contender, range: Range) -> Done {
+        over(range, |session, done| {
+            self.payloads.compose(session as u64, 0, &mut self.buffer);
+            let ttl = range.expire_at_ns.map_or(SESSION_TTL, |at| {
+                Duration::from_nanos(at.saturating_sub(now_ns())).max(Duration::from_millis(1))
+            });
+            contender.create(session, &self.buffer, ttl)?;
+            done.count += 1;
+            Ok(())
+        })
+    }
+
+    fn verify(&mut self, contender: &mut dyn Contender, range: Range) -> Done {
+        over(range, |session, done| {
+            match contender.read(session)? {
+                None => done.misses += 1,
+                Some(payload) => match self.payloads.check(session as u64, payload) {
+                    None => return Err(Error::new(ErrorKind::Corrupt, "a payload is not what was written")),
+                    Some(counter) => {
+                        done.count += 1;
+                        done.counters += counter;
+                    }
+                },
+            }
+            Ok(())
+        })
+    }
+
+    fn destroy(&mut self, contender: &mut dyn Contender, range: Range) -> Done {
+        over(range, |session, done| {
+            contender.destroy(session)?;
+            done.count += 1;
+            Ok(())
+        })
+    }
+
+    /// Two passes: the first may have begun in the middle of the store.
+    fn sweep(&mut self, contender: &mut dyn Contender) -> Done {
+        let mut done = Done::default();
+        let start = now_ns();
+        let mut complete_passes = 0;
+        while complete_passes < 2 {
+            let called = now_ns();
+            match contender.sweep(Budget::default()) {
+                Ok(swept) => {
+                    done.count += swept.removed;
+                    complete_passes += u32::from(swept.complete);
+                }
+                Err(error) => {
+                    done.errors += 1;
+                    done.first_error = Some(format!("{error:#}"));
+                    break;
+                }
+            }
+            done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(called));
+        }
+        done.elapsed_ns = now_ns().saturating_sub(start);
+        done
+    }
+}
+
+/// Does something for each session of a range, counting failures.
+fn over(range: Range, mut each: impl FnMut(usize, &mut Done) -> Result<()>) -> Done {
+    let mut done = Done::default();
+    let start = now_ns();
+    for session in (range.from..range.to).step_by(range.step.max(1)) {
+        let called = now_ns();
+        if let Err(error) = each(session, &mut done) {
+            done.errors += 1;
+            done.first_error.get_or_insert_with(|| format!("{error:#}"));
+        }
+        done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(called));
+    }
+    done.elapsed_ns = now_ns().saturating_sub(start);
+    done
+}

@@ -1,0 +1,12 @@
+//! Constants of the workload that are the same for every contender and experiment.
+
+use std::time::Duration;
+
+/// Time to live of the sessions: PHP's default.
+pub(crate) const SESSION_TTL: Duration = Duration::from_secs(1_440);
+/// Longest wait for a lock. A begin that waits longer is an error of the row.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Random characters in a session, as in the hoster's benchmark that `ops` repeats.
+pub(crate) const PAYLOAD_BYTES: usize = 1_500;
+/// Largest payload that is offered for measurement: the default limit of every store.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 << 20;

@@ -1,0 +1,131 @@
+//! The command line, as data: parser, help and completion come from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use sessile_core::Durability;
+
+use crate::outcome::EXIT_CODES;
+
+/// Keeps the sessions of web applications, and measures every way to keep them.
+#[derive(Debug, Parser)]
+#[command(name = "sessile", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show what each store can do, and how its URL is written
+    Stores(StoresArguments),
+    /// Measure stores on this machine
+    Bench(BenchArguments),
+    /// Print completions for a shell
+    Completion(CompletionArguments),
+    /// Be a worker of a benchmark: reads its orders from standard input
+    #[command(hide = true, name = WORKER_VERB)]
+    Worker,
+}
+
+/// The hidden verb under which this program is its own worker.
+pub const WORKER_VERB: &str = "bench-worker";
+
+/// `sessile stores`.
+#[derive(Args, Debug)]
+pub struct StoresArguments {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sessile completion`.
+#[derive(Args, Debug)]
+pub struct CompletionArguments {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// `sessile bench`.
+#[derive(Args, Debug)]
+pub struct BenchArguments {
+    /// What to measure
+    #[command(subcommand)]
+    pub experiment: ExperimentVerb,
+}
+
+/// `sessile bench EXPERIMENT`.
+#[derive(Debug, Subcommand)]
+pub enum ExperimentVerb {
+    /// Create, read and change sessions, each on its own
+    #[command(after_help = EXIT_CODES)]
+    Ops(RunArguments),
+    /// One locked request after the other: begin, read, change, commit
+    #[command(after_help = EXIT_CODES)]
+    Cycle(RunArguments),
+    /// Parallel requests of one page: all workers on one session, lost updates counted
+    #[command(after_help = EXIT_CODES)]
+    Contention(RunArguments),
+    /// What removing expired sessions does to requests, with histograms
+    #[command(after_help = EXIT_CODES)]
+    Gc(RunArguments),
+}
+
+/// The options of every experiment.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// Stores, variants (files#shm), reference rows or URLs, separated by commas [default: all that can run]
+    #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
+    pub stores: Vec<String>,
+    /// Numbers of worker processes, for example 1,8
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    pub workers: Option<Vec<usize>>,
+    /// Sessions in the store
+    #[arg(long, value_name = "N")]
+    pub sessions: Option<usize>,
+    /// Payload size in bytes [default: 1500]
+    #[arg(long, value_name = "BYTES")]
+    pub payload: Option<usize>,
+    /// Length of a sample in seconds
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// Rounds: each contender gets one sample a round, in random order
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+    /// Requests a second of each worker (contention, gc)
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// Seed of ids, payloads, choices and order
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// The preset that takes less than a minute; other options override parts of it
+    #[arg(long)]
+    pub quick: bool,
+    /// What every commit must survive: none, 1s (all but the last second) or commit
+    #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
+    pub durability: Durability,
+    /// Write the result as JSON to a file, or to standard output in place of the table (-)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV to a file, or to standard output in place of the table (-)
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    Durability::from_name(text).ok_or_else(|| "it must be none, 1s or commit".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

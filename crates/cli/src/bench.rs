@@ -1,0 +1,113 @@
+//! `sessile bench`: runs an experiment and shows what it found.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use sessile_bench::worker::Launch;
+use sessile_bench::{Experiment, Options, Report, RunError};
+
+use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
+use crate::outcome::{Failure, Outcome};
+
+/// Runs the experiment.
+pub fn run(arguments: &BenchArguments) -> Outcome {
+    let (experiment, arguments) = match &arguments.experiment {
+        ExperimentVerb::Ops(arguments) => (Experiment::Ops, arguments),
+        ExperimentVerb::Cycle(arguments) => (Experiment::Cycle, arguments),
+        ExperimentVerb::Contention(arguments) => (Experiment::Contention, arguments),
+        ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
+    };
+    let outputs = [arguments.json.as_deref(), arguments.csv.as_deref()];
+    check_outputs(outputs)?;
+    let launch = Launch::this_program(WORKER_VERB)
+        .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
+    let report = sessile_bench::run(experiment, &options(arguments), &launch).map_err(failure)?;
+    show(&report, outputs)?;
+    judge(&report)
+}
+
+fn options(arguments: &RunArguments) -> Options {
+    Options {
+        stores: arguments.stores.clone(),
+        workers: arguments.workers.clone(),
+        sessions: arguments.sessions,
+        payload_bytes: arguments.payload,
+        seconds: arguments.seconds,
+        rounds: arguments.rounds,
+        rate: arguments.rate,
+        seed: arguments.seed,
+        quick: arguments.quick,
+        durability: arguments.durability,
+        command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+    }
+}
+
+fn failure(error: RunError) -> Failure {
+    match &error {
+        RunError::Usage(_) => Failure::usage(error.to_string()),
+        RunError::Open(_) => Failure::unavailable(error.to_string()),
+        RunError::Interrupted => Failure::interrupted(error.to_string()),
+    }
+}
+
+/// Before a measurement of minutes: can the results be written where they are wanted?
+fn check_outputs(outputs: [Option<&Path>; 2]) -> Outcome {
+    if let [Some(json), Some(csv)] = outputs
+        && json == csv
+    {
+        return Err(Failure::usage("--json and --csv name the same file; give each its own"));
+    }
+    for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
+        // Appending nothing tests the permission and harms no result that is there already.
+        let opened = std::fs::File::options().append(true).create(true).open(path);
+        opened.map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(())
+}
+
+fn show(report: &Report, [json, csv]: [Option<&Path>; 2]) -> Outcome {
+    let convert =
+        |error: &dyn std::fmt::Display| Failure::unavailable(format!("the result cannot be written: {error}"));
+    if let Some(path) = json {
+        let text = report.to_json().map_err(|error| convert(&error))?;
+        write(path, &format!("{text}\n"))?;
+    }
+    if let Some(path) = csv {
+        write(path, &report.to_csv().map_err(|error| convert(&error))?)?;
+    }
+    if [json, csv].into_iter().flatten().any(is_stdout) {
+        return Ok(());
+    }
+    write(Path::new("-"), &report.to_string())
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    let written = if is_stdout(path) {
+        let mut stdout = std::io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()), // the reader has seen enough
+            written => written,
+        }
+    } else {
+        std::fs::write(path, text)
+    };
+    written.map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::unavailable(format!("cannot write {}: {error}", path.display()))
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// A measurement in which something failed is a failure of the command too, after all is shown.
+fn judge(report: &Report) -> Outcome {
+    let bad: Vec<String> =
+        report.bad_rows().map(|row| format!("{} {} at {}", row.title(), row.op, row.workers)).collect();
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::measured(format!("{} of {} rows failed: {}", bad.len(), report.results.len(), bad.join(", "))))
+}

@@ -1,0 +1,32 @@
+//! The `sessile` command.
+//!
+//! One file a verb. This file reads like a plan: parse, do the verb, turn its outcome into an exit code.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+mod completion;
+mod logger;
+mod outcome;
+mod stores;
+mod worker;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Verb};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    logger::install();
+    let outcome = match Arguments::parse().verb {
+        Verb::Stores(arguments) => stores::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Completion(arguments) => completion::run(&arguments),
+        Verb::Worker => worker::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.tell(),
+    }
+}

@@ -1,0 +1,50 @@
+//! How a verb ends, and the exit codes.
+
+use std::process::ExitCode;
+
+/// Why a verb did not succeed: one message for people, one code for scripts.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+/// How a verb ends.
+pub type Outcome = Result<(), Failure>;
+
+/// The exit codes, for the help.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    success
+  1    something that was measured failed: errors, misses, lost updates, a worker that died
+  2    usage: unknown store, malformed URL, flags that contradict each other
+  3    a store cannot be opened, or a result cannot be written
+  130  interrupted";
+
+impl Failure {
+    /// Something that was measured failed.
+    pub fn measured(message: impl Into<String>) -> Failure {
+        Failure { code: 1, message: message.into() }
+    }
+
+    /// The call makes no sense.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure { code: 2, message: message.into() }
+    }
+
+    /// Something cannot be opened or written.
+    pub fn unavailable(message: impl Into<String>) -> Failure {
+        Failure { code: 3, message: message.into() }
+    }
+
+    /// Stopped by a signal.
+    pub fn interrupted(message: impl Into<String>) -> Failure {
+        Failure { code: 130, message: message.into() }
+    }
+
+    /// Prints the message and gives the exit code.
+    pub fn tell(&self) -> ExitCode {
+        eprintln!("sessile: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}
