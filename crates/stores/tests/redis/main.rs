@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod measure;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod protocol;
