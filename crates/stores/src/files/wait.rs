@@ -89,7 +89,7 @@ impl Waiting {
         let mut turn = None;
         // Before flock, not after: whoever takes and returns the lock without closing the file wakes nobody.
         if !wait_max.is_zero() && gate::is_locked(&self.side_file, door.byte())? {
-            let mut queued = Turn::take(self, door)?;
+            let mut queued = Turn::new(self);
             queued.arm(door);
             queued.sleep(STEP_BACK.min(wait_max));
             turn = Some(queued);
@@ -116,8 +116,10 @@ impl Waiting {
             };
             let queued = match &mut turn {
                 Some(queued) => queued,
-                none => none.insert(Turn::take(self, door)?),
+                none => none.insert(Turn::new(self)),
             };
+            // Not while stepping back: two newcomers would step back from each other.
+            queued.mark(door)?;
             // A watch that was not there before the try may have missed the release: try once more.
             if queued.arm(door) {
                 queued.sleep(left);
@@ -170,22 +172,30 @@ fn open_side_file(directory: &OwnedFd) -> Result<OwnedFd> {
         .map_err(|errno| failed("the file of waiting processes cannot be opened", errno))
 }
 
-/// A place among the waiters. Others see it until it is dropped or its process dies.
+/// A place among the waiters. Once marked, others see it until it is dropped or its process dies.
 struct Turn<'a> {
     room: &'a Waiting,
     /// Holds the mark; a description of its own, so that threads see each other.
-    _mark: OwnedFd,
+    mark: Option<OwnedFd>,
     events: Option<OwnedFd>,
     watch: Option<i32>,
     retry: Duration,
 }
 
 impl<'a> Turn<'a> {
-    fn take(room: &'a Waiting, door: &impl Door) -> Result<Turn<'a>> {
-        let mark = open_side_file(&room.directory)?;
-        // Read locks do not exclude each other: any number may wait.
-        gate::try_lock(&mark, F_RDLCK, door.byte())?;
-        Ok(Turn { room, _mark: mark, events: room.take_inotify(), watch: None, retry: RETRY_MIN })
+    fn new(room: &'a Waiting) -> Turn<'a> {
+        Turn { room, mark: None, events: room.take_inotify(), watch: None, retry: RETRY_MIN }
+    }
+
+    /// Lets newcomers see that someone waits.
+    fn mark(&mut self, door: &impl Door) -> Result<()> {
+        if self.mark.is_none() {
+            let mark = open_side_file(&self.room.directory)?;
+            // Read locks do not exclude each other: any number may wait.
+            gate::try_lock(&mark, F_RDLCK, door.byte())?;
+            self.mark = Some(mark);
+        }
+        Ok(())
     }
 
     /// Watches what the name stands for; true if that was watched already.
