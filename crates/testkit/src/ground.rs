@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sessile_core::{Bin, Capabilities, Clock, Key, Sessions, Timestamp, Ttl};
+use sessile_core::{Bin, Capabilities, Clock, Key, Ownership, Sessions, Timestamp, Ttl};
 use sessile_fixtures::Instance;
 
 use crate::check::{Failure, SECRET};
@@ -61,6 +61,24 @@ impl Ground {
         Ok(opener::open(&self.url_with(name, value), Clock::system())?)
     }
 
+    /// Opens a URL of this store.
+    pub fn open_url(&self, url: &str) -> Result<Sessions, Failure> {
+        Ok(opener::open(url, Clock::system())?)
+    }
+
+    /// Opens the store and hands its error over, for cases that expect one.
+    pub fn open_raw(&self) -> sessile_core::Result<Sessions> {
+        opener::open(&self.url, Clock::system())
+    }
+
+    /// The URL with a short `lock_ttl_ms` where leases end with time, unchanged elsewhere.
+    pub fn impatient_url(&self, lock_ttl_ms: u64) -> String {
+        match self.capabilities.ownership {
+            Ownership::Process => self.url.clone(),
+            Ownership::Time => self.url_with("lock_ttl_ms", &lock_ttl_ms.to_string()),
+        }
+    }
+
     /// The store on a clock that stands still at the present moment until the case moves it.
     ///
     /// Cases that use it give records at least a minute: a server with expiry of its own sees real time.
@@ -114,6 +132,11 @@ impl Ground {
     fn worker_program(&self) -> &Path {
         &self.worker
     }
+}
+
+/// How many times longer than usual the cases with random kills run: `SESSILE_STORM`, 1 by default.
+pub fn storm() -> u64 {
+    std::env::var("SESSILE_STORM").ok().and_then(|times| times.parse().ok()).unwrap_or(1).clamp(1, 1_000)
 }
 
 /// A sliding ttl.

@@ -18,7 +18,7 @@ use crate::broken::Fault;
 use crate::case::{Case, Isolation};
 use crate::check::Failure;
 use crate::eavesdropper;
-use crate::ground::Ground;
+use crate::ground::{Ground, storm};
 use crate::opener;
 
 /// A store on which cases run.
@@ -177,13 +177,14 @@ fn watched(case: &Case, ground: Arc<Ground>) -> Verdict {
     let start = Instant::now();
     let (sender, receiver) = mpsc::channel();
     let body = case.body;
+    let limit = case.limit.saturating_mul(u32::try_from(storm()).unwrap_or(u32::MAX));
     let label = ground.label.clone();
     std::thread::spawn(move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| body(&ground)));
         // Only fails when the watchdog has already given up.
         let _ = sender.send(outcome);
     });
-    let verdict = match receiver.recv_timeout(case.limit) {
+    let verdict = match receiver.recv_timeout(limit) {
         Ok(Ok(Ok(()))) => Verdict::Passed(start.elapsed()),
         Ok(Ok(Err(Failure(why)))) => Verdict::Failed(why),
         Ok(Err(panic)) => {
@@ -191,10 +192,53 @@ fn watched(case: &Case, ground: Arc<Ground>) -> Verdict {
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             Verdict::Failed(format!("a panic: {text}"))
         }
-        Err(_) => Verdict::Failed(format!("it hangs: no end after {:?}", case.limit)),
+        Err(_) => Verdict::Failed(format!("it hangs: no end after {limit:?}")),
     };
     match eavesdropper::heard(&label) {
         Some(line) => Verdict::Failed(format!("a log line contains an id or a payload: {line}")),
         None => verdict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Outcome;
+
+    fn verdict_of(body: fn(&Ground) -> Outcome) -> Verdict {
+        let case = Case { limit: Duration::from_millis(500), ..Case::new("a case of this test", body) };
+        let plan = Plan {
+            worker: PathBuf::new(),
+            cases: vec![case],
+            side_by_side: 1,
+            progress: |_: &str, _: &Case, _: &Verdict| {},
+        };
+        let subject = Subject::all().into_iter().find(|subject| subject.name == "memory").unwrap();
+        run(&plan, &[subject])[0].verdicts[0].clone()
+    }
+
+    fn failed_with(verdict: &Verdict, word: &str) -> bool {
+        matches!(verdict, Verdict::Failed(why) if why.contains(word))
+    }
+
+    #[test]
+    fn a_case_that_hangs_or_panics_is_a_failure_and_the_suite_goes_on() {
+        assert!(matches!(verdict_of(|_| Ok(())), Verdict::Passed(_)));
+        assert!(failed_with(
+            &verdict_of(|_| loop {
+                std::thread::park()
+            }),
+            "hangs"
+        ));
+        assert!(failed_with(&verdict_of(|_| panic!("oh no")), "oh no"));
+    }
+
+    #[test]
+    fn an_id_in_a_log_line_is_a_failure() {
+        let verdict = verdict_of(|ground| {
+            log::warn!("{}: session {}", ground.label, ground.key().id());
+            Ok(())
+        });
+        assert!(failed_with(&verdict, "log line"), "{verdict:?}");
     }
 }

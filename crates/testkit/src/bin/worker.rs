@@ -136,7 +136,7 @@ impl Work {
         match fork::fork()? {
             fork::Fork::Child => {
                 drop(self.lease.take());
-                let worked = self.begin(WAIT, other).and_then(|_| self.commit(b"from the child"));
+                let worked = self.begin(WAIT, other).and_then(|_| self.commit(b"from-the-child"));
                 std::process::exit(i32::from(worked.is_err()));
             }
             fork::Fork::Parent(child) => {

@@ -3,13 +3,13 @@
 //! It works on the public interface of the good store, as an application would, so that a fault cannot
 //! depend on a store's inside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Error, ErrorKind, Filter, Found, Key, Lease, Limits,
-    Locked, Page, Record, Result, Sessions, Stat, Store, Swept, Trace, Ttl,
+    Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Error, ErrorKind, Filter, Found, Holder, Key, Lease,
+    Limits, Locked, Page, Record, Result, Sessions, Stat, Store, Swept, Trace, Ttl,
 };
 
 use super::Fault;
@@ -29,6 +29,8 @@ struct Scratch {
     seen: HashMap<Key, Record>,
     /// The lease of each key, for the fault that does not know its owner.
     leases: HashMap<Key, Lease>,
+    /// Every key that was ever leased.
+    leased: HashSet<Key>,
 }
 
 /// A lease of the good store, or what a fault has instead.
@@ -48,7 +50,7 @@ impl Broken {
             Fault::OversizeTruncates => Limits { payload_bytes_max: u64::MAX, ..inner.limits() },
             _ => inner.limits(),
         };
-        let label = inner.label().to_owned();
+        let label = format!("broken-{}:{}", fault.name(), inner.label());
         Sessions::new(label, Broken { fault, inner, clock, scratch: Mutex::default() }, limits)
     }
 
@@ -70,7 +72,11 @@ impl Broken {
     }
 
     fn ttl(&self, ttl: Ttl) -> Result<Ttl> {
-        if self.is(Fault::TtlIgnored) { Ttl::sliding(Duration::from_secs(86_400 * 365)) } else { Ok(ttl) }
+        match self.fault {
+            Fault::TtlIgnored => Ttl::sliding(Duration::from_secs(86_400 * 365)),
+            Fault::EndIgnored => Ttl::sliding(Duration::from_millis(ttl.idle_ms())),
+            _ => Ok(ttl),
+        }
     }
 
     fn payload<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
@@ -105,6 +111,10 @@ impl Broken {
         }
     }
 
+    fn told(&self, trace: Trace) -> Trace {
+        if self.is(Fault::SpentIdsUntold) { Trace::Unknown } else { trace }
+    }
+
     fn begin_inner(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         if !self.is(Fault::UnfairLock) {
             return self.inner.begin(key, wait_max);
@@ -132,7 +142,7 @@ impl Broken {
                 return Err(error);
             }
             if start.elapsed() >= wait_max {
-                let holder = sessile_core::Holder { pid: Some(std::process::id()), ..Default::default() };
+                let holder = Holder { pid: Some(std::process::id()), ..Default::default() };
                 let kind = ErrorKind::LockTimeout { holder, waited: start.elapsed() };
                 return Err(Error::new(kind, "another request holds the session"));
             }
@@ -205,15 +215,20 @@ impl Store for Broken {
                 let held = Held { key, lease: None, extra, was_missing: true, fence: 1 };
                 return Ok(Locked { held, found: Found::nothing() });
             }
+            Err(error) if self.is(Fault::HolderUnnamed) && error.kind().code() == "lock-timeout" => {
+                let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited: wait_max };
+                return Err(Error::new(kind, "someone holds the session"));
+            }
             begun => begun.map_err(|error| self.leaky(error, &key))?,
         };
+        self.scratch().leased.insert(key.clone());
         let moved_to = (*begun.lease.key() != key).then(|| begun.lease.key().clone());
         let key = begun.lease.key().clone();
         let fence = match self.fault {
             Fault::FenceFromRecord => begun.record.as_ref().map_or(0, |record| record.version),
             _ => begun.lease.fence(),
         };
-        let found = Found { record: self.seen(&key, begun.record), moved_to, trace: begun.trace };
+        let found = Found { record: self.seen(&key, begun.record), moved_to, trace: self.told(begun.trace) };
         let mut held = Held { key, lease: Some(begun.lease), extra, was_missing: found.record.is_none(), fence };
         if self.is(Fault::UnlockWithoutOwnerCheck)
             && let Some(lease) = held.lease.take()
@@ -237,7 +252,7 @@ impl Store for Broken {
         let record = self.inner.peek(&key)?;
         let reported = self.inner.counters().get(Counter::SpentIds) > spent;
         let trace = if reported && record.is_none() { Trace::Regenerated } else { Trace::Unknown };
-        Ok(Found { record: self.seen(&key, record), moved_to: None, trace })
+        Ok(Found { record: self.seen(&key, record), moved_to: None, trace: self.told(trace) })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -275,6 +290,9 @@ impl Store for Broken {
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let (key, ttl) = (self.key(key)?, self.ttl(ttl)?);
+        if self.is(Fault::TouchDoesNothing) && self.inner.peek(&key)?.is_some() {
+            return Ok(());
+        }
         match self.inner.touch(&key, ttl) {
             Err(_) if self.is(Fault::TouchRecreates) => self.inner.create(&key, b"", ttl),
             touched => touched.map_err(|error| self.leaky(error, &key)),
@@ -336,6 +354,14 @@ impl Store for Broken {
             Fault::SweepRemovesLive => {
                 for entry in self.inner.list(None, &Filter::default())?.entries {
                     self.inner.destroy(&entry.key)?;
+                }
+            }
+            Fault::SweepRemovesLeased => {
+                let leased: Vec<Key> = self.scratch().leased.iter().cloned().collect();
+                for key in leased {
+                    if self.inner.peek(&key)?.is_none() {
+                        self.inner.destroy(&key)?;
+                    }
                 }
             }
             _ => {}

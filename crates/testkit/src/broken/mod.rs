@@ -68,6 +68,11 @@ faults! {
     BeginLeavesRecord = "begin-leaves-record", memory, "Begin and release leave an empty record behind.";
     GlobalLock = "global-lock", memory, "One lock for all sessions.";
     CutAtNul = "cut-at-nul", memory, "A payload ends at its first NUL byte.";
+    SweepRemovesLeased = "sweep-removes-leased", memory, "Sweep removes an expired record that someone holds.";
+    SpentIdsUntold = "spent-ids-untold", memory, "The use of a spent id is not told.";
+    EndIgnored = "end-ignored", memory, "The absolute lifetime is ignored.";
+    TouchDoesNothing = "touch-does-nothing", memory, "Touch says yes and moves nothing.";
+    HolderUnnamed = "holder-unnamed", memory, "A lock time-out names nobody.";
     LockOutlivesHolder = "lock-outlives-holder", files, "The lock of a killed holder stays for ever.";
     LostUpdates = "lost-updates", files, "Processes do not exclude each other.";
     TornByCrash = "torn-by-crash", files, "A process killed while it commits leaves a mix.";

@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("a new record after expiry starts with a creation of its own", anew).needs(&[locking]),
     Case::new("a clock set back neither loses nor revives sessions", set_back).needs(&[locking]),
     Case::new("a real clock expires a record by itself", real_time),
+    Case::new("the shortest and the longest ttl work", extremes),
     Case::new("a ttl of zero and one of a thousand years are refused", senseless),
 ];
 
@@ -159,6 +160,20 @@ fn real_time(ground: &Ground) -> Outcome {
     equal("peek at once", store.peek(&key)?.is_some(), true)?;
     eventually("it is gone", Duration::from_millis(2_500), || Ok(store.peek(&key)?.is_none()))?;
     Ok(store.create(&key, &payload("anew"), minute())?)
+}
+
+fn extremes(ground: &Ground) -> Outcome {
+    let (store, clock) = ground.timed()?;
+    let (brief, endless) = (ground.key(), ground.key());
+    store.create(&brief, &payload("1 ms"), ttl(Duration::from_millis(1)))?;
+    store.create(&endless, &payload("10 years"), ttl(Limits::TTL_MAX))?;
+    equal("expires in ten years", expiry(&store, &endless)?, clock.now().plus(Limits::TTL_MAX))?;
+    clock.advance(Duration::from_millis(1));
+    equal("after 1 ms", store.peek(&brief)?.is_some(), false)?;
+    clock.advance(Limits::TTL_MAX - Duration::from_millis(2));
+    equal("in the last ms of ten years", store.peek(&endless)?.is_some(), true)?;
+    clock.advance(Duration::from_millis(1));
+    equal("after ten years", store.peek(&endless)?.is_some(), false)
 }
 
 fn senseless(_: &Ground) -> Outcome {

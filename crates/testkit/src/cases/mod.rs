@@ -3,14 +3,18 @@
 //! The order is the order of the rows of the matrix.
 
 mod create;
+mod deaths;
 mod destroy;
 mod expiry;
 mod fences;
 mod limits;
 mod listing;
 mod locks;
+mod opening;
+mod processes;
 mod records;
 mod regenerate;
+mod servers;
 mod sweep;
 mod touch;
 
@@ -30,6 +34,10 @@ pub fn all() -> Vec<Case> {
         limits::CASES,
         sweep::CASES,
         listing::CASES,
+        opening::CASES,
+        processes::CASES,
+        deaths::CASES,
+        servers::CASES,
     ];
     subjects.concat()
 }

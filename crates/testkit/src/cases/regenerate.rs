@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use sessile_core::{Counter, Limits, Trace};
 
-use crate::case::{Case, Outcome, locking};
+use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{Failure, equal, refused, refused_with_one_of};
 use crate::ground::{Ground, MINUTE, PATIENCE, later, minute, payload, ttl};
+use crate::worker::key_word;
 
 const GRACE: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(4 * 3_600);
@@ -26,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("regenerate keeps creation and absolute end", keeps).needs(&[locking]),
     Case::new("regenerate on a missing session moves the lock", missing).needs(&[locking]),
     Case::new("a regenerated session that is released keeps its payload", released).needs(&[locking]),
+    Case::new("another process finds a regenerated session under both ids", other_process).needs(&[locking, processes]),
     Case::new("regenerate refuses another bin, itself, and an endless grace", senseless).needs(&[locking]),
 ];
 
@@ -243,6 +245,24 @@ fn released(ground: &Ground) -> Outcome {
     equal("the new id", text(&store, &new)?, Some(payload("x")))?;
     drop(store.begin(&new, Duration::from_millis(500))?);
     Ok(())
+}
+
+fn other_process(ground: &Ground) -> Outcome {
+    let store = ground.open()?;
+    let (old, new) = (ground.key(), ground.key());
+    store.create(&old, b"x", minute())?;
+    let mut worker = ground.worker()?;
+    let mut begun = store.begin(&old, PATIENCE)?;
+    begun.lease.regenerate(&new, GRACE)?;
+    worker.say(&format!("begin 0 {}", key_word(&old)))?;
+    worker.refused("lock-timeout")?;
+    begun.lease.commit(b"y", minute())?;
+    for key in [&old, &new] {
+        equal("the worker's peek", worker.ask(&format!("peek {}", key_word(key)))?, "y".into())?;
+    }
+    worker.begin(&old)?;
+    worker.ask("commit z")?;
+    equal("the new id", text(&store, &new)?, Some(b"z".to_vec()))
 }
 
 fn senseless(ground: &Ground) -> Outcome {
