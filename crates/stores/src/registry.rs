@@ -7,7 +7,7 @@ use sessile_core::{Capabilities, Clock, Error, ErrorKind, Limits, Operation, Res
 
 pub use crate::STORES;
 use crate::hashed_ids;
-use crate::store_url::StoreUrl;
+use crate::store_url::{StoreUrl, shown};
 
 /// What the registry knows of a store.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +120,7 @@ fn check_options(entry: &StoreEntry, url: &StoreUrl) -> Result<()> {
         None => Ok(()),
         Some(name) => {
             let known: Vec<&str> = known().collect();
-            let why = format!("unknown option {name:?}");
+            let why = format!("unknown option {}", shown(name));
             Err(Error::new(ErrorKind::InvalidUrl, why).advice(format!("{} takes: {}", entry.name, known.join(", "))))
         }
     }

@@ -31,7 +31,7 @@ impl StoreUrl {
         let mut options = BTreeMap::new();
         for (name, value) in url.query_pairs() {
             if options.insert(name.clone().into_owned(), value.into_owned()).is_some() {
-                return Err(invalid(format!("option {name:?} is given twice")));
+                return Err(invalid(format!("option {} is given twice", shown(&name))));
             }
         }
         Ok(StoreUrl { url, options })
@@ -117,13 +117,27 @@ impl StoreUrl {
     }
 
     /// The URL without user, password, query and fragment: safe to print.
+    ///
+    /// A login stands between `//` and `@`. With a slash forgotten, or with `/`, `?` or `#` in a password that is
+    /// not percent-encoded, it lands in what reads as a path or a port. So nothing before a stray `@` is shown.
     pub fn redacted(&self) -> String {
+        let (scheme, path) = (self.scheme(), self.url.path());
         let host = match (self.url.host_str(), self.url.port()) {
             (Some(host), Some(port)) if !host.is_empty() => format!("//{host}:{port}"),
             (Some(host), None) if !host.is_empty() => format!("//{host}"),
             _ => String::new(),
         };
-        format!("{}:{host}{}", self.scheme(), self.url.path())
+        let login_missing = self.url.username().is_empty() && self.url.password().is_none();
+        if !host.is_empty() && login_missing && self.url[url::Position::BeforePath..].contains('@') {
+            return format!("{scheme}://...");
+        }
+        match path.rsplit_once('@') {
+            // Of a file's name only `:` makes a login: `/srv/shop@2/sessions` is a path like any other.
+            Some((before, after)) if !host.is_empty() || !path.starts_with('/') || before.contains(':') => {
+                format!("{scheme}:...@{after}")
+            }
+            _ => format!("{scheme}:{host}{path}"),
+        }
     }
 }
 
@@ -136,6 +150,12 @@ impl std::fmt::Debug for StoreUrl {
 
 pub(crate) fn invalid(why: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidUrl, why)
+}
+
+/// The name of an option for an error. What cannot be one may be the tail of a password with a `?` or `&` in it.
+pub(crate) fn shown(name: &str) -> String {
+    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if plain && (1..=32).contains(&name.len()) { format!("{name:?}") } else { "(no name of an option)".to_owned() }
 }
 
 fn percent_decode(path: &str) -> Vec<u8> {
@@ -153,6 +173,30 @@ mod tests {
         assert_eq!(format!("{url:?}"), "StoreUrl(redis://db:6380/2)");
         let error = StoreUrl::parse("redis://u:s3cret@host:notaport/").unwrap_err();
         assert!(!format!("{error:#}").contains("s3cret"));
+    }
+
+    /// The commonest typing errors in a URL with a password made it part of the path, which every error and the
+    /// label of the store repeat: `redis:/shop:s3cret@db`, or a password with a slash that was not encoded.
+    #[test]
+    fn a_password_that_is_not_where_it_belongs_is_not_printed_either() {
+        for url in [
+            "redis:shop:s3cret@db/0",
+            "redis:/shop:s3cret@db/0",
+            "redis:///shop:s3cret@db/0",
+            "shop:s3cret@db",
+            "redis://shop:1/s3cret@db/0",
+            "redis://shop:1#s3cret@db/0",
+            "redis://shop:1?s3cret@db/0",
+            "redis://u:p@shop:1/s3cret@db/0",
+            "redis+unix:/shop:s3cret@/run/redis.sock",
+            "sqlite:/tmp/x.db?S3CRET=s3cret&s3cret-tail@db",
+        ] {
+            let error = crate::open(url, &crate::Context::default()).unwrap_err();
+            let printed = format!("{error:#} {error:?} {:?}", StoreUrl::parse(url).unwrap());
+            assert!(!printed.contains("s3cret") && !printed.contains("shop:1"), "{url}: {printed}");
+        }
+        let kept = ["files:/srv/shop@2/sessions", "sqlite:/srv/12:30/x.db", "redis://db:6380/2"];
+        kept.iter().for_each(|url| assert_eq!(StoreUrl::parse(url).unwrap().redacted(), **url));
     }
 
     #[test]
