@@ -207,10 +207,12 @@ impl Store for Memory {
         let mut state = self.state();
         state.last_ticket += 1;
         let ticket = state.last_ticket;
+        let mut key = asked.clone();
         loop {
             let now = self.clock.now();
-            // Looked up anew after each wait: the session may have been regenerated meanwhile.
-            let key = state.resolve(asked, now);
+            // Looked up anew after each wait: the session may have been regenerated meanwhile. From where this
+            // wait had come to, not from `asked`: a request of the grace keeps its session when the grace ends.
+            key = state.resolve(&key, now);
             let slot = state.slots.entry(key.clone()).or_default();
             let first = slot.waiting.front().is_none_or(|front| *front == ticket);
             if slot.holder.is_none() && first {
@@ -244,7 +246,7 @@ impl Store for Memory {
                 return Err(Error::new(ErrorKind::LockTimeout { holder, waited }, "another request holds the session"));
             };
             state = self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            let moved = state.resolve(asked, self.clock.now()) != key;
+            let moved = state.resolve(&key, self.clock.now()) != key;
             if moved && let Some(slot) = state.slots.get_mut(&key) {
                 slot.waiting.retain(|other| *other != ticket);
                 state.tidy(&key);

@@ -21,6 +21,8 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("destroying an old id in its grace destroys the session", grace_destroy).needs(&[locking]),
     Case::new("an old id in its grace is taken", grace_taken).needs(&[locking]),
     Case::new("a waiter on the old id ends up on the new one", waiter).needs(&[locking]),
+    Case::new("a waiter that came within the grace keeps its session when the grace ends", outlives_grace)
+        .needs(&[locking]),
     Case::new("regenerate refuses an id that is taken and keeps the lease", taken).needs(&[locking]),
     Case::new("regenerate on a destroyed session is refused", destroyed).needs(&[locking]),
     Case::new("two regenerations in a row lead from the first id to the last", chain).needs(&[locking]),
@@ -155,6 +157,27 @@ fn waiter(ground: &Ground) -> Outcome {
         std::thread::sleep(Duration::from_millis(30)); // so that it waits on the old id
         begun.lease.regenerate(&new, GRACE)?;
         begun.lease.commit(&payload("y"), minute())?;
+        let got = waiting.join().map_err(|_| Failure("the waiter panicked".into()))??;
+        equal("what the waiter has", got, (new.clone(), Some(payload("y"))))
+    })
+}
+
+/// A parallel request of the page arrives in time, and the holder works longer than the grace. Going back to the old
+/// id then would answer the request with an empty session, as if its visitor were logged out, and count an attack.
+fn outlives_grace(ground: &Ground) -> Outcome {
+    let (store, clock) = ground.timed()?;
+    let (old, new) = (ground.key(), ground.key());
+    store.create(&old, &payload("x"), ttl(LONG))?;
+    let mut begun = store.begin(&old, PATIENCE)?;
+    begun.lease.regenerate(&new, GRACE)?;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| -> Result<_, Failure> {
+            let begun = store.begin(&old, PATIENCE)?;
+            Ok((begun.lease.key().clone(), begun.record.map(|record| record.payload)))
+        });
+        std::thread::sleep(Duration::from_millis(100)); // so that it has come to the new id and waits there
+        clock.advance(GRACE);
+        begun.lease.commit(&payload("y"), ttl(LONG))?;
         let got = waiting.join().map_err(|_| Failure("the waiter panicked".into()))??;
         equal("what the waiter has", got, (new.clone(), Some(payload("y"))))
     })
