@@ -44,7 +44,7 @@ impl Redis {
         let created = held.base.map_or(now, |base| base.created);
         let (expires, ends) = ttl.deadline(now, created, held.base.and_then(|base| base.ends));
         let header = Header {
-            version: held.base.map_or(0, |base| base.version) + 1,
+            version: held.base.map_or(0, |base| base.version).saturating_add(1),
             created,
             written: now,
             ..Header::new(Kind::Live, held.writer(), expires, ends)
@@ -193,6 +193,9 @@ impl Redis {
 
     pub(super) fn rename(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
         own(held)?;
+        if held.key == *new {
+            return Err(refusal(4)); // the script would take our own lock for that of an answer that was lost
+        }
         let now = self.clock.now();
         let grace_end = now.plus(grace);
         let forget = grace_end.plus(self.remembered());

@@ -159,6 +159,23 @@ fn foreign_bytes_are_corrupt_and_stay_as_they_are() {
     assert_eq!(store.peek(&key("list")).unwrap_err().kind(), &ErrorKind::Corrupt);
 }
 
+/// The checksum is no signature: whoever may write to the server can make a record that passes it. One with the last
+/// version made the commit after it panic (in a release build: start again at version 0).
+#[test]
+fn a_foreign_record_with_the_last_version_does_not_panic() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let tail = [u64::MAX.to_le_bytes(), u64::MAX.to_le_bytes(), u64::MAX.to_le_bytes()].concat();
+    let [no_end, never] = [0_u64.to_le_bytes(), u64::MAX.to_le_bytes()];
+    let check = xxhash_rust::xxh3::xxh3_64(&tail).to_le_bytes();
+    let value = [b"SLwriter-1".as_slice(), &no_end, &never, &check, &tail].concat();
+    let _: () = redis::cmd("SET").arg("sessile:d:{session/a}").arg(value).query(&mut private.raw()).unwrap();
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    assert_eq!(begun.record.map(|record| record.version), Some(u64::MAX));
+    begun.lease.commit(b"cart", ttl()).unwrap();
+    assert_eq!(store.peek(&key("a")).unwrap().map(|record| record.version), Some(u64::MAX));
+}
+
 #[test]
 fn a_replica_is_refused_for_writing() {
     let Some(private) = Private::start() else { return };
