@@ -89,7 +89,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let limits = registry::limits(url)?;
     let path = schema::real_path(&url.path()?)?;
     schema::create_file(&path)?;
-    let pool = Pool::new(path.clone(), durability);
+    let pool = Pool::new(path.clone(), durability)?;
     let locks = ByteLocks::new(beside(&path, ".locks"), schema::mode(&path)?);
     let boot = schema::prepare(&pool, &locks)?;
     let every_second = (durability == Durability::Second).then(|| EverySecond::new(beside(&path, "-wal")));

@@ -10,9 +10,10 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use sessile_core::{ErrorKind, Key, Sessions, Ttl};
 use sessile_stores::{Context, open};
@@ -23,11 +24,13 @@ type Case = fn(&Sessions, &Path);
 
 fn main() {
     let folder = tempfile::TempDir::new().unwrap();
-    let cases: [(&str, Case); 4] = [
+    let cases: [(&str, Case); 6] = [
         ("a_child_takes_locks_of_its_own", a_child_takes_locks_of_its_own),
         ("parent_and_children_lose_no_increment", parent_and_children_lose_no_increment),
         ("a_child_neither_uses_nor_frees_its_parents_lease", a_child_neither_uses_nor_frees_its_parents_lease),
         ("a_child_outlives_its_parent", a_child_outlives_its_parent),
+        ("a_child_that_opens_the_store_itself_takes_locks", a_child_that_opens_the_store_itself_takes_locks),
+        ("a_child_of_a_process_with_threads_never_hangs", a_child_of_a_process_with_threads_never_hangs),
     ];
     for (name, case) in cases {
         let file = folder.path().join(format!("{name}.db"));
@@ -100,6 +103,23 @@ fn a_child_takes_locks_of_its_own(sessions: &Sessions, file: &Path) {
     assert_eq!(twin.peek(&key("sum")).unwrap().unwrap().payload, b"2");
 }
 
+/// A worker that opens a store of its own instead of using its parent's inherits SQLite's list of files all the same.
+/// It worked without any lock, since only a pool that was itself inherited cleaned up.
+fn a_child_that_opens_the_store_itself_takes_locks(_: &Sessions, file: &Path) {
+    let file = &file.with_extension("second.db");
+    let mut inherited = Some(reopen(file));
+    increment(inherited.as_ref().unwrap(), 1);
+    for drops_it in [false, true] {
+        join(forked(|| {
+            drop(inherited.take_if(|_| drops_it));
+            let own = reopen(file);
+            increment(&own, 1);
+            assert!(holds_a_lock_on(file), "the child works without SQLite's lock");
+        }));
+    }
+    assert_eq!(inherited.unwrap().peek(&key("sum")).unwrap().unwrap().payload, b"3");
+}
+
 fn parent_and_children_lose_no_increment(sessions: &Sessions, _: &Path) {
     let children: Vec<Pid> = (0..4).map(|_| forked(|| increment(sessions, 100))).collect();
     increment(sessions, 100);
@@ -139,4 +159,53 @@ fn a_child_outlives_its_parent(sessions: &Sessions, file: &Path) {
     // The end of the pipe is the end of the grandchild.
     std::io::copy(&mut finished, &mut std::io::sink()).unwrap();
     assert_eq!(other.peek(&key("sum")).unwrap().unwrap().payload, b"600");
+}
+
+/// A mutex that another thread held at the moment of the fork stays locked in the child for ever. One of the pool's
+/// did: of 400 children of a parent whose threads look up sessions, several waited for it until they were killed.
+fn a_child_of_a_process_with_threads_never_hangs(sessions: &Sessions, _: &Path) {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !done.load(relaxed) {
+                    sessions.peek(&key("none")).unwrap();
+                }
+            });
+        }
+        let mut hung = 0;
+        for _ in 0..400 {
+            // SAFETY: the child only does what a worker would that was forked from such a process: it uses the
+            // store. glibc makes its allocator usable there; the child ends without running any destructor.
+            let child = match unsafe { fork() }.unwrap() {
+                ForkResult::Parent { child } => child,
+                ForkResult::Child => {
+                    let told = |kind: &ErrorKind| *kind == ErrorKind::Incompatible;
+                    let good =
+                        sessions.peek(&key("warm")).map_or_else(|error| told(error.kind()), |found| found.is_some());
+                    // SAFETY: ends the process.
+                    unsafe { nix::libc::_exit(i32::from(!good)) }
+                }
+            };
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let mut ended = WaitStatus::StillAlive;
+            while ended == WaitStatus::StillAlive && Instant::now() < deadline {
+                ended = waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            if ended == WaitStatus::StillAlive {
+                hung += 1;
+                kill(child, Signal::SIGKILL).unwrap();
+                waitpid(child, None).unwrap();
+            } else {
+                assert_eq!(ended, WaitStatus::Exited(child, 0));
+            }
+            if hung > 2 {
+                break;
+            }
+        }
+        done.store(true, relaxed);
+        assert_eq!(hung, 0, "children that hung");
+    });
 }

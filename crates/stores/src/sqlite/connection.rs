@@ -12,13 +12,15 @@
 //! * every connection has `SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE` and is idle (no transaction), so closing it
 //!   neither reads nor writes the database, and frees memory, mappings and descriptors of the child only;
 //! * a connection that another thread was using at the moment of the fork cannot be closed. The child then
-//!   refuses to work, with an error that says so, instead of corrupting the database.
+//!   refuses to work, with an error that says so, instead of corrupting the database. A mutex that such a thread
+//!   held stays locked in the child for ever: it is tried for a moment only, with the same outcome.
 //!
 //! It is not the place of any SQL that touches sessions.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -48,15 +50,20 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct State {
+    /// The process that the connections belong to.
     pid: u32,
     idle: Vec<Connection>,
     in_use: usize,
-    /// Connections that were in use elsewhere when this process was forked.
-    stranded: bool,
 }
 
 /// Every pool of the process: SQLite's list of files is one for all of them.
 static POOLS: Mutex<Vec<Weak<Mutex<State>>>> = Mutex::new(Vec::new());
+/// The process that has closed all it inherited. Not under a mutex, which a child may find locked for ever; and not
+/// in a pool, because one that the child itself opens needs a clean slate, too.
+static CLEAN_IN: AtomicU32 = AtomicU32::new(0);
+
+/// How long a child waits for a mutex that may never be unlocked. Who is alive holds it for microseconds.
+const FROZEN_AFTER: Duration = Duration::from_secs(1);
 
 /// A connection that goes back to its pool when dropped.
 pub(super) struct Pooled<'pool> {
@@ -70,32 +77,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The same where the process may be a child: `None` when a thread that exists only in its parent has the mutex.
+fn lock_patiently<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    let start = Instant::now();
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if start.elapsed() >= FROZEN_AFTER => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+}
+
 impl Pool {
     /// A pool without connections; the file is not opened yet.
-    pub fn new(path: PathBuf, durability: Durability) -> Pool {
+    pub fn new(path: PathBuf, durability: Durability) -> Result<Pool> {
         let state = Arc::new(Mutex::new(State { pid: std::process::id(), ..State::default() }));
-        let mut pools = lock(&POOLS);
+        let mut pools = lock_patiently(&POOLS).ok_or_else(stranded)?;
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(Arc::downgrade(&state));
-        Pool { path, durability, state }
+        Ok(Pool { path, durability, state })
     }
 
     /// A connection of this process, new if none is idle.
     pub fn take(&self) -> Result<Pooled<'_>> {
         let pid = std::process::id();
+        // Acquire: pairs with the end of `clean_up`, in case another thread of this process ran it.
+        if CLEAN_IN.load(Ordering::Acquire) != pid {
+            clean_up(pid)?;
+        }
         let mut state = lock(&self.state);
-        if state.pid != pid {
-            drop(state);
-            after_fork(pid);
-            state = lock(&self.state);
-        }
-        if state.stranded {
-            return Err(Error::new(
-                ErrorKind::Incompatible,
-                "this process was forked while a thread was inside SQLite",
-            )
-            .advice("fork before other threads use the store, or start the worker with exec"));
-        }
         state.in_use += 1;
         let idle = state.idle.pop();
         drop(state);
@@ -108,21 +120,42 @@ impl Pool {
     }
 }
 
+fn stranded() -> Error {
+    Error::new(ErrorKind::Incompatible, "this process was forked while a thread was inside SQLite")
+        .advice("fork before other threads use the store, or start the worker with exec")
+}
+
 /// Closes what all pools of this child inherited. See the module documentation.
-fn after_fork(pid: u32) {
-    let mut stranded = false;
-    let pools: Vec<_> = lock(&POOLS).iter().filter_map(Weak::upgrade).collect();
-    for pool in &pools {
-        let mut state = lock(pool);
-        if state.pid != pid {
-            state.idle.clear();
-            stranded |= state.in_use > 0 || state.stranded;
-            state.pid = pid;
-            state.in_use = 0;
-        }
+///
+/// # Errors
+///
+/// `Incompatible` when that is impossible, because a thread of the parent was inside SQLite or in the middle of
+/// taking or returning a connection. Nothing is changed then, so that every later call finds the same.
+fn clean_up(pid: u32) -> Result<()> {
+    // Held to the end, so that another thread of this child does not do the same or see one half of it.
+    let listed = lock_patiently(&POOLS).ok_or_else(stranded)?;
+    let pools: Vec<_> = listed.iter().filter_map(Weak::upgrade).collect();
+    let states: Option<Vec<_>> = pools.iter().map(|pool| lock_patiently(pool)).collect();
+    let mut states = states.ok_or_else(stranded)?;
+    states.retain(|state| state.pid != pid);
+    // SQLite's own mutexes may be frozen, too: then even closing would hang.
+    if states.iter().any(|state| state.in_use > 0) {
+        return Err(stranded());
     }
-    if stranded {
-        pools.iter().for_each(|pool| lock(pool).stranded = true);
+    for state in &mut states {
+        state.idle.clear();
+        state.pid = pid;
+    }
+    CLEAN_IN.store(pid, Ordering::Release);
+    Ok(())
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if CLEAN_IN.load(Ordering::Acquire) != std::process::id() {
+            // Inherited and never used here. It stays in the list, so that `clean_up` sees it whole.
+            std::mem::forget(Arc::clone(&self.state));
+        }
     }
 }
 
