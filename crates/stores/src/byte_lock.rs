@@ -26,9 +26,9 @@
 //!
 //! It is not a lock between hosts: network file systems may keep such locks on one host only.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ const PATIENCE: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub(crate) struct ByteLocks {
     path: PathBuf,
-    mode: u32,
+    guarded: PathBuf,
 }
 
 /// What is locked: a digest of the name of a thing.
@@ -128,9 +128,10 @@ pub(crate) fn monotonic_ns() -> io::Result<u64> {
 }
 
 impl ByteLocks {
-    /// Locks on this side file, which is created with these permissions when it is first needed.
-    pub fn new(path: PathBuf, mode: u32) -> ByteLocks {
-        ByteLocks { path, mode }
+    /// Locks on this side file. It is created when it is first needed, with the owner and permissions of what it
+    /// guards.
+    pub fn new(path: PathBuf, guarded: PathBuf) -> ByteLocks {
+        ByteLocks { path, guarded }
     }
 
     /// Takes a lock, waiting at most `wait_max`; zero is one try, which takes a free lock even if others wait.
@@ -176,13 +177,29 @@ impl ByteLocks {
 
     fn open(&self) -> io::Result<File> {
         // The standard library opens with O_CLOEXEC.
-        match OpenOptions::new().read(true).write(true).open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut options = OpenOptions::new();
-                options.read(true).write(true).create(true).truncate(false).mode(self.mode).open(&self.path)
-            }
-            opened => opened,
+        let existing = || OpenOptions::new().read(true).write(true).open(&self.path);
+        match existing() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
         }
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&self.path) {
+            Ok(file) => {
+                self.share(&file)?;
+                Ok(file)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => existing(),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets everyone lock who may write what is guarded, also when the umask is narrower or root came first. The
+    /// file is new and no link was followed, so that nothing else can change hands here.
+    fn share(&self, file: &File) -> io::Result<()> {
+        let guarded = std::fs::metadata(&self.guarded)?;
+        file.set_permissions(Permissions::from_mode(guarded.mode() & 0o666))?;
+        // Only root may give files away. Whoever is neither root nor the owner has at least the permissions right.
+        let _ = fchown(file, Some(guarded.uid()), Some(guarded.gid()));
+        Ok(())
     }
 }
 

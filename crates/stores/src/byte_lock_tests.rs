@@ -23,7 +23,7 @@ impl Scratch {
     }
 
     fn locks(&self) -> ByteLocks {
-        ByteLocks::new(self.file(), 0o600)
+        ByteLocks::new(self.file(), self.0.path().into())
     }
 
     fn spawn(&self, role: &str) -> Child {
@@ -57,7 +57,8 @@ fn await_line(child: &mut Child, wanted: &str) {
 #[ignore = "started by the other tests"]
 fn as_a_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let locks = ByteLocks::new(std::env::var_os(PATH).unwrap().into(), 0o600);
+    let file = PathBuf::from(std::env::var_os(PATH).unwrap());
+    let locks = ByteLocks::new(file.clone(), file);
     match role.as_str() {
         "hold" => {
             let _lock = granted(locks.acquire(name(), LONG));

@@ -90,7 +90,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let path = schema::real_path(&url.path()?)?;
     schema::create_file(&path)?;
     let pool = Pool::new(path.clone(), durability)?;
-    let locks = ByteLocks::new(beside(&path, ".locks"), schema::mode(&path)?);
+    let locks = ByteLocks::new(beside(&path, ".locks"), path.clone());
     let boot = schema::prepare(&pool, &locks)?;
     let every_second = (durability == Durability::Second).then(|| EverySecond::new(beside(&path, "-wal")));
     let store = Sqlite { clock: context.clock.clone(), pool, locks, boot, every_second, swept_to: Mutex::default() };

@@ -74,11 +74,6 @@ pub(super) fn create_file(path: &Path) -> Result<()> {
     }
 }
 
-/// The permissions of the file, for the lock file beside it.
-pub(super) fn mode(path: &Path) -> Result<u32> {
-    Ok(std::fs::symlink_metadata(path).map_err(file_error)?.mode() & 0o666)
-}
-
 fn check_file(path: &Path) -> Result<()> {
     let found = std::fs::symlink_metadata(path).map_err(file_error)?;
     if !found.is_file() {

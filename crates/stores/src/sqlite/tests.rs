@@ -94,6 +94,21 @@ fn files_are_private_to_their_owner() {
     }
 }
 
+/// A database restored without its lock file, and root's clean-up job is the first to use it: the lock file was root's
+/// then, mode 0600, and every request of the web server failed. A group that shares a database lost to the umask.
+#[test]
+fn a_lock_file_made_anew_belongs_to_whom_the_database_belongs() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let scratch = Scratch::new();
+    drop(scratch.open(&manual()));
+    std::fs::set_permissions(scratch.file(), PermissionsExt::from_mode(0o666)).unwrap();
+    let _ = chown(scratch.file(), Some(65_534), Some(65_534)); // only root can; the permissions are tested anyway
+    std::fs::remove_file(scratch.path("s.db.locks")).unwrap();
+    drop(scratch.open(&manual()).begin(&key("a"), WAIT).unwrap());
+    let of = |name: &str| std::fs::metadata(scratch.path(name)).map(|found| (found.mode(), found.uid(), found.gid()));
+    assert_eq!(of("s.db.locks").unwrap(), of("s.db").unwrap());
+}
+
 #[test]
 fn a_database_of_another_program_is_refused_and_not_changed() {
     let scratch = Scratch::new();
