@@ -10,7 +10,7 @@
 //! clock (it only frees memory).
 //!
 //! This file is the way in: the registry line, and which part does what. Not here: Redis Cluster, which
-//! needs a client that follows slots (the key names are already fit for it).
+//! needs a client that follows slots, a fence counter in each slot, and a `regenerate` over two of them.
 
 mod acquire;
 mod change;
