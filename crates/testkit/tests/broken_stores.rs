@@ -44,6 +44,7 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::SpentIdsUntold, "the use of an id whose grace is over is told and counted"),
     (Fault::EndIgnored, "an absolute lifetime caps commits"),
     (Fault::TouchDoesNothing, "a touch moves the expiry and nothing else"),
+    (Fault::TouchRewrites, "touches beside commits never bring an old payload back"),
     (Fault::HolderUnnamed, "a lock time-out comes in time and names the holder"),
     (Fault::LockOutlivesHolder, "the lock of a killed holder is free at once"),
     (Fault::LostUpdates, "8 processes make 2,000 increments each and the sum is exact"),

@@ -66,6 +66,7 @@ impl Work {
             ["increment", count, key] => self.increment(count.parse()?, &parse_key(key)?),
             ["cycle", ms, key] => self.cycle(Duration::from_millis(ms.parse()?), &parse_key(key)?),
             ["rewrite", size_max, key] => self.rewrite(size_max.parse()?, &parse_key(key)?),
+            ["start-program", seconds] => self.start_program(seconds),
             ["fork", key] => self.fork(&parse_key(key)?),
             _ => Err("unknown command".into()),
         }
@@ -127,6 +128,13 @@ impl Work {
             begun.lease.commit(&sealed::seal(seed, fastrand::usize(16..size_max) + round % 7), minute()?)?;
             say(&format!("= {seed}"));
         }
+        Ok(String::new())
+    }
+
+    /// Starts a program that outlives this process and inherits what is inheritable.
+    fn start_program(&self, seconds: &str) -> Answer {
+        let quiet = std::process::Stdio::null;
+        std::process::Command::new("sleep").arg(seconds).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()?;
         Ok(String::new())
     }
 

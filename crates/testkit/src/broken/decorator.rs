@@ -293,6 +293,11 @@ impl Store for Broken {
         if self.is(Fault::TouchDoesNothing) && self.inner.peek(&key)?.is_some() {
             return Ok(());
         }
+        if self.is(Fault::TouchRewrites)
+            && let Some(record) = self.inner.peek(&key)?
+        {
+            return self.force(&key, &record.payload, ttl);
+        }
         match self.inner.touch(&key, ttl) {
             Err(_) if self.is(Fault::TouchRecreates) => self.inner.create(&key, b"", ttl),
             touched => touched.map_err(|error| self.leaky(error, &key)),

@@ -72,6 +72,7 @@ faults! {
     SpentIdsUntold = "spent-ids-untold", memory, "The use of a spent id is not told.";
     EndIgnored = "end-ignored", memory, "The absolute lifetime is ignored.";
     TouchDoesNothing = "touch-does-nothing", memory, "Touch says yes and moves nothing.";
+    TouchRewrites = "touch-rewrites", memory, "Touch reads the payload and writes it again.";
     HolderUnnamed = "holder-unnamed", memory, "A lock time-out names nobody.";
     LockOutlivesHolder = "lock-outlives-holder", files, "The lock of a killed holder stays for ever.";
     LostUpdates = "lost-updates", files, "Processes do not exclude each other.";

@@ -22,6 +22,11 @@ pub(crate) const CASES: &[Case] = &[
         processes,
         owned_for_a_time,
     ]),
+    Case::new("a program that the holder started does not keep its lock", started_program).needs(&[
+        locking,
+        processes,
+        owned_by_process,
+    ]),
     Case::new("a killed waiter does not hold up the others", killed_waiter).needs(&[locking, processes]),
     Case::new("a stopped holder keeps its lock", stopped_holder).needs(&[locking, processes, owned_by_process]),
     Case::new("a lapsed lease without a successor still commits", lapsed).needs(&[locking, owned_for_a_time]),
@@ -78,6 +83,21 @@ fn killed_holder_lapses(ground: &Ground) -> Outcome {
     equal("the payload", begun.record.map(|record| record.payload), Some(payload("kept")))?;
     ensure(most >= Duration::from_millis(1_490), || format!("the lock was taken away after {most:?} of 1.5 s"))?;
     ensure(least <= Duration::from_millis(2_500), || format!("the next holder had it after {least:?} instead of 1.5 s"))
+}
+
+fn started_program(ground: &Ground) -> Outcome {
+    let store = ground.open()?;
+    let key = ground.key();
+    let mut worker = ground.worker()?;
+    worker.begin(&key)?;
+    // A page that starts a program (to send mail, to scale a picture) while it holds its session.
+    worker.ask("start-program 20")?;
+    worker.kill()?;
+    soon("begin after the holder's death", Duration::from_millis(500), || {
+        let start = Instant::now();
+        store.begin(&key, PATIENCE)?.lease.release()?;
+        Ok(start.elapsed())
+    })
 }
 
 fn killed_waiter(ground: &Ground) -> Outcome {

@@ -12,6 +12,7 @@ mod listing;
 mod locks;
 mod opening;
 mod processes;
+mod races;
 mod records;
 mod regenerate;
 mod servers;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Case> {
         limits::CASES,
         sweep::CASES,
         listing::CASES,
+        races::CASES,
         opening::CASES,
         processes::CASES,
         deaths::CASES,
