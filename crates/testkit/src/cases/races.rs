@@ -3,7 +3,7 @@
 //! Each case repeats its race with random delays; `SESSILE_STORM` repeats it more often.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use sessile_core::{Budget, Key, Sessions};
@@ -139,21 +139,26 @@ fn touch_and_commit(ground: &Ground) -> Outcome {
     let (here, there) = two(ground)?;
     let key = ground.key();
     here.create(&key, &0_u64.to_le_bytes(), minute())?;
-    let done = AtomicBool::new(false);
+    // Relaxed on both: nothing is read but their own values.
+    let (done, touches) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let touching = scope.spawn(|| -> Outcome {
-            // Relaxed: nothing but the flag itself is read.
             while !done.load(Ordering::Relaxed) {
                 there.touch(&key, minute())?;
+                touches.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
         });
         let writing = || -> Outcome {
-            for count in 0..5 * rounds() {
+            let mut count = 0_u64;
+            // A fast store would be done before the other thread has begun: both must have had their share.
+            let enough = |count| count >= 5 * rounds() && touches.load(Ordering::Relaxed) >= 5 * rounds();
+            while !enough(count) && !touching.is_finished() {
                 let begun = here.begin(&key, PATIENCE)?;
                 let read = begun.record.map(|record| record.payload);
                 equal("what the last commit stored", read, Some(count.to_le_bytes().to_vec()))?;
-                begun.lease.commit(&(count + 1).to_le_bytes(), minute())?;
+                count += 1;
+                begun.lease.commit(&count.to_le_bytes(), minute())?;
             }
             Ok(())
         };
