@@ -4,7 +4,7 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::{Budget, Key, Sessions};
 
@@ -35,7 +35,7 @@ fn race<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> Resu
     let (delay_a, delay_b) = (fastrand::u64(0..300), fastrand::u64(0..300));
     let pause = |us: u64| {
         gate.wait();
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         while start.elapsed() < Duration::from_micros(us) {
             std::hint::spin_loop();
         }
@@ -152,7 +152,9 @@ fn touch_and_commit(ground: &Ground) -> Outcome {
         let writing = || -> Outcome {
             let mut count = 0_u64;
             // A fast store would be done before the other thread has begun: both must have had their share.
-            let enough = |count| count >= 5 * rounds() && touches.load(Ordering::Relaxed) >= 5 * rounds();
+            let start = Instant::now();
+            let shared = |count: u64| count.min(touches.load(Ordering::Relaxed)) >= 5 * rounds();
+            let enough = |count| shared(count) && start.elapsed() >= Duration::from_millis(100);
             while !enough(count) && !touching.is_finished() {
                 let begun = here.begin(&key, PATIENCE)?;
                 let read = begun.record.map(|record| record.payload);
