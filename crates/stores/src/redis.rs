@@ -176,7 +176,7 @@ impl Store for Redis {
     }
 
     fn release(&self, held: Held) -> Result<()> {
-        self.unlock(&held)
+        self.end(held)
     }
 
     fn destroy(&self, key: &Key) -> Result<()> {

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Connection, Value};
 use sessile_core::{Error, ErrorKind, Found, Key, Locked, Result, Timestamp, Trace};
 
 use super::failure::unexpected;
@@ -17,6 +17,9 @@ use super::{ALIAS_STEPS_MAX, RESERVATION, Redis, ms};
 
 /// Longest sleep of a waiter. All have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// A counter below this was lost: its first number is the time in microseconds. begin.lua knows it too.
+const FENCE_MIN: i64 = 1_000_000_000;
 
 /// One try to take a lock.
 struct Try<'a> {
@@ -31,7 +34,7 @@ struct Try<'a> {
 
 /// What a try led to.
 enum Answer {
-    Granted { fence: u64, data: Option<Vec<u8>> },
+    Granted { fence: u64, data: Option<Vec<u8>>, watching: Option<Connection> },
     Taken { lock: Vec<u8>, remaining: Duration },
     LeadsTo(Key),
 }
@@ -50,10 +53,10 @@ impl Redis {
             let attempt = Try { token: &token, popped: &popped, waited, will_wait: !left.is_zero() };
             let since = self.clock.now();
             match self.try_once(&key, &attempt, since)? {
-                Answer::Granted { fence, data } => {
+                Answer::Granted { fence, data, watching } => {
                     let pid = std::process::id();
                     let read = data.as_deref().map(value::stamp_of).unwrap_or_default();
-                    let held = Held { key, token, fence, pid, taken, since, read, base: None };
+                    let held = Held { key, token, fence, pid, taken, since, read, base: None, watching };
                     return self.read_under(held, data, asked);
                 }
                 Answer::LeadsTo(next) => {
@@ -95,6 +98,11 @@ impl Redis {
     }
 
     fn try_once(&self, key: &Key, attempt: &Try<'_>, since: Timestamp) -> Result<Answer> {
+        if !attempt.waited
+            && let Some(granted) = self.try_plainly(key, attempt.token, since)?
+        {
+            return Ok(granted);
+        }
         let [lock, data, wait] = self.lock_and_data(key);
         let now = since.as_ms();
         // Numbers of an emptied server start at its emptying, so they still grow. 1,000 a ms are enough.
@@ -115,6 +123,44 @@ impl Redis {
             ],
         )?;
         decode(answer, key).ok_or_else(unexpected)
+    }
+
+    /// Takes a free lock with plain commands in one write; a script would cost the server many times as much.
+    ///
+    /// The order carries the argument. Lock and record are watched after the lock was taken and before both are
+    /// read: if the lock then bears our token, whatever happens to lock or record from here on (a destroy, a
+    /// touch, a waiter's mark, the end of the lock's time and a successor) makes the EXEC of the commit fail. The
+    /// fence is drawn under the lock, so it is above that of the holder before, although others are served in
+    /// between.
+    ///
+    /// `None` when the lock is taken, when the id leads on, when the counter of fences was lost, or when the
+    /// server refuses these commands: begin.lua sorts that out. It knows this token, should the lock be ours.
+    fn try_plainly(&self, key: &Key, token: &Token, since: Timestamp) -> Result<Option<Answer>> {
+        let [lock, data, _] = self.lock_and_data(key);
+        let value = lock::held_value(token, &lock::holder_bytes(since));
+        let mut commands = redis::pipe();
+        commands.cmd("UNWATCH"); // what this connection watched for a lease that ended otherwise
+        commands.cmd("SET").arg(&lock).arg(&value).arg("NX").arg("PX").arg(ms(self.lock_ttl()));
+        commands.cmd("WATCH").arg(&lock).arg(&data);
+        commands.cmd("GET").arg(&lock).cmd("INCR").arg(self.names.fence()).cmd("GET").arg(&data);
+        let (answers, connection) = match self.pool.pin(&commands) {
+            Ok(pinned) => pinned,
+            Err(error) if *error.kind() == ErrorKind::Unreachable => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let Ok([_, _, _, Value::BulkString(stored), Value::Int(fence), data]) = <[Value; 6]>::try_from(answers) else {
+            return Ok(None);
+        };
+        let data = match data {
+            Value::BulkString(data) => Some(data),
+            _ => None,
+        };
+        let leads_on = data.as_deref().is_some_and(|data| leads_to(data, key, since).is_some());
+        if stored != value || leads_on || fence < FENCE_MIN {
+            self.pool.unpin(connection);
+            return Ok(None);
+        }
+        Ok(Some(Answer::Granted { fence: fence.unsigned_abs(), data, watching: Some(connection) }))
     }
 
     /// Sleeps until woken, at most `longest`. Returns what was popped, empty when the time was over.
@@ -192,7 +238,8 @@ fn decode(answer: Value, key: &Key) -> Option<Answer> {
                 Some(Value::BulkString(data)) => Some(data),
                 _ => None,
             };
-            Some(Answer::Granted { fence: lock::fence(&fence)?, data })
+            let fence = std::str::from_utf8(&fence).ok()?.parse().ok()?;
+            Some(Answer::Granted { fence, data, watching: None })
         }
         (Value::Int(1), Value::BulkString(lock), Some(Value::Int(remaining))) => {
             // Negative: made by hand without a time limit. Then only the sleep's own bound counts.

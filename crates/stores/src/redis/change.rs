@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Connection, Value};
 use sessile_core::{Error, ErrorKind, Key, Result, Ttl};
 
 use super::acquire::{circle, sibling};
@@ -20,6 +20,11 @@ const COMMIT_ATTEMPTS: usize = 8;
 impl Redis {
     pub(super) fn write_and_unlock(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
         own(&held)?;
+        if let Some(connection) = held.watching.take()
+            && self.write_if_untouched(&held, connection, payload, ttl)
+        {
+            return Ok(());
+        }
         for _ in 0..COMMIT_ATTEMPTS {
             match self.try_write(&held, payload, ttl) {
                 Ok(Value::BulkString(stamp)) => {
@@ -39,7 +44,21 @@ impl Redis {
         Err(refusal(1))
     }
 
-    fn try_write(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<Value> {
+    /// Commits with plain commands in one write. The server carries them out only if nothing has happened to
+    /// lock or record since they were read (see acquire.rs). False when something has, or nobody knows whether
+    /// the commands were carried out: commit.lua then finds out, and recognises its own writer.
+    fn write_if_untouched(&self, held: &Held, connection: Connection, payload: &[u8], ttl: Ttl) -> bool {
+        let (value, px) = self.next_value(held, payload, ttl);
+        let [lock, data, _] = self.lock_and_data(&held.key);
+        let mut commands = redis::pipe();
+        commands.cmd("MULTI").cmd("SET").arg(data).arg(value).arg("PX").arg(px);
+        commands.cmd("DEL").arg(lock).cmd("EXEC");
+        let answers = self.pool.finish(connection, &commands);
+        answers.is_some_and(|mut answers| matches!(answers.pop(), Some(Value::Array(_))))
+    }
+
+    /// The bytes that a commit stores, and their life on the server in ms.
+    fn next_value(&self, held: &Held, payload: &[u8], ttl: Ttl) -> (Vec<u8>, String) {
         let now = self.clock.now();
         let created = held.base.map_or(now, |base| base.created);
         let (expires, ends) = ttl.deadline(now, created, held.base.and_then(|base| base.ends));
@@ -49,25 +68,32 @@ impl Redis {
             written: now,
             ..Header::new(Kind::Live, held.writer(), expires, ends)
         };
+        (header.encode(payload), ms(expires.since(now) + EXPIRY_SLACK))
+    }
+
+    fn try_write(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<Value> {
+        let (value, px) = self.next_value(held, payload, ttl);
         // Nothing read and nothing there proves that nothing was destroyed only while a tombstone would last.
         let trusted: &[u8] = if held.taken.elapsed() < self.remembered() { b"1" } else { b"0" };
         self.pool.run(
             &self.scripts.commit,
             &self.lock_and_data(&held.key),
-            &[
-                &held.token,
-                &held.writer(),
-                &held.read,
-                &header.encode(payload),
-                ms(expires.since(now) + EXPIRY_SLACK).as_bytes(),
-                ms(RESERVATION).as_bytes(),
-                trusted,
-            ],
+            &[&held.token, &held.writer(), &held.read, &value, px.as_bytes(), ms(RESERVATION).as_bytes(), trusted],
         )
     }
 
     pub(super) fn unlock(&self, held: &Held) -> Result<()> {
         self.give_up(held, &held.writer())
+    }
+
+    pub(super) fn end(&self, mut held: Held) -> Result<()> {
+        // In a forked child the connection is the parent's: it is closed with the lease, not used again.
+        if own(&held).is_ok()
+            && let Some(connection) = held.watching.take()
+        {
+            self.pool.unpin(connection);
+        }
+        self.unlock(&held)
     }
 
     /// Unlocks without leaving a mark: damaged bytes stay as they are.
@@ -79,8 +105,8 @@ impl Redis {
         if own(held).is_err() {
             return Ok(()); // the parent's
         }
-        let args = [held.token.as_slice(), writer, ms(RESERVATION).as_bytes()].map(<[u8]>::to_vec);
-        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let reserve = ms(RESERVATION);
+        let args = [held.token.as_slice(), writer, reserve.as_bytes()];
         verdict(&self.pool.run(&self.scripts.release, &self.lock_and_data(&held.key), &args)?)
     }
 
@@ -218,6 +244,9 @@ impl Redis {
             ],
         )?;
         verdict(&answer)?;
+        if let Some(connection) = held.watching.take() {
+            self.pool.unpin(connection); // it watched the old id
+        }
         held.key = new.clone();
         if held.base.is_none() {
             held.read.clear(); // only the lock moved

@@ -1,18 +1,19 @@
 //! Locks: the bytes of a lock key, and what a lease remembers.
 //!
 //! ```text
-//! offset 0       1       17      18      34    38      46
-//!        | state | token | marks | fence | pid | since | host ...
-//! bytes    1       16      1       16      4     8       0 to 64
+//! offset 0       1       17      18    22      30
+//!        | state | token | marks | pid | since | host ...
+//! bytes    1       16      1       4     8       0 to 64
 //! ```
 //!
 //! `state` is `L` (held) or `R` (reserved for the waiter that pops `token` from the wait list; nothing follows
 //! the marks then). `token` is random, 128 bits, one for each begin: owning a lock means knowing its token.
-//! `marks` is `0` when nobody waits, up to `3` when someone does or lately did. `fence` is decimal.
+//! `marks` is `0` when nobody waits, up to `3` when someone does or lately did.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use redis::Connection;
 use sessile_core::{Error, ErrorKind, Holder, Key, Result, Timestamp};
 
 use super::value::Writer;
@@ -21,8 +22,7 @@ use super::value::Writer;
 pub(super) type Token = [u8; 16];
 
 const HOST_BYTES_MAX: usize = 64;
-const FENCE_AT: usize = 18;
-const HOLDER_AT: usize = 34;
+const HOLDER_AT: usize = 18;
 
 /// What the store remembers while a lease lives.
 pub(super) struct Held {
@@ -37,6 +37,8 @@ pub(super) struct Held {
     pub(super) read: Vec<u8>,
     /// What the next version goes on from; `None` when there was no live record.
     pub(super) base: Option<Base>,
+    /// The connection that has watched lock and record since before they were read, if they were free.
+    pub(super) watching: Option<Connection>,
 }
 
 /// What a commit keeps of the record that was read.
@@ -55,13 +57,13 @@ impl Held {
 
     /// The bytes of a lock that this lease holds.
     pub(super) fn lock_value(&self) -> Vec<u8> {
-        let mut value = vec![b'L'];
-        value.extend_from_slice(&self.token);
-        value.push(b'0');
-        value.extend_from_slice(format!("{:016}", self.fence).as_bytes());
-        value.extend_from_slice(&holder_bytes(self.since));
-        value
+        held_value(&self.token, &holder_bytes(self.since))
     }
+}
+
+/// The bytes of a lock that is held and for which nobody waits.
+pub(super) fn held_value(token: &Token, holder: &[u8]) -> Vec<u8> {
+    [b"L", token.as_slice(), b"0", holder].concat()
 }
 
 /// The mark of a token in the data that it writes.
@@ -104,11 +106,6 @@ pub(super) fn holder(lock: &[u8]) -> Holder {
     }
 }
 
-/// The fence in its sixteen decimal digits.
-pub(super) fn fence(digits: &[u8]) -> Option<u64> {
-    std::str::from_utf8(digits).ok().filter(|text| text.len() == HOLDER_AT - FENCE_AT)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,11 +121,11 @@ mod tests {
             since: Timestamp::from_ms(99),
             read: Vec::new(),
             base: None,
+            watching: None,
         };
         let value = held.lock_value();
         let shown = holder(&value);
         assert_eq!((shown.pid, shown.since), (Some(std::process::id()), Some(Timestamp::from_ms(99))));
-        assert_eq!(fence(&value[FENCE_AT..HOLDER_AT]), Some(42));
         for length in 0..value.len() {
             holder(&value[..length]); // must not panic
         }

@@ -10,7 +10,7 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, Connection, ConnectionLike, RedisResult, Value};
+use redis::{Cmd, Connection, ConnectionLike, RedisError, RedisResult, Value};
 use sessile_core::Result;
 
 use super::failure::{breaks_connection, is_transient, translate};
@@ -72,6 +72,30 @@ impl Pool {
         self.retry(|connection| pipeline.query(connection))
     }
 
+    /// Sends several idempotent commands in one write, and keeps the connection for [`Pool::finish`].
+    pub(super) fn pin(&self, pipeline: &redis::Pipeline) -> Result<(Vec<Value>, Connection)> {
+        self.retry_on(|pool| {
+            let mut connection = pool.take()?;
+            match pipeline.query(&mut connection) {
+                Ok(answers) => Ok((answers, connection)),
+                Err(error) => Err(pool.put_away(connection, error)),
+            }
+        })
+    }
+
+    /// Sends several commands in one write over a pinned connection, once. `None` when it broke or the server
+    /// refused one of them: whether they were carried out must then be found out another way.
+    pub(super) fn finish(&self, mut connection: Connection, pipeline: &redis::Pipeline) -> Option<Vec<Value>> {
+        let answers = connection.req_packed_commands(&pipeline.get_packed_pipeline(), 0, pipeline.len()).ok()?;
+        self.give_back(connection);
+        Some(answers)
+    }
+
+    /// Takes back a connection that is pinned no longer. What it watches is forgotten with its next begin.
+    pub(super) fn unpin(&self, connection: Connection) {
+        self.give_back(connection);
+    }
+
     /// Sends a command that blocks on the server for at most `wait`, once. `Nil` when the connection broke:
     /// the caller looks again anyway.
     pub(super) fn block(&self, command: &Cmd, wait: Duration) -> Result<Value> {
@@ -90,10 +114,23 @@ impl Pool {
     }
 
     fn retry<T>(&self, mut request: impl FnMut(&mut Connection) -> RedisResult<T>) -> Result<T> {
+        self.retry_on(|pool| {
+            let mut connection = pool.take()?;
+            match request(&mut connection) {
+                Ok(answer) => {
+                    pool.give_back(connection);
+                    Ok(answer)
+                }
+                Err(error) => Err(pool.put_away(connection, error)),
+            }
+        })
+    }
+
+    fn retry_on<T>(&self, mut attempt: impl FnMut(&Pool) -> RedisResult<T>) -> Result<T> {
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match self.attempt(&mut request) {
+            let error = match attempt(self) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -105,20 +142,18 @@ impl Pool {
         }
     }
 
-    fn attempt<T>(&self, request: &mut impl FnMut(&mut Connection) -> RedisResult<T>) -> RedisResult<T> {
-        let mut connection = self.take()?;
-        let answer = request(&mut connection);
-        match &answer {
-            Err(error) if breaks_connection(error) => {
-                drop(connection);
-                // The idle ones are as old and most likely as dead: a restart must not cost one retry for each.
-                if let Some(mut idle) = self.idle() {
-                    idle.connections.clear();
-                }
+    /// What becomes of a connection on which a request failed.
+    fn put_away(&self, connection: Connection, error: RedisError) -> RedisError {
+        if breaks_connection(&error) {
+            drop(connection);
+            // The idle ones are as old and most likely as dead: a restart must not cost one retry for each.
+            if let Some(mut idle) = self.idle() {
+                idle.connections.clear();
             }
-            _ => self.give_back(connection),
+        } else {
+            self.give_back(connection);
         }
-        answer
+        error
     }
 
     fn take(&self) -> RedisResult<Connection> {

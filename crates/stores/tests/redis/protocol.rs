@@ -16,14 +16,69 @@ fn a_locked_request_is_two_round_trips() {
     for _ in 0..10 {
         cycle();
     }
+    // One write to begin, one to commit; each ends a read of the server's event loop, so the order shows there.
     let commands = private.commands();
-    assert_eq!(commands.get("evalsha"), Some(&20));
-    for other in ["eval", "script|load", "ping", "blpop", "rpush", "lpop", "setrange"] {
+    for other in ["evalsha", "eval", "script|load", "ping", "blpop", "rpush", "lpop", "setrange"] {
         assert_eq!(commands.get(other), None, "{other}");
     }
-    // What the two scripts call: GET lock, GET data, INCR, SET lock; GET lock, GETRANGE, SET data, DEL lock.
     let called = |name: &str| commands.get(name).copied().unwrap_or(0);
-    assert_eq!((called("get"), called("set"), called("incr"), called("getrange"), called("del")), (30, 20, 10, 10, 10));
+    let begun = ["unwatch", "set", "watch", "get", "incr"].map(called);
+    assert_eq!((begun, ["multi", "del", "exec"].map(called)), ([10, 20, 10, 20, 10], [10, 10, 10]));
+}
+
+/// A connection that watched for one lease must not let a later one fail, or pass: its next begin starts anew.
+#[test]
+fn a_lease_given_back_leaves_nothing_watched() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    store.begin(&key("a"), WAIT).unwrap().lease.release().unwrap();
+    store.destroy(&key("a")).unwrap();
+    let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut private.raw()).unwrap();
+    store.begin(&key("b"), WAIT).unwrap().lease.commit(b"cart", ttl()).unwrap();
+    assert_eq!(private.commands().get("evalsha"), None, "the commit had to fall back to the script");
+}
+
+/// Each of these happens between the read and the EXEC of a commit, and each must make it fail or start over.
+#[test]
+fn whatever_happens_to_a_watched_session_is_noticed_by_the_commit() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let other = private.open("");
+    let created = |id: &str| {
+        store.create(&key(id), b"old", ttl()).unwrap();
+        store.begin(&key(id), WAIT).unwrap().lease
+    };
+    let lease = created("destroyed");
+    other.destroy(&key("destroyed")).unwrap();
+    assert_eq!(lease.commit(b"late", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
+    assert!(store.peek(&key("destroyed")).unwrap().is_none());
+
+    let lease = created("again");
+    other.destroy(&key("again")).unwrap();
+    other.create(&key("again"), b"new", ttl()).unwrap();
+    assert!(lease.commit(b"late", ttl()).is_err());
+    assert_eq!(store.peek(&key("again")).unwrap().unwrap().payload, b"new");
+
+    let lease = created("touched");
+    let longer = ttl().within(Duration::from_secs(9_000)).unwrap();
+    other.touch(&key("touched"), longer).unwrap();
+    lease.commit(b"mine", ttl()).unwrap();
+    let record = store.peek(&key("touched")).unwrap().unwrap();
+    assert_eq!((record.payload.as_slice(), record.ends.is_some()), (b"mine".as_slice(), true));
+
+    let mut lease = created("moved");
+    lease.regenerate(&key("moved2"), Duration::ZERO).unwrap();
+    lease.commit(b"mine", ttl()).unwrap();
+    assert_eq!(store.peek(&key("moved2")).unwrap().unwrap().payload, b"mine");
+    assert!(store.peek(&key("moved")).unwrap().is_none());
+
+    let lease = created("waited");
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.begin(&key("waited"), WAIT).unwrap().record.unwrap().payload);
+        until("the waiter blocks", || private.commands().get("blpop").is_some());
+        lease.commit(b"mine", ttl()).unwrap();
+        assert_eq!(waiter.join().unwrap(), b"mine");
+    });
 }
 
 #[test]
