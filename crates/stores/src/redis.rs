@@ -1,7 +1,7 @@
 //! `redis:`, sessions on a Redis or Valkey server, for one or many web servers.
 //!
-//! One locked request is two round trips: a script that takes the lock and reads the record, and one that
-//! writes and unlocks. Expiry is native. Waiters sleep in a blocking pop until they are woken, in order of
+//! One locked request is two round trips: one that takes the lock and reads the record, and one that writes and
+//! unlocks. Both are plain commands while nobody interferes, and scripts otherwise. Expiry is native. Waiters sleep in a blocking pop until they are woken, in order of
 //! arrival. The protocol with its interleavings, the key layout and the operator's side are in
 //! `docs/stores/redis.md`.
 //!

@@ -108,6 +108,20 @@ fn passwords_users_and_databases_are_checked_at_open() {
 }
 
 #[test]
+fn a_server_that_refuses_to_watch_is_served_by_scripts() {
+    let Some(private) = Private::start() else { return };
+    let user = ["SETUSER", "poor", "on", ">secret", "~*", "+@all", "-watch"];
+    let _: () = redis::cmd("ACL").arg(&user).query(&mut private.raw()).unwrap();
+    let file = private.dir.join("password");
+    std::fs::write(&file, "secret\n").unwrap();
+    let store = private.open(&format!("user=poor&password_file={}", file.display()));
+    for payload in [b"one", b"two"] {
+        store.begin(&key("a"), WAIT).unwrap().lease.commit(payload, ttl()).unwrap();
+        assert_eq!(store.peek(&key("a")).unwrap().unwrap().payload, payload);
+    }
+}
+
+#[test]
 fn no_server_is_unreachable_with_advice() {
     assert_eq!(refusal(&format!("redis://:s3cret@127.0.0.1:{}/0", free_port())), ErrorKind::Unreachable);
     let error = open("redis+unix:/nowhere/redis.sock").unwrap_err();
