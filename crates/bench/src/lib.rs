@@ -9,7 +9,6 @@
 //! no row is printed whose payloads and counters were not verified.
 
 #![deny(unsafe_code)]
-#![allow(dead_code, reason = "contention and gc follow in the next commit")]
 
 pub mod contender;
 mod environment;

@@ -17,6 +17,7 @@ use crate::worker::protocol::What;
 pub(crate) struct Stage {
     pub what: What,
     server_pid: Option<u32>,
+    socket: Option<PathBuf>,
     /// Where it keeps its data, if that is a private directory.
     dir: Option<PathBuf>,
     /// Places that must not be shown, and what is shown instead.
@@ -37,12 +38,13 @@ impl Stage {
     pub(crate) fn set(choice: &Choice, durability: Durability) -> Result<Stage, String> {
         match choice.target {
             Target::Fixture(entry, fixture) => {
-                let instance = Instance::start(entry, fixture, durability).map_err(|error| error.to_string())?;
+                let mut instance = Instance::start(entry, fixture, durability).map_err(|error| error.to_string())?;
                 let dir = instance.dir().to_owned();
                 let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };
                 Ok(Stage {
                     what: What::Store { url: instance.url().to_owned() },
                     server_pid: instance.server_pid(),
+                    socket: instance.server().map(|server| server.socket().to_owned()),
                     hidden: vec![(dir.display().to_string(), name)],
                     dir: instance.server_pid().is_none().then_some(dir),
                     keep: Keep::Instance { _instance: Box::new(instance) },
@@ -51,6 +53,7 @@ impl Stage {
             Target::Url(_, url) => Ok(Stage {
                 what: What::Store { url: url.to_owned() },
                 server_pid: None,
+                socket: None,
                 dir: None,
                 hidden: hidden_in_url(url),
                 keep: Keep::Nothing,
@@ -63,6 +66,7 @@ impl Stage {
                     return Ok(Stage {
                         what: what(dir.path()),
                         server_pid: None,
+                        socket: None,
                         dir: Some(dir.path().to_owned()),
                         hidden,
                         keep: Keep::Dir { _dir: dir },
@@ -73,12 +77,18 @@ impl Stage {
                 Ok(Stage {
                     what: what(server.socket()),
                     server_pid: Some(server.pid()),
+                    socket: Some(server.socket().to_owned()),
                     dir: None,
                     hidden,
                     keep: Keep::Server { _server: Box::new(server), _dir: dir },
                 })
             }
         }
+    }
+
+    /// The private server's socket.
+    pub(crate) fn server_socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
     }
 
     /// CPU time that the private server has used so far.

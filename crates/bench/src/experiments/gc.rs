@@ -1,6 +1,299 @@
-//! `gc`: not built yet.
-use crate::experiments::Bench;
+//! `gc`: what removing sessions does to the requests beside it.
+//!
+//! For each contender, one after the other: live sessions and some that expire at one moment are filled in;
+//! begins are timed alone, then while another process sweeps the expired ones (or the store removes them by
+//! itself), then 1,000 starts without and with a sweep in a tenth of them, as PHP's garbage collection does it,
+//! then begins while nine tenths of the sessions are deleted. The starts are timed with 1,000 sessions too.
+
+mod expired_by_server;
+
+use std::time::{Duration, Instant};
+
+use sessile_core::Expiry;
+
+use crate::experiments::{Bench, Member, go_on};
+use crate::histogram::Latencies;
+use crate::monotonic::now_ns;
+use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, Row};
 use crate::run::RunError;
-pub(super) fn run(_bench: &mut Bench) -> Result<(), RunError> {
+use crate::selection::Target;
+use crate::statistics::Spread;
+use crate::worker::protocol::{Action, Done, Failure, Plan, Range, Request, Sampled};
+
+/// Processes that fill; the first one is timed later, the second one removes.
+const CREW: usize = 4;
+const TIMED: usize = 0;
+const REMOVER: usize = 1;
+/// Of 11 sessions 2 expire: 100,000 of 550,000.
+const EXPIRED: (usize, usize) = (2, 11);
+const STARTS: u64 = 1_000;
+const SMALL: usize = 1_000;
+/// While something is removed, requests are timed in pieces of this length, until it is done.
+const PIECE_NS: u64 = 250_000_000;
+/// A store that expires by itself is watched for at most this long.
+const WATCH_MAX: Duration = Duration::from_secs(120);
+
+/// What samples of one phase gave.
+struct Phase {
+    op: &'static str,
+    latencies: Latencies,
+    extra: Latencies,
+    totals: Sampled,
+    elapsed_ns: u64,
+    server_cpu: Duration,
+}
+
+pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
+    bench.keep_choices(|choice| match choice.target {
+        Target::Reference(_) => Some("a reference row has nothing that removes sessions".to_owned()),
+        _ if !choice.shared_by_processes => Some("it lives in one process, so nobody removes beside it".to_owned()),
+        _ => None,
+    });
+    bench.progress.expect(bench.choices.len() * 2);
+    for choice in bench.choices.clone() {
+        for (sessions, whole) in [(bench.settings.sessions, true), (SMALL, false)] {
+            go_on()?;
+            let first_row = bench.rows.len();
+            let measured = match bench.enlist(&choice, CREW, live_of(sessions, whole), sessions) {
+                Ok(mut member) => {
+                    let measured = if whole { with_removal(bench, &mut member)? } else { small(bench, &mut member) };
+                    member.clean_up(sessions);
+                    measured
+                }
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = measured {
+                bench.rows.truncate(first_row);
+                let row = bench.failed_row(&choice, "begin-alone", 1, sessions, &failure);
+                bench.rows.push(row);
+            }
+            bench.progress.step();
+        }
+    }
     Ok(())
+}
+
+fn live_of(sessions: usize, whole: bool) -> usize {
+    if whole { sessions - sessions * EXPIRED.0 / EXPIRED.1 } else { sessions }
+}
+
+/// All phases on the large store. The outer error ends the run, the inner one this contender.
+fn with_removal(bench: &mut Bench, member: &mut Member) -> Result<Result<(), Failure>, RunError> {
+    let sessions = bench.settings.sessions;
+    let live = live_of(sessions, true);
+    let title = member.choice.title();
+    let phases = (|| {
+        bench.progress.say(&format!("{title}: fill in {} that expire", sessions - live));
+        let expire_at_ns = fill_expiring(bench, member, live..sessions)?;
+        bench.progress.say(&format!("{title}: begins alone"));
+        let alone = member.phase("begin-alone", begins(bench, live, bench.settings.seconds))?;
+        push(bench, member, sessions, alone, None);
+        bench.progress.say(&format!("{title}: begins while expired sessions are removed"));
+        if !wait_for(expire_at_ns) {
+            return Ok(());
+        }
+        let (beside, removal) = while_sweeping(bench, member, live, (sessions - live) as u64)?;
+        push(bench, member, sessions, beside, Some(removal));
+        starts(bench, member, live, sessions)?;
+        verify(bench, member, live)?;
+        bench.progress.say(&format!("{title}: begins while nine tenths are deleted"));
+        let kept = live / 10;
+        let deleted = Range { from: kept, to: live, step: 1, expire_at_ns: None };
+        member.crew.begin_task(REMOVER, &Request::Destroy(deleted))?;
+        let (beside, done) = until_task_ends(bench, member, "begin-while-deleting", kept.max(1))?;
+        push(bench, member, sessions, beside, Some(removal_of(&done)));
+        Ok(())
+    })();
+    go_on()?;
+    Ok(phases)
+}
+
+fn small(bench: &mut Bench, member: &mut Member) -> Result<(), Failure> {
+    starts(bench, member, SMALL, SMALL)?;
+    verify(bench, member, SMALL)
+}
+
+/// Fills in sessions that expire at one moment: late enough for the filling and for the phase before.
+fn fill_expiring(bench: &Bench, member: &mut Member, range: std::ops::Range<usize>) -> Result<u64, Failure> {
+    let each_ns = member.fill_ns / range.start.max(1) as u64;
+    let filling_ns = each_ns * range.len() as u64 * 3 / 2 + 500_000_000;
+    let phase_ns = ((bench.settings.seconds + bench.settings.warm_up_seconds) * 1e9) as u64 + 500_000_000;
+    let expire_at_ns = now_ns() + filling_ns + phase_ns;
+    let range = Range { from: range.start, to: range.end, step: 1, expire_at_ns: Some(expire_at_ns) };
+    let done = member.crew.share(CREW, range, Request::Fill)?;
+    match done.first_error {
+        Some(message) => Err(Failure { code: "fill".to_owned(), message: member.stage.redact(&message) }),
+        None => Ok(expire_at_ns),
+    }
+}
+
+/// False when a signal came first.
+fn wait_for(moment_ns: u64) -> bool {
+    while now_ns() < moment_ns {
+        if go_on().is_err() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+fn while_sweeping(bench: &Bench, member: &mut Member, live: usize, expired: u64) -> Result<(Phase, Removal), Failure> {
+    let start = Instant::now();
+    let native = matches!(member.choice.target, Target::Fixture(entry, _) | Target::Url(entry, _)
+        if entry.capabilities.expiry == Expiry::Native);
+    let op = "begin-while-sweeping";
+    if !native {
+        member.crew.begin_task(REMOVER, &Request::Sweep)?;
+        let (phase, done) = until_task_ends(bench, member, op, live)?;
+        return Ok((phase, removal_of(&done)));
+    }
+    let mut phase = Phase::new(op);
+    let mut removed = 0;
+    while removed < expired && start.elapsed() < WATCH_MAX && go_on().is_ok() {
+        phase.add(member.piece(bench, live)?);
+        match member.stage.server_socket().and_then(expired_by_server::count) {
+            Some(count) => removed = count,
+            None => break, // not ours to ask: one piece is shown, without a count
+        }
+    }
+    Ok((phase, Removal { removed, seconds: start.elapsed().as_secs_f64(), longest_call_us: 0.0 }))
+}
+
+/// Times begins until the remover is done.
+fn until_task_ends(
+    bench: &Bench,
+    member: &mut Member,
+    op: &'static str,
+    sessions: usize,
+) -> Result<(Phase, Done), Failure> {
+    let mut phase = Phase::new(op);
+    while !member.crew.task_ended(REMOVER)? && go_on().is_ok() {
+        phase.add(member.piece(bench, sessions)?);
+    }
+    let mut done = member.crew.end_task(REMOVER)?;
+    phase.totals.errors += done.errors;
+    phase.totals.first_error = phase.totals.first_error.take().or(done.first_error.take());
+    Ok((phase, done))
+}
+
+fn starts(bench: &mut Bench, member: &mut Member, live: usize, sessions: usize) -> Result<(), Failure> {
+    for (op, action) in [("start-gc-0", Action::Cycle), ("start-gc-0.1", Action::StartWithSweep)] {
+        bench.progress.say(&format!("{}: {op} with {sessions} sessions", member.choice.title()));
+        let closed = Plan { action, rate: None, operations_max: Some(STARTS), ..begins(bench, live, 600.0) };
+        let phase = member.phase(op, closed)?;
+        push(bench, member, sessions, phase, None);
+    }
+    Ok(())
+}
+
+fn verify(bench: &mut Bench, member: &mut Member, live: usize) -> Result<(), Failure> {
+    let verified = member.verify(live)?;
+    if let Some(row) = bench.rows.last_mut() {
+        verified.put_on(row);
+    }
+    Ok(())
+}
+
+fn begins(bench: &Bench, live: usize, seconds: f64) -> Plan {
+    Plan {
+        action: Action::Begin,
+        sessions: 0..live,
+        fresh: 0..0,
+        warm_up_ns: (bench.settings.warm_up_seconds * 1e9) as u64,
+        measure_ns: (seconds * 1e9) as u64,
+        operations_max: None,
+        seed: now_ns() ^ bench.settings.seed,
+        rate: Some(bench.settings.rate),
+        hold_ns: 0,
+        record_leases: false,
+    }
+}
+
+fn removal_of(done: &Done) -> Removal {
+    Removal {
+        removed: done.count,
+        seconds: done.elapsed_ns as f64 / 1e9,
+        longest_call_us: done.longest_ns as f64 / 1e3,
+    }
+}
+
+fn push(bench: &mut Bench, member: &Member, sessions: usize, phase: Phase, removal: Option<Removal>) {
+    let row = bench.row(&member.choice, phase.op, 1, sessions);
+    bench.rows.push(phase.into_row(row, member, removal));
+}
+
+impl Member {
+    fn phase(&mut self, op: &'static str, plan: Plan) -> Result<Phase, Failure> {
+        let mut phase = Phase::new(op);
+        phase.add(self.timed(plan)?);
+        Ok(phase)
+    }
+
+    fn piece(&mut self, bench: &Bench, sessions: usize) -> Result<(Sampled, Duration), Failure> {
+        let plan = Plan { warm_up_ns: 0, measure_ns: PIECE_NS, ..begins(bench, sessions, 0.0) };
+        self.timed(plan)
+    }
+
+    fn timed(&mut self, plan: Plan) -> Result<(Sampled, Duration), Failure> {
+        let stage = &self.stage;
+        let (mut samples, before, after) = self.crew.sample(&[plan], || stage.server_cpu())?;
+        let sample = samples.drain(..).nth(TIMED).unwrap_or_default();
+        self.commits += sample.commits;
+        Ok((sample, after.saturating_sub(before)))
+    }
+}
+
+impl Phase {
+    fn new(op: &'static str) -> Phase {
+        Phase {
+            op,
+            latencies: Latencies::new(),
+            extra: Latencies::new(),
+            totals: Sampled::default(),
+            elapsed_ns: 0,
+            server_cpu: Duration::ZERO,
+        }
+    }
+
+    fn add(&mut self, (sample, server_cpu): (Sampled, Duration)) {
+        self.elapsed_ns += sample.elapsed_ns;
+        self.server_cpu += server_cpu;
+        self.totals.operations += sample.operations;
+        self.totals.errors += sample.errors;
+        self.totals.misses += sample.misses;
+        self.totals.cpu_us += sample.cpu_us;
+        self.totals.first_error = self.totals.first_error.take().or(sample.first_error);
+        for (into, text) in [(&mut self.latencies, Some(sample.latency)), (&mut self.extra, sample.latency_extra)] {
+            if let Some(latencies) = text.as_deref().and_then(Latencies::from_text) {
+                into.add(&latencies);
+            }
+        }
+    }
+
+    fn into_row(self, row: Row, member: &Member, removal: Option<Removal>) -> Row {
+        let modes = (self.extra.count() > 0).then(|| Modes::of(&self.latencies, &self.extra));
+        let mut all = self.latencies;
+        all.add(&self.extra);
+        let operations = self.totals.operations.max(1) as f64;
+        let per_second = self.totals.operations as f64 * 1e9 / self.elapsed_ns.max(1) as f64;
+        Row {
+            rounds: 1,
+            ops_per_second: Spread::of(&[per_second]),
+            latency_us: LatencyUs::of(&all),
+            operations: self.totals.operations,
+            errors: self.totals.errors,
+            misses: self.totals.misses,
+            first_error: self.totals.first_error.map(|message| member.stage.redact(&message)),
+            cpu_us_per_op: CpuUs {
+                client: self.totals.cpu_us as f64 / operations,
+                server: self.server_cpu.as_secs_f64() * 1e6 / operations,
+            },
+            bytes_per_session: member.bytes_per_session,
+            histogram: Some(Buckets::of(&all)),
+            removal,
+            modes,
+            ..row
+        }
+    }
 }

@@ -37,6 +37,8 @@ struct Member {
     stage: Stage,
     workers: usize,
     bytes_per_session: u64,
+    /// How long filling took.
+    fill_ns: u64,
     /// Commits that the store has acknowledged so far.
     commits: u64,
 }
@@ -103,7 +105,8 @@ impl Bench {
         let full = stage.bytes().or_else(|| crew.resident_bytes());
         let grown = full.unwrap_or(0).saturating_sub(empty.unwrap_or(0));
         let bytes_per_session = grown / sessions.max(1) as u64;
-        Ok(Member { choice: choice.clone(), crew, stage, workers, bytes_per_session, commits: 0 })
+        let fill_ns = filled.elapsed_ns;
+        Ok(Member { choice: choice.clone(), crew, stage, workers, bytes_per_session, fill_ns, commits: 0 })
     }
 
     /// A row of this contender with everything but figures.

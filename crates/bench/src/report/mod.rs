@@ -104,6 +104,9 @@ pub struct Row {
     /// What a sweep or deletion beside the measurement did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removal: Option<Removal>,
+    /// Whether requests that sweep are a second mode of the latencies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modes: Option<Modes>,
 }
 
 /// Latencies in microseconds.
@@ -162,6 +165,27 @@ pub struct Removal {
     pub seconds: f64,
     /// The longest single call in microseconds.
     pub longest_call_us: f64,
+}
+
+/// Requests that did something extra, beside those that did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Modes {
+    /// Median of the plain ones in microseconds.
+    pub plain_p50: f64,
+    /// Median of those that swept.
+    pub sweeping_p50: f64,
+    /// How many swept.
+    pub sweeping: u64,
+    /// 2 when the median of those that swept is above four times that of the others.
+    pub modes: u32,
+}
+
+impl Modes {
+    pub(crate) fn of(plain: &Latencies, sweeping: &Latencies) -> Modes {
+        let (plain_p50, sweeping_p50) = (plain.us(0.5), sweeping.us(0.5));
+        let modes = if sweeping_p50 > 4.0 * plain_p50 { 2 } else { 1 };
+        Modes { plain_p50, sweeping_p50, sweeping: sweeping.count(), modes }
+    }
 }
 
 impl LatencyUs {

@@ -140,6 +140,12 @@ impl Report {
                 write!(f, "{}", super::bars::side_by_side(&buckets))?;
             }
             for row in same {
+                if let Some(modes) = row.modes {
+                    let (plain, sweeping) = (figure(modes.plain_p50), figure(modes.sweeping_p50));
+                    let (op, count) = (&row.op, modes.sweeping);
+                    let modes = if modes.modes == 1 { "one mode" } else { "two modes" };
+                    writeln!(f, "{op}: {modes}: median {plain} us, and {sweeping} us for the {count} that swept")?;
+                }
                 if let Some(removal) = row.removal {
                     let (removed, seconds) = (removal.removed, removal.seconds);
                     let longest = figure(removal.longest_call_us);
