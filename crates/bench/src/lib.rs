@@ -31,5 +31,5 @@ mod workload;
 
 pub use options::{Experiment, Options, UsageError};
 pub use report::Report;
-pub use run::{RunError, run};
+pub use run::{DEBUG_OVERRIDE, RunError, run, run_choices};
 pub use selection::{Choice, Target};

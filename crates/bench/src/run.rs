@@ -11,7 +11,7 @@ use crate::experiments::{self, Bench};
 use crate::options::{Experiment, Options, Settings, UsageError};
 use crate::redact;
 use crate::report::{self, Report};
-use crate::selection::{self, Choice, Target};
+use crate::selection::{self, Choice, Selection, Target};
 use crate::statistics::confidence_of_range;
 use crate::worker::crew::Launch;
 use crate::workload::SESSION_TTL;
@@ -71,6 +71,22 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
     for choice in &selection.choices {
         check_payload(choice, &settings)?;
     }
+    measure(settings, selection, options, launch)
+}
+
+/// Runs an experiment on contenders of a test, in a debug build too.
+#[doc(hidden)]
+pub fn run_choices(
+    experiment: Experiment,
+    options: &Options,
+    launch: &Launch,
+    choices: Vec<Choice>,
+) -> Result<Report, RunError> {
+    let settings = options.check(experiment)?;
+    measure(settings, Selection { choices, left_out: Vec::new() }, options, launch)
+}
+
+fn measure(settings: Settings, selection: Selection, options: &Options, launch: &Launch) -> Result<Report, RunError> {
     // A second run in this process keeps the handler of the first.
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let mut bench = Bench::new(settings.clone(), launch.clone(), selection);
@@ -98,7 +114,7 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
 fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
     let limit = match choice.target {
         Target::Fixture(entry, _) => entry.capabilities.value_bytes_max,
-        Target::Reference(_) => u64::MAX,
+        Target::Reference(_) | Target::Test(..) => u64::MAX,
         Target::Url(_, url) => {
             let opened = sessile_stores::open(url, &Context::default()).map_err(|error| match error.kind() {
                 ErrorKind::InvalidUrl | ErrorKind::InvalidArgument => UsageError(error.to_string()).into(),

@@ -39,6 +39,9 @@ pub enum Target {
     Url(&'static StoreEntry, &'static str),
     /// A reference row.
     Reference(&'static Reference),
+    /// A contender that a test brings along: its name and its directory.
+    #[doc(hidden)]
+    Test(&'static str, &'static str),
 }
 
 /// A contender or row that is not measured, and why.
@@ -196,7 +199,7 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
             (*durability, *server)
         }
         Target::Reference(reference) => (reference.durability, reference.server),
-        Target::Url(..) => return None,
+        Target::Url(..) | Target::Test(..) => return None,
     };
     if !tiers.contains(&durability) {
         let known: Vec<&str> = tiers.iter().map(|tier| tier.name()).collect();

@@ -58,6 +58,14 @@ impl Stage {
                 hidden: hidden_in_url(url),
                 keep: Keep::Nothing,
             }),
+            Target::Test(name, place) => Ok(Stage {
+                what: What::Test { name: name.to_owned(), place: place.into() },
+                server_pid: None,
+                socket: None,
+                dir: None,
+                hidden: Vec::new(),
+                keep: Keep::Nothing,
+            }),
             Target::Reference(reference) => {
                 let dir = fresh_dir().map_err(|error| format!("no fresh directory: {error}"))?;
                 let hidden = vec![(dir.path().display().to_string(), "<shm>")];

@@ -26,12 +26,10 @@ pub enum Verb {
     Bench(BenchArguments),
     /// Print completions for a shell
     Completion(CompletionArguments),
-    /// Be a worker of a benchmark: reads its orders from standard input
-    #[command(hide = true, name = WORKER_VERB)]
-    Worker,
 }
 
-/// The hidden verb under which this program is its own worker.
+/// The verb under which this program is its own worker. Not part of the parser, so that neither help nor
+/// completions offer it.
 pub const WORKER_VERB: &str = "bench-worker";
 
 /// `sessile stores`.

@@ -16,17 +16,21 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Verb};
 use clap::Parser;
+use outcome::Outcome;
 
 fn main() -> ExitCode {
     logger::install();
-    let outcome = match Arguments::parse().verb {
-        Verb::Stores(arguments) => stores::run(&arguments),
-        Verb::Bench(arguments) => bench::run(&arguments),
-        Verb::Completion(arguments) => completion::run(&arguments),
-        Verb::Worker => worker::run(),
-    };
+    let outcome = if worker::is_asked_for() { worker::run() } else { run(&Arguments::parse().verb) };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.tell(),
+    }
+}
+
+fn run(verb: &Verb) -> Outcome {
+    match verb {
+        Verb::Stores(arguments) => stores::run(arguments),
+        Verb::Bench(arguments) => bench::run(arguments),
+        Verb::Completion(arguments) => completion::run(arguments),
     }
 }

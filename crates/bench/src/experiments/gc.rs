@@ -30,8 +30,8 @@ const STARTS: u64 = 1_000;
 const SMALL: usize = 1_000;
 /// While something is removed, requests are timed in pieces of this length, until it is done.
 const PIECE_NS: u64 = 250_000_000;
-/// A store that expires by itself is watched for at most this long.
-const WATCH_MAX: Duration = Duration::from_secs(120);
+/// A store that expires by itself is watched for at most this many samples' length.
+const WATCH_SAMPLES_MAX: f64 = 10.0;
 
 /// What samples of one phase gave.
 struct Phase {
@@ -149,8 +149,9 @@ fn while_sweeping(bench: &Bench, member: &mut Member, live: usize, expired: u64)
         return Ok((phase, removal_of(&done)));
     }
     let mut phase = Phase::new(op);
+    let watch_max = Duration::from_secs_f64(bench.settings.seconds * WATCH_SAMPLES_MAX);
     let mut removed = 0;
-    while removed < expired && start.elapsed() < WATCH_MAX && go_on().is_ok() {
+    while removed < expired && start.elapsed() < watch_max && go_on().is_ok() {
         phase.add(member.piece(bench, live)?);
         match member.stage.server_socket().and_then(expired_by_server::count) {
             Some(count) => removed = count,

@@ -84,7 +84,7 @@ fn fresh_ids(bench: &Bench) -> usize {
 }
 
 fn fresh_ids_of_sample(bench: &Bench) -> usize {
-    ((bench.settings.seconds + bench.settings.warm_up_seconds) * FRESH_PER_SECOND) as usize + 1
+    (bench.settings.seconds * FRESH_PER_SECOND) as usize + 1_000
 }
 
 fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<(), RunError> {
@@ -158,7 +158,8 @@ impl Cell {
                 action: self.op.action,
                 sessions: 0..settings.sessions,
                 fresh: *used_ids + worker * fresh..*used_ids + (worker + 1) * fresh,
-                warm_up_ns: (settings.warm_up_seconds * 1e9) as u64,
+                // Creating is warm from the filling; a warm-up would use up the ids.
+                warm_up_ns: if fresh > 0 { 0 } else { (settings.warm_up_seconds * 1e9) as u64 },
                 measure_ns: (settings.seconds * 1e9) as u64,
                 operations_max: None,
                 seed: seed.wrapping_add(worker as u64),

@@ -176,15 +176,18 @@ pub struct Modes {
     pub sweeping_p50: f64,
     /// How many swept.
     pub sweeping: u64,
-    /// 2 when the median of those that swept is above four times that of the others.
+    /// The 90th percentile of those that swept.
+    pub sweeping_p90: f64,
+    /// 2 when a tenth of those that swept took more than four times the 99th percentile of the others.
     pub modes: u32,
 }
 
 impl Modes {
     pub(crate) fn of(plain: &Latencies, sweeping: &Latencies) -> Modes {
         let (plain_p50, sweeping_p50) = (plain.us(0.5), sweeping.us(0.5));
-        let modes = if sweeping_p50 > 4.0 * plain_p50 { 2 } else { 1 };
-        Modes { plain_p50, sweeping_p50, sweeping: sweeping.count(), modes }
+        let sweeping_p90 = sweeping.us(0.9);
+        let modes = if sweeping_p90 > 4.0 * plain.us(0.99) { 2 } else { 1 };
+        Modes { plain_p50, sweeping_p50, sweeping_p90, sweeping: sweeping.count(), modes }
     }
 }
 

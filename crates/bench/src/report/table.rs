@@ -54,18 +54,8 @@ impl fmt::Display for Report {
 }
 
 fn throughput(rows: &[&Row]) -> Table {
-    let mut table = empty(&[
-        "store",
-        "op",
-        "workers",
-        "durability",
-        "per second",
-        "low .. high",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "cpu us/op",
-    ]);
+    let mut table =
+        empty(&["store", "op", "workers", "tier", "per s", "low..high", "p50 us", "p99 us", "p99.9 us", "cpu us/op"]);
     for row in rows {
         let cpu = row.cpu_us_per_op;
         let cpu = if row.kind == "socket" {
@@ -82,7 +72,7 @@ fn throughput(rows: &[&Row]) -> Table {
             right(row.workers),
             Cell::new(&row.durability),
             right(or_failed(grouped(rate.median))),
-            right(format!("{} .. {}", grouped(rate.low), grouped(rate.high))),
+            right(format!("{}..{}", short(rate.low), short(rate.high))),
             right(figure(row.latency_us.p50)),
             right(figure(row.latency_us.p99)),
             right(figure(row.latency_us.p999)),
@@ -126,7 +116,7 @@ impl Report {
     /// Histograms of one contender and size side by side.
     fn histograms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown: Vec<(String, usize)> = Vec::new();
-        for row in self.results.iter().filter(|row| row.histogram.is_some()) {
+        for row in self.results.iter().filter(|row| row.histogram.is_some() && row.waits.is_none()) {
             let group = (row.title(), row.sessions);
             if shown.contains(&group) {
                 continue;
@@ -142,9 +132,13 @@ impl Report {
             for row in same {
                 if let Some(modes) = row.modes {
                     let (plain, sweeping) = (figure(modes.plain_p50), figure(modes.sweeping_p50));
+                    let slow = figure(modes.sweeping_p90);
                     let (op, count) = (&row.op, modes.sweeping);
                     let modes = if modes.modes == 1 { "one mode" } else { "two modes" };
-                    writeln!(f, "{op}: {modes}: median {plain} us, and {sweeping} us for the {count} that swept")?;
+                    writeln!(
+                        f,
+                        "{op}: {modes}: median {plain} us; of the {count} that swept median {sweeping}, p90 {slow} us"
+                    )?;
                 }
                 if let Some(removal) = row.removal {
                     let (removed, seconds) = (removal.removed, removal.seconds);
@@ -178,6 +172,15 @@ fn figure(value: f64) -> String {
     }
 }
 
+/// Three significant digits with a suffix, for ranges.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 999_500.0 => format!("{}M", figure(v / 1e6)),
+        v if v >= 1_000.0 => format!("{}k", figure(v / 1e3)),
+        v => format!("{v:.0}"),
+    }
+}
+
 /// A whole number with a space between groups of three digits.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
@@ -202,5 +205,6 @@ mod tests {
         assert_eq!(figure(0.123), "0.12");
         assert_eq!(figure(12.34), "12.3");
         assert_eq!(figure(12_345.6), "12 346");
+        assert_eq!([short(999.0), short(1_234.0), short(2_500_000.0)], ["999", "1.23k", "2.50M"]);
     }
 }

@@ -1,0 +1,210 @@
+//! A benchmark is also a test: contenders that are broken in one way each, which the harness must find out.
+//!
+//! This program is its own worker, as the command is: started with `bench-worker` it serves.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sessile_bench::contender::Contender;
+use sessile_bench::report::Row;
+use sessile_bench::worker::{Launch, serve};
+use sessile_bench::{Choice, Experiment, Options, Report, Target, run_choices};
+use sessile_core::{Durability, Error, ErrorKind, Result};
+
+const WORKER: &str = "bench-worker";
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some(WORKER) {
+        serve(&open).unwrap();
+        return;
+    }
+    let tests: [(&str, fn()); 6] = [
+        ("updates_lost_without_a_lock_are_counted", updates_lost_without_a_lock_are_counted),
+        ("no_update_is_lost_with_a_lock", no_update_is_lost_with_a_lock),
+        ("a_forgotten_session_is_a_miss", a_forgotten_session_is_a_miss),
+        ("a_foreign_payload_is_an_error", a_foreign_payload_is_an_error),
+        ("a_commit_that_writes_nothing_is_lost", a_commit_that_writes_nothing_is_lost),
+        ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
+    ];
+    for (name, test) in tests {
+        test();
+        println!("test {name} ... ok");
+    }
+}
+
+fn updates_lost_without_a_lock_are_counted() {
+    let rows = measure(Experiment::Contention, &["unlocked"], &[4]);
+    assert!(rows.iter().any(|row| row.lost > 0), "{rows:#?}");
+}
+
+fn no_update_is_lost_with_a_lock() {
+    let rows = measure(Experiment::Contention, &["locked"], &[4]);
+    assert!(rows.iter().all(|row| !row.is_bad() && row.operations > 0), "{rows:#?}");
+}
+
+fn a_forgotten_session_is_a_miss() {
+    let rows = measure(Experiment::Cycle, &["forgetful"], &[1]);
+    assert!(rows[0].misses > 0 && rows[0].errors == 0, "{rows:#?}");
+}
+
+fn a_foreign_payload_is_an_error() {
+    let rows = measure(Experiment::Cycle, &["confused"], &[1]);
+    assert!(rows[0].errors > 0, "{rows:#?}");
+    assert!(rows[0].first_error.as_deref().unwrap().contains("not what was written"));
+}
+
+fn a_commit_that_writes_nothing_is_lost() {
+    let rows = measure(Experiment::Cycle, &["lazy"], &[1]);
+    assert!(rows[0].lost > 0 && rows[0].errors == 0, "{rows:#?}");
+}
+
+fn a_worker_that_dies_fails_its_row_and_no_other() {
+    let rows = measure(Experiment::Cycle, &["dying", "sound"], &[1]);
+    assert!(rows[0].failed.as_deref().unwrap().contains("ended during the measurement"), "{rows:#?}");
+    assert!(!rows[1].is_bad() && rows[1].operations > 0, "{rows:#?}");
+}
+
+fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) -> Vec<Row> {
+    let options = Options {
+        stores: Vec::new(),
+        workers: Some(workers.to_vec()),
+        sessions: (experiment == Experiment::Cycle).then_some(20),
+        payload_bytes: Some(200),
+        seconds: Some(0.15),
+        rounds: Some(2),
+        rate: None,
+        seed: 3,
+        quick: true,
+        durability: Durability::None,
+        command: Vec::new(),
+    };
+    let dirs: Vec<tempfile::TempDir> = names.iter().map(|_| tempfile::tempdir().unwrap()).collect();
+    let choices = names.iter().zip(&dirs).map(|(name, dir)| Choice {
+        store: name,
+        variant: "default".to_owned(),
+        shown_url: String::new(),
+        target: Target::Test(name, dir.path().display().to_string().leak()),
+        over_socket: false,
+        shared_by_processes: true,
+        creates: true,
+        durability: "none",
+    });
+    let launch = Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] };
+    let report = run_choices(experiment, &options, &launch, choices.collect()).unwrap();
+    check_shape(&report);
+    report.results
+}
+
+/// The fields that docs/benchmark.md promises, in every row.
+fn check_shape(report: &Report) {
+    let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert!(json["environment"]["cpu"].is_string() && json["command"].is_string() && json["seed"].is_u64());
+    let text = report.to_json().unwrap();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert!(host.trim().len() < 5 || !text.contains(host.trim()), "the result names the host");
+    assert!(!text.contains("/tmp/"), "the result names a directory");
+    for row in json["results"].as_array().unwrap() {
+        for field in ["experiment", "store", "url", "variant", "op", "durability"] {
+            assert!(row[field].is_string(), "{field}: {row}");
+        }
+        for field in ["workers", "sessions", "payload_bytes", "rounds", "errors", "misses", "lost", "bytes_per_session"]
+        {
+            assert!(row[field].is_u64(), "{field}: {row}");
+        }
+        for (field, parts) in [
+            ("ops_per_second", &["median", "low", "high"][..]),
+            ("latency_us", &["min", "p50", "p90", "p99", "p999", "max"]),
+            ("cpu_us_per_op", &["client", "server"]),
+        ] {
+            assert!(parts.iter().all(|part| row[field][part].is_number()), "{field}: {row}");
+        }
+        assert!(row["failed"].is_null() || row["failed"].is_string());
+    }
+    assert_eq!(report.to_csv().unwrap().lines().count(), report.results.len() + 1);
+}
+
+/// Sessions in files, each replaced by a rename; broken in the way of its name.
+struct Files {
+    fault: String,
+    dir: PathBuf,
+    held: Option<(usize, Option<fs::File>)>,
+    payload: Vec<u8>,
+    calls: u64,
+    written: HashMap<usize, u64>,
+}
+
+fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
+    let (fault, dir) = (name.to_owned(), dir.to_owned());
+    Some(Box::new(Files { fault, dir, held: None, payload: Vec::new(), calls: 0, written: HashMap::new() }))
+}
+
+impl Files {
+    fn is(&self, fault: &str) -> bool {
+        self.fault == fault
+    }
+
+    fn path(&self, session: usize) -> PathBuf {
+        self.dir.join(session.to_string())
+    }
+
+    fn write(&mut self, session: usize, payload: &[u8]) {
+        let temporary = self.dir.join(format!("{session}.{}", std::process::id()));
+        fs::write(&temporary, payload).unwrap();
+        fs::rename(temporary, self.path(session)).unwrap();
+        *self.written.entry(session).or_default() += 1;
+    }
+}
+
+impl Contender for Files {
+    fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
+        self.write(session, payload);
+        Ok(())
+    }
+
+    fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        if self.is("forgetful") && session == 7 {
+            return Ok(None);
+        }
+        let read_from = if self.is("confused") && session == 7 { 8 } else { session };
+        self.payload = fs::read(self.path(read_from)).unwrap();
+        Ok(Some(&self.payload))
+    }
+
+    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        let lock = self.is("locked").then(|| {
+            let file = fs::File::create(self.dir.join("lock")).unwrap();
+            file.lock().unwrap();
+            file
+        });
+        self.held = Some((session, lock));
+        self.read(session)
+    }
+
+    fn commit(&mut self, payload: &[u8]) -> Result<()> {
+        let missing = || Error::new(ErrorKind::InvalidArgument, "nothing was begun");
+        let (session, _lock) = self.held.take().ok_or_else(missing)?;
+        self.calls += 1;
+        if self.is("dying") && self.calls > 50 {
+            std::process::abort();
+        }
+        if !self.is("lazy") || !self.calls.is_multiple_of(10) {
+            self.write(session, payload);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) -> Result<()> {
+        self.held = None;
+        Ok(())
+    }
+
+    fn destroy(&mut self, session: usize) -> Result<()> {
+        let _ = fs::remove_file(self.path(session));
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! The command as a user meets it: exit codes, and one clear error for each bad input.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+fn sessile(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fast, and enough for a figure.
+const BRIEF: [&str; 8] = ["--sessions", "50", "--seconds", "0.05", "--rounds", "2", "--payload", "100"];
+
+#[test]
+fn bad_input_gets_one_clear_error_and_its_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = format!("files:{}/missing/deeper", dir.path().display());
+    let table: &[(&[&str], i32, &str)] = &[
+        (&["--stores", "mongo"], 2, "unknown store"),
+        (&["--stores", "mongo://host/"], 2, "known schemes"),
+        (&["--stores", "files:relative"], 2, "absolute"),
+        (&["--stores", "redis://host:notaport/"], 2, "malformed"),
+        (&["--stores", "memory:?nonsense=1"], 2, "unknown option"),
+        (&["--stores", "memory#nonsense"], 2, "no variant"),
+        (&["--stores", "memory,memory"], 2, "twice"),
+        (&["--stores", "memory", "--workers", "0"], 2, "--workers"),
+        (&["--stores", "memory", "--sessions", "0"], 2, "--sessions"),
+        (&["--stores", "memory", "--rounds", "0"], 2, "--rounds"),
+        (&["--stores", "memory", "--seconds", "0"], 2, "--seconds"),
+        (&["--stores", "memory", "--seconds", "nan"], 2, "--seconds"),
+        (&["--stores", "memory", "--rate", "5"], 2, "--rate"),
+        (&["--stores", "memory", "--durability", "commit"], 2, "tier"),
+        (&["--stores", "memory", "--durability", "sometimes"], 2, "none, 1s or commit"),
+        (&["--stores", "memory:?payload_bytes_max=1000", "--payload", "2000"], 2, "over the limit"),
+        (&["--stores", "memory", "--json", "/same", "--csv", "/same"], 2, "same file"),
+        (&["--stores", "memory", "--json", "/proc/nowhere/x.json"], 3, "cannot write"),
+        (&["--stores", "redis+unix:/nowhere/socket"], 3, "redis+unix"),
+        (&["--stores", &missing], 3, "files"),
+        (&["--stores", "memory", "--no-such-flag"], 2, "--no-such-flag"),
+    ];
+    for (arguments, code, words) in table {
+        let output = sessile(&[&["bench", "cycle", "--quick"], *arguments].concat());
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {message}");
+        assert!(message.contains(words), "{arguments:?}: {message}");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed figures");
+        let own = !message.starts_with("error:"); // the parser's errors come with a usage line
+        assert!(!own || message.trim().lines().count() == 1, "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_debug_build_refuses_to_print_figures() {
+    if cfg!(debug_assertions) {
+        let output = Command::new(env!("CARGO_BIN_EXE_sessile")).args(["bench", "cycle", "--stores", "null"]).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("debug build"));
+    }
+}
+
+#[test]
+fn a_measurement_ends_in_json_on_standard_output_and_success() {
+    let output = sessile(
+        &[&["bench", "cycle", "--stores", "memory,null,limit", "--workers", "1,2", "--json", "-"], &BRIEF[..]].concat(),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = json["results"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["store"].as_str().unwrap()).collect();
+    assert_eq!(names, ["memory", "null", "limit"]);
+    assert!(rows.iter().all(|row| row["ops_per_second"]["median"].as_f64().unwrap() > 0.0));
+    assert!(rows.iter().all(|row| row["errors"] == 0 && row["misses"] == 0 && row["lost"] == 0));
+    assert_eq!(json["left_out"].as_array().unwrap().len(), 3, "each is left out above one worker");
+    assert_eq!(json["environment"]["build"], if cfg!(debug_assertions) { "debug" } else { "release" });
+}
+
+#[test]
+fn every_reference_row_and_store_measures_without_a_fault() {
+    for experiment in ["ops", "cycle"] {
+        let output = sessile(&[&["bench", experiment, "--workers", "1,3", "--json", "-"], &BRIEF[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{experiment}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_users_own_directory_is_left_as_it_was_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("files:{}#mine", dir.path().display());
+    let before = sessions_in(dir.path());
+    let output =
+        sessile(&[&["bench", "cycle", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!text.contains(&dir.path().display().to_string()), "the result names a directory");
+    assert!(text.contains("\"mine\""));
+    assert_eq!(sessions_in(dir.path()), before, "sessions of the benchmark remain");
+}
+
+fn sessions_in(dir: &std::path::Path) -> u64 {
+    let url = format!("files:{}", dir.display());
+    let store = sessile_stores::open(&url, &sessile_stores::Context::default()).unwrap();
+    store.stat().unwrap().sessions
+}
+
+#[test]
+fn the_feature_table_names_every_store_in_both_forms() {
+    let text = String::from_utf8(sessile(&["stores"]).stdout).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&sessile(&["stores", "--json"]).stdout).unwrap();
+    let stores = json["stores"].as_array().unwrap();
+    assert_eq!(stores.len(), sessile_stores::registry::STORES.len());
+    for store in stores {
+        assert!(text.contains(store["name"].as_str().unwrap()));
+        assert_eq!(store["capabilities"]["https"], true);
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 130), "legible in a terminal");
+}
+
+#[test]
+fn completions_know_the_verbs_but_not_the_hidden_one() {
+    let text = String::from_utf8(sessile(&["completion", "fish"]).stdout).unwrap();
+    assert!(text.contains("contention") && !text.contains("bench-worker"));
+}
+
+#[test]
+fn a_worker_ends_when_its_parent_is_gone() {
+    let output = sessile(&["bench-worker"]); // standard input is empty at once
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
