@@ -1,6 +1,6 @@
 //! Measures the stores of Sessile.
 //!
-//! The way through it: [`Options`] are checked into a [`Plan`]; the plan's contenders are made real (private
+//! The way through it: [`Options`] are checked; the contenders that they choose are made real (private
 //! directories and servers); each gets a crew of worker processes; an experiment lets the crews take turns;
 //! the rows go into a [`Report`], which is shown as a table, JSON and CSV. docs/benchmark.md says what is
 //! measured and why.

@@ -1,7 +1,7 @@
 //! Workers: the processes that use a store, as in production.
 //!
-//! The parent ([`crew`]) starts this same program with a hidden verb and talks to it in lines of JSON
-//! ([`protocol`]) over its standard input and output; the child ([`serve`]) opens one contender and does
+//! The parent (`crew`) starts this same program with a hidden verb and talks to it in lines of JSON
+//! (`protocol`) over its standard input and output; the child (`serve`) opens one contender and does
 //! what it is told. When the parent ends, however it ends, the pipe closes and the child ends.
 
 pub(crate) mod crew;
