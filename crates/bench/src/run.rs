@@ -35,7 +35,10 @@ impl fmt::Display for RunError {
         match self {
             RunError::Usage(error) => write!(f, "{error}"),
             RunError::Open(error) => write!(f, "{error:#}"),
-            RunError::Interrupted => f.write_str("interrupted; workers, servers and directories are removed"),
+            RunError::Interrupted => f.write_str(
+                "interrupted; workers, servers and directories are removed; sessions in a store that was given by URL \
+                 expire within 24 minutes",
+            ),
         }
     }
 }
@@ -91,6 +94,9 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let mut bench = Bench::new(settings.clone(), launch.clone(), selection);
     experiments::run(&mut bench)?;
+    if interrupted() {
+        return Err(RunError::Interrupted); // the signal came during the last steps, which it may have spoilt
+    }
     let mut report = Report {
         schema: 1,
         environment: Environment::look(),

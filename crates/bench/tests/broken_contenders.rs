@@ -22,12 +22,13 @@ fn main() {
         serve(&open).unwrap();
         return;
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("updates_lost_without_a_lock_are_counted", updates_lost_without_a_lock_are_counted),
         ("no_update_is_lost_with_a_lock", no_update_is_lost_with_a_lock),
         ("a_forgotten_session_is_a_miss", a_forgotten_session_is_a_miss),
         ("a_foreign_payload_is_an_error", a_foreign_payload_is_an_error),
         ("a_commit_that_writes_nothing_is_lost", a_commit_that_writes_nothing_is_lost),
+        ("a_create_that_stores_nothing_is_a_miss", a_create_that_stores_nothing_is_a_miss),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
     ];
     for (name, test) in tests {
@@ -62,6 +63,13 @@ fn a_commit_that_writes_nothing_is_lost() {
     assert!(rows[0].lost > 0 && rows[0].errors == 0, "{rows:#?}");
 }
 
+fn a_create_that_stores_nothing_is_a_miss() {
+    let rows = measure(Experiment::Ops, &["vain", "sound"], &[1]);
+    let bad: Vec<(&str, &str)> =
+        rows.iter().filter(|row| row.misses > 0).map(|row| (row.store.as_str(), row.op.as_str())).collect();
+    assert_eq!(bad, [("vain", "create")], "{rows:#?}");
+}
+
 fn a_worker_that_dies_fails_its_row_and_no_other() {
     let rows = measure(Experiment::Cycle, &["dying", "sound"], &[1]);
     assert!(rows[0].failed.as_deref().unwrap().contains("ended during the measurement"), "{rows:#?}");
@@ -72,7 +80,7 @@ fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) ->
     let options = Options {
         stores: Vec::new(),
         workers: Some(workers.to_vec()),
-        sessions: (experiment == Experiment::Cycle).then_some(20),
+        sessions: (experiment != Experiment::Contention).then_some(20),
         payload_bytes: Some(200),
         seconds: Some(0.15),
         rounds: Some(2),
@@ -162,7 +170,9 @@ impl Files {
 
 impl Contender for Files {
     fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
-        self.write(session, payload);
+        if !self.is("vain") || session < 20 {
+            self.write(session, payload);
+        }
         Ok(())
     }
 
@@ -171,7 +181,10 @@ impl Contender for Files {
             return Ok(None);
         }
         let read_from = if self.is("confused") && session == 7 { 8 } else { session };
-        self.payload = fs::read(self.path(read_from)).unwrap();
+        match fs::read(self.path(read_from)) {
+            Ok(payload) => self.payload = payload,
+            Err(_) => return Ok(None),
+        }
         Ok(Some(&self.payload))
     }
 

@@ -58,9 +58,14 @@ fn check_outputs(outputs: [Option<&Path>; 2]) -> Outcome {
         return Err(Failure::usage("--json and --csv name the same file; give each its own"));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
-        // Appending nothing tests the permission and harms no result that is there already.
+        // Appending nothing tests the permission and harms no result that is there already; an empty file that
+        // the test itself made would look like a result if the run failed.
+        let existed = path.exists();
         let opened = std::fs::File::options().append(true).create(true).open(path);
         opened.map_err(|error| unwritable(path, &error))?;
+        if !existed {
+            let _ = std::fs::remove_file(path);
+        }
     }
     Ok(())
 }

@@ -102,6 +102,25 @@ fn the_users_own_directory_is_left_as_it_was_found() {
     assert_eq!(sessions_in(dir.path()), before, "sessions of the benchmark remain");
 }
 
+#[test]
+fn created_sessions_leave_the_users_directory_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("files:{}", dir.path().display());
+    let before = sessions_in(dir.path());
+    let output = sessile(&[&["bench", "ops", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(sessions_in(dir.path()), before, "sessions that `create` made remain");
+}
+
+#[test]
+fn a_refused_call_leaves_no_empty_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let output = sessile(&["bench", "cycle", "--stores", "mongo", "--json", json.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!json.exists());
+}
+
 fn sessions_in(dir: &std::path::Path) -> u64 {
     let url = format!("files:{}", dir.display());
     let store = sessile_stores::open(&url, &sessile_stores::Context::default()).unwrap();

@@ -41,6 +41,8 @@ struct Member {
     fill_ns: u64,
     /// Commits that the store has acknowledged so far.
     commits: u64,
+    /// Sessions that samples have created, beside those that were filled in.
+    created: Vec<std::ops::Range<usize>>,
 }
 
 pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
@@ -106,7 +108,8 @@ impl Bench {
         let grown = full.unwrap_or(0).saturating_sub(empty.unwrap_or(0));
         let bytes_per_session = grown / sessions.max(1) as u64;
         let fill_ns = filled.elapsed_ns;
-        Ok(Member { choice: choice.clone(), crew, stage, workers, bytes_per_session, fill_ns, commits: 0 })
+        let (choice, created) = (choice.clone(), Vec::new());
+        Ok(Member { choice, crew, stage, workers, bytes_per_session, fill_ns, commits: 0, created })
     }
 
     /// A row of this contender with everything but figures.
@@ -145,18 +148,40 @@ impl Member {
         })
     }
 
+    /// Looks for the sessions that samples have created. `lost` and the counters are about changes, not these.
+    fn verify_created(&mut self) -> Result<Verified, Failure> {
+        let mut total = Verified::default();
+        for created in self.created.clone() {
+            let range = Range { from: created.start, to: created.end, step: 1, expire_at_ns: None };
+            let done = self.crew.share(self.workers, range, Request::Verify)?;
+            total.misses += done.misses;
+            total.errors += done.errors;
+            total.first_error = total.first_error.or(done.first_error.map(|message| self.stage.redact(&message)));
+        }
+        Ok(total)
+    }
+
     /// Removes what was created in a store that is not ours; private ones go as a whole.
     fn clean_up(&mut self, sessions: usize) {
-        if self.stage.is_foreign() {
-            let all = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
-            if let Err(failure) = self.crew.share(self.workers, all, Request::Destroy) {
-                log::warn!("{}: sessions of the benchmark remain: {}", self.choice.title(), failure.message);
+        if !self.stage.is_foreign() {
+            return;
+        }
+        for range in std::iter::once(0..sessions).chain(self.created.clone()) {
+            let range = Range { from: range.start, to: range.end, step: 1, expire_at_ns: None };
+            let remain = match self.crew.share(self.workers, range, Request::Destroy) {
+                Ok(done) => done.first_error,
+                Err(failure) => Some(failure.message),
+            };
+            if let Some(why) = remain {
+                let why = self.stage.redact(&why);
+                log::warn!("{}: sessions of the benchmark remain: {why}", self.choice.title());
             }
         }
     }
 }
 
 /// What the final look at all sessions found.
+#[derive(Default)]
 struct Verified {
     lost: u64,
     misses: u64,

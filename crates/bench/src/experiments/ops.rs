@@ -9,7 +9,7 @@ use crate::run::RunError;
 use crate::worker::protocol::Action;
 
 const OPS: &[Op] = &[
-    Op { name: "create", action: Action::Create },
+    Op { name: throughput::CREATE, action: Action::Create },
     Op { name: "read", action: Action::Read },
     Op { name: "change", action: Action::Cycle },
 ];

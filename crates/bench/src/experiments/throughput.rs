@@ -29,6 +29,8 @@ struct Cell {
     failed: Option<Failure>,
 }
 
+/// The name of the operation whose sessions are looked for at the end.
+pub(super) const CREATE: &str = "create";
 /// Ids that are prepared for a second of creating. A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
 
@@ -130,6 +132,14 @@ fn finish(bench: &mut Bench, mut members: Vec<Member>, cells: Vec<Cell>) -> Resu
             Ok(verified) => verified.put_on(row),
             Err(failure) => row.failed = row.failed.take().or(Some(failure.message)),
         }
+        let created = member.verify_created();
+        let own = rows.iter_mut().filter(|(of, row)| *of == number && row.op == CREATE).map(|(_, row)| row);
+        if let Some(row) = own.max_by_key(|row| row.workers) {
+            match created {
+                Ok(verified) => verified.put_on(row),
+                Err(failure) => row.failed = row.failed.take().or(Some(failure.message)),
+            }
+        }
         member.clean_up(bench.settings.sessions);
     }
     bench.rows.extend(rows.into_iter().map(|(_, row)| row));
@@ -168,12 +178,15 @@ impl Cell {
                 record_leases: false,
             })
             .collect();
+        let fresh_of: Vec<std::ops::Range<usize>> = plans.iter().map(|plan| plan.fresh.clone()).collect();
         *used_ids += fresh * self.workers;
         let stage = &member.stage;
         match member.crew.sample(&plans, || stage.server_cpu()) {
             Ok((samples, before, after)) => {
                 self.server_cpu_us += after.saturating_sub(before).as_secs_f64() * 1e6;
                 member.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
+                let created = fresh_of.iter().zip(&samples).map(|(ids, sample)| ids.start..ids.start + sample.created);
+                member.created.extend(created.filter(|ids| !ids.is_empty()));
                 self.add(samples);
             }
             Err(failure) => self.failed = Some(failure),

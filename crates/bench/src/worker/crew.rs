@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::monotonic::{now_ns, wait_until};
+use crate::run::interrupted;
 use crate::worker::protocol::{Done, Failure, Opening, Plan, Range, Reply, Request, Sampled};
 
 /// How this program is started as a worker.
@@ -51,6 +52,8 @@ struct Worker {
 const TASK_MAX: Duration = Duration::from_secs(3_600);
 /// Time beyond the planned end of a sample: one operation may wait for a lock for long.
 const SAMPLE_GRACE: Duration = Duration::from_secs(60);
+/// How often the wait for a worker looks whether a signal ended the run: too seldom to be felt in a sample.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Crew {
     /// Starts the workers; all of them have opened the contender when this returns.
@@ -175,8 +178,12 @@ impl Worker {
         }
         let deadline = Instant::now() + within;
         loop {
+            if interrupted() {
+                // A worker may be filling for minutes; whoever stopped the run does not want to wait for that.
+                return Err(failure("interrupted", "interrupted"));
+            }
             let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let timeout = PollTimeout::try_from(left.min(LOOK_EVERY)).unwrap_or(PollTimeout::MAX);
             let mut fds = [PollFd::new(self.replies.get_ref().as_fd(), PollFlags::POLLIN)];
             match poll(&mut fds, timeout) {
                 Ok(0) if left.is_zero() => return Ok(false),
@@ -229,9 +236,9 @@ impl Drop for Crew {
         for worker in &mut self.workers {
             drop(worker.requests.take());
         }
+        // One deadline for all. They end by themselves when the pipe closes, unless they are busy.
+        let deadline = Instant::now() + Duration::from_secs(2);
         for worker in &mut self.workers {
-            // Ends by itself when the pipe closes, unless it waits for a lock or hangs in a store.
-            let deadline = Instant::now() + Duration::from_secs(2);
             while matches!(worker.child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
