@@ -49,9 +49,25 @@ pub(crate) fn message(text: &str, places: &[(String, &str)]) -> String {
         .fold(text.to_owned(), |text, (place, name)| text.replace(place.as_str(), name))
 }
 
+/// A message in which every absolute path is hidden: for texts of programs whose places are not known here.
+pub(crate) fn paths(text: &str) -> String {
+    let hide = |word: &str| {
+        let start = word.find(|c: char| !"'\"(=".contains(c)).unwrap_or(0);
+        let is_path = word.get(start..).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
+        if is_path { "<path>".to_owned() } else { word.to_owned() }
+    };
+    text.split(' ').map(hide).collect::<Vec<String>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_of_a_server_loses_its_places() {
+        let text = "/usr/bin/redis-server did not come up; its log ends: can't open '/home/ada/x.conf' | 3 of 1 / s";
+        assert_eq!(paths(text), "<path> did not come up; its log ends: can't open <path> | 3 of 1 / s");
+    }
 
     #[test]
     fn a_command_keeps_its_options_and_loses_its_places() {

@@ -120,7 +120,10 @@ fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Re
     let Some(entry) = registry::by_name(name) else {
         let known: Vec<&str> =
             STORES.iter().map(|entry| entry.name).chain(REFERENCES.iter().map(|reference| reference.name)).collect();
-        return Err(UsageError(format!("unknown store {name:?}; known: {}, or a URL", known.join(", "))));
+        // A password with a comma in it arrives here in pieces.
+        let shown = if name.contains(['@', '/']) { String::new() } else { format!(" {name:?}") };
+        let known = known.join(", ");
+        return Err(UsageError(format!("unknown store{shown}; known: {known}, or a URL (a comma in it is %2C)")));
     };
     let chosen: Vec<&Fixture> =
         entry.fixtures.iter().filter(|fixture| variant.is_none_or(|variant| variant == fixture.variant)).collect();

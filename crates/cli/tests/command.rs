@@ -22,6 +22,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
     let missing = format!("files:{}/missing/deeper", dir.path().display());
     let table: &[(&[&str], i32, &str)] = &[
         (&["--stores", "mongo"], 2, "unknown store"),
+        (&["--stores", "secret@host/0"], 2, "unknown store; known"),
         (&["--stores", "mongo://host/"], 2, "known schemes"),
         (&["--stores", "files:relative"], 2, "absolute"),
         (&["--stores", "redis://host:notaport/"], 2, "malformed"),

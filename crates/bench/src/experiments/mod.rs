@@ -12,6 +12,7 @@ mod progress;
 mod throughput;
 
 use crate::options::{Experiment, Settings};
+use crate::redact;
 use crate::report::Row;
 use crate::run::{RunError, interrupted};
 use crate::selection::{Choice, LeftOut, Selection};
@@ -84,8 +85,9 @@ impl Bench {
         let settings = &self.settings;
         let title = choice.title();
         self.progress.say(&format!("{title}: start"));
-        let stage =
-            Stage::set(choice, settings.durability).map_err(|message| Failure { code: "start".to_owned(), message })?;
+        // There is no stage yet that knows what must be hidden, and a server's log is full of places.
+        let failed = |message: String| Failure { code: "start".to_owned(), message: redact::paths(&message) };
+        let stage = Stage::set(choice, settings.durability).map_err(failed)?;
         let hide = |failure: Failure| Failure { message: stage.redact(&failure.message), ..failure };
         let opening = Opening {
             what: stage.what.clone(),
