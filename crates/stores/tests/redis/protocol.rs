@@ -75,7 +75,7 @@ fn whatever_happens_to_a_watched_session_is_noticed_by_the_commit() {
     let lease = created("waited");
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| other.begin(&key("waited"), WAIT).unwrap().record.unwrap().payload);
-        until("the waiter blocks", || private.commands().get("blpop").is_some());
+        until("the waiter blocks", || private.commands().contains_key("blpop"));
         lease.commit(b"mine", ttl()).unwrap();
         assert_eq!(waiter.join().unwrap(), b"mine");
     });
