@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Budget, Capabilities, Cursor, Filter, Found, Key, Page, Result, Stat, Store, Swept, Ttl};
+use crate::{
+    Budget, Capabilities, Cursor, Detail, Filter, Found, Key, Page, Result, Stat, Store, Swept, Ttl, Verified,
+};
 
 /// A store of any type.
 pub(crate) trait AnyStore: Send + Sync {
@@ -20,6 +22,9 @@ pub(crate) trait AnyStore: Send + Sync {
     fn sweep(&self, budget: Budget) -> Result<Swept>;
     fn stat(&self) -> Result<Stat>;
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page>;
+    fn details(&self) -> Result<Vec<Detail>>;
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified>;
+    fn sync(&self) -> Result<()>;
 }
 
 /// A lease of any store. Dropping it releases.
@@ -77,6 +82,18 @@ impl<S: Store> AnyStore for Erased<S> {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         self.0.list(cursor, filter)
+    }
+
+    fn details(&self) -> Result<Vec<Detail>> {
+        self.0.details()
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        self.0.verify(progress)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
     }
 }
 

@@ -137,6 +137,9 @@ pub enum Operation {
     Sweep,
     Stat,
     List,
+    Details,
+    Verify,
+    Sync,
 }
 
 impl Operation {
@@ -155,6 +158,9 @@ impl Operation {
             Operation::Sweep => "sweep",
             Operation::Stat => "stat",
             Operation::List => "list",
+            Operation::Details => "show details",
+            Operation::Verify => "verify",
+            Operation::Sync => "sync",
         }
     }
 }

@@ -14,6 +14,7 @@ mod clock;
 mod counters;
 mod erased;
 mod error;
+mod inspection;
 mod key;
 mod limits;
 mod listing;
@@ -26,6 +27,7 @@ pub use capability::{Capabilities, Durability, Expiry, Locking, Ownership, Waiti
 pub use clock::{Clock, Timestamp};
 pub use counters::{Counter, Counters};
 pub use error::{Error, ErrorKind, Holder, Operation, Result};
+pub use inspection::{Detail, DetailValue, Verified};
 pub use key::{Bin, Key};
 pub use limits::Limits;
 pub use listing::{Budget, Cursor, Entry, Filter, Page, Stat, Swept};

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::erased::{AnyHeld, AnyStore, Erased};
 use crate::{
-    Budget, Capabilities, Counter, Counters, Cursor, Error, ErrorKind, Filter, Key, Limits, Operation, Page, Record,
-    Result, Stat, Store, Swept, Trace, Ttl,
+    Budget, Capabilities, Counter, Counters, Cursor, Detail, Error, ErrorKind, Filter, Key, Limits, Operation, Page,
+    Record, Result, Stat, Store, Swept, Trace, Ttl, Verified,
 };
 
 /// An opened store. Clones share it; it may be used from several threads and from forked children.
@@ -169,6 +169,32 @@ impl Sessions {
             Err(Error::new(ErrorKind::InvalidArgument, why))
         };
         page.map_err(|error| self.failed(error, Operation::List, None))
+    }
+
+    /// What only this kind of store can tell an operator. See [`Store::details`].
+    pub fn details(&self) -> Result<Vec<Detail>> {
+        let details = self.0.store.details();
+        details.map_err(|error| self.failed(error, Operation::Details, None))
+    }
+
+    /// Checks everything that can be checked and changes nothing. See [`Store::verify`].
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where the store cannot. What it finds wrong is no error but the answer.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        let verified = self.0.store.verify(progress);
+        verified.map_err(|error| self.failed(error, Operation::Verify, None))
+    }
+
+    /// Makes every write that was acknowledged so far survive a power cut. See [`Store::sync`].
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where the store cannot, `Io` when the device failed.
+    pub fn sync(&self) -> Result<()> {
+        let synced = self.0.store.sync();
+        synced.map_err(|error| self.failed(error, Operation::Sync, None))
     }
 
     /// The key as the store sees it, checked against the store's limit.

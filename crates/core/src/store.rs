@@ -229,7 +229,10 @@
 
 use std::time::Duration;
 
-use crate::{Budget, Capabilities, Cursor, Error, ErrorKind, Filter, Found, Key, Page, Result, Stat, Swept, Ttl};
+use crate::{
+    Budget, Capabilities, Cursor, Detail, Error, ErrorKind, Filter, Found, Key, Page, Result, Stat, Swept, Ttl,
+    Verified,
+};
 
 /// A granted lock, and what was found under it.
 #[derive(Debug)]
@@ -342,6 +345,42 @@ pub trait Store: Send + Sync + 'static {
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let _ = (cursor, filter);
         Err(no_listing())
+    }
+
+    /// What only this kind of store can tell an operator: files and their sizes, locks held and by whom, the
+    /// age of the oldest byte that is not on the disk. In display order, without ids and payloads. Bounded,
+    /// does not block others. A store with nothing to add says nothing.
+    fn details(&self) -> Result<Vec<Detail>> {
+        Ok(Vec::new())
+    }
+
+    /// Checks every invariant of what is stored, and changes nothing: it neither repairs nor removes, and others
+    /// go on working. What it saw in the middle of a change by someone else it looks at again before it calls
+    /// it a problem. Calls `progress` with the number of things checked so far, from time to time.
+    ///
+    /// May take long. That something is wrong is an answer ([`Verified::problems`]), not an error.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when there is nothing that this store could check (a server checks its own data).
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        let _ = progress;
+        Err(Error::new(ErrorKind::Unsupported, "this store cannot check what it has stored"))
+    }
+
+    /// Returns when every write that was acknowledged before the call, by whichever process, survives a power
+    /// cut. A store that leaves nothing for later (each commit is on the disk when it returns) has nothing to
+    /// do and says `Ok`.
+    ///
+    /// The default refuses rather than succeeds: success is a promise, and a store that nobody taught to sync
+    /// (memory, a server that writes when it likes) would break it.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when the store cannot promise that; `Io` when the device failed, and then nothing is known
+    /// about what was unsynced: a second call that succeeds proves nothing about it.
+    fn sync(&self) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "this store cannot be told to write its data to the disk"))
     }
 }
 

@@ -12,6 +12,8 @@ mod store_url;
 
 #[cfg(feature = "sqlite")]
 mod byte_lock;
+#[cfg(any(feature = "files", feature = "sqlite"))]
+mod file_system;
 
 /// Declares the file of each store and lists its `ENTRY`, so that a store is one file and one line.
 macro_rules! stores {

@@ -42,6 +42,7 @@ use self::failure::corrupt;
 use self::lease::Held;
 use self::schema::file_error;
 use crate::byte_lock::{ByteHolder, ByteLocks, LockName, Wait, monotonic_ns};
+use crate::file_system;
 use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
 use crate::store_url::StoreUrl;
 
@@ -309,6 +310,12 @@ impl Store for Sqlite {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         self.read(|connection| sweep::list(connection, cursor, filter, self.clock.now()))
+    }
+
+    /// The log lies beside the database, and so does all that a checkpoint has moved between them.
+    fn sync(&self) -> Result<()> {
+        let directory = self.pool.path().parent().unwrap_or(Path::new("/"));
+        file_system::sync(std::fs::File::open(directory).map_err(file_error)?)
     }
 }
 

@@ -44,6 +44,7 @@ use super::gate;
 use super::own_sweep::SweepCursor;
 use super::system::{Identity, check_session_file, failed, fence, modified_at, mtime, size};
 use super::wait::{Door, Outcome, Waiting};
+use crate::file_system;
 
 /// Regenerated ids may lead to ids that were regenerated themselves; more steps than this are a loop.
 pub const ALIAS_STEPS_MAX: usize = 16;
@@ -414,6 +415,10 @@ impl Store for Own {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         self.page(cursor, filter)
+    }
+
+    fn sync(&self) -> Result<()> {
+        file_system::sync(&self.directory.fd)
     }
 }
 

@@ -18,6 +18,7 @@ use super::php_directory::unlink;
 use super::php_note::{Note, record};
 use super::php_redo::{self, page_sums};
 use super::system::{Identity, failed, modified_at, mtime, size};
+use crate::file_system;
 
 /// A reader without a lock tries this often for two reads that agree.
 const SNAPSHOT_TRIES_MAX: usize = 100;
@@ -199,6 +200,10 @@ impl Store for Php {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         self.page(cursor, filter)
+    }
+
+    fn sync(&self) -> Result<()> {
+        file_system::sync(&self.shared.root.fd)
     }
 }
 

@@ -100,6 +100,11 @@ impl Pool {
         Ok(Pool { path, durability, state })
     }
 
+    /// The file of the database.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A connection of this process, new if none is idle.
     pub fn take(&self) -> Result<Pooled<'_>> {
         let pid = std::process::id();

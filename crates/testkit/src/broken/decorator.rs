@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Error, ErrorKind, Filter, Found, Holder, Key, Lease,
-    Limits, Locked, Page, Record, Result, Sessions, Stat, Store, Swept, Trace, Ttl,
+    Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Detail, Error, ErrorKind, Filter, Found, Holder, Key,
+    Lease, Limits, Locked, Page, Record, Result, Sessions, Stat, Store, Swept, Trace, Ttl, Verified,
 };
 
 use super::Fault;
@@ -385,5 +385,17 @@ impl Store for Broken {
             page.entries.pop();
         }
         Ok(page)
+    }
+
+    fn details(&self) -> Result<Vec<Detail>> {
+        self.inner.details()
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        self.inner.verify(progress)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
     }
 }

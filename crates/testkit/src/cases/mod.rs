@@ -11,6 +11,7 @@ mod limits;
 mod listing;
 mod locks;
 mod opening;
+mod operators;
 mod processes;
 mod races;
 mod records;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Case> {
         limits::CASES,
         sweep::CASES,
         listing::CASES,
+        operators::CASES,
         races::CASES,
         opening::CASES,
         processes::CASES,

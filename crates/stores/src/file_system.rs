@@ -1,0 +1,42 @@
+//! `sync` of the stores that are plain files: the whole file system that holds them.
+//!
+//! Several processes write the files of one store, and `fsync` of each file would miss those that come and go
+//! meanwhile; in a process that has SQLite open, closing a descriptor of its database would even drop its locks.
+//! `syncfs(2)` covers all with one call and opens none. The price: it waits for other files of that file system
+//! too. The invariant here: success is never told of a file system that a power cut empties.
+
+use std::os::fd::AsFd;
+
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use nix::unistd::syncfs;
+use sessile_core::{Error, ErrorKind, Result};
+
+/// Writes everything on the file system that holds an open file or directory.
+pub(crate) fn sync(place: impl AsFd) -> Result<()> {
+    let failed = |errno: nix::Error| {
+        Error::new(ErrorKind::Io, "the file system could not be written to its disk")
+            .advice("check the kernel's log and the disk; what was unsynced may be lost")
+            .source(std::io::Error::from(errno))
+    };
+    let kind = fstatfs(&place).map_err(failed)?.filesystem_type();
+    if kind == TMPFS_MAGIC {
+        let why = "the store lies in memory, where nothing survives a power cut";
+        return Err(Error::new(ErrorKind::Unsupported, why).advice("put it on a disk if it must"));
+    }
+    syncfs(place).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    /// `/dev/shm` is a tmpfs on every Linux; a store that said "synced" there would lie.
+    #[test]
+    fn a_disk_is_synced_and_memory_is_refused() {
+        let refused = sync(File::open("/dev/shm").unwrap()).unwrap_err();
+        assert_eq!(refused.kind().code(), "unsupported");
+        let here = File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
+        assert!(sync(here).is_ok());
+    }
+}
