@@ -24,6 +24,18 @@ pub enum Verb {
     Stores(StoresArguments),
     /// Measure stores on this machine
     Bench(BenchArguments),
+    /// Show what is in a store: sessions, bytes, and what only this kind of store can tell
+    #[command(after_help = EXIT_CODES)]
+    Stat(StatArguments),
+    /// Check everything that a store holds; changes nothing
+    #[command(after_help = EXIT_CODES)]
+    Verify(VerifyArguments),
+    /// Remove expired sessions, all of them, in small steps
+    #[command(after_help = EXIT_CODES)]
+    Gc(GcArguments),
+    /// Make everything that was acknowledged so far survive a power cut
+    #[command(after_help = EXIT_CODES)]
+    Sync(SyncArguments),
     /// Print completions for a shell
     Completion(CompletionArguments),
 }
@@ -38,6 +50,52 @@ pub struct StoresArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `sessile stat`.
+#[derive(Args, Debug)]
+pub struct StatArguments {
+    /// The store, for example files:/var/lib/sessile
+    pub url: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sessile verify`.
+#[derive(Args, Debug)]
+pub struct VerifyArguments {
+    /// The store, for example sqlite:/var/lib/sessile.db
+    pub url: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sessile gc`.
+#[derive(Args, Debug)]
+pub struct GcArguments {
+    /// The store, for example files:/var/lib/sessile
+    pub url: String,
+    /// Most records to look at in one step
+    #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub records: u64,
+    /// Longest time of one step in milliseconds
+    #[arg(long, default_value_t = 20, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub step_ms: u64,
+    /// Stop after this many seconds even if not everything was looked at [default: no limit]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sessile sync`.
+#[derive(Args, Debug)]
+pub struct SyncArguments {
+    /// The store, for example sqlite:/var/lib/sessile.db
+    pub url: String,
 }
 
 /// `sessile completion`.

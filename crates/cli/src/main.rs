@@ -7,9 +7,16 @@
 mod arguments;
 mod bench;
 mod completion;
+mod gc;
 mod logger;
+mod opened;
 mod outcome;
+mod stat;
 mod stores;
+mod sync;
+mod terminal;
+mod units;
+mod verify;
 mod worker;
 
 use std::process::ExitCode;
@@ -31,6 +38,10 @@ fn run(verb: &Verb) -> Outcome {
     match verb {
         Verb::Stores(arguments) => stores::run(arguments),
         Verb::Bench(arguments) => bench::run(arguments),
+        Verb::Stat(arguments) => stat::run(arguments),
+        Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Gc(arguments) => gc::run(arguments),
+        Verb::Sync(arguments) => sync::run(arguments),
         Verb::Completion(arguments) => completion::run(arguments),
     }
 }

@@ -16,9 +16,11 @@ pub type Outcome = Result<(), Failure>;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
-  1    something that was measured failed: errors, misses, lost updates, a worker that died
+  1    something that was measured failed (errors, misses, lost updates, a worker that died),
+       or verify found problems
   2    usage: unknown store, malformed URL, flags that contradict each other
-  3    a store cannot be opened, or a result cannot be written
+  3    a store cannot be opened or fails, or a result cannot be written
+  4    the store cannot do this by its nature
   130  interrupted";
 
 impl Failure {
@@ -27,14 +29,24 @@ impl Failure {
         Failure { code: 1, message: message.into() }
     }
 
+    /// A check found what it looked for.
+    pub fn found(message: impl Into<String>) -> Failure {
+        Failure { code: 1, message: message.into() }
+    }
+
     /// The call makes no sense.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { code: 2, message: message.into() }
     }
 
-    /// Something cannot be opened or written.
+    /// Something cannot be opened, read or written.
     pub fn unavailable(message: impl Into<String>) -> Failure {
         Failure { code: 3, message: message.into() }
+    }
+
+    /// The store does not have this operation.
+    pub fn unsupported(message: impl Into<String>) -> Failure {
+        Failure { code: 4, message: message.into() }
     }
 
     /// Stopped by a signal.

@@ -14,6 +14,7 @@ mod own;
 mod own_listing;
 mod own_regenerate;
 mod own_sweep;
+mod own_verify;
 mod php;
 mod php_directory;
 mod php_note;

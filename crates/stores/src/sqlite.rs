@@ -22,6 +22,7 @@ mod lease;
 mod row;
 mod schema;
 mod sweep;
+mod verify;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +34,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Holder, Key, Limits,
-    Locked, Locking, Ownership, Page, Record, Result, Sessions, Stat, Store, Swept, Timestamp, Ttl, Waiting,
+    Locked, Locking, Ownership, Page, Record, Result, Sessions, Stat, Store, Swept, Timestamp, Ttl, Verified,
+    Waiting,
 };
 
 use self::connection::{Pool, immediate};
@@ -310,6 +312,10 @@ impl Store for Sqlite {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         self.read(|connection| sweep::list(connection, cursor, filter, self.clock.now()))
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        self.read(|connection| verify::verify(connection, progress))
     }
 
     /// The log lies beside the database, and so does all that a checkpoint has moved between them.

@@ -446,3 +446,30 @@ fn cost_of_a_cycle() {
         println!("{}{mode}: {best:.1} us a cycle (best of 5 rounds of 10,000)", parent.display());
     }
 }
+
+/// A flipped byte, a cut file, a file that was moved by hand, a link: each is told without the id, none is touched.
+#[test]
+fn verify_names_damaged_files_by_inode_and_changes_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_at(dir.path()).unwrap();
+    for id in ["secretflip", "secretcut", "secretmove", "secretgood"] {
+        store.create(&key(id), b"payload", ttl()).unwrap();
+    }
+    assert!(store.verify(&mut |_| ()).unwrap().clean());
+    let flipped = file_of(dir.path(), "secretflip");
+    let mut bytes = fs::read(&flipped).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&flipped, &bytes).unwrap();
+    fs::File::options().write(true).open(file_of(dir.path(), "secretcut")).unwrap().set_len(20).unwrap();
+    let moved = file_of(dir.path(), "secretmove");
+    fs::rename(&moved, file_of(dir.path(), "secretgood").parent().unwrap().join("secretmove")).unwrap();
+    symlink("/etc/passwd", flipped.parent().unwrap().join("secretlink")).unwrap();
+    for _ in 0..2 {
+        let verified = store.verify(&mut |_| ()).unwrap();
+        assert_eq!((verified.checked, verified.problems.len()), (5, 4), "{:?}", verified.problems);
+        let inode = fs::metadata(&flipped).unwrap().ino();
+        assert!(verified.problems.iter().any(|problem| problem.contains(&format!("inode {inode}"))));
+        assert!(verified.problems.iter().all(|problem| !problem.contains("secret")));
+    }
+    assert_eq!(fs::read(&flipped).unwrap(), bytes);
+}

@@ -33,7 +33,7 @@ use rustix::fs::{AtFlags, FlockOperation, OFlags, Stat, flock, fstat, fsync, fut
 use rustix::io::Errno;
 use sessile_core::{
     Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Filter, Found, Key, Limits, Locked, Page, Record,
-    Result, Store, Swept, Timestamp, Ttl,
+    Result, Store, Swept, Timestamp, Ttl, Verified,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -415,6 +415,10 @@ impl Store for Own {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         self.page(cursor, filter)
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        self.check_all(progress)
     }
 
     fn sync(&self) -> Result<()> {

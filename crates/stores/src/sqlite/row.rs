@@ -58,7 +58,7 @@ pub(super) fn select(connection: &Connection, key: &Key, head: bool) -> Result<O
     row.optional().map_err(failure)?.transpose()
 }
 
-fn decode(row: &SqlRow<'_>, head: bool) -> Result<Row> {
+pub(super) fn decode(row: &SqlRow<'_>, head: bool) -> Result<Row> {
     let text = "a stored row has a column of the wrong type";
     let number = |index: usize| row.get::<_, i64>(index).map_err(|_| corrupt(text));
     let time = |index: usize| {

@@ -342,3 +342,23 @@ fn a_read_only_database_is_denied_and_a_full_one_says_so() {
     assert_eq!(map(full).kind(), &ErrorKind::Full);
     assert_eq!(map(denied).kind(), &ErrorKind::Denied);
 }
+
+/// Each row is one that a reader would refuse as corrupt, or never find again.
+#[test]
+fn verify_names_rows_that_cannot_be_what_was_written_and_changes_none() {
+    let (scratch, clock) = (Scratch::new(), Clock::system());
+    let store = scratch.open(&clock);
+    let ids = ["secretone", "secrettwo", "secretthree", "secretfour"];
+    for id in ids {
+        store.create(&Key::session(id).unwrap(), b"payload", Ttl::sliding(WAIT).unwrap()).unwrap();
+    }
+    assert!(store.verify(&mut |_| ()).unwrap().clean());
+    scratch.sql("UPDATE session SET version = -1 WHERE id = 'secretone'");
+    scratch.sql("UPDATE session SET payload = NULL WHERE id = 'secrettwo'");
+    scratch.sql("UPDATE session SET id = '../secret' WHERE id = 'secretthree'");
+    for _ in 0..2 {
+        let verified = store.verify(&mut |_| ()).unwrap();
+        assert_eq!((verified.checked, verified.problems.len()), (4, 3), "{:?}", verified.problems);
+        assert!(verified.problems.iter().all(|problem| problem.starts_with("row ") && !problem.contains("secret")));
+    }
+}

@@ -1,0 +1,107 @@
+//! `sessile gc`: removes what has expired, all of it, in small steps that others hardly notice.
+//!
+//! The steps are those of `Store::sweep`; nothing else is removed here, and being killed between two steps
+//! harms nothing.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sessile_core::{Budget, Expiry, Sessions};
+
+use crate::arguments::GcArguments;
+use crate::opened;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::{Progress, print};
+use crate::units;
+
+/// What a whole pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Collected {
+    examined: u64,
+    removed: u64,
+    steps: u64,
+    longest_step: Duration,
+    elapsed: Duration,
+    complete: bool,
+}
+
+/// Sweeps until the pass over the store is complete, or the time is up.
+pub fn run(arguments: &GcArguments) -> Outcome {
+    let store = opened::open(&arguments.url)?;
+    let collected = collect(&store, arguments)?;
+    if arguments.json {
+        print(&format!("{:#}\n", as_json(store.label(), &collected)))
+    } else {
+        print(&as_text(&collected, store.capabilities().expiry))
+    }
+}
+
+fn collect(store: &Sessions, arguments: &GcArguments) -> Result<Collected, Failure> {
+    let budget = Budget { records_max: arguments.records, time_max: Duration::from_millis(arguments.step_ms) };
+    let limit = arguments.seconds.map(Duration::from_secs);
+    let (progress, start) = (Progress::new(), Instant::now());
+    let mut collected = Collected::default();
+    loop {
+        let step = Instant::now();
+        let swept = store.sweep(budget).map_err(|error| opened::failure(&error))?;
+        collected.steps += 1;
+        collected.examined += swept.examined;
+        collected.removed += swept.removed;
+        collected.longest_step = collected.longest_step.max(step.elapsed());
+        collected.elapsed = start.elapsed();
+        collected.complete = swept.complete;
+        let (removed, examined) = (units::count(collected.removed), units::count(collected.examined));
+        progress.say(format!("{removed} removed of {examined} looked at"));
+        if swept.complete || limit.is_some_and(|limit| collected.elapsed >= limit) {
+            return Ok(collected);
+        }
+    }
+}
+
+fn as_text(collected: &Collected, expiry: Expiry) -> String {
+    let removed = units::things(collected.removed, "expired session", "expired sessions");
+    let (examined, steps) = (units::count(collected.examined), units::things(collected.steps, "step", "steps"));
+    let (elapsed, longest) = (shown(collected.elapsed), shown(collected.longest_step));
+    let mut text =
+        format!("removed {removed} of {examined} looked at, in {elapsed} ({steps}, the longest {longest})\n");
+    if !collected.complete {
+        text.push_str("the time was up before the end; the next call goes on or begins anew\n");
+    }
+    if expiry == Expiry::Native {
+        text.push_str("this store removes expired sessions by itself; it needs no gc\n");
+    }
+    text
+}
+
+fn shown(duration: Duration) -> String {
+    units::milliseconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn as_json(label: &str, collected: &Collected) -> Value {
+    json!({
+        "schema": 1,
+        "store": label,
+        "removed": collected.removed,
+        "examined": collected.examined,
+        "steps": collected.steps,
+        "longest_step_ms": collected.longest_step.as_secs_f64() * 1_000.0,
+        "seconds": collected.elapsed.as_secs_f64(),
+        "complete": collected.complete,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_that_was_cut_short_is_not_told_as_complete() {
+        let collected = Collected { removed: 1, examined: 2_000, steps: 2, ..Collected::default() };
+        let text = as_text(&collected, Expiry::Sweep);
+        assert!(text.starts_with("removed 1 expired session of 2 000 looked at, in 0 ms (2 steps"), "{text}");
+        assert!(text.contains("the time was up"));
+        let complete = Collected { complete: true, ..collected };
+        assert_eq!(as_text(&complete, Expiry::Sweep).lines().count(), 1);
+        assert!(as_text(&complete, Expiry::Native).contains("by itself"));
+    }
+}

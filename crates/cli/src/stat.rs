@@ -1,0 +1,123 @@
+//! `sessile stat`: what is in a store, and what only this kind of store can tell.
+
+use serde_json::{Value, json};
+use sessile_core::{Clock, Detail, DetailValue, ErrorKind, Sessions, Stat};
+
+use crate::arguments::StatArguments;
+use crate::opened;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::print;
+use crate::units;
+
+/// Shows it.
+pub fn run(arguments: &StatArguments) -> Outcome {
+    let store = opened::open(&arguments.url)?;
+    let stat = counted(&store)?;
+    let details = store.details().map_err(|error| opened::failure(&error))?;
+    if arguments.json {
+        print(&format!("{:#}\n", as_json(store.label(), stat.as_ref(), &details)))
+    } else {
+        print(&as_text(store.label(), stat.as_ref(), &details))
+    }
+}
+
+/// A store that cannot count may still have details.
+fn counted(store: &Sessions) -> Result<Option<Stat>, Failure> {
+    match store.stat() {
+        Ok(stat) => Ok(Some(stat)),
+        Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(None),
+        Err(error) => Err(opened::failure(&error)),
+    }
+}
+
+fn as_text(label: &str, stat: Option<&Stat>, details: &[Detail]) -> String {
+    let mut lines: Vec<(String, String)> = match stat {
+        None => vec![("sessions".into(), "unknown: this store cannot count them".into())],
+        Some(stat) => counts(stat),
+    };
+    lines.extend(details.iter().map(|detail| (detail.name.replace('_', " "), units::value(&detail.value))));
+    let wide = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = format!("{label}\n");
+    for (name, value) in lines {
+        text.push_str(&format!("  {name:wide$}  {value}\n"));
+    }
+    text
+}
+
+fn counts(stat: &Stat) -> Vec<(String, String)> {
+    let at_least = if stat.complete { "" } else { "at least " };
+    let age = |written| {
+        units::milliseconds(u64::try_from(Clock::system().now().since(written).as_millis()).unwrap_or(u64::MAX))
+    };
+    let oldest = stat.oldest_written.map_or_else(|| "-".to_owned(), |written| format!("{} ago", age(written)));
+    vec![
+        ("sessions".into(), format!("{at_least}{}", units::count(stat.sessions))),
+        ("expired, not yet removed".into(), format!("{at_least}{}", units::count(stat.expired))),
+        ("payload".into(), format!("{at_least}{}", units::bytes(stat.payload_bytes))),
+        ("oldest write".into(), oldest),
+    ]
+}
+
+fn as_json(label: &str, stat: Option<&Stat>, details: &[Detail]) -> Value {
+    let stat = stat.map(|stat| {
+        json!({
+            "sessions": stat.sessions,
+            "expired": stat.expired,
+            "payload_bytes": stat.payload_bytes,
+            "oldest_written_ms": stat.oldest_written.map(sessile_core::Timestamp::as_ms),
+            "complete": stat.complete,
+        })
+    });
+    json!({ "schema": 1, "store": label, "stat": stat, "details": details.iter().map(detail).collect::<Vec<Value>>() })
+}
+
+/// A list of objects, not one object: a name may occur more than once.
+fn detail(detail: &Detail) -> Value {
+    let value = match &detail.value {
+        DetailValue::Count(number) | DetailValue::Bytes(number) | DetailValue::Milliseconds(number) => json!(number),
+        DetailValue::Text(text) => json!(text),
+    };
+    json!({ "name": detail.name, "value": value, "unit": detail.value.unit() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sessile_core::Timestamp;
+
+    fn details() -> Vec<Detail> {
+        vec![
+            Detail::count("segments", 12_345),
+            Detail::bytes("index_file", 3 << 20),
+            Detail::milliseconds("oldest_unsynced", 1_500),
+            Detail::text("lock", "process 4711 for 0.2 s"),
+            Detail::text("lock", "process 4712 for 0.1 s"),
+        ]
+    }
+
+    #[test]
+    fn people_read_units_and_scripts_read_numbers() {
+        let stat = Stat { sessions: 2_000, payload_bytes: 4_096, complete: true, ..Stat::default() };
+        let text = as_text("toy:", Some(&stat), &details());
+        for line in [
+            "sessions                  2 000",
+            "payload                   4.0 KiB",
+            "index file                3.0 MiB",
+            "oldest unsynced           1.5 s",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in\n{text}");
+        }
+        let json = as_json("toy:", Some(&stat), &details());
+        assert_eq!(json["details"][1], json!({ "name": "index_file", "value": 3 << 20, "unit": "bytes" }));
+        assert_eq!(json["details"].as_array().map(Vec::len), Some(5), "both locks are there");
+        assert_eq!(json["stat"]["oldest_written_ms"], Value::Null);
+    }
+
+    #[test]
+    fn lower_bounds_and_missing_counts_are_not_shown_as_counts() {
+        let partly = Stat { sessions: 7, oldest_written: Some(Timestamp::from_ms(1)), ..Stat::default() };
+        assert!(as_text("toy:", Some(&partly), &[]).contains("at least 7\n"));
+        assert!(as_text("toy:", None, &[]).contains("unknown"));
+        assert_eq!(as_json("toy:", None, &[])["stat"], Value::Null);
+    }
+}

@@ -1,0 +1,70 @@
+//! Numbers for people, with their units. JSON gets the plain numbers instead.
+
+use sessile_core::DetailValue;
+
+/// A whole number with a space between groups of three digits.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of things, with its noun in singular or plural.
+pub fn things(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// A size: exact below 1 KiB, else in the largest binary unit with one digit behind the point.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, u128::from(bytes % unit) * 10 / u128::from(*unit)),
+        None => things(bytes, "byte", "bytes"),
+    }
+}
+
+/// A span of time in the two largest units that matter.
+pub fn milliseconds(milliseconds: u64) -> String {
+    let (seconds, minutes, hours) = (milliseconds / 1_000, milliseconds / 60_000, milliseconds / 3_600_000);
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{seconds}.{} s", milliseconds % 1_000 / 100),
+        60_000..3_600_000 => format!("{minutes} min {} s", seconds % 60),
+        3_600_000..172_800_000 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} days {} h", hours / 24, hours % 24),
+    }
+}
+
+/// A detail's value.
+pub fn value(value: &DetailValue) -> String {
+    match value {
+        DetailValue::Count(number) => count(*number),
+        DetailValue::Bytes(size) => bytes(*size),
+        DetailValue::Milliseconds(span) => milliseconds(*span),
+        DetailValue::Text(text) => text.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_have_their_units() {
+        assert_eq!([count(0), count(999), count(1_234_567)], ["0", "999", "1 234 567"]);
+        assert_eq!([things(1, "step", "steps"), things(0, "step", "steps")], ["1 step", "0 steps"]);
+        assert_eq!(
+            [bytes(1), bytes(1_023), bytes(1_536), bytes(3 << 30)],
+            ["1 byte", "1 023 bytes", "1.5 KiB", "3.0 GiB"]
+        );
+        assert_eq!(bytes(u64::MAX), "16777215.9 TiB");
+        let spans = [0, 999, 1_250, 61_000, 3_660_000, 172_800_000 + 3_600_000].map(milliseconds);
+        assert_eq!(spans, ["0 ms", "999 ms", "1.2 s", "1 min 1 s", "1 h 1 min", "2 days 1 h"]);
+    }
+}
