@@ -13,11 +13,13 @@
 pub mod contender;
 mod environment;
 mod experiments;
+mod footprint;
 mod histogram;
 mod ids;
 mod monotonic;
 mod options;
 mod payload;
+mod presets;
 mod redact;
 pub mod reference;
 pub mod report;
@@ -29,7 +31,7 @@ mod store_contender;
 pub mod worker;
 mod workload;
 
-pub use options::{Experiment, Options, UsageError};
+pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use report::Report;
 pub use run::{DEBUG_OVERRIDE, RunError, run, run_choices};
 pub use selection::{Choice, Target};

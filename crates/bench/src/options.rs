@@ -4,11 +4,13 @@
 //! here, before anything is started.
 
 use std::fmt;
+use std::time::Duration;
 
 use sessile_core::Durability;
 
 use crate::payload::PAYLOAD_BYTES_MIN;
-use crate::workload::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX};
+use crate::presets::preset;
+use crate::workload::{LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, SESSION_TTL};
 
 /// Which experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,30 @@ impl Experiment {
     }
 }
 
+/// What a worker does with a session in `cycle`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CycleOp {
+    /// Begin exclusively, read, change, commit.
+    Cycle,
+    /// Read without a lock.
+    Peek,
+}
+
+impl CycleOp {
+    /// The word in `--op` and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CycleOp::Cycle => "cycle",
+            CycleOp::Peek => "peek",
+        }
+    }
+
+    /// The operation of this name.
+    pub fn from_name(name: &str) -> Option<CycleOp> {
+        [CycleOp::Cycle, CycleOp::Peek].into_iter().find(|op| op.name() == name)
+    }
+}
+
 /// The flags. `None` is: the preset decides.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -50,8 +76,12 @@ pub struct Options {
     pub seconds: Option<f64>,
     /// Rounds.
     pub rounds: Option<usize>,
-    /// Requests a second of each worker, where the experiment has a fixed rate.
+    /// Requests a second of each worker, in place of a closed loop.
     pub rate: Option<f64>,
+    /// Before the rounds, this many times the number of sessions is rewritten.
+    pub churn: Option<usize>,
+    /// What `cycle` measures.
+    pub ops: Option<Vec<CycleOp>>,
     /// Seed of ids, payloads, choices and order.
     pub seed: u64,
     /// The preset under a minute.
@@ -72,8 +102,13 @@ pub(crate) struct Settings {
     pub seconds: f64,
     pub warm_up_seconds: f64,
     pub rounds: usize,
-    pub rate: f64,
+    /// `None`: closed loop.
+    pub rate: Option<f64>,
+    pub churn: usize,
+    pub ops: Vec<CycleOp>,
     pub seed: u64,
+    /// Time to live of the sessions.
+    pub ttl: Duration,
     pub durability: Durability,
 }
 
@@ -89,34 +124,12 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What an experiment uses unless it is told otherwise.
-struct Preset {
-    workers: &'static [usize],
-    sessions: usize,
-    seconds: f64,
-    rounds: usize,
-    rate: f64,
-}
-
-fn preset(experiment: Experiment, quick: bool) -> Preset {
-    let preset = |workers, sessions, seconds, rounds, rate| Preset { workers, sessions, seconds, rounds, rate };
-    match (experiment, quick) {
-        (Experiment::Ops, true) => preset(&[1, 8], 5_000, 0.25, 3, 0.0),
-        (Experiment::Ops, false) => preset(&[1, 8], 100_000, 3.0, 5, 0.0),
-        (Experiment::Cycle, true) => preset(&[1, 8], 10_000, 0.6, 3, 0.0),
-        (Experiment::Cycle, false) => preset(&[1, 8], 100_000, 3.0, 5, 0.0),
-        (Experiment::Contention, true) => preset(&[8], 1, 1.0, 3, 50.0),
-        (Experiment::Contention, false) => preset(&[8], 1, 5.0, 5, 50.0),
-        (Experiment::Gc, true) => preset(&[1], 22_000, 1.0, 1, 500.0),
-        (Experiment::Gc, false) => preset(&[1], 550_000, 10.0, 1, 500.0),
-    }
-}
-
 const WORKERS_MAX: usize = 256;
 const SESSIONS_MAX: usize = 100_000_000;
 const ROUNDS_MAX: usize = 1_000;
 const SECONDS_MAX: f64 = 3_600.0;
-const RATE_MAX: f64 = 100_000.0;
+const RATE_MAX: f64 = 1_000_000.0;
+const CHURN_MAX: usize = 1_000;
 
 impl Options {
     pub(crate) fn check(&self, experiment: Experiment) -> Result<Settings, UsageError> {
@@ -127,23 +140,7 @@ impl Options {
         if workers.is_empty() || workers.iter().any(|count| !(1..=WORKERS_MAX).contains(count)) {
             return Err(UsageError(format!("--workers takes numbers from 1 to {WORKERS_MAX}, for example 1,8")));
         }
-        if experiment == Experiment::Gc && workers != [1] {
-            return Err(UsageError(
-                "gc measures one worker beside the one that sweeps; --workers can only be 1".into(),
-            ));
-        }
-        if experiment == Experiment::Contention && workers.contains(&1) {
-            return Err(UsageError(
-                "one worker has nobody to contend with; give contention --workers 2 or more".into(),
-            ));
-        }
-        if experiment == Experiment::Contention && self.sessions.is_some_and(|sessions| sessions != 1) {
-            return Err(UsageError("contention is about one session; --sessions can only be 1".into()));
-        }
-        if self.rate.is_some() && matches!(experiment, Experiment::Ops | Experiment::Cycle) {
-            let name = experiment.name();
-            return Err(UsageError(format!("{name} is a closed loop; --rate is for contention and gc")));
-        }
+        self.check_applicable(experiment, &workers)?;
         let payload_bytes = self.payload_bytes.unwrap_or(PAYLOAD_BYTES);
         in_range("--payload", payload_bytes, PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)?;
         let sessions = self.sessions.unwrap_or(preset.sessions);
@@ -156,10 +153,10 @@ impl Options {
         }
         let seconds = self.seconds.unwrap_or(preset.seconds);
         in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
-        let rate = self.rate.unwrap_or(preset.rate);
-        if self.rate.is_some() {
-            in_range("--rate", rate, 0.1, RATE_MAX)?;
-        }
+        let rate = self.rate.or(preset.rate);
+        in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
+        let churn = self.churn.unwrap_or(0);
+        in_range("--churn", churn, 0, CHURN_MAX)?;
         Ok(Settings {
             experiment,
             workers,
@@ -169,9 +166,44 @@ impl Options {
             warm_up_seconds: (seconds / 5.0).clamp(0.01, 1.0),
             rounds,
             rate,
+            churn,
+            ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
+            // Sessions must outlive the rewriting, which takes longer than the usual ttl on a slow store.
+            ttl: if churn > 0 { LONG_TTL } else { SESSION_TTL },
             durability: self.durability,
         })
+    }
+
+    /// Refuses flags that say nothing, or something impossible, to this experiment.
+    fn check_applicable(&self, experiment: Experiment, workers: &[usize]) -> Result<(), UsageError> {
+        let name = experiment.name();
+        let refuse = |why: String| Err(UsageError(why));
+        match experiment {
+            Experiment::Gc if workers != [1] => {
+                return refuse("gc measures one worker beside the one that sweeps; --workers can only be 1".into());
+            }
+            Experiment::Contention if workers.contains(&1) => {
+                return refuse("one worker has nobody to contend with; give contention --workers 2 or more".into());
+            }
+            Experiment::Contention if self.sessions.is_some_and(|sessions| sessions != 1) => {
+                return refuse("contention is about one session; --sessions can only be 1".into());
+            }
+            Experiment::Ops if self.rate.is_some() => {
+                return refuse("ops is a closed loop; --rate is for cycle, contention and gc".into());
+            }
+            Experiment::Cycle | Experiment::Contention | Experiment::Gc | Experiment::Ops => {}
+        }
+        if self.churn.is_some() && experiment != Experiment::Cycle {
+            return refuse(format!("{name} rewrites nothing beforehand; --churn is for cycle"));
+        }
+        match &self.ops {
+            Some(_) if experiment != Experiment::Cycle => {
+                refuse(format!("{name} has its own operations; --op is for cycle"))
+            }
+            Some(ops) if ops.is_empty() => refuse("--op takes cycle, peek or both".into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -195,6 +227,8 @@ mod tests {
             seconds: None,
             rounds: None,
             rate: None,
+            churn: None,
+            ops: None,
             seed: 1,
             quick: true,
             durability: Durability::None,
@@ -213,7 +247,12 @@ mod tests {
             (Experiment::Cycle, Options { seconds: Some(f64::NAN), ..options() }),
             (Experiment::Cycle, Options { payload_bytes: Some(8), ..options() }),
             (Experiment::Cycle, Options { payload_bytes: Some(1 << 40), ..options() }),
-            (Experiment::Cycle, Options { rate: Some(50.0), ..options() }),
+            (Experiment::Cycle, Options { rate: Some(0.0), ..options() }),
+            (Experiment::Cycle, Options { churn: Some(1_000_000), ..options() }),
+            (Experiment::Cycle, Options { ops: Some(Vec::new()), ..options() }),
+            (Experiment::Ops, Options { rate: Some(50.0), ..options() }),
+            (Experiment::Ops, Options { churn: Some(1), ..options() }),
+            (Experiment::Gc, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
             (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
             (Experiment::Contention, Options { sessions: Some(5), ..options() }),
             (Experiment::Contention, Options { rate: Some(0.0), ..options() }),

@@ -14,7 +14,6 @@ use crate::report::{self, Report};
 use crate::selection::{self, Choice, Selection, Target};
 use crate::statistics::confidence_of_range;
 use crate::worker::crew::Launch;
-use crate::workload::SESSION_TTL;
 
 /// Lets a debug build measure, for tests of the programs around it. Results then say `debug`.
 pub const DEBUG_OVERRIDE: &str = "SESSILE_BENCH_ALLOW_DEBUG";
@@ -37,7 +36,7 @@ impl fmt::Display for RunError {
             RunError::Open(error) => write!(f, "{error:#}"),
             RunError::Interrupted => f.write_str(
                 "interrupted; workers, servers and directories are removed; sessions in a store that was given by URL \
-                 expire within 24 minutes",
+                 expire within 24 minutes, those of a long run within a day",
             ),
         }
     }
@@ -105,7 +104,9 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
         settings: report::Settings {
             seconds: settings.seconds,
             warm_up_seconds: settings.warm_up_seconds,
-            ttl_seconds: SESSION_TTL.as_secs(),
+            ttl_seconds: settings.ttl.as_secs(),
+            rate: settings.rate,
+            churn: settings.churn,
             confidence: confidence_of_range(settings.rounds),
         },
         results: std::mem::take(&mut bench.rows),

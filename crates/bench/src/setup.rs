@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sessile_core::Durability;
-use sessile_fixtures::{Instance, Server, ServerKind, ServerOptions, cpu_time, resident_bytes};
+use sessile_fixtures::{Instance, Server, ServerKind, ServerOptions, cpu_time};
 use tempfile::TempDir;
 
+use crate::footprint::Place;
 use crate::redact;
 use crate::selection::{Choice, Target};
 use crate::worker::protocol::What;
@@ -54,7 +55,7 @@ impl Stage {
                 what: What::Store { url: url.to_owned() },
                 server_pid: None,
                 socket: None,
-                dir: None,
+                dir: dir_in_url(choice, url),
                 hidden: hidden_in_url(url),
                 keep: Keep::Nothing,
             }),
@@ -62,7 +63,7 @@ impl Stage {
                 what: What::Test { name: name.to_owned(), place: place.into() },
                 server_pid: None,
                 socket: None,
-                dir: None,
+                dir: Some(place.into()),
                 hidden: Vec::new(),
                 keep: Keep::Nothing,
             }),
@@ -104,12 +105,14 @@ impl Stage {
         self.server_pid.and_then(cpu_time).unwrap_or_default()
     }
 
-    /// Bytes that the store occupies now: its server's memory or its directory.
-    pub(crate) fn bytes(&self) -> Option<u64> {
+    /// Where the sessions take space.
+    pub(crate) fn place(&self, choice: &Choice) -> Place {
         match (self.server_pid, &self.dir) {
-            (Some(pid), _) => resident_bytes(pid),
-            (None, Some(dir)) => Some(occupied(dir)),
-            (None, None) => None,
+            (Some(pid), _) => Place::Server(pid),
+            _ if !choice.shared_by_processes => Place::Worker,
+            (None, Some(dir)) if self.is_foreign() => Place::Shared(dir.clone()),
+            (None, Some(dir)) => Place::Directory(dir.clone()),
+            (None, None) => Place::Unknown,
         }
     }
 
@@ -129,6 +132,12 @@ impl Stage {
     }
 }
 
+/// The directory that the URL of an embedded store names, if there is one.
+fn dir_in_url(choice: &Choice, url: &str) -> Option<PathBuf> {
+    let path = sessile_stores::StoreUrl::parse(url).ok()?.path().ok()?;
+    (!choice.over_socket && path.is_dir()).then_some(path)
+}
+
 /// In shared memory: a reference row shows what is possible, so its disk must not stand in its way.
 fn fresh_dir() -> std::io::Result<TempDir> {
     tempfile::Builder::new().prefix("sessile-").tempdir_in("/dev/shm")
@@ -139,16 +148,4 @@ fn hidden_in_url(url: &str) -> Vec<(String, &'static str)> {
     let mut hidden = vec![(parsed.path().to_owned(), "<path>")];
     hidden.extend(parsed.host_str().filter(|host| !host.is_empty()).map(|host| (host.to_owned(), "<host>")));
     hidden
-}
-
-/// Space that a directory's files take on their medium.
-fn occupied(dir: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
-    let size = |entry: std::fs::DirEntry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => occupied(&entry.path()),
-        Ok(metadata) => metadata.blocks() * 512,
-        Err(_) => 0, // removed meanwhile
-    };
-    entries.flatten().map(size).sum()
 }

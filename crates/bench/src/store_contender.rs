@@ -7,7 +7,8 @@ use sessile_stores::Context;
 
 use crate::contender::Contender;
 use crate::ids;
-use crate::workload::{SESSION_TTL, WAIT_MAX};
+use crate::worker::protocol::Opening;
+use crate::workload::WAIT_MAX;
 
 /// A store behind the contract.
 pub(crate) struct StoreContender {
@@ -20,11 +21,11 @@ pub(crate) struct StoreContender {
 }
 
 impl StoreContender {
-    pub(crate) fn open(url: &str, seed: u64, sessions: usize) -> Result<StoreContender> {
+    pub(crate) fn open(url: &str, opening: &Opening) -> Result<StoreContender> {
         Ok(StoreContender {
             sessions: sessile_stores::open(url, &Context::default())?,
-            keys: ids::keys(seed, sessions)?,
-            ttl: Ttl::sliding(SESSION_TTL)?,
+            keys: ids::keys(opening.seed, opening.ids)?,
+            ttl: Ttl::sliding(opening.ttl)?,
             lease: None,
             record: None,
         })
@@ -41,8 +42,7 @@ impl StoreContender {
 
 impl Contender for StoreContender {
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
-        let ttl = if ttl == SESSION_TTL { self.ttl } else { Ttl::sliding(ttl)? };
-        self.sessions.create(self.key(session)?, payload, ttl)
+        self.sessions.create(self.key(session)?, payload, Ttl::sliding(ttl)?)
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {

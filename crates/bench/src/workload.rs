@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Time to live of the sessions: PHP's default.
 pub(crate) const SESSION_TTL: Duration = Duration::from_secs(1_440);
+/// Time to live where a run is long: a day. Nothing may expire that nobody asked to expire.
+pub(crate) const LONG_TTL: Duration = Duration::from_secs(86_400);
 /// Longest wait for a lock. A begin that waits longer is an error of the row.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Random characters in a session, as in the hoster's benchmark that `ops` repeats.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use sessile_bench::contender::Contender;
 use sessile_bench::report::Row;
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{Choice, Experiment, Options, Report, Target, run_choices};
+use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Target, run_choices};
 use sessile_core::{Durability, Error, ErrorKind, Result};
 
 const WORKER: &str = "bench-worker";
@@ -22,16 +22,24 @@ fn main() {
         serve(&open).unwrap();
         return;
     }
-    let tests: [(&str, fn()); 7] = [
+    let tests: &[(&str, fn())] = &[
         ("updates_lost_without_a_lock_are_counted", updates_lost_without_a_lock_are_counted),
         ("no_update_is_lost_with_a_lock", no_update_is_lost_with_a_lock),
         ("a_forgotten_session_is_a_miss", a_forgotten_session_is_a_miss),
         ("a_foreign_payload_is_an_error", a_foreign_payload_is_an_error),
         ("a_commit_that_writes_nothing_is_lost", a_commit_that_writes_nothing_is_lost),
         ("a_create_that_stores_nothing_is_a_miss", a_create_that_stores_nothing_is_a_miss),
+        ("a_session_lost_while_the_store_is_aged_is_told", a_session_lost_while_the_store_is_aged_is_told),
+        ("a_commit_lost_while_the_store_is_aged_is_counted", a_commit_lost_while_the_store_is_aged_is_counted),
+        ("a_foreign_payload_is_an_error_to_a_peek_too", a_foreign_payload_is_an_error_to_a_peek_too),
+        (
+            "at_a_fixed_rate_latency_counts_from_the_moment_that_was_due",
+            at_a_fixed_rate_latency_counts_from_the_moment_that_was_due,
+        ),
+        ("space_is_what_the_files_take_at_the_end", space_is_what_the_files_take_at_the_end),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
     ];
-    for (name, test) in tests {
+    for (name, test) in tests.iter().copied() {
         test();
         println!("test {name} ... ok");
     }
@@ -76,20 +84,62 @@ fn a_worker_that_dies_fails_its_row_and_no_other() {
     assert!(!rows[1].is_bad() && rows[1].operations > 0, "{rows:#?}");
 }
 
+/// Both are whole again when the samples begin: only the churn can have seen it.
+fn a_session_lost_while_the_store_is_aged_is_told() {
+    let rows = report(Experiment::Cycle, &["late"], Options { churn: Some(5), ..options() }).results;
+    assert!(rows[0].misses > 0 && rows[0].errors == 0 && rows[0].operations > 0, "{rows:#?}");
+}
+
+fn a_commit_lost_while_the_store_is_aged_is_counted() {
+    let rows = report(Experiment::Cycle, &["dull", "sound"], Options { churn: Some(5), ..options() }).results;
+    assert!(rows[0].lost > 10 && rows[0].misses == 0 && !rows[1].is_bad(), "{rows:#?}");
+}
+
+fn a_foreign_payload_is_an_error_to_a_peek_too() {
+    let ops = Some(vec![CycleOp::Cycle, CycleOp::Peek]);
+    let rows = report(Experiment::Cycle, &["confused"], Options { ops, ..options() }).results;
+    let bad: Vec<&str> = rows.iter().filter(|row| row.errors > 0).map(|row| row.op.as_str()).collect();
+    assert_eq!(bad, ["cycle", "peek"], "{rows:#?}");
+}
+
+/// A cycle takes 2 ms and is due every 0.5 ms: whoever measured from the call would report 2 ms.
+fn at_a_fixed_rate_latency_counts_from_the_moment_that_was_due() {
+    let report = report(Experiment::Cycle, &["slow"], Options { rate: Some(2_000.0), ..options() });
+    assert!(report.results[0].latency_us.p50 > 10_000.0, "{:#?}", report.results);
+    assert!(report.warnings.iter().any(|warning| warning.contains("did not keep up")), "{:?}", report.warnings);
+}
+
+fn space_is_what_the_files_take_at_the_end() {
+    let rows = measure(Experiment::Cycle, &["wasteful", "sound"], &[1]);
+    // 200 bytes in a block each, on any file system; the wasteful one keeps a second file for each.
+    assert!(rows[1].bytes_per_session >= 512, "{rows:#?}");
+    assert!(rows[0].bytes_per_session >= 2 * rows[1].bytes_per_session, "{rows:#?}");
+}
+
 fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) -> Vec<Row> {
-    let options = Options {
+    let sessions = (experiment != Experiment::Contention).then_some(20);
+    report(experiment, names, Options { workers: Some(workers.to_vec()), sessions, ..options() }).results
+}
+
+fn options() -> Options {
+    Options {
         stores: Vec::new(),
-        workers: Some(workers.to_vec()),
-        sessions: (experiment != Experiment::Contention).then_some(20),
+        workers: Some(vec![1]),
+        sessions: Some(20),
         payload_bytes: Some(200),
         seconds: Some(0.15),
         rounds: Some(2),
         rate: None,
+        churn: None,
+        ops: None,
         seed: 3,
         quick: true,
         durability: Durability::None,
         command: Vec::new(),
-    };
+    }
+}
+
+fn report(experiment: Experiment, names: &[&'static str], options: Options) -> Report {
     let dirs: Vec<tempfile::TempDir> = names.iter().map(|_| tempfile::tempdir().unwrap()).collect();
     let choices = names.iter().zip(&dirs).map(|(name, dir)| Choice {
         store: name,
@@ -104,7 +154,7 @@ fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) ->
     let launch = Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] };
     let report = run_choices(experiment, &options, &launch, choices.collect()).unwrap();
     check_shape(&report);
-    report.results
+    report
 }
 
 /// The fields that docs/benchmark.md promises, in every row.
@@ -177,7 +227,8 @@ impl Contender for Files {
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        if self.is("forgetful") && session == 7 {
+        let young = self.calls < 60; // the churn is 100 cycles
+        if (self.is("forgetful") || self.is("late") && young && self.held.is_some()) && session == 7 {
             return Ok(None);
         }
         let read_from = if self.is("confused") && session == 7 { 8 } else { session };
@@ -204,6 +255,15 @@ impl Contender for Files {
         self.calls += 1;
         if self.is("dying") && self.calls > 50 {
             std::process::abort();
+        }
+        if self.is("slow") {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if self.is("wasteful") {
+            fs::write(self.dir.join(format!("{session}.old")), payload).unwrap();
+        }
+        if self.is("dull") && self.calls < 60 {
+            return Ok(());
         }
         if !self.is("lazy") || !self.calls.is_multiple_of(10) {
             self.write(session, payload);

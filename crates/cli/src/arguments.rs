@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use sessile_bench::CycleOp;
 use sessile_core::Durability;
 
 use crate::outcome::EXIT_CODES;
@@ -23,7 +24,7 @@ pub enum Verb {
     /// Show what each store can do, and how its URL is written
     Stores(StoresArguments),
     /// Measure stores on this machine
-    Bench(BenchArguments),
+    Bench(Box<BenchArguments>),
     /// Show what is in a store: sessions, bytes, and what only this kind of store can tell
     #[command(after_help = EXIT_CODES)]
     Stat(StatArguments),
@@ -151,9 +152,15 @@ pub struct RunArguments {
     /// Rounds: each contender gets one sample a round, in random order
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
-    /// Requests a second of each worker (contention, gc)
+    /// Requests a second of each worker, latency from the moment when a request was due (cycle, contention, gc)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
+    /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle) [default: 0]
+    #[arg(long, value_name = "N")]
+    pub churn: Option<usize>,
+    /// What is measured: cycle, peek (the read alone, without a lock) or both (cycle) [default: cycle]
+    #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
+    pub op: Option<Vec<CycleOp>>,
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
@@ -173,6 +180,10 @@ pub struct RunArguments {
 
 fn durability(text: &str) -> Result<Durability, String> {
     Durability::from_name(text).ok_or_else(|| "it must be none, 1s or commit".to_owned())
+}
+
+fn cycle_op(text: &str) -> Result<CycleOp, String> {
+    CycleOp::from_name(text).ok_or_else(|| "it must be cycle or peek".to_owned())
 }
 
 #[cfg(test)]

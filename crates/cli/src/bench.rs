@@ -35,6 +35,8 @@ fn options(arguments: &RunArguments) -> Options {
         seconds: arguments.seconds,
         rounds: arguments.rounds,
         rate: arguments.rate,
+        churn: arguments.churn,
+        ops: arguments.op.clone(),
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,

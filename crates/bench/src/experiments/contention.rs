@@ -122,16 +122,14 @@ impl Cell {
         let settings = &bench.settings;
         let plans: Vec<Plan> = (0..self.workers)
             .map(|worker| Plan {
-                action: Action::Cycle,
                 sessions: 0..1,
-                fresh: 0..0,
                 warm_up_ns: (settings.warm_up_seconds * 1e9) as u64,
                 measure_ns: (settings.seconds * 1e9) as u64,
-                operations_max: None,
                 seed: seed.wrapping_add(worker as u64),
-                rate: self.fixed_rate.then_some(settings.rate),
+                rate: if self.fixed_rate { settings.rate } else { None },
                 hold_ns: if self.fixed_rate { HOLD_NS } else { 0 },
                 record_leases: self.fixed_rate,
+                ..Plan::of(Action::Cycle)
             })
             .collect();
         let stage = &member.stage;

@@ -213,16 +213,12 @@ fn verify(bench: &mut Bench, member: &mut Member, live: usize) -> Result<(), Fai
 
 fn begins(bench: &Bench, live: usize, seconds: f64) -> Plan {
     Plan {
-        action: Action::Begin,
         sessions: 0..live,
-        fresh: 0..0,
         warm_up_ns: (bench.settings.warm_up_seconds * 1e9) as u64,
         measure_ns: (seconds * 1e9) as u64,
-        operations_max: None,
         seed: now_ns() ^ bench.settings.seed,
-        rate: Some(bench.settings.rate),
-        hold_ns: 0,
-        record_leases: false,
+        rate: bench.settings.rate,
+        ..Plan::of(Action::Begin)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Closed loops of one operation: what `cycle` and `ops` share.
+//! One operation, again and again: what `cycle` and `ops` share.
 //!
 //! In each round every combination of contender, operation and number of workers gets one sample, in an order
 //! that is drawn anew from the seed, so that a slow minute of the machine hits all of them.
@@ -12,6 +12,7 @@ use crate::statistics::Spread;
 use crate::worker::protocol::{Action, Failure, Plan, Sampled};
 
 /// One operation that is measured.
+#[derive(Clone, Copy)]
 pub(super) struct Op {
     pub name: &'static str,
     pub action: Action,
@@ -20,7 +21,7 @@ pub(super) struct Op {
 /// One combination, and what its samples gave.
 struct Cell {
     member: usize,
-    op: &'static Op,
+    op: Op,
     workers: usize,
     rates: Vec<f64>,
     latencies: Latencies,
@@ -34,7 +35,7 @@ pub(super) const CREATE: &str = "create";
 /// Ids that are prepared for a second of creating. A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
 
-pub(super) fn run(bench: &mut Bench, ops: &'static [Op]) -> Result<(), RunError> {
+pub(super) fn run(bench: &mut Bench, ops: &[Op]) -> Result<(), RunError> {
     let creates = ops.iter().any(|op| op.action == Action::Create);
     let fresh = if creates { fresh_ids(bench) } else { 0 };
     let (mut members, mut cells) = (Vec::new(), Vec::new());
@@ -44,8 +45,8 @@ pub(super) fn run(bench: &mut Bench, ops: &'static [Op]) -> Result<(), RunError>
         let workers = usable_workers(bench, &choice);
         let Some(most) = workers.iter().copied().max() else { continue };
         let ops = ops.iter().filter(|op| choice.creates || op.action != Action::Create);
-        let combinations: Vec<(&'static Op, usize)> =
-            ops.flat_map(|op| workers.iter().map(move |workers| (op, *workers))).collect();
+        let combinations: Vec<(Op, usize)> =
+            ops.flat_map(|op| workers.iter().map(move |workers| (*op, *workers))).collect();
         let ids = bench.settings.sessions + if choice.creates { fresh } else { 0 };
         match bench.enlist(&choice, most, bench.settings.sessions, ids) {
             Ok(member) => {
@@ -114,6 +115,9 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<
 
 /// Sums up the counters of each contender, and turns the cells into rows.
 fn finish(bench: &mut Bench, mut members: Vec<Member>, cells: Vec<Cell>) -> Result<(), RunError> {
+    for member in &mut members {
+        member.weigh(bench.settings.sessions);
+    }
     let mut rows: Vec<(usize, Row)> = Vec::new();
     for cell in cells {
         if let Some(member) = members.get(cell.member) {
@@ -147,7 +151,7 @@ fn finish(bench: &mut Bench, mut members: Vec<Member>, cells: Vec<Cell>) -> Resu
 }
 
 impl Cell {
-    fn new(member: usize, op: &'static Op, workers: usize) -> Cell {
+    fn new(member: usize, op: Op, workers: usize) -> Cell {
         Cell {
             member,
             op,
@@ -165,17 +169,14 @@ impl Cell {
         let fresh = if self.op.action == Action::Create { fresh_ids_of_sample(bench) / self.workers } else { 0 };
         let plans: Vec<Plan> = (0..self.workers)
             .map(|worker| Plan {
-                action: self.op.action,
                 sessions: 0..settings.sessions,
                 fresh: *used_ids + worker * fresh..*used_ids + (worker + 1) * fresh,
                 // Creating is warm from the filling; a warm-up would use up the ids.
                 warm_up_ns: if fresh > 0 { 0 } else { (settings.warm_up_seconds * 1e9) as u64 },
                 measure_ns: (settings.seconds * 1e9) as u64,
-                operations_max: None,
                 seed: seed.wrapping_add(worker as u64),
-                rate: None,
-                hold_ns: 0,
-                record_leases: false,
+                rate: settings.rate,
+                ..Plan::of(self.op.action)
             })
             .collect();
         let fresh_of: Vec<std::ops::Range<usize>> = plans.iter().map(|plan| plan.fresh.clone()).collect();

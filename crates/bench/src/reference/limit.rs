@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 
 use sessile_core::{Durability, Error, ErrorKind, Result};
 
-use crate::{contender::Contender, reference::Reference};
+use crate::{contender::Contender, reference::Reference, worker::protocol::Opening};
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "limit",
@@ -30,12 +30,12 @@ struct Limit {
     begun: usize, // position in the table
 }
 
-fn open(_: &Path, seed: u64, sessions: usize, size: usize) -> Result<Box<dyn Contender>> {
-    let (mut random, count) = (fastrand::Rng::with_seed(seed), u32::try_from(sessions).unwrap_or(u32::MAX));
+fn open(_: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
+    let (sessions, size) = (opening.ids, opening.payload_bytes);
+    let (mut random, count) = (fastrand::Rng::with_seed(opening.seed), u32::try_from(sessions).unwrap_or(u32::MAX));
     let ids = std::iter::repeat_with(|| random.u128(..)).take(sessions).collect();
     let (table, ring) = (vec![(0, 0); (sessions * 2).next_power_of_two()], (count..count + count / 4 + 1).collect());
-    let slots = vec![1; (sessions + sessions / 4 + 1) * size]; // not zero: pages are faulted in here, not later
-    Ok(Box::new(Limit { ids, table, slots, ring, next: 0, filled: 0, size, out: vec![0; size], begun: 0 }))
+    Ok(Box::new(Limit { ids, table, slots: Vec::new(), ring, next: 0, filled: 0, size, out: vec![0; size], begun: 0 }))
 }
 
 impl Limit {
@@ -60,6 +60,10 @@ impl Limit {
 impl Contender for Limit {
     fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
         let full = || Error::new(ErrorKind::Full, "the table has a fixed size");
+        if self.slots.is_empty() {
+            // Not zero: pages are faulted in here, not later; not at open, so that the growth of the process shows it.
+            self.slots = vec![1; (self.ids.len() + self.ids.len() / 4 + 1) * self.size];
+        }
         let ((hash, at), slot) = (self.find(session).ok_or_else(full)?, self.filled);
         self.filled += 1;
         self.store(slot, payload).ok_or_else(full)?;

@@ -19,7 +19,7 @@ use sessile_core::{Clock, Durability, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
 use crate::reference::Reference;
-use crate::workload::SESSION_TTL;
+use crate::worker::protocol::Opening;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "lmdb",
@@ -48,13 +48,14 @@ struct Lmdb {
     locks: MmapRaw,
     lock_count: usize,
     ids: Vec<[u8; 16]>,
+    ttl: Duration,
     out: Vec<u8>,
     /// The session that is held, and its expiry if it has a record.
     begun: Option<(usize, Option<u64>)>,
     clock: Clock,
 }
 
-fn open(place: &Path, seed: u64, sessions: usize, payload_bytes: usize) -> Result<Box<dyn Contender>> {
+fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_dbs(2);
     // SAFETY: NOSYNC can corrupt the file when the host crashes; it lies in shared memory, which a crash clears.
@@ -75,13 +76,13 @@ fn open(place: &Path, seed: u64, sessions: usize, payload_bytes: usize) -> Resul
 
     let file = File::options().read(true).write(true).create(true).truncate(false).open(place.join("locks"));
     let file = file.map_err(failed)?;
-    file.set_len(sessions as u64 * 4).map_err(failed)?;
+    file.set_len(opening.ids as u64 * 4).map_err(failed)?;
     let locks = MmapRaw::map_raw(&file).map_err(failed)?;
-    let mut random = fastrand::Rng::with_seed(seed);
-    let ids = std::iter::repeat_with(|| random.u128(..).to_ne_bytes()).take(sessions).collect();
-    let out = Vec::with_capacity(payload_bytes);
-    let clock = Clock::system();
-    Ok(Box::new(Lmdb { env, records, expiries, locks, lock_count: sessions, ids, out, begun: None, clock }))
+    let mut random = fastrand::Rng::with_seed(opening.seed);
+    let ids = std::iter::repeat_with(|| random.u128(..).to_ne_bytes()).take(opening.ids).collect();
+    let out = Vec::with_capacity(opening.payload_bytes);
+    let (lock_count, ttl, clock) = (opening.ids, opening.ttl, Clock::system());
+    Ok(Box::new(Lmdb { env, records, expiries, locks, lock_count, ids, ttl, out, begun: None, clock }))
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -195,7 +196,7 @@ impl Contender for Lmdb {
 
     fn commit(&mut self, payload: &[u8]) -> Result<()> {
         let (session, old) = self.begun.take().ok_or_else(unprepared)?;
-        let written = self.write(session, old, payload, SESSION_TTL);
+        let written = self.write(session, old, payload, self.ttl);
         self.unlock(session)?;
         written
     }

@@ -13,9 +13,10 @@ use std::path::Path;
 use sessile_core::{Durability, Result};
 
 use crate::contender::Contender;
+use crate::worker::protocol::Opening;
 
-/// Opens a row in a worker: place, seed of the ids, number of ids, payload size.
-type Open = fn(&Path, u64, usize, usize) -> Result<Box<dyn Contender>>;
+/// Opens a row in a worker, at its place.
+type Open = fn(&Path, &Opening) -> Result<Box<dyn Contender>>;
 
 /// A reference row.
 #[derive(Debug)]

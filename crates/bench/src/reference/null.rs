@@ -18,10 +18,9 @@ pub(super) const REFERENCE: Reference = Reference {
     server: None,
     durability: &[Durability::None],
     creates: true,
-    open: |_, seed, sessions, payload_bytes| {
-        let payloads = Payloads::new(seed, payload_bytes);
-        let last = Vec::with_capacity(payload_bytes);
-        Ok(Box::new(Null { payloads, counters: vec![None; sessions], last, begun: 0 }))
+    open: |_, opening| {
+        let payloads = Payloads::new(opening.seed, opening.payload_bytes);
+        Ok(Box::new(Null { payloads, counters: vec![None; opening.ids], last: Vec::new(), begun: 0 }))
     },
 };
 

@@ -12,7 +12,8 @@ use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
 
 use crate::contender::Contender;
 use crate::reference::Reference;
-use crate::workload::{SESSION_TTL, WAIT_MAX};
+use crate::worker::protocol::Opening;
+use crate::workload::WAIT_MAX;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "redis-four-trips",
@@ -35,21 +36,22 @@ struct FourTrips {
     /// Record keys and lock keys by session.
     keys: Vec<(String, String)>,
     random: fastrand::Rng,
+    ttl: Duration,
     out: Option<Vec<u8>>,
     begun: Option<(usize, String)>,
 }
 
-fn open(place: &Path, seed: u64, sessions: usize, _payload_bytes: usize) -> Result<Box<dyn Contender>> {
+fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     let client = redis::Client::open(format!("redis+unix:{}", place.display())).map_err(failed)?;
     let connection = client.get_connection().map_err(failed)?;
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(opening.seed);
     let key = || {
         let id = format!("{:032x}", random.u128(..));
         (format!("PHPREDIS_SESSION:{id}"), format!("PHPREDIS_SESSION:{id}_LOCK"))
     };
-    let keys = std::iter::repeat_with(key).take(sessions).collect();
-    let random = fastrand::Rng::new();
-    Ok(Box::new(FourTrips { connection, unlock: Script::new(UNLOCK), keys, random, out: None, begun: None }))
+    let keys = std::iter::repeat_with(key).take(opening.ids).collect();
+    let (unlock, random, ttl) = (Script::new(UNLOCK), fastrand::Rng::new(), opening.ttl);
+    Ok(Box::new(FourTrips { connection, unlock, keys, random, ttl, out: None, begun: None }))
 }
 
 fn failed(error: RedisError) -> Error {
@@ -105,7 +107,7 @@ impl Contender for FourTrips {
     fn commit(&mut self, payload: &[u8]) -> Result<()> {
         let (session, token) = self.begun.take().ok_or_else(unprepared)?;
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
-        let seconds = SESSION_TTL.as_secs();
+        let seconds = self.ttl.as_secs();
         let written = redis::cmd("SETEX").arg(record).arg(seconds).arg(payload).exec(&mut self.connection);
         self.unlock(session, &token)?;
         written.map_err(failed)

@@ -2,6 +2,7 @@
 
 pub(crate) mod bars;
 mod csv;
+mod space;
 mod table;
 pub(crate) mod warnings;
 
@@ -42,6 +43,11 @@ pub struct Settings {
     pub warm_up_seconds: f64,
     /// Time to live of sessions in seconds.
     pub ttl_seconds: u64,
+    /// Requests a second of each worker, where that was fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// How many times the number of sessions was rewritten before the first round.
+    pub churn: usize,
     /// Chance that the true median lies between `low` and `high`.
     pub confidence: f64,
 }
@@ -90,7 +96,8 @@ pub struct Row {
     pub failed: Option<String>,
     /// CPU time of an operation.
     pub cpu_us_per_op: CpuUs,
-    /// Memory of the server or space of the directory, a session; 0 where it cannot be told.
+    /// Space a session: files and shared mappings, or growth of the server's or of the worker's memory. In `cycle`
+    /// and `ops` at the end of the run, with all sessions that are there then; 0 where it cannot be told.
     pub bytes_per_session: u64,
     /// The lowest count of cycles of a worker as a part of the mean: 1 is perfectly fair.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,15 @@ impl fmt::Display for Report {
                 (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
             let seconds = self.settings.seconds;
             let rounds = rounds.unwrap_or(0);
-            writeln!(f, "{sessions} sessions of {payload} bytes, {rounds} rounds of {seconds} s, seed {}", self.seed)?;
+            let rate =
+                self.settings.rate.map_or(String::new(), |rate| format!(", {} a second and worker", grouped(rate)));
+            let churn = self.settings.churn;
+            let churn = if churn > 0 { format!(", after rewriting {churn} times as many") } else { String::new() };
+            let seed = self.seed;
+            writeln!(
+                f,
+                "{sessions} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}, seed {seed}"
+            )?;
         }
         for (kind, heading) in
             [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]
@@ -33,6 +41,7 @@ impl fmt::Display for Report {
                 writeln!(f, "\n{heading}\n{}", throughput(&rows))?;
             }
         }
+        self.space(f)?;
         self.contention(f)?;
         self.histograms(f)?;
         for left in &self.left_out {
@@ -152,19 +161,19 @@ impl Report {
     }
 }
 
-fn empty(header: &[&str]) -> Table {
+pub(super) fn empty(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(COLUMNS).set_header(header.to_vec());
     table
 }
 
-fn right(text: impl ToString) -> Cell {
+pub(super) fn right(text: impl ToString) -> Cell {
     Cell::new(text.to_string()).set_alignment(CellAlignment::Right)
 }
 
 /// Three significant digits at most.
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     match value {
         v if v >= 100.0 => grouped(v),
         v if v >= 10.0 => format!("{v:.1}"),
@@ -182,7 +191,7 @@ fn short(value: f64) -> String {
 }
 
 /// A whole number with a space between groups of three digits.
-fn grouped(value: f64) -> String {
+pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {

@@ -6,6 +6,8 @@ use crate::report::Report;
 const NOISY: f64 = 0.25;
 /// Above this part of a cycle the harness is a relevant part of the figure.
 const HARNESS_PART: f64 = 0.1;
+/// Below this part of a fixed rate a contender did not keep up.
+const KEPT_UP: f64 = 0.95;
 
 pub(crate) fn of(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -20,6 +22,7 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     if !noisy.is_empty() {
         warnings.push(format!("rounds differ by more than {:.0} %: {}", NOISY * 100.0, noisy.join(", ")));
     }
+    warnings.extend(report.settings.rate.and_then(|rate| fell_behind(report, rate)));
     for null in rows().filter(|row| row.store == "null") {
         let near: Vec<String> = rows()
             .filter(|row| row.store != "null" && row.op == null.op && row.workers == null.workers)
@@ -41,4 +44,15 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// At a fixed rate latency counts from the moment when a request was due: of one that fell behind it measures the queue.
+fn fell_behind(report: &Report, rate: f64) -> Option<String> {
+    let rows = report.results.iter().filter(|row| row.failed.is_none());
+    let behind: Vec<String> = rows
+        .filter(|row| row.ops_per_second.median < KEPT_UP * rate * row.workers as f64)
+        .map(|row| format!("{} {}@{}", row.title(), row.op, row.workers))
+        .collect();
+    let text = format!("did not keep up with the rate, so their latency is that of a queue: {}", behind.join(", "));
+    (!behind.is_empty()).then_some(text)
 }

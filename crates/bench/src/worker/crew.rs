@@ -94,9 +94,9 @@ impl Crew {
         Ok(total)
     }
 
-    /// Memory of the first worker: where a store without a place of its own keeps its sessions.
-    pub(crate) fn resident_bytes(&self) -> Option<u64> {
-        self.workers.first().and_then(|worker| sessile_fixtures::resident_bytes(worker.child.id()))
+    /// The process of the first worker: where a store without a place of its own keeps its sessions.
+    pub(crate) fn first_pid(&self) -> u32 {
+        self.workers.first().map_or(0, |worker| worker.child.id())
     }
 
     /// Gives one worker something to do and does not wait for it.

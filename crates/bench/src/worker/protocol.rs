@@ -4,6 +4,7 @@
 //! the answer is `Sampled`. Everything else is one request and one answer.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,8 @@ pub struct Opening {
     pub ids: usize,
     /// Payload size.
     pub payload_bytes: usize,
+    /// Time to live of the sessions.
+    pub ttl: Duration,
 }
 
 /// How a contender is opened.
@@ -58,12 +61,25 @@ pub enum Request {
         /// When to start, in nanoseconds of the monotonic clock.
         start_ns: u64,
     },
+    /// Rewrite sessions; not measured.
+    Churn(Churn),
     /// Read sessions and add up their counters.
     Verify(Range),
     /// Remove sessions.
     Destroy(Range),
     /// Sweep, call after call, until a pass found nothing more to remove.
     Sweep,
+}
+
+/// How a store is aged before it is measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Churn {
+    /// Sessions to choose from, uniformly.
+    pub sessions: std::ops::Range<usize>,
+    /// Whole locked cycles.
+    pub cycles: usize,
+    /// Seed of the choice of sessions.
+    pub seed: u64,
 }
 
 /// Every `step`th session of `from..to`: how workers share work.
@@ -120,12 +136,30 @@ pub struct Plan {
     pub record_leases: bool,
 }
 
+impl Plan {
+    /// A plan of this action with nothing else said: closed loop, no time, no sessions.
+    pub(crate) fn of(action: Action) -> Plan {
+        Plan {
+            action,
+            sessions: 0..0,
+            fresh: 0..0,
+            warm_up_ns: 0,
+            measure_ns: 0,
+            operations_max: None,
+            seed: 0,
+            rate: None,
+            hold_ns: 0,
+            record_leases: false,
+        }
+    }
+}
+
 /// From worker to parent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
     /// Opened, or prepared for a sample.
     Ready,
-    /// What `Fill`, `Verify`, `Destroy` and `Sweep` did.
+    /// What `Fill`, `Churn`, `Verify`, `Destroy` and `Sweep` did.
     Done(Done),
     /// What was measured.
     Sampled(Box<Sampled>),
@@ -145,7 +179,7 @@ pub struct Failure {
 /// The account of a task that is not measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Done {
-    /// Sessions dealt with; for a sweep, records removed.
+    /// Sessions dealt with; for a sweep, records removed; for a churn, acknowledged commits.
     pub count: u64,
     /// Sum of the counters that were read.
     pub counters: u64,

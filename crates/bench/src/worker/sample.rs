@@ -3,14 +3,15 @@
 //! Everything inside the loop is either the contender or what `null` measures. Errors are counted and the
 //! loop goes on; an operation that starts in the warm-up is done and verified but not recorded.
 
+use std::time::Duration;
+
 use sessile_core::{Budget, Result};
 
 use crate::contender::Contender;
 use crate::histogram::Latencies;
 use crate::monotonic::{cpu_us, now_ns, wait_until};
 use crate::payload::Payloads;
-use crate::worker::protocol::{Action, LeaseTimes, Plan, Sampled};
-use crate::workload::SESSION_TTL;
+use crate::worker::protocol::{Action, Churn, Done, LeaseTimes, Plan, Sampled};
 
 /// How one operation ended.
 enum Outcome {
@@ -30,6 +31,7 @@ struct Times {
 pub(crate) struct Sample<'a> {
     contender: &'a mut dyn Contender,
     payloads: &'a Payloads,
+    ttl: Duration,
     plan: Plan,
     random: fastrand::Rng,
     payload: Vec<u8>,
@@ -40,12 +42,18 @@ pub(crate) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    pub(crate) fn new(contender: &'a mut dyn Contender, payloads: &'a Payloads, plan: Plan) -> Sample<'a> {
+    pub(crate) fn new(
+        contender: &'a mut dyn Contender,
+        payloads: &'a Payloads,
+        ttl: Duration,
+        plan: Plan,
+    ) -> Sample<'a> {
         let mut payload = Vec::new();
         payloads.compose(0, 0, &mut payload);
         Sample {
             contender,
             payloads,
+            ttl,
             random: fastrand::Rng::with_seed(plan.seed),
             payload,
             fresh: plan.fresh.clone(),
@@ -78,6 +86,9 @@ impl<'a> Sample<'a> {
                     }
                     wait_until(due);
                     asked = now_ns();
+                    if due < record_from && asked >= record_from {
+                        continue; // a queue left from the warm-up must not use up the time that is recorded
+                    }
                     due
                 }
             };
@@ -111,6 +122,24 @@ impl<'a> Sample<'a> {
         self.result
     }
 
+    /// Rewrites sessions with the same cycle that is measured, and measures nothing. Counts attempts, so that it
+    /// ends on a store that keeps nothing too.
+    pub(crate) fn churn(
+        contender: &'a mut dyn Contender,
+        payloads: &'a Payloads,
+        ttl: Duration,
+        Churn { sessions, cycles, seed }: Churn,
+    ) -> Done {
+        let start = now_ns();
+        let mut sample = Sample::new(contender, payloads, ttl, Plan { sessions, seed, ..Plan::of(Action::Cycle) });
+        for _ in 0..cycles {
+            let outcome = sample.cycle(&mut Times::default());
+            sample.tell(outcome);
+        }
+        let Sampled { commits: count, misses, errors, first_error, .. } = sample.result;
+        Done { count, misses, errors, first_error, elapsed_ns: now_ns().saturating_sub(start), ..Done::default() }
+    }
+
     fn operate(&mut self, times: &mut Times) -> Result<Outcome> {
         match self.plan.action {
             Action::Create => self.create(),
@@ -126,7 +155,7 @@ impl<'a> Sample<'a> {
     fn create(&mut self) -> Result<Outcome> {
         let Some(session) = self.fresh.next() else { return Ok(Outcome::Missed) };
         self.payloads.compose(session as u64, 0, &mut self.payload);
-        self.contender.create(session, &self.payload, SESSION_TTL)?;
+        self.contender.create(session, &self.payload, self.ttl)?;
         Ok(Outcome::Done)
     }
 

@@ -14,7 +14,6 @@ use crate::reference;
 use crate::store_contender::StoreContender;
 use crate::worker::protocol::{Done, Failure, Opening, Range, Reply, Request, What};
 use crate::worker::sample::Sample;
-use crate::workload::SESSION_TTL;
 
 /// Opens contenders that only a test knows.
 pub type OpenTest<'a> = &'a dyn Fn(&str, &std::path::Path, usize) -> Option<Box<dyn Contender>>;
@@ -40,11 +39,12 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
         }
     };
     answer(&mut stdout, &Reply::Ready)?;
-    let mut worker = Worker { payloads: Payloads::new(opening.seed, opening.payload_bytes), buffer: Vec::new() };
+    let payloads = Payloads::new(opening.seed, opening.payload_bytes);
+    let mut worker = Worker { payloads, ttl: opening.ttl, buffer: Vec::new() };
     while let Some(line) = lines.next() {
         let reply = match serde_json::from_str(&line?)? {
             Request::Sample(plan) => {
-                let sample = Sample::new(&mut *contender, &worker.payloads, plan);
+                let sample = Sample::new(&mut *contender, &worker.payloads, worker.ttl, plan);
                 answer(&mut stdout, &Reply::Ready)?;
                 let Some(go) = lines.next() else { return Ok(()) };
                 let Request::Go { start_ns } = serde_json::from_str(&go?)? else {
@@ -54,6 +54,7 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
             }
             Request::Go { .. } => return Err(io::Error::new(io::ErrorKind::InvalidData, "Go without Sample")),
             Request::Fill(range) => Reply::Done(worker.fill(&mut *contender, range)),
+            Request::Churn(churn) => Reply::Done(Sample::churn(&mut *contender, &worker.payloads, worker.ttl, churn)),
             Request::Verify(range) => Reply::Done(worker.verify(&mut *contender, range)),
             Request::Destroy(range) => Reply::Done(worker.destroy(&mut *contender, range)),
             Request::Sweep => Reply::Done(worker.sweep(&mut *contender)),
@@ -72,9 +73,9 @@ fn answer(stdout: &mut impl Write, reply: &Reply) -> io::Result<()> {
 
 fn open(opening: &Opening, open_test: OpenTest<'_>) -> Result<Box<dyn Contender>> {
     match &opening.what {
-        What::Store { url } => Ok(Box::new(StoreContender::open(url, opening.seed, opening.ids)?)),
+        What::Store { url } => Ok(Box::new(StoreContender::open(url, opening)?)),
         What::Reference { name, place } => match reference::by_name(name) {
-            Some(reference) => (reference.open)(place, opening.seed, opening.ids, opening.payload_bytes),
+            Some(reference) => (reference.open)(place, opening),
             None => Err(Error::new(ErrorKind::InvalidArgument, "no such reference row")),
         },
         What::Test { name, place } => open_test(name, place, opening.ids)
@@ -84,6 +85,7 @@ fn open(opening: &Opening, open_test: OpenTest<'_>) -> Result<Box<dyn Contender>
 
 struct Worker {
     payloads: Payloads,
+    ttl: Duration,
     buffer: Vec<u8>,
 }
 
@@ -91,9 +93,9 @@ impl Worker {
     fn fill(&mut self, contender: &mut dyn Contender, range: Range) -> Done {
         over(range, |session, done| {
             self.payloads.compose(session as u64, 0, &mut self.buffer);
-            let ttl = range.expire_at_ns.map_or(SESSION_TTL, |at| {
-                Duration::from_nanos(at.saturating_sub(now_ns())).max(Duration::from_millis(1))
-            });
+            let ttl = range
+                .expire_at_ns
+                .map_or(self.ttl, |at| Duration::from_nanos(at.saturating_sub(now_ns())).max(Duration::from_millis(1)));
             contender.create(session, &self.buffer, ttl)?;
             done.count += 1;
             Ok(())

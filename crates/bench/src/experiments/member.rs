@@ -1,0 +1,183 @@
+//! A contender that takes part: made real, opened by its workers, filled, and in the end verified.
+//!
+//! Owns the account of its sessions: what was acknowledged, and what must therefore be there at the end.
+
+use crate::experiments::Bench;
+use crate::footprint::Footprint;
+use crate::redact;
+use crate::report::Row;
+use crate::run::interrupted;
+use crate::selection::Choice;
+use crate::setup::Stage;
+use crate::worker::crew::Crew;
+use crate::worker::protocol::{Churn, Done, Failure, Opening, Range, Request};
+
+/// A contender that is ready to be measured. The crew goes before the stage.
+pub(super) struct Member {
+    pub choice: Choice,
+    pub crew: Crew,
+    pub stage: Stage,
+    pub workers: usize,
+    footprint: Footprint,
+    pub bytes_per_session: u64,
+    /// How long filling took.
+    pub fill_ns: u64,
+    /// Commits that the store has acknowledged so far.
+    pub commits: u64,
+    /// What went wrong before the first sample.
+    early: Verified,
+    /// Sessions that samples have created, beside those that were filled in.
+    pub created: Vec<std::ops::Range<usize>>,
+}
+
+impl Bench {
+    /// Makes a contender real, starts its workers, fills it, and rewrites it as often as the settings ask for;
+    /// `ids` is for sessions to come.
+    pub(super) fn enlist(
+        &self,
+        choice: &Choice,
+        workers: usize,
+        sessions: usize,
+        ids: usize,
+    ) -> Result<Member, Failure> {
+        let settings = &self.settings;
+        let title = choice.title();
+        self.progress.say(&format!("{title}: start"));
+        // There is no stage yet that knows what must be hidden, and a server's log is full of places.
+        let failed = |message: String| Failure { code: "start".to_owned(), message: redact::paths(&message) };
+        let stage = Stage::set(choice, settings.durability).map_err(failed)?;
+        let hide = |failure: Failure| Failure { message: stage.redact(&failure.message), ..failure };
+        let opening = Opening {
+            what: stage.what.clone(),
+            worker: 0,
+            seed: stage.seed(settings.seed),
+            ids,
+            payload_bytes: settings.payload_bytes,
+            ttl: settings.ttl,
+        };
+        let mut crew = Crew::start(&self.launch, &opening, workers).map_err(hide)?;
+        let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
+        self.progress.say(&format!("{title}: fill in {sessions} sessions"));
+        let all = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
+        let filled = crew.share(workers, all, Request::Fill).map_err(hide)?;
+        if let Some(message) = filled.first_error {
+            let message =
+                stage.redact(&format!("{} of {sessions} sessions cannot be created: {message}", filled.errors));
+            return Err(Failure { code: "fill".to_owned(), message });
+        }
+        let mut member = Member {
+            choice: choice.clone(),
+            crew,
+            stage,
+            workers,
+            footprint,
+            bytes_per_session: 0,
+            fill_ns: filled.elapsed_ns,
+            commits: 0,
+            early: Verified::default(),
+            created: Vec::new(),
+        };
+        for time in 1..=settings.churn {
+            if interrupted() {
+                break;
+            }
+            self.progress.say(&format!("{title}: rewrite {sessions} sessions, {time} of {}", settings.churn));
+            member.churn(sessions, settings.seed.rotate_left(32) ^ time as u64)?;
+        }
+        member.weigh(sessions);
+        Ok(member)
+    }
+}
+
+impl Member {
+    /// Rewrites as many sessions as there are, chosen uniformly: some are met twice, others not at all. Nothing is
+    /// swept meanwhile.
+    fn churn(&mut self, sessions: usize, seed: u64) -> Result<(), Failure> {
+        let whole = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
+        let done = self.crew.share(self.workers, whole, |part| {
+            // The part says which worker this is and how many there are; each chooses among all sessions.
+            let cycles = (part.from..part.to).step_by(part.step.max(1)).count();
+            Request::Churn(Churn { sessions: 0..sessions, cycles, seed: seed.wrapping_mul(31) ^ part.from as u64 })
+        })?;
+        self.commits += done.count;
+        let found = self.found_by(done);
+        self.early.add(found);
+        Ok(())
+    }
+
+    /// Looks how much space a session takes now.
+    pub(super) fn weigh(&mut self, sessions: usize) {
+        let created: usize = self.created.iter().map(ExactSizeIterator::len).sum();
+        self.bytes_per_session = self.footprint.bytes() / (sessions + created).max(1) as u64;
+    }
+
+    fn found_by(&self, done: Done) -> Verified {
+        let first_error = done.first_error.map(|message| self.stage.redact(&message));
+        Verified { lost: 0, misses: done.misses, errors: done.errors, first_error }
+    }
+
+    /// Acknowledged commits that are not in the store, and sessions that are no longer what they must be.
+    pub(super) fn verify(&mut self, sessions: usize) -> Result<Verified, Failure> {
+        let all = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
+        let done = self.crew.share(self.workers, all, Request::Verify)?;
+        let lost = self.commits.saturating_sub(done.counters);
+        let mut found = Verified { lost, ..self.found_by(done) };
+        found.add(std::mem::take(&mut self.early));
+        Ok(found)
+    }
+
+    /// Looks for the sessions that samples have created. `lost` and the counters are about changes, not these.
+    pub(super) fn verify_created(&mut self) -> Result<Verified, Failure> {
+        let mut total = Verified::default();
+        for created in self.created.clone() {
+            let range = Range { from: created.start, to: created.end, step: 1, expire_at_ns: None };
+            let done = self.crew.share(self.workers, range, Request::Verify)?;
+            let found = self.found_by(done);
+            total.add(found);
+        }
+        Ok(total)
+    }
+
+    /// Removes what was created in a store that is not ours; private ones go as a whole.
+    pub(super) fn clean_up(&mut self, sessions: usize) {
+        if !self.stage.is_foreign() {
+            return;
+        }
+        for range in std::iter::once(0..sessions).chain(self.created.clone()) {
+            let range = Range { from: range.start, to: range.end, step: 1, expire_at_ns: None };
+            let remain = match self.crew.share(self.workers, range, Request::Destroy) {
+                Ok(done) => done.first_error,
+                Err(failure) => Some(failure.message),
+            };
+            if let Some(why) = remain {
+                let why = self.stage.redact(&why);
+                log::warn!("{}: sessions of the benchmark remain: {why}", self.choice.title());
+            }
+        }
+    }
+}
+
+/// What was found wrong outside the samples: by the churn, and by the final look at all sessions.
+#[derive(Default)]
+pub(super) struct Verified {
+    lost: u64,
+    misses: u64,
+    errors: u64,
+    first_error: Option<String>,
+}
+
+impl Verified {
+    fn add(&mut self, other: Verified) {
+        self.lost += other.lost;
+        self.misses += other.misses;
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+    }
+
+    pub(super) fn put_on(self, row: &mut Row) {
+        row.lost += self.lost;
+        row.misses += self.misses;
+        row.errors += self.errors;
+        row.first_error = row.first_error.take().or(self.first_error);
+    }
+}

@@ -1,0 +1,149 @@
+//! Where the sessions of a contender take space, and how much.
+//!
+//! Of a private directory everything counts that is there, also what an empty store would occupy. A server and a
+//! store that lives in its worker share their memory with code and prepared ids, and a directory of the
+//! user's with other sessions, so of those the growth since they were opened counts. What cannot be told is 0.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use sessile_fixtures::resident_bytes;
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A private directory, and what workers map besides.
+    Directory(PathBuf),
+    /// A directory that holds other sessions too.
+    Shared(PathBuf),
+    /// A server, by its process id.
+    Server(u32),
+    /// The worker itself.
+    Worker,
+    /// Nothing that can be looked at.
+    Unknown,
+}
+
+/// A place, and what it took before anything was stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Footprint {
+    place: Place,
+    worker: u32,
+    empty: u64,
+}
+
+impl Footprint {
+    /// To be called when the contender is open and empty. `worker` is the process that has opened it.
+    pub(crate) fn of_empty(place: Place, worker: u32) -> Footprint {
+        let mut footprint = Footprint { place, worker, empty: 0 };
+        if !matches!(footprint.place, Place::Directory(_)) {
+            footprint.empty = footprint.bytes();
+        }
+        footprint
+    }
+
+    /// Bytes that the sessions take now.
+    pub(crate) fn bytes(&self) -> u64 {
+        let now = match &self.place {
+            Place::Directory(dir) => occupied(dir) + mapped_elsewhere(self.worker, dir),
+            Place::Shared(dir) => occupied(dir),
+            Place::Server(pid) => resident_bytes(*pid).unwrap_or(0),
+            Place::Worker => resident_bytes(self.worker).unwrap_or(0),
+            Place::Unknown => 0,
+        };
+        now.saturating_sub(self.empty)
+    }
+}
+
+/// Blocks that the files below a directory have been given: holes do not count, a file of one byte counts whole.
+fn occupied(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => occupied(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0, // removed meanwhile
+    };
+    entries.flatten().map(size).sum()
+}
+
+/// Shared memory that a process maps from outside its directory: a store may keep its data on a disk and its index
+/// in shared memory. Files count by their blocks, what has no name by what is resident.
+fn mapped_elsewhere(pid: u32, dir: &Path) -> u64 {
+    let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let mut named = BTreeMap::new();
+    let mut unnamed = 0;
+    let mut counts = false;
+    for line in maps.lines() {
+        if let Some(mapping) = Mapping::of(line) {
+            let outside = mapping.shared && !Path::new(mapping.path).starts_with(dir);
+            let metadata = if outside { fs::metadata(mapping.path).ok() } else { None };
+            counts = outside && metadata.is_none();
+            if let Some(metadata) = metadata.filter(fs::Metadata::is_file) {
+                named.insert((metadata.dev(), metadata.ino()), metadata.blocks() * 512);
+            }
+        } else if counts && let Some(kib) = line.strip_prefix("Rss:") {
+            unnamed += kib.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1_024;
+        }
+    }
+    named.values().sum::<u64>() + unnamed
+}
+
+/// The first line of a mapping in `/proc/PID/smaps`: see proc(5).
+struct Mapping<'a> {
+    shared: bool,
+    path: &'a str,
+}
+
+impl Mapping<'_> {
+    fn of(line: &str) -> Option<Mapping<'_>> {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let hexadecimal = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit());
+        if !hexadecimal(from) || !hexadecimal(to) {
+            return None;
+        }
+        let shared = rest.split(' ').next()?.ends_with('s');
+        Some(Mapping { shared, path: rest.find('/').and_then(|start| rest.get(start..)).unwrap_or_default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_takes_no_space_and_one_byte_takes_a_block() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let footprint = Footprint::of_empty(Place::Directory(dir.path().to_owned()), std::process::id());
+        let before = footprint.bytes();
+        fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
+        fs::create_dir(dir.path().join("deeper")).unwrap();
+        fs::write(dir.path().join("deeper/one"), b"1").unwrap();
+        assert_eq!(footprint.bytes() - before, 4_096);
+    }
+
+    #[test]
+    fn shared_memory_outside_the_directory_counts_once_and_inside_not_again() {
+        let (dir, other) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let mut maps = Vec::new();
+        let before = mapped_elsewhere(std::process::id(), dir.path());
+        for place in [&dir, &other] {
+            fs::write(place.path().join("data"), vec![1; 100_000]).unwrap();
+            let file = fs::File::options().read(true).write(true).open(place.path().join("data")).unwrap();
+            maps.push(memmap2::MmapRaw::map_raw(&file).unwrap());
+            maps.push(memmap2::MmapRaw::map_raw(&file).unwrap());
+        }
+        assert_eq!(mapped_elsewhere(std::process::id(), dir.path()) - before, 102_400);
+    }
+
+    #[test]
+    fn a_directory_of_the_users_counts_only_by_its_growth() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        fs::write(dir.path().join("theirs"), b"1").unwrap();
+        let footprint = Footprint::of_empty(Place::Shared(dir.path().to_owned()), std::process::id());
+        fs::write(dir.path().join("ours"), b"1").unwrap();
+        assert_eq!(footprint.bytes(), 4_096);
+    }
+}
