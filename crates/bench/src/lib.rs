@@ -10,8 +10,10 @@
 
 #![deny(unsafe_code)]
 
+mod capacity;
 pub mod contender;
 mod environment;
+mod experiment;
 mod experiments;
 mod footprint;
 mod histogram;
@@ -26,6 +28,7 @@ pub mod report;
 mod run;
 mod selection;
 mod setup;
+mod spread;
 pub mod statistics;
 mod store_contender;
 pub mod worker;
@@ -35,3 +38,4 @@ pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use report::Report;
 pub use run::{DEBUG_OVERRIDE, RunError, run, run_choices};
 pub use selection::{Choice, Target};
+pub use spread::Spread;

@@ -8,58 +8,11 @@ use std::time::Duration;
 
 use sessile_core::Durability;
 
+pub use crate::experiment::{CycleOp, Experiment};
 use crate::payload::PAYLOAD_BYTES_MIN;
-use crate::presets::preset;
+use crate::presets::{preset, up_to_processors};
+use crate::spread::Spread;
 use crate::workload::{LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, SESSION_TTL};
-
-/// Which experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Experiment {
-    /// Create, read and change, each on its own.
-    Ops,
-    /// One locked request after the other.
-    Cycle,
-    /// All workers on one session.
-    Contention,
-    /// What removing expired sessions does to requests.
-    Gc,
-}
-
-impl Experiment {
-    /// The word in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Experiment::Ops => "ops",
-            Experiment::Cycle => "cycle",
-            Experiment::Contention => "contention",
-            Experiment::Gc => "gc",
-        }
-    }
-}
-
-/// What a worker does with a session in `cycle`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CycleOp {
-    /// Begin exclusively, read, change, commit.
-    Cycle,
-    /// Read without a lock.
-    Peek,
-}
-
-impl CycleOp {
-    /// The word in `--op` and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CycleOp::Cycle => "cycle",
-            CycleOp::Peek => "peek",
-        }
-    }
-
-    /// The operation of this name.
-    pub fn from_name(name: &str) -> Option<CycleOp> {
-        [CycleOp::Cycle, CycleOp::Peek].into_iter().find(|op| op.name() == name)
-    }
-}
 
 /// The flags. `None` is: the preset decides.
 #[derive(Clone, Debug)]
@@ -68,8 +21,8 @@ pub struct Options {
     pub stores: Vec<String>,
     /// Numbers of workers.
     pub workers: Option<Vec<usize>>,
-    /// Sessions that are filled in.
-    pub sessions: Option<usize>,
+    /// Sessions that are filled in: one number, several for `scale`.
+    pub sessions: Option<Vec<usize>>,
     /// Payload size.
     pub payload_bytes: Option<usize>,
     /// Length of a sample.
@@ -80,8 +33,10 @@ pub struct Options {
     pub rate: Option<f64>,
     /// Before the rounds, this many times the number of sessions is rewritten.
     pub churn: Option<usize>,
-    /// What `cycle` measures.
+    /// What `cycle` and `scale` measure.
     pub ops: Option<Vec<CycleOp>>,
+    /// Payload spreads of `scale`.
+    pub spreads: Option<Vec<Spread>>,
     /// Seed of ids, payloads, choices and order.
     pub seed: u64,
     /// The preset under a minute.
@@ -97,8 +52,14 @@ pub struct Options {
 pub(crate) struct Settings {
     pub experiment: Experiment,
     pub workers: Vec<usize>,
+    /// Sessions that are filled in now.
     pub sessions: usize,
+    /// All that `scale` goes through.
+    pub sizes: Vec<usize>,
     pub payload_bytes: usize,
+    /// How payload sizes differ now.
+    pub spread: Spread,
+    pub spreads: Vec<Spread>,
     pub seconds: f64,
     pub warm_up_seconds: f64,
     pub rounds: usize,
@@ -134,7 +95,8 @@ const CHURN_MAX: usize = 1_000;
 impl Options {
     pub(crate) fn check(&self, experiment: Experiment) -> Result<Settings, UsageError> {
         let preset = preset(experiment, self.quick);
-        let mut workers = self.workers.clone().unwrap_or_else(|| preset.workers.to_vec());
+        let preset_workers = || if preset.workers.is_empty() { up_to_processors() } else { preset.workers.to_vec() };
+        let mut workers = self.workers.clone().unwrap_or_else(preset_workers);
         workers.sort_unstable();
         workers.dedup();
         if workers.is_empty() || workers.iter().any(|count| !(1..=WORKERS_MAX).contains(count)) {
@@ -143,9 +105,18 @@ impl Options {
         self.check_applicable(experiment, &workers)?;
         let payload_bytes = self.payload_bytes.unwrap_or(PAYLOAD_BYTES);
         in_range("--payload", payload_bytes, PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)?;
-        let sessions = self.sessions.unwrap_or(preset.sessions);
-        let sessions_min = if experiment == Experiment::Gc { 100 } else { 1 };
-        in_range("--sessions", sessions, sessions_min, SESSIONS_MAX)?;
+        let mut sizes = self.sessions.clone().unwrap_or_else(|| preset.sessions.to_vec());
+        sizes.sort_unstable();
+        sizes.dedup();
+        let sessions_min = if matches!(experiment, Experiment::Gc | Experiment::Expiry) { 100 } else { 1 };
+        for sessions in &sizes {
+            in_range("--sessions", *sessions, sessions_min, SESSIONS_MAX)?;
+        }
+        let sessions = match sizes.as_slice() {
+            [sessions] => *sessions,
+            [smallest, _, ..] if experiment == Experiment::Scale => *smallest,
+            _ => return Err(UsageError("--sessions takes one number, or several for scale".to_owned())),
+        };
         let rounds = self.rounds.unwrap_or(preset.rounds);
         in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
         if experiment == Experiment::Gc && rounds != 1 {
@@ -157,11 +128,16 @@ impl Options {
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
         let churn = self.churn.unwrap_or(0);
         in_range("--churn", churn, 0, CHURN_MAX)?;
+        // Sessions must outlive filling, rewriting and rounds, which takes longer than the usual ttl on a slow store.
+        let long = churn > 0 || matches!(experiment, Experiment::Scale | Experiment::Expiry);
         Ok(Settings {
             experiment,
             workers,
             sessions,
+            sizes,
             payload_bytes,
+            spread: Spread::Fixed,
+            spreads: self.spreads.clone().unwrap_or_else(|| preset.spreads.to_vec()),
             seconds,
             warm_up_seconds: (seconds / 5.0).clamp(0.01, 1.0),
             rounds,
@@ -169,41 +145,44 @@ impl Options {
             churn,
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
-            // Sessions must outlive the rewriting, which takes longer than the usual ttl on a slow store.
-            ttl: if churn > 0 { LONG_TTL } else { SESSION_TTL },
+            ttl: if long { LONG_TTL } else { SESSION_TTL },
             durability: self.durability,
         })
     }
 
     /// Refuses flags that say nothing, or something impossible, to this experiment.
     fn check_applicable(&self, experiment: Experiment, workers: &[usize]) -> Result<(), UsageError> {
+        use Experiment::{Contention, Cycle, Expiry, Gc, Ops, Scale};
         let name = experiment.name();
-        let refuse = |why: String| Err(UsageError(why));
-        match experiment {
-            Experiment::Gc if workers != [1] => {
-                return refuse("gc measures one worker beside the one that sweeps; --workers can only be 1".into());
+        let cycles = matches!(experiment, Cycle | Scale);
+        let why = match experiment {
+            Gc if workers != [1] => {
+                "gc measures one worker beside the one that sweeps; --workers can only be 1".to_owned()
             }
-            Experiment::Contention if workers.contains(&1) => {
-                return refuse("one worker has nobody to contend with; give contention --workers 2 or more".into());
+            Expiry if workers != [1] => "expiry is about one stream of requests; --workers can only be 1".to_owned(),
+            Contention if workers.contains(&1) => {
+                "one worker has nobody to contend with; give contention --workers 2 or more".to_owned()
             }
-            Experiment::Contention if self.sessions.is_some_and(|sessions| sessions != 1) => {
-                return refuse("contention is about one session; --sessions can only be 1".into());
+            Contention if self.sessions.as_ref().is_some_and(|sessions| *sessions != [1]) => {
+                "contention is about one session; --sessions can only be 1".to_owned()
             }
-            Experiment::Ops if self.rate.is_some() => {
-                return refuse("ops is a closed loop; --rate is for cycle, contention and gc".into());
+            Ops | Scale if self.rate.is_some() => {
+                format!("{name} is a closed loop; --rate is for cycle, contention, gc and expiry")
             }
-            Experiment::Cycle | Experiment::Contention | Experiment::Gc | Experiment::Ops => {}
-        }
-        if self.churn.is_some() && experiment != Experiment::Cycle {
-            return refuse(format!("{name} rewrites nothing beforehand; --churn is for cycle"));
-        }
-        match &self.ops {
-            Some(_) if experiment != Experiment::Cycle => {
-                refuse(format!("{name} has its own operations; --op is for cycle"))
+            _ if self.churn.is_some() && !cycles => {
+                format!("{name} rewrites nothing beforehand; --churn is for cycle and scale")
             }
-            Some(ops) if ops.is_empty() => refuse("--op takes cycle, peek or both".into()),
-            _ => Ok(()),
-        }
+            _ if self.ops.is_some() && !cycles => format!("{name} has its own operations; --op is for cycle and scale"),
+            _ if self.ops.as_ref().is_some_and(Vec::is_empty) => "--op takes cycle, peek or both".to_owned(),
+            _ if self.spreads.is_some() && experiment != Scale => {
+                format!("the payloads of {name} have one size; --spread is for scale")
+            }
+            _ if self.spreads.as_ref().is_some_and(Vec::is_empty) => {
+                "--spread takes fixed, lognormal or both".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(UsageError(why))
     }
 }
 
@@ -229,6 +208,7 @@ mod tests {
             rate: None,
             churn: None,
             ops: None,
+            spreads: None,
             seed: 1,
             quick: true,
             durability: Durability::None,
@@ -241,7 +221,7 @@ mod tests {
         let wrong = [
             (Experiment::Cycle, Options { workers: Some(vec![0]), ..options() }),
             (Experiment::Cycle, Options { workers: Some(vec![]), ..options() }),
-            (Experiment::Cycle, Options { sessions: Some(0), ..options() }),
+            (Experiment::Cycle, Options { sessions: Some(vec![0]), ..options() }),
             (Experiment::Cycle, Options { rounds: Some(0), ..options() }),
             (Experiment::Cycle, Options { seconds: Some(0.0), ..options() }),
             (Experiment::Cycle, Options { seconds: Some(f64::NAN), ..options() }),
@@ -253,8 +233,14 @@ mod tests {
             (Experiment::Ops, Options { rate: Some(50.0), ..options() }),
             (Experiment::Ops, Options { churn: Some(1), ..options() }),
             (Experiment::Gc, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
+            (Experiment::Cycle, Options { sessions: Some(vec![1, 2]), ..options() }),
+            (Experiment::Cycle, Options { spreads: Some(vec![Spread::LogNormal]), ..options() }),
+            (Experiment::Scale, Options { sessions: Some(vec![]), ..options() }),
+            (Experiment::Scale, Options { spreads: Some(vec![]), ..options() }),
+            (Experiment::Scale, Options { rate: Some(5.0), ..options() }),
+            (Experiment::Expiry, Options { workers: Some(vec![2]), ..options() }),
             (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
-            (Experiment::Contention, Options { sessions: Some(5), ..options() }),
+            (Experiment::Contention, Options { sessions: Some(vec![5]), ..options() }),
             (Experiment::Contention, Options { rate: Some(0.0), ..options() }),
             (Experiment::Gc, Options { workers: Some(vec![8]), ..options() }),
             (Experiment::Gc, Options { rounds: Some(3), ..options() }),
@@ -266,8 +252,11 @@ mod tests {
 
     #[test]
     fn a_flag_overrides_the_preset() {
-        let settings = Options { sessions: Some(7), workers: Some(vec![8, 1, 8]), ..options() };
+        let settings = Options { sessions: Some(vec![7]), workers: Some(vec![8, 1, 8]), ..options() };
         let settings = settings.check(Experiment::Cycle).unwrap();
         assert_eq!((settings.sessions, settings.workers, settings.rounds), (7, vec![1, 8], 3));
+        let settings = Options { sessions: Some(vec![9, 3, 9]), ..options() }.check(Experiment::Scale).unwrap();
+        assert_eq!(settings.sizes, [3, 9]);
+        assert_eq!(settings.workers.first(), Some(&1));
     }
 }

@@ -6,6 +6,8 @@
 //! compared with what must be there. The counter grows by one with each commit: the sum of all counters at
 //! the end, compared with the acknowledged commits, tells how many updates were lost.
 
+use crate::worker::protocol::Opening;
+
 /// Session number and counter, little-endian.
 const HEADER_BYTES: usize = 16;
 /// Smallest payload: a header and a body long enough that a torn payload cannot pass.
@@ -16,15 +18,25 @@ const WINDOWS: usize = 1 << 14;
 /// Composes and checks payloads.
 pub(crate) struct Payloads {
     text: Vec<u8>,
-    body_bytes: usize,
+    payload_bytes: usize,
+    /// Where sizes differ: that of each session.
+    sizes: Vec<u32>,
 }
 
 impl Payloads {
-    pub(crate) fn new(seed: u64, payload_bytes: usize) -> Payloads {
-        let body_bytes = payload_bytes.saturating_sub(HEADER_BYTES);
+    /// For as many sessions as there are ids; of a fixed size, any number.
+    pub(crate) fn new(opening: &Opening) -> Payloads {
+        let (seed, payload_bytes) = (opening.seed, opening.payload_bytes);
+        let sizes = opening.spread.sizes(seed, opening.ids);
+        let body_bytes = opening.spread.largest(payload_bytes).saturating_sub(HEADER_BYTES);
         let mut random = fastrand::Rng::with_seed(seed);
         let text = std::iter::repeat_with(|| u8::try_from(random.alphanumeric()).unwrap_or(b'x'));
-        Payloads { text: text.take(WINDOWS + body_bytes).collect(), body_bytes }
+        Payloads { text: text.take(WINDOWS + body_bytes).collect(), payload_bytes, sizes }
+    }
+
+    fn body_bytes(&self, session: u64) -> usize {
+        let size = usize::try_from(session).ok().and_then(|session| self.sizes.get(session));
+        size.map_or(self.payload_bytes, |size| *size as usize).saturating_sub(HEADER_BYTES)
     }
 
     /// The body of a session's payload with this counter.
@@ -32,7 +44,7 @@ impl Payloads {
         // An odd multiplier spreads neighbours over all windows (Fibonacci hashing); the top bits are the best.
         let mixed = (session ^ counter.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let window = usize::try_from(mixed >> (64 - WINDOWS.ilog2())).unwrap_or(0);
-        self.text.get(window..window + self.body_bytes).unwrap_or_default()
+        self.text.get(window..window + self.body_bytes(session)).unwrap_or_default()
     }
 
     /// Writes a payload over `into`.
@@ -58,10 +70,18 @@ impl Payloads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spread::Spread;
+    use crate::worker::protocol::What;
+    use std::time::Duration;
+
+    fn payloads(payload_bytes: usize, spread: Spread) -> Payloads {
+        let what = What::Store { url: String::new() };
+        Payloads::new(&Opening { what, worker: 0, seed: 7, ids: 1_000, payload_bytes, spread, ttl: Duration::MAX })
+    }
 
     #[test]
     fn a_foreign_torn_or_short_payload_is_not_accepted() {
-        let payloads = Payloads::new(7, 1_500);
+        let payloads = payloads(1_500, Spread::Fixed);
         let (mut old, mut new) = (Vec::new(), Vec::new());
         payloads.compose(3, 10, &mut old);
         payloads.compose(3, 11, &mut new);
@@ -76,11 +96,26 @@ mod tests {
 
     #[test]
     fn neighbouring_sessions_and_counters_have_different_bodies() {
-        let payloads = Payloads::new(7, 100);
+        let payloads = payloads(100, Spread::Fixed);
         let bodies: std::collections::BTreeSet<&[u8]> = (0..50)
             .flat_map(|session| (0..4).map(move |counter| (session, counter)))
             .map(|(session, counter)| payloads.body(session, counter))
             .collect();
         assert!(bodies.len() > 190, "{} of 200 differ", bodies.len());
+    }
+
+    #[test]
+    fn where_sizes_differ_a_session_keeps_its_own() {
+        let payloads = payloads(1_500, Spread::LogNormal);
+        let mut buffer = Vec::new();
+        let mut size = |session, counter| {
+            payloads.compose(session, counter, &mut buffer);
+            assert_eq!(payloads.check(session, &buffer), Some(counter));
+            assert_eq!(payloads.check(session, &buffer[..buffer.len() - 1]), None, "cut");
+            buffer.len()
+        };
+        let sizes: Vec<usize> = (0..1_000).map(|session| size(session, 0)).collect();
+        assert!((0..1_000).all(|session| size(session, 9) == sizes[session as usize]));
+        assert!(sizes.iter().max() > Some(&20_000) && sizes.iter().min() < Some(&100), "{sizes:?}");
     }
 }

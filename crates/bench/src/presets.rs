@@ -1,26 +1,53 @@
 //! What an experiment uses unless it is told otherwise: the quick presets take less than a minute.
 
-use crate::options::Experiment;
+use crate::experiment::Experiment;
+use crate::spread::Spread;
 
 /// The figures of a preset.
 pub(crate) struct Preset {
+    /// Numbers of workers; none: the powers of two up to the number of processors, and that number.
     pub workers: &'static [usize],
-    pub sessions: usize,
+    pub sessions: &'static [usize],
     pub seconds: f64,
     pub rounds: usize,
     pub rate: Option<f64>,
+    pub spreads: &'static [Spread],
 }
 
+const SIZES: &[usize] = &[10_000, 100_000, 550_000, 1_000_000, 5_000_000];
+
 pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
-    let preset = |workers, sessions, seconds, rounds, rate| Preset { workers, sessions, seconds, rounds, rate };
+    let preset = |workers, sessions, seconds, rounds, rate| Preset {
+        workers,
+        sessions,
+        seconds,
+        rounds,
+        rate,
+        spreads: &[Spread::Fixed],
+    };
     match (experiment, quick) {
-        (Experiment::Ops, true) => preset(&[1, 8], 5_000, 0.25, 3, None),
-        (Experiment::Ops, false) => preset(&[1, 8], 100_000, 3.0, 5, None),
-        (Experiment::Cycle, true) => preset(&[1, 8], 10_000, 0.6, 3, None),
-        (Experiment::Cycle, false) => preset(&[1, 8], 100_000, 3.0, 5, None),
-        (Experiment::Contention, true) => preset(&[8], 1, 1.0, 3, Some(50.0)),
-        (Experiment::Contention, false) => preset(&[8], 1, 5.0, 5, Some(50.0)),
-        (Experiment::Gc, true) => preset(&[1], 22_000, 1.0, 1, Some(500.0)),
-        (Experiment::Gc, false) => preset(&[1], 550_000, 10.0, 1, Some(500.0)),
+        (Experiment::Ops, true) => preset(&[1, 8], &[5_000], 0.25, 3, None),
+        (Experiment::Ops, false) => preset(&[1, 8], &[100_000], 3.0, 5, None),
+        (Experiment::Cycle, true) => preset(&[1, 8], &[10_000], 0.6, 3, None),
+        (Experiment::Cycle, false) => preset(&[1, 8], &[100_000], 3.0, 5, None),
+        (Experiment::Contention, true) => preset(&[8], &[1], 1.0, 3, Some(50.0)),
+        (Experiment::Contention, false) => preset(&[8], &[1], 5.0, 5, Some(50.0)),
+        (Experiment::Gc, true) => preset(&[1], &[22_000], 1.0, 1, Some(500.0)),
+        (Experiment::Gc, false) => preset(&[1], &[550_000], 10.0, 1, Some(500.0)),
+        (Experiment::Scale, true) => {
+            Preset { spreads: &[Spread::Fixed, Spread::LogNormal], ..preset(&[], &[10_000, 100_000], 0.2, 2, None) }
+        }
+        (Experiment::Scale, false) => {
+            Preset { spreads: &[Spread::Fixed, Spread::LogNormal], ..preset(&[], SIZES, 2.0, 3, None) }
+        }
+        (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.4, 3, Some(2_000.0)),
+        (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
     }
+}
+
+/// One worker, then twice as many again and again, up to all processors.
+pub(crate) fn up_to_processors() -> Vec<usize> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let doubled = std::iter::successors(Some(1), |count| Some(count * 2)).take_while(|count| *count < processors);
+    doubled.chain([processors]).collect()
 }

@@ -69,7 +69,7 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
         return Err(UsageError(why.to_owned()).into());
     }
     let settings = options.check(experiment)?;
-    let selection = selection::select(&options.stores, settings.durability)?;
+    let selection = selection::select(&options.stores, experiment, settings.durability)?;
     for choice in &selection.choices {
         check_payload(choice, &settings)?;
     }
@@ -113,6 +113,13 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
         left_out: std::mem::take(&mut bench.left_out),
         warnings: Vec::new(),
     };
+    let mut known = Vec::new();
+    report.left_out.retain(|left| {
+        !known.contains(left) && {
+            known.push(left.clone());
+            true
+        }
+    });
     report.warnings = report::warnings::of(&report);
     Ok(report)
 }
@@ -130,9 +137,11 @@ fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
             opened.limits().payload_bytes_max
         }
     };
-    if settings.payload_bytes as u64 > limit {
-        let (title, payload) = (choice.title(), settings.payload_bytes);
-        let why = format!("--payload {payload} is over the limit of {title}, which takes {limit} bytes");
+    let largest = settings.spreads.iter().map(|spread| spread.largest(settings.payload_bytes)).max();
+    let payload = largest.unwrap_or(settings.payload_bytes);
+    if payload as u64 > limit {
+        let title = choice.title();
+        let why = format!("a payload of {payload} bytes is over the limit of {title}, which takes {limit} bytes");
         return Err(UsageError(why).into());
     }
     Ok(())

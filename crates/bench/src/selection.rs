@@ -5,6 +5,7 @@ use sessile_fixtures::ServerKind;
 use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
+use crate::experiment::Experiment;
 use crate::options::UsageError;
 use crate::redact;
 use crate::reference::{self, REFERENCES, Reference};
@@ -45,7 +46,7 @@ pub enum Target {
 }
 
 /// A contender or row that is not measured, and why.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftOut {
     /// Its name.
     pub store: String,
@@ -70,14 +71,21 @@ impl Choice {
     }
 }
 
-/// Chooses contenders. Naming none means all that this machine can run.
-pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
+/// Chooses contenders. Naming none means all that this machine can run and that the experiment is about.
+pub(crate) fn select(
+    stores: &[String],
+    experiment: Experiment,
+    durability: Durability,
+) -> Result<Selection, UsageError> {
     let mut candidates = Vec::new();
     if stores.is_empty() {
         for entry in STORES {
             candidates.extend(entry.fixtures.iter().map(|fixture| of_fixture(entry, fixture, durability)));
         }
         candidates.extend(REFERENCES.iter().map(|reference| of_reference(reference, durability)));
+        if experiment == Experiment::Scale {
+            candidates.retain(in_memory);
+        }
     }
     for word in stores {
         named(word.trim(), durability, &mut candidates)?;
@@ -105,6 +113,16 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
         return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
     }
     Ok(selection)
+}
+
+/// Millions of sessions are for stores inside the process that keep them in memory; others can be named.
+fn in_memory(choice: &Choice) -> bool {
+    !choice.over_socket
+        && match choice.target {
+            Target::Fixture(_, fixture) => !fixture.url.contains("{disk}"),
+            Target::Reference(reference) => reference.keeps_payloads,
+            Target::Url(..) | Target::Test(..) => true,
+        }
 }
 
 fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Result<(), UsageError> {
@@ -220,7 +238,7 @@ mod tests {
 
     fn names(stores: &[&str], durability: Durability) -> Result<Vec<String>, String> {
         let stores: Vec<String> = stores.iter().map(|store| (*store).to_owned()).collect();
-        let selection = select(&stores, durability).map_err(|error| error.0)?;
+        let selection = select(&stores, Experiment::Cycle, durability).map_err(|error| error.0)?;
         Ok(selection.choices.iter().map(Choice::title).collect())
     }
 

@@ -37,6 +37,7 @@ fn main() {
             at_a_fixed_rate_latency_counts_from_the_moment_that_was_due,
         ),
         ("space_is_what_the_files_take_at_the_end", space_is_what_the_files_take_at_the_end),
+        ("each_size_and_spread_is_verified_and_weighed", each_size_and_spread_is_verified_and_weighed),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
     ];
     for (name, test) in tests.iter().copied() {
@@ -116,8 +117,22 @@ fn space_is_what_the_files_take_at_the_end() {
     assert!(rows[0].bytes_per_session >= 2 * rows[1].bytes_per_session, "{rows:#?}");
 }
 
+fn each_size_and_spread_is_verified_and_weighed() {
+    let options = Options { sessions: Some(vec![40, 10]), workers: Some(vec![2, 1]), churn: Some(1), ..options() };
+    let rows = report(Experiment::Scale, &["locked", "forgetful"], options).results;
+    let (good, bad): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.store == "locked");
+    assert_eq!((good.len(), bad.len()), (8, 8), "two sizes, two spreads, one and two workers");
+    for row in good {
+        assert!(!row.is_bad() && row.operations > 0 && row.bytes_per_session > 0, "{row:#?}");
+        let memory = row.memory.unwrap();
+        assert!(memory.page_tables > 0 && memory.proportional > 0 && memory.prepared > 0, "{row:#?}");
+        assert!((row.payload_spread == "fixed") == (row.payload_bytes == 200), "{row:#?}");
+    }
+    assert!(bad.iter().filter(|row| row.workers == 2).all(|row| row.misses > 0), "{bad:#?}");
+}
+
 fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) -> Vec<Row> {
-    let sessions = (experiment != Experiment::Contention).then_some(20);
+    let sessions = (experiment != Experiment::Contention).then(|| vec![20]);
     report(experiment, names, Options { workers: Some(workers.to_vec()), sessions, ..options() }).results
 }
 
@@ -125,13 +140,14 @@ fn options() -> Options {
     Options {
         stores: Vec::new(),
         workers: Some(vec![1]),
-        sessions: Some(20),
+        sessions: Some(vec![20]),
         payload_bytes: Some(200),
         seconds: Some(0.15),
         rounds: Some(2),
         rate: None,
         churn: None,
         ops: None,
+        spreads: None,
         seed: 3,
         quick: true,
         durability: Durability::None,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sessile_bench::CycleOp;
+use sessile_bench::{CycleOp, Spread};
 use sessile_core::Durability;
 
 use crate::outcome::EXIT_CODES;
@@ -129,6 +129,9 @@ pub enum ExperimentVerb {
     /// What removing expired sessions does to requests, with histograms
     #[command(after_help = EXIT_CODES)]
     Gc(RunArguments),
+    /// The cycle with 10 thousand to 5 million sessions: speed, space and memory
+    #[command(after_help = EXIT_CODES)]
+    Scale(RunArguments),
 }
 
 /// The options of every experiment.
@@ -140,10 +143,10 @@ pub struct RunArguments {
     /// Numbers of worker processes, for example 1,8
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub workers: Option<Vec<usize>>,
-    /// Sessions in the store
-    #[arg(long, value_name = "N")]
-    pub sessions: Option<usize>,
-    /// Payload size in bytes [default: 1500]
+    /// Sessions in the store; for scale several numbers, for example 10000,550000
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    pub sessions: Option<Vec<usize>>,
+    /// Payload size in bytes, where all have one [default: 1500]
     #[arg(long, value_name = "BYTES")]
     pub payload: Option<usize>,
     /// Length of a sample in seconds
@@ -155,12 +158,15 @@ pub struct RunArguments {
     /// Requests a second of each worker, latency from the moment when a request was due (cycle, contention, gc)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle) [default: 0]
+    /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle, scale) [default: 0]
     #[arg(long, value_name = "N")]
     pub churn: Option<usize>,
-    /// What is measured: cycle, peek (the read alone, without a lock) or both (cycle) [default: cycle]
+    /// What is measured: cycle, peek (the read alone, without a lock) or both (cycle, scale) [default: cycle]
     #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
     pub op: Option<Vec<CycleOp>>,
+    /// How payload sizes differ: fixed, lognormal (median 1 KiB, up to 1 MiB) or both (scale) [default: both]
+    #[arg(long, value_delimiter = ',', value_parser = spread, value_name = "SPREAD")]
+    pub spread: Option<Vec<Spread>>,
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
@@ -180,6 +186,10 @@ pub struct RunArguments {
 
 fn durability(text: &str) -> Result<Durability, String> {
     Durability::from_name(text).ok_or_else(|| "it must be none, 1s or commit".to_owned())
+}
+
+fn spread(text: &str) -> Result<Spread, String> {
+    Spread::from_name(text).ok_or_else(|| "it must be fixed or lognormal".to_owned())
 }
 
 fn cycle_op(text: &str) -> Result<CycleOp, String> {

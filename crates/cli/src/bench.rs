@@ -16,6 +16,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Cycle(arguments) => (Experiment::Cycle, arguments),
         ExperimentVerb::Contention(arguments) => (Experiment::Contention, arguments),
         ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
+        ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref()];
     check_outputs(outputs)?;
@@ -30,13 +31,14 @@ fn options(arguments: &RunArguments) -> Options {
     Options {
         stores: arguments.stores.clone(),
         workers: arguments.workers.clone(),
-        sessions: arguments.sessions,
+        sessions: arguments.sessions.clone(),
         payload_bytes: arguments.payload,
         seconds: arguments.seconds,
         rounds: arguments.rounds,
         rate: arguments.rate,
         churn: arguments.churn,
         ops: arguments.op.clone(),
+        spreads: arguments.spread.clone(),
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,

@@ -37,6 +37,8 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--rate", "0"], 2, "--rate"),
         (&["--stores", "memory", "--churn", "1000000"], 2, "--churn"),
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
+        (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
+        (&["--stores", "memory", "--spread", "lognormal"], 2, "--spread"),
         (&["--stores", "memory", "--durability", "commit"], 2, "tier"),
         (&["--stores", "memory", "--durability", "sometimes"], 2, "none, 1s or commit"),
         (&["--stores", "memory:?payload_bytes_max=1000", "--payload", "2000"], 2, "over the limit"),
@@ -85,7 +87,7 @@ fn a_measurement_ends_in_json_on_standard_output_and_success() {
 
 #[test]
 fn every_reference_row_and_store_measures_without_a_fault() {
-    for experiment in ["ops", "cycle"] {
+    for experiment in ["ops", "cycle", "scale"] {
         let output = sessile(&[&["bench", experiment, "--workers", "1,3", "--json", "-"], &BRIEF[..]].concat());
         assert_eq!(output.status.code(), Some(0), "{experiment}: {}", stderr(&output));
     }

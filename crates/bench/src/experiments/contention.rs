@@ -55,7 +55,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             }),
         }
     }
-    bench.progress.expect(bench.settings.rounds * cells.len());
+    bench.progress.expect_more(bench.settings.rounds * cells.len());
     let mut random = fastrand::Rng::with_seed(bench.settings.seed);
     for _ in 0..bench.settings.rounds {
         random.shuffle(&mut cells);

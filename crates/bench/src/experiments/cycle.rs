@@ -11,7 +11,7 @@ use crate::worker::protocol::Action;
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     let ops: Vec<Op> = bench.settings.ops.iter().copied().map(measured).collect();
-    throughput::run(bench, &ops)
+    throughput::run(bench, &bench.choices.clone(), &ops)
 }
 
 /// What a worker does for it.

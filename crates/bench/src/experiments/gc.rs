@@ -51,7 +51,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         _ if !choice.shared_by_processes => Some("it lives in one process, so nobody removes beside it".to_owned()),
         _ => None,
     });
-    bench.progress.expect(bench.choices.len() * 2);
+    bench.progress.expect_more(bench.choices.len() * 2);
     for choice in bench.choices.clone() {
         for (sessions, whole) in [(bench.settings.sessions, true), (SMALL, false)] {
             go_on()?;

@@ -9,6 +9,7 @@ use crate::report::Row;
 use crate::run::interrupted;
 use crate::selection::Choice;
 use crate::setup::Stage;
+use crate::worker::WorkerMemory;
 use crate::worker::crew::Crew;
 use crate::worker::protocol::{Churn, Done, Failure, Opening, Range, Request};
 
@@ -19,6 +20,8 @@ pub(super) struct Member {
     pub stage: Stage,
     pub workers: usize,
     footprint: Footprint,
+    /// Resident memory of the first worker, of the first two, and so on, before anything was stored.
+    prepared: Vec<u64>,
     pub bytes_per_session: u64,
     /// How long filling took.
     pub fill_ns: u64,
@@ -53,9 +56,11 @@ impl Bench {
             seed: stage.seed(settings.seed),
             ids,
             payload_bytes: settings.payload_bytes,
+            spread: settings.spread,
             ttl: settings.ttl,
         };
         let mut crew = Crew::start(&self.launch, &opening, workers).map_err(hide)?;
+        let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
         let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
         self.progress.say(&format!("{title}: fill in {sessions} sessions"));
         let all = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
@@ -71,6 +76,7 @@ impl Bench {
             stage,
             workers,
             footprint,
+            prepared,
             bytes_per_session: 0,
             fill_ns: filled.elapsed_ns,
             commits: 0,
@@ -109,6 +115,12 @@ impl Member {
     pub(super) fn weigh(&mut self, sessions: usize) {
         let created: usize = self.created.iter().map(ExactSizeIterator::len).sum();
         self.bytes_per_session = self.footprint.bytes() / (sessions + created).max(1) as u64;
+    }
+
+    /// What the first `count` workers occupy now.
+    pub(super) fn memory(&self, count: usize) -> WorkerMemory {
+        let prepared = self.prepared.get(count.saturating_sub(1)).copied().unwrap_or(0);
+        WorkerMemory { prepared, ..self.crew.memory(count) }
     }
 
     fn found_by(&self, done: Done) -> Verified {

@@ -10,6 +10,7 @@ mod gc;
 mod member;
 mod ops;
 mod progress;
+mod scale;
 mod throughput;
 
 use crate::options::{Experiment, Settings};
@@ -37,6 +38,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Cycle => cycle::run(bench),
         Experiment::Contention => contention::run(bench),
         Experiment::Gc => gc::run(bench),
+        Experiment::Scale => scale::run(bench),
+        Experiment::Expiry => Ok(()),
     }
 }
 
@@ -76,6 +79,7 @@ impl Bench {
             workers,
             sessions,
             payload_bytes: self.settings.payload_bytes,
+            payload_spread: self.settings.spread.name().to_owned(),
             durability: choice.durability.to_owned(),
             kind: if choice.over_socket { "socket" } else { "embedded" }.to_owned(),
             ..Row::default()

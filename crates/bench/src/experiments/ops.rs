@@ -15,5 +15,5 @@ const OPS: &[Op] = &[
 ];
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    throughput::run(bench, OPS)
+    throughput::run(bench, &bench.choices.clone(), OPS)
 }

@@ -15,9 +15,9 @@ impl Progress {
         Progress(bar)
     }
 
-    /// How many steps there will be in all.
-    pub(crate) fn expect(&self, steps: usize) {
-        self.0.set_length(steps as u64);
+    /// How many more steps there will be.
+    pub(crate) fn expect_more(&self, steps: usize) {
+        self.0.inc_length(steps as u64);
     }
 
     pub(crate) fn say(&self, what: &str) {

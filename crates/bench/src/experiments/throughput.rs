@@ -1,14 +1,16 @@
-//! One operation, again and again: what `cycle` and `ops` share.
+//! One operation, again and again: what `cycle`, `ops` and `scale` share.
 //!
 //! In each round every combination of contender, operation and number of workers gets one sample, in an order
 //! that is drawn anew from the seed, so that a slow minute of the machine hits all of them.
 
 use crate::experiments::{Bench, Member, go_on};
 use crate::histogram::Latencies;
+use crate::options::Experiment;
 use crate::report::{CpuUs, LatencyUs, Row};
 use crate::run::RunError;
-use crate::selection::LeftOut;
+use crate::selection::{Choice, LeftOut};
 use crate::statistics::Spread;
+use crate::worker::WorkerMemory;
 use crate::worker::protocol::{Action, Failure, Plan, Sampled};
 
 /// One operation that is measured.
@@ -27,6 +29,7 @@ struct Cell {
     latencies: Latencies,
     totals: Sampled,
     server_cpu_us: f64,
+    memory: Option<WorkerMemory>,
     failed: Option<Failure>,
 }
 
@@ -35,20 +38,21 @@ pub(super) const CREATE: &str = "create";
 /// Ids that are prepared for a second of creating. A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
 
-pub(super) fn run(bench: &mut Bench, ops: &[Op]) -> Result<(), RunError> {
+/// Measures these contenders beside each other, with as many sessions as the settings say.
+pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(), RunError> {
     let creates = ops.iter().any(|op| op.action == Action::Create);
     let fresh = if creates { fresh_ids(bench) } else { 0 };
     let (mut members, mut cells) = (Vec::new(), Vec::new());
-    bench.progress.expect(bench.choices.len());
-    for choice in bench.choices.clone() {
+    bench.progress.expect_more(choices.len());
+    for choice in choices {
         go_on()?;
-        let workers = usable_workers(bench, &choice);
+        let workers = usable_workers(bench, choice);
         let Some(most) = workers.iter().copied().max() else { continue };
         let ops = ops.iter().filter(|op| choice.creates || op.action != Action::Create);
         let combinations: Vec<(Op, usize)> =
             ops.flat_map(|op| workers.iter().map(move |workers| (*op, *workers))).collect();
         let ids = bench.settings.sessions + if choice.creates { fresh } else { 0 };
-        match bench.enlist(&choice, most, bench.settings.sessions, ids) {
+        match bench.enlist(choice, most, bench.settings.sessions, ids) {
             Ok(member) => {
                 let member_number = members.len();
                 cells.extend(combinations.into_iter().map(|(op, workers)| Cell::new(member_number, op, workers)));
@@ -56,7 +60,7 @@ pub(super) fn run(bench: &mut Bench, ops: &[Op]) -> Result<(), RunError> {
             }
             Err(failure) => {
                 for (op, workers) in combinations {
-                    let row = bench.failed_row(&choice, op.name, workers, bench.settings.sessions, &failure);
+                    let row = bench.failed_row(choice, op.name, workers, bench.settings.sessions, &failure);
                     bench.rows.push(row);
                 }
             }
@@ -68,7 +72,7 @@ pub(super) fn run(bench: &mut Bench, ops: &[Op]) -> Result<(), RunError> {
 }
 
 /// The numbers of workers that a contender can be used by; the others are left out with the reason.
-fn usable_workers(bench: &mut Bench, choice: &crate::selection::Choice) -> Vec<usize> {
+fn usable_workers(bench: &mut Bench, choice: &Choice) -> Vec<usize> {
     let (usable, not): (Vec<usize>, Vec<usize>) =
         bench.settings.workers.iter().partition(|workers| choice.shared_by_processes || **workers == 1);
     bench.left_out.extend(not.into_iter().map(|workers| LeftOut {
@@ -94,7 +98,7 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<
     let settings = &bench.settings;
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut used_ids: Vec<usize> = vec![settings.sessions; members.len()];
-    bench.progress.expect(members.len() + settings.rounds * cells.len());
+    bench.progress.expect_more(settings.rounds * cells.len());
     for _ in 0..settings.rounds {
         let mut order: Vec<usize> = (0..cells.len()).collect();
         random.shuffle(&mut order);
@@ -160,6 +164,7 @@ impl Cell {
             latencies: Latencies::new(),
             totals: Sampled::default(),
             server_cpu_us: 0.0,
+            memory: None,
             failed: None,
         }
     }
@@ -191,6 +196,9 @@ impl Cell {
                 self.add(samples);
             }
             Err(failure) => self.failed = Some(failure),
+        }
+        if settings.experiment == Experiment::Scale {
+            self.memory = Some(member.memory(self.workers));
         }
     }
 
@@ -232,6 +240,7 @@ impl Cell {
                 server: self.server_cpu_us / operations,
             },
             bytes_per_session: member.bytes_per_session,
+            memory: self.memory,
             ..row
         }
     }

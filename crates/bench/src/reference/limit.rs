@@ -15,6 +15,8 @@ pub(super) const REFERENCE: Reference = Reference {
     server: None,
     durability: &[Durability::None],
     creates: false,
+    any_size: false,
+    keeps_payloads: true,
     open,
 };
 

@@ -28,6 +28,8 @@ pub(super) const REFERENCE: Reference = Reference {
     server: None,
     durability: &[Durability::None],
     creates: true,
+    any_size: true,
+    keeps_payloads: true,
     open,
 };
 

@@ -33,6 +33,10 @@ pub struct Reference {
     pub durability: &'static [Durability],
     /// Whether the table may grow while it is measured.
     pub creates: bool,
+    /// Whether payloads may differ in size.
+    pub any_size: bool,
+    /// Whether it stores what it is given.
+    pub keeps_payloads: bool,
     /// Its place is a directory in shared memory, or the server's socket.
     pub(crate) open: Open,
 }

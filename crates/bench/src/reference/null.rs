@@ -18,8 +18,10 @@ pub(super) const REFERENCE: Reference = Reference {
     server: None,
     durability: &[Durability::None],
     creates: true,
+    any_size: true,
+    keeps_payloads: false,
     open: |_, opening| {
-        let payloads = Payloads::new(opening.seed, opening.payload_bytes);
+        let payloads = Payloads::new(opening);
         Ok(Box::new(Null { payloads, counters: vec![None; opening.ids], last: Vec::new(), begun: 0 }))
     },
 };

@@ -22,6 +22,8 @@ pub(super) const REFERENCE: Reference = Reference {
     server: Some("redis-server"),
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     creates: true,
+    any_size: true,
+    keeps_payloads: true,
     open,
 };
 

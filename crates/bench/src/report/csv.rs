@@ -1,8 +1,8 @@
 //! CSV: one line a row, for spreadsheets.
 
-use crate::report::Report;
+use crate::report::{Report, WorkerMemory};
 
-const HEADER: [&str; 28] = [
+const HEADER: [&str; 33] = [
     "experiment",
     "store",
     "variant",
@@ -12,6 +12,7 @@ const HEADER: [&str; 28] = [
     "workers",
     "sessions",
     "payload_bytes",
+    "payload_spread",
     "durability",
     "rounds",
     "ops_per_second_median",
@@ -31,6 +32,10 @@ const HEADER: [&str; 28] = [
     "cpu_us_per_op_server",
     "bytes_per_session",
     "fairness",
+    "page_table_bytes",
+    "resident_bytes",
+    "proportional_bytes",
+    "prepared_bytes",
 ];
 
 impl Report {
@@ -44,6 +49,7 @@ impl Report {
         writer.write_record(HEADER)?;
         for row in &self.results {
             let (rate, latency, cpu) = (row.ops_per_second, row.latency_us, row.cpu_us_per_op);
+            let memory = |part: fn(&WorkerMemory) -> u64| row.memory.map_or(String::new(), |it| part(&it).to_string());
             writer.write_record([
                 row.experiment.clone(),
                 row.store.clone(),
@@ -54,6 +60,7 @@ impl Report {
                 row.workers.to_string(),
                 row.sessions.to_string(),
                 row.payload_bytes.to_string(),
+                row.payload_spread.clone(),
                 row.durability.clone(),
                 row.rounds.to_string(),
                 rate.median.to_string(),
@@ -73,6 +80,10 @@ impl Report {
                 cpu.server.to_string(),
                 row.bytes_per_session.to_string(),
                 row.fairness.map(|fairness| fairness.to_string()).unwrap_or_default(),
+                memory(|memory| memory.page_tables),
+                memory(|memory| memory.resident),
+                memory(|memory| memory.proportional),
+                memory(|memory| memory.prepared),
             ])?;
         }
         let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod bars;
 mod csv;
+mod scale;
 mod space;
 mod table;
 pub(crate) mod warnings;
@@ -12,6 +13,7 @@ pub use crate::environment::Environment;
 use crate::histogram::Latencies;
 pub use crate::selection::LeftOut;
 use crate::statistics::Spread;
+pub use crate::worker::WorkerMemory;
 
 /// Everything that a run found out. Its JSON form is a promise: `schema` changes when a field changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,8 +71,10 @@ pub struct Row {
     pub workers: usize,
     /// Sessions in the store.
     pub sessions: usize,
-    /// Payload size.
+    /// Payload size; the mean where sizes differ.
     pub payload_bytes: usize,
+    /// `fixed`, or how sizes differ.
+    pub payload_spread: String,
     /// The tier.
     pub durability: String,
     /// `embedded` or `socket`: figures are compared only within one.
@@ -99,6 +103,9 @@ pub struct Row {
     /// Space a session: files and shared mappings, or growth of the server's or of the worker's memory. In `cycle`
     /// and `ops` at the end of the run, with all sessions that are there then; 0 where it cannot be told.
     pub bytes_per_session: u64,
+    /// What the workers of the row occupy after its last sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<WorkerMemory>,
     /// The lowest count of cycles of a worker as a part of the mean: 1 is perfectly fair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,

@@ -1,34 +1,62 @@
-//! The table of space: what a session takes at the end of the run, beside its payload.
+//! The table of space: what a session takes at the end of the run, and what the workers occupy.
 
 use std::fmt;
 
 use comfy_table::Cell;
 
+use crate::report::scale::payload;
 use crate::report::table::{empty, figure, grouped, right};
 use crate::report::{Report, Row};
 
+const MIB: f64 = (1 << 20) as f64;
+
 impl Report {
     pub(super) fn space(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown: Vec<(String, usize)> = Vec::new();
-        let mut table = empty(&["store", "sessions", "payload", "bytes a session", "of the payload"]);
-        for row in self.results.iter().filter(|row| row.bytes_per_session > 0 && weighs(row)) {
-            let group = (row.title(), row.sessions);
-            if shown.contains(&group) {
+        let rows: Vec<&Row> = self.results.iter().filter(|row| row.bytes_per_session > 0 && weighs(row)).collect();
+        let with_memory = rows.iter().any(|row| row.memory.is_some());
+        let mut header = vec!["store", "payload", "sessions", "bytes each", "x payload"];
+        if with_memory {
+            header.extend(["workers", "page tables", "resident", "Pss", "before"]);
+        }
+        let mut table = empty(&header);
+        let mut shown: Vec<Vec<String>> = Vec::new();
+        for row in rows {
+            let mut cells = vec![
+                row.title(),
+                payload(row),
+                grouped(row.sessions as f64),
+                grouped(row.bytes_per_session as f64),
+                figure(row.bytes_per_session as f64 / row.payload_bytes.max(1) as f64),
+            ];
+            if let Some(memory) = row.memory {
+                cells.push(row.workers.to_string());
+                let parts = [memory.page_tables, memory.resident, memory.proportional, memory.prepared];
+                cells.extend(parts.map(|bytes| figure(bytes as f64 / MIB)));
+            }
+            // Several operations on one store: the first says it for all.
+            let key: Vec<String> =
+                cells.iter().take(3).cloned().chain(row.memory.map(|_| row.workers.to_string())).collect();
+            if shown.contains(&key) {
                 continue;
             }
-            table.add_row(vec![
-                Cell::new(row.title()),
-                right(grouped(row.sessions as f64)),
-                right(grouped(row.payload_bytes as f64)),
-                right(grouped(row.bytes_per_session as f64)),
-                right(figure(row.bytes_per_session as f64 / row.payload_bytes.max(1) as f64)),
-            ]);
-            shown.push(group);
+            shown.push(key);
+            table.add_row(cells.into_iter().enumerate().map(
+                |(column, text)| {
+                    if column == 0 { Cell::new(text) } else { right(text) }
+                },
+            ));
         }
         if shown.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nSpace at the end of the run: files and shared memory, or growth of the process\n{table}")
+        writeln!(f, "\nSpace at the end of the run: files and shared memory, or growth of the process")?;
+        if with_memory {
+            writeln!(
+                f,
+                "Memory of the workers in MiB, all of a row together; `before`: resident when nothing was stored"
+            )?;
+        }
+        writeln!(f, "{table}")
     }
 }
 

@@ -28,19 +28,22 @@ impl fmt::Display for Report {
             let churn = self.settings.churn;
             let churn = if churn > 0 { format!(", after rewriting {churn} times as many") } else { String::new() };
             let seed = self.seed;
+            let more = if self.results.iter().any(|row| row.sessions != sessions) { " and more" } else { "" };
             writeln!(
                 f,
-                "{sessions} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}, seed {seed}"
+                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}, seed {seed}"
             )?;
         }
         for (kind, heading) in
             [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]
         {
-            let rows: Vec<&Row> = self.results.iter().filter(|row| row.kind == kind).collect();
+            let here = |row: &&Row| row.kind == kind && row.experiment != "scale";
+            let rows: Vec<&Row> = self.results.iter().filter(here).collect();
             if !rows.is_empty() {
                 writeln!(f, "\n{heading}\n{}", throughput(&rows))?;
             }
         }
+        self.scale(f)?;
         self.space(f)?;
         self.contention(f)?;
         self.histograms(f)?;

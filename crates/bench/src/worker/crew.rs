@@ -15,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::monotonic::{now_ns, wait_until};
 use crate::run::interrupted;
+use crate::worker::memory::WorkerMemory;
 use crate::worker::protocol::{Done, Failure, Opening, Plan, Range, Reply, Request, Sampled};
 
 /// How this program is started as a worker.
@@ -97,6 +98,11 @@ impl Crew {
     /// The process of the first worker: where a store without a place of its own keeps its sessions.
     pub(crate) fn first_pid(&self) -> u32 {
         self.workers.first().map_or(0, |worker| worker.child.id())
+    }
+
+    /// What the first `count` workers occupy now.
+    pub(crate) fn memory(&self, count: usize) -> WorkerMemory {
+        WorkerMemory::of(self.workers.iter().take(count).map(|worker| worker.child.id()))
     }
 
     /// Gives one worker something to do and does not wait for it.

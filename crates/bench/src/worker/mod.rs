@@ -5,9 +5,11 @@
 //! what it is told. When the parent ends, however it ends, the pipe closes and the child ends.
 
 pub(crate) mod crew;
+mod memory;
 pub(crate) mod protocol;
 pub(crate) mod sample;
 mod serve;
 
 pub use crew::Launch;
+pub use memory::WorkerMemory;
 pub use serve::serve;

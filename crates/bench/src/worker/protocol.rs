@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::spread::Spread;
+
 /// The first line to a worker: what it is to open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Opening {
@@ -19,8 +21,10 @@ pub struct Opening {
     pub seed: u64,
     /// How many ids are prepared: the sessions that are filled in, and those that samples create.
     pub ids: usize,
-    /// Payload size.
+    /// Payload size; the mean where sizes differ.
     pub payload_bytes: usize,
+    /// How sizes differ.
+    pub spread: Spread,
     /// Time to live of the sessions.
     pub ttl: Duration,
 }

@@ -39,7 +39,7 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
         }
     };
     answer(&mut stdout, &Reply::Ready)?;
-    let payloads = Payloads::new(opening.seed, opening.payload_bytes);
+    let payloads = Payloads::new(&opening);
     let mut worker = Worker { payloads, ttl: opening.ttl, buffer: Vec::new() };
     while let Some(line) = lines.next() {
         let reply = match serde_json::from_str(&line?)? {

@@ -1,0 +1,56 @@
+//! What can be asked for: the names of the experiments, and of the operations of `cycle` and `scale`.
+
+/// Which experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// Create, read and change, each on its own.
+    Ops,
+    /// One locked request after the other.
+    Cycle,
+    /// All workers on one session.
+    Contention,
+    /// What removing expired sessions does to requests.
+    Gc,
+    /// The cycle with more and more sessions.
+    Scale,
+    /// A steady stream of requests, some of which meet an expired session.
+    Expiry,
+}
+
+impl Experiment {
+    /// The word in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Experiment::Ops => "ops",
+            Experiment::Cycle => "cycle",
+            Experiment::Contention => "contention",
+            Experiment::Gc => "gc",
+            Experiment::Scale => "scale",
+            Experiment::Expiry => "expiry",
+        }
+    }
+}
+
+/// What a worker does with a session in `cycle` and `scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CycleOp {
+    /// Begin exclusively, read, change, commit.
+    Cycle,
+    /// Read without a lock.
+    Peek,
+}
+
+impl CycleOp {
+    /// The word in `--op` and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CycleOp::Cycle => "cycle",
+            CycleOp::Peek => "peek",
+        }
+    }
+
+    /// The operation of this name.
+    pub fn from_name(name: &str) -> Option<CycleOp> {
+        [CycleOp::Cycle, CycleOp::Peek].into_iter().find(|op| op.name() == name)
+    }
+}

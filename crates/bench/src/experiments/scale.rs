@@ -1,0 +1,92 @@
+//! `scale`: the same cycle with more and more sessions, at several numbers of workers and payload spreads.
+//!
+//! At each size all contenders that fit into memory together are measured in turns, as in `cycle`; the others
+//! follow in groups of their own, and what does not fit at all is left out with the reason. What a session
+//! takes is assumed at the first size and known from then on.
+
+use std::collections::HashMap;
+
+use crate::capacity::{Room, assumed_session_bytes, need};
+use crate::experiments::throughput::{self, Op};
+use crate::experiments::{Bench, cycle, go_on};
+use crate::run::RunError;
+use crate::selection::{Choice, LeftOut, Target};
+use crate::spread::Spread;
+
+/// Bytes a session by contender, from the last size that was measured.
+type Known = HashMap<String, u64>;
+
+pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
+    let ops: Vec<Op> = bench.settings.ops.iter().copied().map(cycle::measured).collect();
+    let fixed = bench.settings.payload_bytes;
+    for spread in bench.settings.spreads.clone() {
+        let mut known = Known::new();
+        for sessions in bench.settings.sizes.clone() {
+            // From here to the end of the round these are the settings in force.
+            bench.settings.spread = spread;
+            bench.settings.sessions = sessions;
+            bench.settings.payload_bytes = spread.mean(bench.settings.seed, sessions, fixed);
+            let mut waiting = with_these_sizes(bench);
+            while !waiting.is_empty() {
+                go_on()?;
+                let group = next_group(bench, &mut waiting, &known);
+                let first_row = bench.rows.len();
+                throughput::run(bench, &group, &ops)?;
+                let rows = bench.rows.get(first_row..).unwrap_or_default();
+                known.extend(rows.iter().map(|row| (row.title(), row.bytes_per_session)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Contenders that take payloads of this spread; the others are left out.
+fn with_these_sizes(bench: &mut Bench) -> Vec<Choice> {
+    let differ = bench.settings.spread != Spread::Fixed;
+    let of_one_size = |choice: &Choice| matches!(choice.target, Target::Reference(reference) if !reference.any_size);
+    let (out, rest): (Vec<Choice>, Vec<Choice>) =
+        bench.choices.iter().cloned().partition(|choice| differ && of_one_size(choice));
+    let reason = format!("its slots are of one size, so it has no rows with {} payloads", bench.settings.spread.name());
+    for choice in out {
+        leave_out(bench, &choice, &reason);
+    }
+    rest
+}
+
+/// Takes those from the front that fit together; of the first one nothing else is in memory.
+fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Vec<Choice> {
+    let settings = bench.settings.clone();
+    let (mut group, mut later) = (Vec::new(), Vec::new());
+    let (mut memory, mut media) = (0, 0);
+    for choice in waiting.drain(..) {
+        let session_bytes = known.get(&choice.title()).copied().filter(|bytes| *bytes > 0);
+        let session_bytes = session_bytes.unwrap_or_else(|| assumed_session_bytes(settings.payload_bytes));
+        let workers = if choice.shared_by_processes { settings.workers.iter().max().copied().unwrap_or(1) } else { 1 };
+        let (need, room) = (need(&choice, settings.sessions, session_bytes, workers), Room::now(&choice));
+        if need.memory > room.memory || need.medium > room.medium {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            let (needed, free) =
+                if need.memory > room.memory { (need.memory, room.memory) } else { (need.medium, room.medium) };
+            let (sessions, bytes, spread) = (settings.sessions, settings.payload_bytes, settings.spread.name());
+            let reason = format!(
+                "{sessions} sessions of {bytes} bytes ({spread}) need about {:.1} GiB, and {:.1} GiB may be used",
+                gib(needed),
+                gib(free)
+            );
+            leave_out(bench, &choice, &reason);
+        } else if memory + need.memory <= room.memory && media + need.medium <= room.medium {
+            memory += need.memory;
+            media += need.medium;
+            group.push(choice);
+        } else {
+            later.push(choice);
+        }
+    }
+    *waiting = later;
+    group
+}
+
+fn leave_out(bench: &mut Bench, choice: &Choice, reason: &str) {
+    let (store, variant) = (choice.store.to_owned(), choice.variant.clone());
+    bench.left_out.push(LeftOut { store, variant, workers: None, reason: reason.to_owned() });
+}

@@ -1,0 +1,63 @@
+//! The table of `scale`: how a cycle gets slower as sessions become more.
+
+use std::fmt;
+
+use comfy_table::Cell;
+
+use crate::report::table::{empty, figure, grouped, right};
+use crate::report::{Report, Row};
+
+/// What physics allows, at the same size.
+const LIMIT: &str = "limit";
+
+impl Report {
+    pub(super) fn scale(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<&Row> = self.results.iter().filter(|row| row.experiment == "scale").collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let header =
+            ["store", "op", "payload", "sessions", "workers", "per s", "p50 us", "p99 us", "p99.9 us", "x limit"];
+        let mut table = empty(&header);
+        for row in &rows {
+            let mut cells = vec![
+                Cell::new(row.title()),
+                Cell::new(&row.op),
+                Cell::new(payload(row)),
+                right(grouped(row.sessions as f64)),
+                right(row.workers),
+            ];
+            if row.failed.is_some() {
+                cells.push(right("failed"));
+            } else {
+                cells.extend([
+                    right(grouped(row.ops_per_second.median)),
+                    right(figure(row.latency_us.p50)),
+                    right(figure(row.latency_us.p99)),
+                    right(figure(row.latency_us.p999)),
+                    right(times_limit(row, &rows).map_or(String::new(), |times| format!("{times:.2}"))),
+                ]);
+            }
+            table.add_row(cells);
+        }
+        writeln!(f, "\nMore and more sessions (`x limit`: time of an operation over that of `limit`)\n{table}")
+    }
+}
+
+/// Size and spread.
+pub(super) fn payload(row: &Row) -> String {
+    let bytes = grouped(row.payload_bytes as f64);
+    if row.payload_spread == "fixed" { bytes } else { format!("~{bytes}") }
+}
+
+/// Time of an operation as a multiple of what `limit` takes in the same place: both alone, in one worker.
+fn times_limit(row: &Row, rows: &[&Row]) -> Option<f64> {
+    let same = |other: &&&Row| {
+        other.store == LIMIT
+            && (&other.op, other.sessions, &other.payload_spread, other.workers)
+                == (&row.op, row.sessions, &row.payload_spread, row.workers)
+    };
+    let limit = rows.iter().find(same).filter(|limit| limit.failed.is_none())?;
+    (row.store != LIMIT && row.ops_per_second.median > 0.0)
+        .then(|| limit.ops_per_second.median / row.ops_per_second.median)
+}
