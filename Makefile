@@ -38,6 +38,7 @@ bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in 
 	target/release/sessile bench ops --json $(BENCH_OUT)/ops.json --csv $(BENCH_OUT)/ops.csv
 	target/release/sessile bench contention --json $(BENCH_OUT)/contention.json --csv $(BENCH_OUT)/contention.csv
 	target/release/sessile bench gc --json $(BENCH_OUT)/gc.json --csv $(BENCH_OUT)/gc.csv
+	target/release/sessile bench expiry --json $(BENCH_OUT)/expiry.json --csv $(BENCH_OUT)/expiry.csv
 	target/release/sessile bench scale --json $(BENCH_OUT)/scale.json --csv $(BENCH_OUT)/scale.csv
 
 toolchain:

@@ -40,7 +40,7 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Scale, false) => {
             Preset { spreads: &[Spread::Fixed, Spread::LogNormal], ..preset(&[], SIZES, 2.0, 3, None) }
         }
-        (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.4, 3, Some(2_000.0)),
+        (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
         (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
     }
 }

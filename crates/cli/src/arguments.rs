@@ -132,6 +132,9 @@ pub enum ExperimentVerb {
     /// The cycle with 10 thousand to 5 million sessions: speed, space and memory
     #[command(after_help = EXIT_CODES)]
     Scale(RunArguments),
+    /// What it costs a steady stream of requests that some meet an expired session
+    #[command(after_help = EXIT_CODES)]
+    Expiry(RunArguments),
 }
 
 /// The options of every experiment.
@@ -155,7 +158,7 @@ pub struct RunArguments {
     /// Rounds: each contender gets one sample a round, in random order
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
-    /// Requests a second of each worker, latency from the moment when a request was due (cycle, contention, gc)
+    /// Requests a second of each worker, latency from the moment when a request was due (cycle, contention, gc, expiry)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle, scale) [default: 0]

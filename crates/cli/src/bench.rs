@@ -17,6 +17,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Contention(arguments) => (Experiment::Contention, arguments),
         ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
+        ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref()];
     check_outputs(outputs)?;

@@ -94,6 +94,17 @@ fn every_reference_row_and_store_measures_without_a_fault() {
 }
 
 #[test]
+fn expired_sessions_are_met_and_never_answered() {
+    let flags = ["bench", "expiry", "--sessions", "100", "--seconds", "0.05", "--rounds", "2", "--rate", "1000"];
+    let output = sessile(&[&flags[..], &["--json", "-"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = json["results"].as_array().unwrap();
+    let met = rows.iter().filter_map(|row| row["expiry"]["met"].as_u64());
+    assert!(met.clone().count() >= 4 && met.clone().all(|met| met >= 1), "{:?}", met.collect::<Vec<_>>());
+}
+
+#[test]
 fn the_users_own_directory_is_left_as_it_was_found() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("files:{}#mine", dir.path().display());

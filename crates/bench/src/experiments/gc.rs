@@ -11,18 +11,16 @@ use std::time::{Duration, Instant};
 
 use sessile_core::Expiry;
 
+use crate::experiments::phase::Phase;
 use crate::experiments::{Bench, Member, go_on};
-use crate::histogram::Latencies;
 use crate::monotonic::now_ns;
-use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, Row};
+use crate::report::Removal;
 use crate::run::RunError;
 use crate::selection::Target;
-use crate::statistics::Spread;
-use crate::worker::protocol::{Action, Done, Failure, Plan, Range, Request, Sampled};
+use crate::worker::protocol::{Action, Done, Expiring, Failure, Plan, Range, Request, Sampled};
 
 /// Processes that fill; the first one is timed later, the second one removes.
 const CREW: usize = 4;
-const TIMED: usize = 0;
 const REMOVER: usize = 1;
 /// Of 11 sessions 2 expire: 100,000 of 550,000.
 const EXPIRED: (usize, usize) = (2, 11);
@@ -34,16 +32,6 @@ const PIECE_NS: u64 = 250_000_000;
 const WATCH_SAMPLES_MAX: f64 = 10.0;
 /// How long its server may take until it removes the first expired record.
 const EXPIRY_LAG_MAX: Duration = Duration::from_secs(30);
-
-/// What samples of one phase gave.
-struct Phase {
-    op: &'static str,
-    latencies: Latencies,
-    extra: Latencies,
-    totals: Sampled,
-    elapsed_ns: u64,
-    server_cpu: Duration,
-}
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.keep_choices(|choice| match choice.target {
@@ -100,7 +88,7 @@ fn with_removal(bench: &mut Bench, member: &mut Member) -> Result<Result<(), Fai
         verify(bench, member, live)?;
         bench.progress.say(&format!("{title}: begins while nine tenths are deleted"));
         let kept = live / 10;
-        let deleted = Range { from: kept, to: live, step: 1, expire_at_ns: None };
+        let deleted = Range::whole(&(kept..live));
         member.crew.begin_task(REMOVER, &Request::Destroy(deleted))?;
         let (beside, done) = until_task_ends(bench, member, "begin-while-deleting", kept.max(1))?;
         push(bench, member, sessions, beside, Some(removal_of(&done)));
@@ -121,7 +109,8 @@ fn fill_expiring(bench: &Bench, member: &mut Member, range: std::ops::Range<usiz
     let filling_ns = each_ns * range.len() as u64 * 3 / 2 + 500_000_000;
     let phase_ns = ((bench.settings.seconds + bench.settings.warm_up_seconds) * 1e9) as u64 + 500_000_000;
     let expire_at_ns = now_ns() + filling_ns + phase_ns;
-    let range = Range { from: range.start, to: range.end, step: 1, expire_at_ns: Some(expire_at_ns) };
+    let expiring = Some(Expiring { first: range.start, at_ns: expire_at_ns, apart_ns: 0 });
+    let range = Range { expiring, ..Range::whole(&range) };
     let done = member.crew.share(CREW, range, Request::Fill)?;
     match done.first_error {
         Some(message) => Err(Failure { code: "fill".to_owned(), message: member.stage.redact(&message) }),
@@ -245,67 +234,5 @@ impl Member {
     fn piece(&mut self, bench: &Bench, sessions: usize) -> Result<(Sampled, Duration), Failure> {
         let plan = Plan { warm_up_ns: 0, measure_ns: PIECE_NS, ..begins(bench, sessions, 0.0) };
         self.timed(plan)
-    }
-
-    fn timed(&mut self, plan: Plan) -> Result<(Sampled, Duration), Failure> {
-        let stage = &self.stage;
-        let (mut samples, before, after) = self.crew.sample(&[plan], || stage.server_cpu())?;
-        let sample = samples.drain(..).nth(TIMED).unwrap_or_default();
-        self.commits += sample.commits;
-        Ok((sample, after.saturating_sub(before)))
-    }
-}
-
-impl Phase {
-    fn new(op: &'static str) -> Phase {
-        Phase {
-            op,
-            latencies: Latencies::new(),
-            extra: Latencies::new(),
-            totals: Sampled::default(),
-            elapsed_ns: 0,
-            server_cpu: Duration::ZERO,
-        }
-    }
-
-    fn add(&mut self, (sample, server_cpu): (Sampled, Duration)) {
-        self.elapsed_ns += sample.elapsed_ns;
-        self.server_cpu += server_cpu;
-        self.totals.operations += sample.operations;
-        self.totals.errors += sample.errors;
-        self.totals.misses += sample.misses;
-        self.totals.cpu_us += sample.cpu_us;
-        self.totals.first_error = self.totals.first_error.take().or(sample.first_error);
-        for (into, text) in [(&mut self.latencies, Some(sample.latency)), (&mut self.extra, sample.latency_extra)] {
-            if let Some(latencies) = text.as_deref().and_then(Latencies::from_text) {
-                into.add(&latencies);
-            }
-        }
-    }
-
-    fn into_row(self, row: Row, member: &Member, removal: Option<Removal>) -> Row {
-        let modes = (self.extra.count() > 0).then(|| Modes::of(&self.latencies, &self.extra));
-        let mut all = self.latencies;
-        all.add(&self.extra);
-        let operations = self.totals.operations.max(1) as f64;
-        let per_second = self.totals.operations as f64 * 1e9 / self.elapsed_ns.max(1) as f64;
-        Row {
-            rounds: 1,
-            ops_per_second: Spread::of(&[per_second]),
-            latency_us: LatencyUs::of(&all),
-            operations: self.totals.operations,
-            errors: self.totals.errors,
-            misses: self.totals.misses,
-            first_error: self.totals.first_error.map(|message| member.stage.redact(&message)),
-            cpu_us_per_op: CpuUs {
-                client: self.totals.cpu_us as f64 / operations,
-                server: self.server_cpu.as_secs_f64() * 1e6 / operations,
-            },
-            bytes_per_session: member.bytes_per_session,
-            histogram: Some(Buckets::of(&all)),
-            removal,
-            modes,
-            ..row
-        }
     }
 }

@@ -63,7 +63,7 @@ impl Bench {
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
         let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
         self.progress.say(&format!("{title}: fill in {sessions} sessions"));
-        let all = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
+        let all = Range::whole(&(0..sessions));
         let filled = crew.share(workers, all, Request::Fill).map_err(hide)?;
         if let Some(message) = filled.first_error {
             let message =
@@ -99,7 +99,7 @@ impl Member {
     /// Rewrites as many sessions as there are, chosen uniformly: some are met twice, others not at all. Nothing is
     /// swept meanwhile.
     fn churn(&mut self, sessions: usize, seed: u64) -> Result<(), Failure> {
-        let whole = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
+        let whole = Range::whole(&(0..sessions));
         let done = self.crew.share(self.workers, whole, |part| {
             // The part says which worker this is and how many there are; each chooses among all sessions.
             let cycles = (part.from..part.to).step_by(part.step.max(1)).count();
@@ -130,7 +130,7 @@ impl Member {
 
     /// Acknowledged commits that are not in the store, and sessions that are no longer what they must be.
     pub(super) fn verify(&mut self, sessions: usize) -> Result<Verified, Failure> {
-        let all = Range { from: 0, to: sessions, step: 1, expire_at_ns: None };
+        let all = Range::whole(&(0..sessions));
         let done = self.crew.share(self.workers, all, Request::Verify)?;
         let lost = self.commits.saturating_sub(done.counters);
         let mut found = Verified { lost, ..self.found_by(done) };
@@ -142,7 +142,7 @@ impl Member {
     pub(super) fn verify_created(&mut self) -> Result<Verified, Failure> {
         let mut total = Verified::default();
         for created in self.created.clone() {
-            let range = Range { from: created.start, to: created.end, step: 1, expire_at_ns: None };
+            let range = Range::whole(&created);
             let done = self.crew.share(self.workers, range, Request::Verify)?;
             let found = self.found_by(done);
             total.add(found);
@@ -156,7 +156,7 @@ impl Member {
             return;
         }
         for range in std::iter::once(0..sessions).chain(self.created.clone()) {
-            let range = Range { from: range.start, to: range.end, step: 1, expire_at_ns: None };
+            let range = Range::whole(&range);
             let remain = match self.crew.share(self.workers, range, Request::Destroy) {
                 Ok(done) => done.first_error,
                 Err(failure) => Some(failure.message),

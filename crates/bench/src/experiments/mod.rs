@@ -6,9 +6,11 @@
 
 mod contention;
 mod cycle;
+mod expiry;
 mod gc;
 mod member;
 mod ops;
+mod phase;
 mod progress;
 mod scale;
 mod throughput;
@@ -39,7 +41,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Contention => contention::run(bench),
         Experiment::Gc => gc::run(bench),
         Experiment::Scale => scale::run(bench),
-        Experiment::Expiry => Ok(()),
+        Experiment::Expiry => expiry::run(bench),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod bars;
 mod csv;
+mod expiry;
 mod scale;
 mod space;
 mod table;
@@ -9,6 +10,7 @@ pub(crate) mod warnings;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::expiry::{ExpiryVerdict, SlowEnd};
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
 pub use crate::selection::LeftOut;
@@ -103,6 +105,12 @@ pub struct Row {
     /// Space a session: files and shared mappings, or growth of the server's or of the worker's memory. In `cycle`
     /// and `ops` at the end of the run, with all sessions that are there then; 0 where it cannot be told.
     pub bytes_per_session: u64,
+    /// p99.9 of the calls of each round, from the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_us_of_rounds: Option<Spread>,
+    /// Whether expired sessions make the slow end slower; on the row of the stream that met them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<ExpiryVerdict>,
     /// What the workers of the row occupy after its last sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<WorkerMemory>,

@@ -45,6 +45,7 @@ impl fmt::Display for Report {
         }
         self.scale(f)?;
         self.space(f)?;
+        self.expiry(f)?;
         self.contention(f)?;
         self.histograms(f)?;
         for left in &self.left_out {

@@ -95,8 +95,33 @@ pub struct Range {
     pub to: usize,
     /// Distance from one to the next: the number of workers.
     pub step: usize,
-    /// When filled sessions expire, in nanoseconds of the monotonic clock; `None` for the usual ttl.
-    pub expire_at_ns: Option<u64>,
+    /// When filled sessions expire; `None` for the usual ttl.
+    pub expiring: Option<Expiring>,
+}
+
+/// When the sessions of a range expire: all at one moment, or one after the other.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Expiring {
+    /// The first of them.
+    pub first: usize,
+    /// When it expires, in nanoseconds of the monotonic clock.
+    pub at_ns: u64,
+    /// How much later the next one does.
+    pub apart_ns: u64,
+}
+
+impl Range {
+    /// All sessions of a range, whole.
+    pub(crate) fn whole(range: &std::ops::Range<usize>) -> Range {
+        Range { from: range.start, to: range.end, step: 1, expiring: None }
+    }
+}
+
+impl Expiring {
+    /// When a session expires.
+    pub(crate) fn moment_of(self, session: usize) -> u64 {
+        self.at_ns + self.apart_ns * session.saturating_sub(self.first) as u64
+    }
 }
 
 /// What is measured.
@@ -113,6 +138,9 @@ pub enum Action {
     /// The same as `Cycle`, and in a tenth of all cases a sweep with the default budget, as PHP's garbage
     /// collection does it: inside the start of a request.
     StartWithSweep,
+    /// The same as `Cycle`, but one call of ten, at a random place among them, is for the next id of `fresh`. Its
+    /// session has expired or never was, so the call starts it anew.
+    Stream,
 }
 
 /// One sample of one worker.
@@ -122,7 +150,7 @@ pub struct Plan {
     pub action: Action,
     /// Sessions to choose from, uniformly.
     pub sessions: std::ops::Range<usize>,
-    /// For `Create`: the unused ids.
+    /// For `Create` the unused ids, for `Stream` those without a live session.
     pub fresh: std::ops::Range<usize>,
     /// Not recorded at first.
     pub warm_up_ns: u64,
@@ -218,11 +246,12 @@ pub struct Sampled {
     pub cpu_us: u64,
     /// Latencies in nanoseconds: an HDR histogram, V2, base64.
     pub latency: String,
-    /// The part of the latencies in which something extra was done (a sweep).
+    /// The part of the latencies in which something extra was done (a sweep); of a stream, all of them once more, but
+    /// from the call instead of the moment when it was due.
     pub latency_extra: Option<String>,
     /// The leases, if asked for.
     pub leases: Vec<LeaseTimes>,
-    /// Unused ids that a create sample has used up, counted from the front of `fresh`.
+    /// Ids of `fresh` that have been used up, counted from its front.
     pub created: usize,
 }
 

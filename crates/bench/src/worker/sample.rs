@@ -18,7 +18,12 @@ enum Outcome {
     Done,
     Missed,
     Damaged,
+    /// A session that has expired, or never was, was answered.
+    Returned,
 }
+
+/// Of this many calls of a stream, one meets no session.
+pub(crate) const STREAM_ABSENT_OF: u64 = 10;
 
 /// When things happened in one operation.
 #[derive(Default)]
@@ -36,6 +41,10 @@ pub(crate) struct Sample<'a> {
     random: fastrand::Rng,
     payload: Vec<u8>,
     fresh: std::ops::Range<usize>,
+    /// Calls of a stream since the recording began, and which of the present ten meets no session.
+    calls: u64,
+    absent_at: u64,
+    recording: bool,
     latencies: Latencies,
     extra: Latencies,
     result: Sampled,
@@ -57,6 +66,9 @@ impl<'a> Sample<'a> {
             random: fastrand::Rng::with_seed(plan.seed),
             payload,
             fresh: plan.fresh.clone(),
+            calls: 0,
+            absent_at: 0,
+            recording: false,
             latencies: Latencies::new(),
             extra: Latencies::new(),
             result: Sampled::default(),
@@ -94,6 +106,7 @@ impl<'a> Sample<'a> {
             };
             if recording_since == 0 && due >= record_from {
                 recording_since = asked;
+                self.recording = true;
                 cpu_before = cpu_us();
                 asked = now_ns();
             }
@@ -118,7 +131,8 @@ impl<'a> Sample<'a> {
         self.result.cpu_us = cpu_us().saturating_sub(cpu_before);
         self.result.created = self.fresh.start - self.plan.fresh.start;
         self.result.latency = self.latencies.to_text();
-        self.result.latency_extra = (self.plan.action == Action::StartWithSweep).then(|| self.extra.to_text());
+        let with_extra = matches!(self.plan.action, Action::StartWithSweep | Action::Stream);
+        self.result.latency_extra = with_extra.then(|| self.extra.to_text());
         self.result
     }
 
@@ -144,6 +158,7 @@ impl<'a> Sample<'a> {
         match self.plan.action {
             Action::Create => self.create(),
             Action::Read => self.read(),
+            Action::Stream => self.stream(times),
             Action::Cycle | Action::Begin | Action::StartWithSweep => self.cycle(times),
         }
     }
@@ -164,6 +179,33 @@ impl<'a> Sample<'a> {
         let Some(payload) = self.contender.read(session)? else { return Ok(Outcome::Missed) };
         let intact = self.payloads.check(session as u64, payload).is_some();
         Ok(if intact { Outcome::Done } else { Outcome::Damaged })
+    }
+
+    /// One call of a stream. In the warm-up all sessions are live: the others would expire under it.
+    fn stream(&mut self, times: &mut Times) -> Result<Outcome> {
+        if !self.recording {
+            return self.cycle(times);
+        }
+        let place = self.calls % STREAM_ABSENT_OF;
+        if place == 0 {
+            self.absent_at = self.random.u64(..STREAM_ABSENT_OF);
+        }
+        self.calls += 1;
+        match if place == self.absent_at { self.fresh.next() } else { None } {
+            Some(session) => self.start_anew(session),
+            None => self.cycle(times),
+        }
+    }
+
+    /// A request whose session is gone: it starts a new one under the same id.
+    fn start_anew(&mut self, session: usize) -> Result<Outcome> {
+        if self.contender.begin(session)?.is_some() {
+            self.contender.release()?;
+            return Ok(Outcome::Returned);
+        }
+        self.payloads.compose(session as u64, 0, &mut self.payload);
+        self.contender.commit(&self.payload)?;
+        Ok(Outcome::Done)
     }
 
     fn cycle(&mut self, times: &mut Times) -> Result<Outcome> {
@@ -201,7 +243,10 @@ impl<'a> Sample<'a> {
         self.result.operations += 1;
         let measured = if self.plan.action == Action::Begin { times.granted_ns } else { ended };
         let latency = measured.saturating_sub(due);
-        if times.swept {
+        if self.plan.action == Action::Stream {
+            self.latencies.record(latency);
+            self.extra.record(ended.saturating_sub(asked));
+        } else if times.swept {
             self.extra.record(latency)
         } else {
             self.latencies.record(latency)
@@ -218,6 +263,7 @@ impl<'a> Sample<'a> {
         match outcome {
             Ok(Outcome::Done) => return true,
             Ok(Outcome::Missed) => self.result.misses += 1,
+            Ok(Outcome::Returned) => self.fail("a session that has expired or never was is answered".to_owned()),
             Ok(Outcome::Damaged) => self.fail("a payload is not what was written".to_owned()),
             Err(error) => {
                 let _ = self.contender.release(); // whatever the failed operation may still hold

@@ -93,9 +93,10 @@ impl Worker {
     fn fill(&mut self, contender: &mut dyn Contender, range: Range) -> Done {
         over(range, |session, done| {
             self.payloads.compose(session as u64, 0, &mut self.buffer);
-            let ttl = range
-                .expire_at_ns
-                .map_or(self.ttl, |at| Duration::from_nanos(at.saturating_sub(now_ns())).max(Duration::from_millis(1)));
+            let ttl = range.expiring.map_or(self.ttl, |expiring| {
+                let left = expiring.moment_of(session).saturating_sub(now_ns());
+                Duration::from_nanos(left).max(Duration::from_millis(1))
+            });
             contender.create(session, &self.buffer, ttl)?;
             done.count += 1;
             Ok(())

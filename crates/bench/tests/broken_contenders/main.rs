@@ -4,16 +4,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+mod contender;
 
-use sessile_bench::contender::Contender;
+use std::fs;
+
+use contender::open;
 use sessile_bench::report::Row;
 use sessile_bench::worker::{Launch, serve};
 use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Target, run_choices};
-use sessile_core::{Durability, Error, ErrorKind, Result};
+use sessile_core::Durability;
 
 const WORKER: &str = "bench-worker";
 
@@ -38,6 +37,8 @@ fn main() {
         ),
         ("space_is_what_the_files_take_at_the_end", space_is_what_the_files_take_at_the_end),
         ("each_size_and_spread_is_verified_and_weighed", each_size_and_spread_is_verified_and_weighed),
+        ("an_expired_session_that_is_answered_is_an_error", an_expired_session_that_is_answered_is_an_error),
+        ("a_session_that_is_not_started_anew_is_a_miss", a_session_that_is_not_started_anew_is_a_miss),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
     ];
     for (name, test) in tests.iter().copied() {
@@ -131,6 +132,27 @@ fn each_size_and_spread_is_verified_and_weighed() {
     assert!(bad.iter().filter(|row| row.workers == 2).all(|row| row.misses > 0), "{bad:#?}");
 }
 
+fn an_expired_session_that_is_answered_is_an_error() {
+    let rows = expiry(&["immortal", "sound"]);
+    let bad: Vec<(&str, &str)> =
+        rows.iter().filter(|row| row.is_bad()).map(|row| (row.store.as_str(), row.op.as_str())).collect();
+    assert_eq!(bad, [("immortal", "expired")], "{rows:#?}");
+    assert!(rows[0].first_error.as_deref().unwrap().contains("expired"), "{rows:#?}");
+    let sound = &rows[3];
+    // A tenth of 2 x 0.15 s x 400/s, give or take a block at each end.
+    assert!((10..=14).contains(&sound.expiry.unwrap().met), "{sound:#?}");
+}
+
+fn a_session_that_is_not_started_anew_is_a_miss() {
+    let rows = expiry(&["hollow"]);
+    assert!(rows[0].misses > 0 && rows[0].errors == 0, "{rows:#?}");
+}
+
+fn expiry(names: &[&'static str]) -> Vec<Row> {
+    let rate = Some(400.0);
+    report(Experiment::Expiry, names, Options { sessions: Some(vec![100]), rate, ..options() }).results
+}
+
 fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) -> Vec<Row> {
     let sessions = (experiment != Experiment::Contention).then(|| vec![20]);
     report(experiment, names, Options { workers: Some(workers.to_vec()), sessions, ..options() }).results
@@ -200,100 +222,4 @@ fn check_shape(report: &Report) {
         assert!(row["failed"].is_null() || row["failed"].is_string());
     }
     assert_eq!(report.to_csv().unwrap().lines().count(), report.results.len() + 1);
-}
-
-/// Sessions in files, each replaced by a rename; broken in the way of its name.
-struct Files {
-    fault: String,
-    dir: PathBuf,
-    held: Option<(usize, Option<fs::File>)>,
-    payload: Vec<u8>,
-    calls: u64,
-    written: HashMap<usize, u64>,
-}
-
-fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
-    let (fault, dir) = (name.to_owned(), dir.to_owned());
-    Some(Box::new(Files { fault, dir, held: None, payload: Vec::new(), calls: 0, written: HashMap::new() }))
-}
-
-impl Files {
-    fn is(&self, fault: &str) -> bool {
-        self.fault == fault
-    }
-
-    fn path(&self, session: usize) -> PathBuf {
-        self.dir.join(session.to_string())
-    }
-
-    fn write(&mut self, session: usize, payload: &[u8]) {
-        let temporary = self.dir.join(format!("{session}.{}", std::process::id()));
-        fs::write(&temporary, payload).unwrap();
-        fs::rename(temporary, self.path(session)).unwrap();
-        *self.written.entry(session).or_default() += 1;
-    }
-}
-
-impl Contender for Files {
-    fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
-        if !self.is("vain") || session < 20 {
-            self.write(session, payload);
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        let young = self.calls < 60; // the churn is 100 cycles
-        if (self.is("forgetful") || self.is("late") && young && self.held.is_some()) && session == 7 {
-            return Ok(None);
-        }
-        let read_from = if self.is("confused") && session == 7 { 8 } else { session };
-        match fs::read(self.path(read_from)) {
-            Ok(payload) => self.payload = payload,
-            Err(_) => return Ok(None),
-        }
-        Ok(Some(&self.payload))
-    }
-
-    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        let lock = self.is("locked").then(|| {
-            let file = fs::File::create(self.dir.join("lock")).unwrap();
-            file.lock().unwrap();
-            file
-        });
-        self.held = Some((session, lock));
-        self.read(session)
-    }
-
-    fn commit(&mut self, payload: &[u8]) -> Result<()> {
-        let missing = || Error::new(ErrorKind::InvalidArgument, "nothing was begun");
-        let (session, _lock) = self.held.take().ok_or_else(missing)?;
-        self.calls += 1;
-        if self.is("dying") && self.calls > 50 {
-            std::process::abort();
-        }
-        if self.is("slow") {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if self.is("wasteful") {
-            fs::write(self.dir.join(format!("{session}.old")), payload).unwrap();
-        }
-        if self.is("dull") && self.calls < 60 {
-            return Ok(());
-        }
-        if !self.is("lazy") || !self.calls.is_multiple_of(10) {
-            self.write(session, payload);
-        }
-        Ok(())
-    }
-
-    fn release(&mut self) -> Result<()> {
-        self.held = None;
-        Ok(())
-    }
-
-    fn destroy(&mut self, session: usize) -> Result<()> {
-        let _ = fs::remove_file(self.path(session));
-        Ok(())
-    }
 }

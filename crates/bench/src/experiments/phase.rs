@@ -1,0 +1,87 @@
+//! A phase: samples of one worker, one after the other, that make one row with its histogram.
+//!
+//! What `gc` and `expiry` share. They look at single calls beside something else that goes on, so there is one
+//! timed worker and no round in which contenders take turns.
+
+use std::time::Duration;
+
+use crate::experiments::Member;
+use crate::histogram::Latencies;
+use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, Row};
+use crate::statistics::Spread;
+use crate::worker::protocol::{Failure, Plan, Sampled};
+
+/// What the samples of one phase gave.
+pub(super) struct Phase {
+    pub op: &'static str,
+    pub latencies: Latencies,
+    extra: Latencies,
+    pub totals: Sampled,
+    elapsed_ns: u64,
+    server_cpu: Duration,
+}
+
+impl Phase {
+    pub(super) fn new(op: &'static str) -> Phase {
+        Phase {
+            op,
+            latencies: Latencies::new(),
+            extra: Latencies::new(),
+            totals: Sampled::default(),
+            elapsed_ns: 0,
+            server_cpu: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn add(&mut self, (sample, server_cpu): (Sampled, Duration)) {
+        self.elapsed_ns += sample.elapsed_ns;
+        self.server_cpu += server_cpu;
+        self.totals.operations += sample.operations;
+        self.totals.errors += sample.errors;
+        self.totals.misses += sample.misses;
+        self.totals.cpu_us += sample.cpu_us;
+        self.totals.first_error = self.totals.first_error.take().or(sample.first_error);
+        for (into, text) in [(&mut self.latencies, Some(sample.latency)), (&mut self.extra, sample.latency_extra)] {
+            if let Some(latencies) = text.as_deref().and_then(Latencies::from_text) {
+                into.add(&latencies);
+            }
+        }
+    }
+
+    pub(super) fn into_row(self, row: Row, member: &Member, removal: Option<Removal>) -> Row {
+        let modes = (self.extra.count() > 0).then(|| Modes::of(&self.latencies, &self.extra));
+        let mut all = self.latencies;
+        all.add(&self.extra);
+        let operations = self.totals.operations.max(1) as f64;
+        let per_second = self.totals.operations as f64 * 1e9 / self.elapsed_ns.max(1) as f64;
+        Row {
+            rounds: 1,
+            ops_per_second: Spread::of(&[per_second]),
+            latency_us: LatencyUs::of(&all),
+            operations: self.totals.operations,
+            errors: self.totals.errors,
+            misses: self.totals.misses,
+            first_error: self.totals.first_error.map(|message| member.stage.redact(&message)),
+            cpu_us_per_op: CpuUs {
+                client: self.totals.cpu_us as f64 / operations,
+                server: self.server_cpu.as_secs_f64() * 1e6 / operations,
+            },
+            bytes_per_session: member.bytes_per_session,
+            histogram: Some(Buckets::of(&all)),
+            removal,
+            modes,
+            ..row
+        }
+    }
+}
+
+impl Member {
+    /// One sample of the first worker, and the CPU time of the server meanwhile.
+    pub(super) fn timed(&mut self, plan: Plan) -> Result<(Sampled, Duration), Failure> {
+        let stage = &self.stage;
+        let (mut samples, before, after) = self.crew.sample(&[plan], || stage.server_cpu())?;
+        let sample = samples.drain(..).next().unwrap_or_default();
+        self.commits += sample.commits;
+        Ok((sample, after.saturating_sub(before)))
+    }
+}

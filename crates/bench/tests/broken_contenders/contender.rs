@@ -1,0 +1,119 @@
+//! The contender of these tests, and all the ways in which it can be broken.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sessile_bench::contender::Contender;
+use sessile_core::{Error, ErrorKind, Result};
+
+/// Sessions in files, each replaced by a rename; broken in the way of its name.
+pub struct Files {
+    fault: String,
+    dir: PathBuf,
+    held: Option<(usize, Option<fs::File>)>,
+    payload: Vec<u8>,
+    calls: u64,
+    written: HashMap<usize, u64>,
+}
+
+pub fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
+    let (fault, dir) = (name.to_owned(), dir.to_owned());
+    Some(Box::new(Files { fault, dir, held: None, payload: Vec::new(), calls: 0, written: HashMap::new() }))
+}
+
+impl Files {
+    fn is(&self, fault: &str) -> bool {
+        self.fault == fault
+    }
+
+    fn path(&self, session: usize) -> PathBuf {
+        self.dir.join(session.to_string())
+    }
+
+    fn write(&mut self, session: usize, payload: &[u8]) {
+        let temporary = self.dir.join(format!("{session}.{}", std::process::id()));
+        fs::write(&temporary, payload).unwrap();
+        fs::rename(temporary, self.path(session)).unwrap();
+        *self.written.entry(session).or_default() += 1;
+    }
+}
+
+impl Contender for Files {
+    fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
+        if ttl < Duration::from_secs(60) {
+            fs::File::create(self.path(session).with_extension("until")).unwrap();
+            let until = fs::File::options().write(true).open(self.path(session).with_extension("until")).unwrap();
+            until.set_modified(SystemTime::now() + ttl).unwrap();
+        }
+        if !self.is("vain") || session < 20 {
+            self.write(session, payload);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        let young = self.calls < 60; // the churn is 100 cycles
+        if (self.is("forgetful") || self.is("late") && young && self.held.is_some()) && session == 7 {
+            return Ok(None);
+        }
+        let until = self.path(session).with_extension("until");
+        let expired = fs::metadata(&until).is_ok_and(|it| it.modified().unwrap() <= SystemTime::now());
+        if expired && !self.is("immortal") {
+            fs::remove_file(until).unwrap();
+            fs::remove_file(self.path(session)).unwrap();
+        }
+        let read_from = if self.is("confused") && session == 7 { 8 } else { session };
+        match fs::read(self.path(read_from)) {
+            Ok(payload) => self.payload = payload,
+            Err(_) => return Ok(None),
+        }
+        Ok(Some(&self.payload))
+    }
+
+    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        let lock = self.is("locked").then(|| {
+            let file = fs::File::create(self.dir.join("lock")).unwrap();
+            file.lock().unwrap();
+            file
+        });
+        self.held = Some((session, lock));
+        self.read(session)
+    }
+
+    fn commit(&mut self, payload: &[u8]) -> Result<()> {
+        let missing = || Error::new(ErrorKind::InvalidArgument, "nothing was begun");
+        let (session, _lock) = self.held.take().ok_or_else(missing)?;
+        self.calls += 1;
+        if self.is("dying") && self.calls > 50 {
+            std::process::abort();
+        }
+        if self.is("slow") {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if self.is("wasteful") {
+            fs::write(self.dir.join(format!("{session}.old")), payload).unwrap();
+        }
+        if self.is("hollow") && session >= 100 {
+            return Ok(());
+        }
+        if self.is("dull") && self.calls < 60 {
+            return Ok(());
+        }
+        if !self.is("lazy") || !self.calls.is_multiple_of(10) {
+            self.write(session, payload);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) -> Result<()> {
+        self.held = None;
+        Ok(())
+    }
+
+    fn destroy(&mut self, session: usize) -> Result<()> {
+        let _ = fs::remove_file(self.path(session));
+        Ok(())
+    }
+}
