@@ -3,11 +3,13 @@
 CARGO ?= cargo
 # Where `make bench` leaves its results; git ignores it.
 BENCH_OUT ?= bench-out
+# Options of `make storm`.
+STORM ?=
 # In CI the checked-in Cargo.lock is what is tested.
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench toolchain
+.PHONY: help run build deps test check bench storm toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-7s %s\n", $$1, $$2 }'
@@ -40,6 +42,10 @@ bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in 
 	target/release/sessile bench gc --json $(BENCH_OUT)/gc.json --csv $(BENCH_OUT)/gc.csv
 	target/release/sessile bench expiry --json $(BENCH_OUT)/expiry.json --csv $(BENCH_OUT)/expiry.csv
 	target/release/sessile bench scale --json $(BENCH_OUT)/scale.json --csv $(BENCH_OUT)/scale.csv
+
+storm: toolchain ## Kills and stops processes that work on a store for ten minutes (STORM="--url files --seconds 60")
+	$(CARGO) build --release $(LOCKED) -p sessile-testkit --bin sessile-storm --target-dir target
+	target/release/sessile-storm $(STORM)
 
 toolchain:
 	@sh scripts/toolchain.sh

@@ -18,6 +18,7 @@ pub mod ground;
 pub mod matrix;
 pub mod opener;
 pub mod sealed;
+pub mod storm;
 pub mod suite;
 pub mod worker;
 

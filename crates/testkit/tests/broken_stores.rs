@@ -48,6 +48,7 @@ const CAUGHT_BY: &[(Fault, &str)] = &[
     (Fault::HolderUnnamed, "a lock time-out comes in time and names the holder"),
     (Fault::LockOutlivesHolder, "the lock of a killed holder is free at once"),
     (Fault::LostUpdates, "8 processes make 2,000 increments each and the sum is exact"),
+    (Fault::StealsFromLiving, "a stopped holder keeps its lock"),
     (Fault::TornByCrash, "200 writers killed at random moments leave whole payloads"),
 ];
 

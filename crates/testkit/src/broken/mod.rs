@@ -76,6 +76,7 @@ faults! {
     HolderUnnamed = "holder-unnamed", memory, "A lock time-out names nobody.";
     LockOutlivesHolder = "lock-outlives-holder", files, "The lock of a killed holder stays for ever.";
     LostUpdates = "lost-updates", files, "Processes do not exclude each other.";
+    StealsFromLiving = "steals-from-living", files, "Who waits for 2 ms takes the lock of a living holder.";
     TornByCrash = "torn-by-crash", files, "A process killed while it commits leaves a mix.";
 }
 

@@ -1,0 +1,74 @@
+//! A short storm over every store whose locks end with their process, and over broken ones, which must fail it.
+//!
+//! `make storm` runs the long one.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::{Mutex, PoisonError};
+
+use sessile_testkit::broken::Fault;
+use sessile_testkit::storm::{self, Plan, Target, Verdict, Weather};
+
+/// Storms measure times: one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn storm(target: &Target, seconds: f64) -> Verdict {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = Plan {
+        program: env!("CARGO_BIN_EXE_sessile-storm").into(),
+        seconds,
+        seed: fastrand::u64(..),
+        weather: Weather { processes: 6, kills_per_second: 15.0, stops_per_second: 10.0 },
+        // A lock that is stuck is stuck for seconds; 200 ms are for machines that do nothing else.
+        stuck_ms_max: 1_000,
+        least: storm::least(seconds),
+    };
+    let verdict = storm::run(&plan, target).unwrap_or_else(|failure| panic!("{}: {failure:?}", target.name));
+    println!("{verdict}\n");
+    verdict
+}
+
+#[test]
+fn a_short_storm_passes_over_every_store_whose_locks_end_with_their_process() {
+    let fixtures = Target::fixtures();
+    assert!(!fixtures.is_empty(), "no store is tried");
+    for fixture in fixtures {
+        let verdict = storm(&Target::of(&fixture).unwrap(), 3.0);
+        assert_eq!(verdict.exit_code(), 0, "{verdict}");
+        assert_eq!(verdict.json()["passed"], true);
+    }
+}
+
+/// What each fault must be called. A storm that passes a broken store proves nothing about a good one.
+#[test]
+fn a_storm_over_a_broken_store_names_the_promise_that_is_broken() {
+    let faults = [
+        (Fault::LostWrite, "an acknowledged write is lost"),
+        (Fault::StealsFromLiving, "two held the lock at once"),
+        (Fault::LockOutlivesHolder, "the lock of a dead holder was stuck"),
+        (Fault::ResurrectedByCommit, "a destroyed session is back"),
+        (Fault::TornByCrash, "torn bytes"),
+        (Fault::LostUpdates, "the fence 1 does not grow"),
+    ];
+    for (fault, words) in faults {
+        let verdict = storm(&Target::broken(fault, "files#shm").unwrap(), 1.5);
+        let told = verdict.json()["told"].to_string();
+        assert!(told.contains(words), "{}: {words:?} is not among {told}", fault.name());
+        assert_eq!(verdict.exit_code(), 1);
+    }
+}
+
+#[test]
+fn a_storm_in_which_nothing_happens_is_void() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = Plan {
+        program: env!("CARGO_BIN_EXE_sessile-storm").into(),
+        seconds: 0.5,
+        seed: 1,
+        weather: Weather { processes: 2, kills_per_second: 0.0, stops_per_second: 0.0 },
+        stuck_ms_max: 1_000,
+        least: storm::least(0.5),
+    };
+    let verdict = storm::run(&plan, &Target::of("files#shm").unwrap()).unwrap();
+    assert_eq!((verdict.problems(), verdict.exit_code()), (0, 4), "{verdict}");
+}
