@@ -435,6 +435,11 @@ struct Name<'a> {
 
 impl Door for Name<'_> {
     fn open(&self) -> Result<OwnedFd> {
+        // Most sessions exist. O_CREAT would take the directory's lock from the start, which a sweep or a commit
+        // beside it holds while the file system removes or allocates an inode.
+        if let Some(file) = self.store.open_file(&self.name, OFlags::RDWR)? {
+            return Ok(file);
+        }
         let flags = OFlags::RDWR | OFlags::CREATE;
         if let Some(file) = self.store.open_file(&self.name, flags)? {
             return Ok(file);
