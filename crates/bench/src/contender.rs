@@ -19,14 +19,18 @@ pub trait Contender {
     /// Reads without a lock. `None` is a miss.
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>>;
 
-    /// Takes the lock and reads. `None` is a miss; the lock is held in either case.
-    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>>;
+    /// Takes the lock and reads. `None` is a miss; the lock is held in either case. Without locks it is a read.
+    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        self.read(session)
+    }
 
     /// Replaces the payload of the session that was begun, and releases it.
     fn commit(&mut self, payload: &[u8]) -> Result<()>;
 
-    /// Releases the session that was begun without writing.
-    fn release(&mut self) -> Result<()>;
+    /// Releases the session that was begun without writing. Without locks there is nothing to release.
+    fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Removes a session.
     fn destroy(&mut self, session: usize) -> Result<()> {

@@ -1,24 +1,12 @@
 //! `limit`: what physics allows. One process; no lock, checksum, expiry or allocation. A cycle is one look-up in
 //! a pre-sized open-addressing table, a copy of the payload out, a copy of the new payload into another slot,
 //! taken from a ring of n/4 free ones, and a swap of the location.
-
+use crate::{contender::Contender, reference::Reference, worker::protocol::Opening};
+use sessile_core::{Error, ErrorKind, Result};
 use std::{path::Path, time::Duration};
 
-use sessile_core::{Durability, Error, ErrorKind, Result};
-
-use crate::{contender::Contender, reference::Reference, worker::protocol::Opening};
-
-pub(super) const REFERENCE: Reference = Reference {
-    name: "limit",
-    sentence: "What physics allows: one process, a table of fixed size, no lock, no expiry",
-    shared_by_processes: false,
-    server: None,
-    durability: &[Durability::None],
-    creates: false,
-    any_size: false,
-    keeps_payloads: true,
-    open,
-};
+pub(super) const REFERENCE: Reference =
+    Reference::in_process("limit", "What physics allows: one process, a table of fixed size, no lock, no expiry", open);
 
 struct Limit {
     ids: Vec<u128>,
@@ -26,18 +14,16 @@ struct Limit {
     slots: Vec<u8>,         // payloads of one size, one after the other
     ring: Vec<u32>,         // free slots
     next: usize,            // the one that has been free longest
-    filled: u32,
-    size: usize,
-    out: Vec<u8>,
-    begun: usize, // position in the table
+    out: Vec<u8>,           // the payload that was read last; as long as all are
+    begun: usize,           // position in the table
 }
 
 fn open(_: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
-    let (sessions, size) = (opening.ids, opening.payload_bytes);
-    let (mut random, count) = (fastrand::Rng::with_seed(opening.seed), u32::try_from(sessions).unwrap_or(u32::MAX));
+    let (mut random, sessions) = (fastrand::Rng::with_seed(opening.seed), opening.ids);
+    let (count, out) = (u32::try_from(sessions).unwrap_or(u32::MAX), vec![0; opening.payload_bytes]);
     let ids = std::iter::repeat_with(|| random.u128(..)).take(sessions).collect();
     let (table, ring) = (vec![(0, 0); (sessions * 2).next_power_of_two()], (count..count + count / 4 + 1).collect());
-    Ok(Box::new(Limit { ids, table, slots: Vec::new(), ring, next: 0, filled: 0, size, out: vec![0; size], begun: 0 }))
+    Ok(Box::new(Limit { ids, table, slots: Vec::new(), ring, next: 0, out, begun: 0 }))
 }
 
 impl Limit {
@@ -52,37 +38,35 @@ impl Limit {
         }
         Some((hash, at))
     }
+    fn load(&mut self, session: usize) -> Option<&[u8]> {
+        let (hash, at) = self.find(session)?;
+        let start = self.table.get(at).filter(|(taken, _)| *taken == hash)?.1 as usize * self.out.len();
+        let end = start + self.out.len();
+        self.out.copy_from_slice(self.slots.get(start..end)?);
+        self.begun = at;
+        Some(&self.out)
+    }
     fn store(&mut self, slot: u32, payload: &[u8]) -> Option<()> {
-        let start = slot as usize * self.size;
-        self.slots.get_mut(start..start + self.size)?.copy_from_slice(payload.get(..self.size)?);
+        let (size, start) = (self.out.len(), slot as usize * self.out.len());
+        self.slots.get_mut(start..start + size)?.copy_from_slice(payload.get(..size)?);
         Some(())
     }
 }
 
 impl Contender for Limit {
     fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
-        let full = || Error::new(ErrorKind::Full, "the table has a fixed size");
         if self.slots.is_empty() {
             // Not zero: pages are faulted in here, not later; not at open, so that the growth of the process shows it.
-            self.slots = vec![1; (self.ids.len() + self.ids.len() / 4 + 1) * self.size];
+            self.slots = vec![1; (self.ids.len() + self.ids.len() / 4 + 1) * self.out.len()];
         }
-        let ((hash, at), slot) = (self.find(session).ok_or_else(full)?, self.filled);
-        self.filled += 1;
-        self.store(slot, payload).ok_or_else(full)?;
+        let full = || Error::new(ErrorKind::Full, "the table has a fixed size");
+        let ((hash, at), slot) = (self.find(session).ok_or_else(full)?, u32::try_from(session).unwrap_or(u32::MAX));
+        self.store(slot, payload).ok_or_else(full)?; // the ring begins behind these slots
         *self.table.get_mut(at).ok_or_else(full)? = (hash, slot);
         Ok(())
     }
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        let Some((hash, at)) = self.find(session) else { return Ok(None) };
-        let Some((_, slot)) = self.table.get(at).filter(|(taken, _)| *taken == hash) else { return Ok(None) };
-        let start = *slot as usize * self.size;
-        let Some(stored) = self.slots.get(start..start + self.size) else { return Ok(None) };
-        self.out.copy_from_slice(stored);
-        self.begun = at;
-        Ok(Some(&self.out))
-    }
-    fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        self.read(session)
+        Ok(self.load(session))
     }
     fn commit(&mut self, payload: &[u8]) -> Result<()> {
         let free = self.ring.get(self.next).copied().unwrap_or_default();
@@ -91,9 +75,6 @@ impl Contender for Limit {
             *oldest = std::mem::replace(slot, free);
         }
         self.next = if self.next + 1 == self.ring.len() { 0 } else { self.next + 1 };
-        Ok(())
-    }
-    fn release(&mut self) -> Result<()> {
         Ok(())
     }
 }

@@ -64,8 +64,4 @@ impl Contender for Null {
     fn commit(&mut self, payload: &[u8]) -> Result<()> {
         self.keep(self.begun, payload)
     }
-
-    fn release(&mut self) -> Result<()> {
-        Ok(())
-    }
 }
