@@ -35,13 +35,7 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 	@sh scripts/check_more.sh
 
 bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
-	@mkdir -p $(BENCH_OUT)
-	target/release/sessile bench cycle --json $(BENCH_OUT)/cycle.json --csv $(BENCH_OUT)/cycle.csv
-	target/release/sessile bench ops --json $(BENCH_OUT)/ops.json --csv $(BENCH_OUT)/ops.csv
-	target/release/sessile bench contention --json $(BENCH_OUT)/contention.json --csv $(BENCH_OUT)/contention.csv
-	target/release/sessile bench gc --json $(BENCH_OUT)/gc.json --csv $(BENCH_OUT)/gc.csv
-	target/release/sessile bench expiry --json $(BENCH_OUT)/expiry.json --csv $(BENCH_OUT)/expiry.csv
-	target/release/sessile bench scale --json $(BENCH_OUT)/scale.json --csv $(BENCH_OUT)/scale.csv
+	@sh scripts/bench.sh $(BENCH_OUT)
 
 storm: toolchain ## Kills and stops processes that work on a store for ten minutes (STORM="--url files --seconds 60")
 	$(CARGO) build --release $(LOCKED) -p sessile-testkit --bin sessile-storm --target-dir target
