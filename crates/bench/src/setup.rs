@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sessile_core::Durability;
-use sessile_fixtures::{Instance, Server, ServerKind, ServerOptions, cpu_time};
-use tempfile::TempDir;
+use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time};
 
 use crate::footprint::Place;
 use crate::redact;
@@ -30,8 +29,8 @@ pub(crate) struct Stage {
 enum Keep {
     Nothing,
     Instance { _instance: Box<Instance> },
-    Server { _server: Box<Server>, _dir: TempDir },
-    Dir { _dir: TempDir },
+    Server { _server: Box<Server>, _dir: PrivateDir },
+    Dir { _dir: PrivateDir },
 }
 
 impl Stage {
@@ -68,7 +67,8 @@ impl Stage {
                 keep: Keep::Nothing,
             }),
             Target::Reference(reference) => {
-                let dir = fresh_dir().map_err(|error| format!("no fresh directory: {error}"))?;
+                // Its disk must not stand in the way of what is possible.
+                let dir = PrivateDir::in_shared_memory().map_err(|error| format!("no fresh directory: {error}"))?;
                 let hidden = vec![(dir.path().display().to_string(), "<shm>")];
                 let what = |place: &Path| What::Reference { name: reference.name.to_owned(), place: place.to_owned() };
                 let Some(kind) = reference.server.and_then(ServerKind::by_name) else {
@@ -136,11 +136,6 @@ impl Stage {
 fn dir_in_url(choice: &Choice, url: &str) -> Option<PathBuf> {
     let path = sessile_stores::StoreUrl::parse(url).ok()?.path().ok()?;
     (!choice.over_socket && path.is_dir()).then_some(path)
-}
-
-/// In shared memory: a reference row shows what is possible, so its disk must not stand in its way.
-fn fresh_dir() -> std::io::Result<TempDir> {
-    tempfile::Builder::new().prefix("sessile-").tempdir_in("/dev/shm")
 }
 
 fn hidden_in_url(url: &str) -> Vec<(String, &'static str)> {

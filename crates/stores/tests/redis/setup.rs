@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, Key, Sessions, Ttl};
-use sessile_fixtures::{Server, ServerKind, ServerOptions, StartError};
+use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
 use sessile_stores::Context;
 
 pub const WAIT: Duration = Duration::from_secs(20);
@@ -13,15 +13,7 @@ pub const WAIT: Duration = Duration::from_secs(20);
 pub struct Private {
     pub server: Server,
     pub dir: PathBuf,
-    _guard: Guard,
-}
-
-struct Guard(PathBuf);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    _kept: PrivateDir,
 }
 
 impl Private {
@@ -31,16 +23,12 @@ impl Private {
     }
 
     pub fn start_with(extra: &[&str]) -> Option<Private> {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("sessile-redis-test-{}-{number}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        let guard = Guard(dir.clone());
+        let kept = PrivateDir::on_disk().unwrap();
+        let dir = kept.path().to_owned();
         let kind = ServerKind::by_name("redis-server").unwrap();
         let extra = extra.iter().map(|arg| arg.replace("{dir}", dir.to_str().unwrap()).into()).collect();
         match kind.start(&dir, &ServerOptions { extra, ..ServerOptions::default() }) {
-            Ok(server) => Some(Private { server, dir, _guard: guard }),
+            Ok(server) => Some(Private { server, dir, _kept: kept }),
             Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
                 eprintln!("SKIPPED: redis-server is not installed");
                 None
