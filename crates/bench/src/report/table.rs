@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
 use crate::report::{Report, Row};
 
@@ -67,8 +67,17 @@ impl fmt::Display for Report {
 }
 
 fn throughput(rows: &[&Row]) -> Table {
-    let mut table =
-        empty(&["store", "op", "workers", "tier", "per s", "low..high", "p50 us", "p99 us", "p99.9 us", "cpu us/op"]);
+    // One round has no spread; the room is better left to long names.
+    let spread = rows.iter().any(|row| row.rounds > 1);
+    let mut header =
+        vec!["store", "op", "workers", "tier", "per s", "low..high", "p50 us", "p99 us", "p99.9 us", "cpu us/op"];
+    header.retain(|name| spread || *name != "low..high");
+    let mut table = empty(&header);
+    for names in 0..2 {
+        if let Some(column) = table.column_mut(names) {
+            column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
+        }
+    }
     for row in rows {
         let cpu = row.cpu_us_per_op;
         let cpu = if row.kind == "socket" {
@@ -93,6 +102,8 @@ fn throughput(rows: &[&Row]) -> Table {
         ];
         if failed {
             cells.truncate(5);
+        } else if !spread {
+            cells.remove(5);
         }
         table.add_row(cells);
     }
@@ -210,6 +221,26 @@ pub(super) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::LatencyUs;
+
+    #[test]
+    fn names_stay_whole_in_rows_of_wide_figures() {
+        for rounds in [1, 3] {
+            let row = Row {
+                store: "redis-four-trips".into(),
+                variant: "default".into(),
+                op: "begin-while-sweeping".into(),
+                durability: "commit".into(),
+                workers: 8,
+                rounds,
+                latency_us: LatencyUs { p50: 123_456.0, p99: 1_234_567.0, p999: 12_345_678.0, ..LatencyUs::default() },
+                ..Row::default()
+            };
+            let text = throughput(&[&row]).to_string();
+            assert!(text.contains("redis-four-trips ") && text.contains("begin-while-sweeping "), "{text}");
+            assert_eq!(text.contains("low.."), rounds > 1, "{text}");
+        }
+    }
 
     #[test]
     fn numbers_are_short_and_grouped() {
