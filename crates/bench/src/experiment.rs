@@ -18,6 +18,12 @@ pub enum Experiment {
 }
 
 impl Experiment {
+    /// The experiment of this name.
+    pub fn from_name(name: &str) -> Option<Experiment> {
+        use Experiment::{Contention, Cycle, Expiry, Gc, Ops, Scale};
+        [Ops, Cycle, Contention, Gc, Scale, Expiry].into_iter().find(|experiment| experiment.name() == name)
+    }
+
     /// The word in results.
     pub const fn name(self) -> &'static str {
         match self {

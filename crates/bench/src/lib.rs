@@ -35,6 +35,7 @@ pub mod worker;
 mod workload;
 
 pub use options::{CycleOp, Experiment, Options, UsageError};
+pub use presets::default_in_words;
 pub use report::Report;
 pub use run::{DEBUG_OVERRIDE, RunError, run, run_choices};
 pub use selection::{Choice, Target};

@@ -51,3 +51,23 @@ pub(crate) fn up_to_processors() -> Vec<usize> {
     let doubled = std::iter::successors(Some(1), |count| Some(count * 2)).take_while(|count| *count < processors);
     doubled.chain([processors]).collect()
 }
+
+/// What one flag of an experiment is when it is not given, in words: `550000; with --quick 22000`. `None` when the
+/// experiment has no such thing (a closed loop has no rate).
+pub fn default_in_words(experiment: Experiment, flag: &str) -> Option<String> {
+    let [full, quick] = [preset(experiment, false), preset(experiment, true)].map(|preset| match flag {
+        "workers" if preset.workers.is_empty() => Some("1, 2, 4 ... processors".to_owned()),
+        "workers" => Some(listed(preset.workers)),
+        "sessions" => Some(listed(preset.sessions)),
+        "seconds" => Some(preset.seconds.to_string()),
+        "rounds" => Some(preset.rounds.to_string()),
+        "rate" => preset.rate.map(|rate| rate.to_string()),
+        _ => None,
+    });
+    let (full, quick) = (full?, quick?);
+    Some(if full == quick { full } else { format!("{full}; with --quick {quick}") })
+}
+
+fn listed(numbers: &[usize]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<String>>().join(",")
+}

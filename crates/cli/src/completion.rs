@@ -1,12 +1,11 @@
 //! `sessile completion`: completions for a shell, from the same declaration as the parser.
 
-use clap::CommandFactory;
-
-use crate::arguments::{Arguments, CompletionArguments};
+use crate::arguments::CompletionArguments;
+use crate::command_line;
 use crate::outcome::Outcome;
 
 /// Prints the completions.
 pub fn run(arguments: &CompletionArguments) -> Outcome {
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "sessile", &mut std::io::stdout());
+    clap_complete::generate(arguments.shell, &mut command_line::complete(), "sessile", &mut std::io::stdout());
     Ok(())
 }

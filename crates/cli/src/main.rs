@@ -6,6 +6,7 @@
 
 mod arguments;
 mod bench;
+mod command_line;
 mod completion;
 mod gc;
 mod logger;
@@ -21,13 +22,12 @@ mod worker;
 
 use std::process::ExitCode;
 
-use arguments::{Arguments, Verb};
-use clap::Parser;
+use arguments::Verb;
 use outcome::Outcome;
 
 fn main() -> ExitCode {
     logger::install();
-    let outcome = if worker::is_asked_for() { worker::run() } else { run(&Arguments::parse().verb) };
+    let outcome = if worker::is_asked_for() { worker::run() } else { run(&command_line::parse().verb) };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.tell(),

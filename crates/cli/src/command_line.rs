@@ -1,0 +1,60 @@
+//! The complete command line: the declaration in arguments.rs, and what each experiment does unless it is told
+//! otherwise.
+//!
+//! The presets differ from experiment to experiment and belong to the benchmark, so the help asks it for them.
+
+use clap::{Command, CommandFactory, FromArgMatches};
+use sessile_bench::{Experiment, default_in_words};
+
+use crate::arguments::Arguments;
+
+/// The options that a preset fills in.
+const OF_PRESETS: [&str; 5] = ["workers", "sessions", "seconds", "rounds", "rate"];
+
+/// Parses the command line of this process; on an error or `--help` it says so and ends the process.
+pub fn parse() -> Arguments {
+    Arguments::from_arg_matches(&complete().get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// The command line with all its help.
+pub fn complete() -> Command {
+    Arguments::command().mut_subcommand("bench", |bench| {
+        let names: Vec<String> = bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+        names.into_iter().fold(bench, |bench, name| match Experiment::from_name(&name) {
+            Some(experiment) => bench.mut_subcommand(name, |verb| with_defaults(verb, experiment)),
+            None => bench,
+        })
+    })
+}
+
+fn with_defaults(verb: Command, experiment: Experiment) -> Command {
+    OF_PRESETS.into_iter().fold(verb, |verb, option| match default_in_words(experiment, option) {
+        Some(words) => verb.mut_arg(option, |argument| {
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            argument.help(format!("{help} [default: {words}]"))
+        }),
+        None => verb,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn help_of(experiment: &str) -> String {
+        let mut command = complete();
+        let bench = command.find_subcommand_mut("bench").unwrap();
+        let help = bench.find_subcommand_mut(experiment).unwrap().render_long_help().to_string();
+        help.split_whitespace().collect::<Vec<&str>>().join(" ") // lines are broken where they become too long
+    }
+
+    #[test]
+    fn the_help_of_an_experiment_names_its_own_presets() {
+        complete().debug_assert();
+        let gc = help_of("gc");
+        assert!(gc.contains("[default: 550000; with --quick 22000]") && gc.contains("[default: 500]"), "{gc}");
+        let cycle = help_of("cycle");
+        assert!(cycle.contains("[default: 100000; with --quick 10000]"), "{cycle}");
+        assert!(cycle.contains("[default: 1,8]") && !cycle.contains("[default: 500]"), "{cycle}");
+    }
+}
