@@ -9,6 +9,13 @@ use sessile_core::{Budget, Error, ErrorKind, Result, Swept};
 
 /// One opened store as one worker sees it. At most one session is held at a time.
 pub trait Contender {
+    /// Reads the ids of these sessions, so that they lie in the processor's cache, and nothing of the sessions. Called
+    /// between two requests and not timed: a request brings its id along, it does not look for it in a table of
+    /// all ids. Without ids in memory there is nothing to do.
+    fn announce(&mut self, sessions: &[usize]) {
+        let _ = sessions;
+    }
+
     /// Stores a new session.
     ///
     /// # Errors

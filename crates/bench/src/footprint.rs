@@ -69,7 +69,7 @@ fn occupied(dir: &Path) -> u64 {
 }
 
 /// Shared memory that a process maps from outside its directory: a store may keep its data on a disk and its index
-/// in shared memory. Files count by their blocks, what has no name by what is resident.
+/// in shared memory. Files count by their blocks, what has no name (any more) by what is resident.
 fn mapped_elsewhere(pid: u32, dir: &Path) -> u64 {
     let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let mut named = BTreeMap::new();
@@ -77,8 +77,9 @@ fn mapped_elsewhere(pid: u32, dir: &Path) -> u64 {
     let mut counts = false;
     for line in maps.lines() {
         if let Some(mapping) = Mapping::of(line) {
-            let outside = mapping.shared && !Path::new(mapping.path).starts_with(dir);
-            let metadata = if outside { fs::metadata(mapping.path).ok() } else { None };
+            let removed = mapping.path.ends_with(" (deleted)");
+            let outside = mapping.shared && (removed || !Path::new(mapping.path).starts_with(dir));
+            let metadata = if outside && !removed { fs::metadata(mapping.path).ok() } else { None };
             counts = outside && metadata.is_none();
             if let Some(metadata) = metadata.filter(fs::Metadata::is_file) {
                 named.insert((metadata.dev(), metadata.ino()), metadata.blocks() * 512);
@@ -112,9 +113,14 @@ impl Mapping<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    /// These tests look at the mappings of their own process, which others of them change.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_hole_takes_no_space_and_one_byte_takes_a_block() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let footprint = Footprint::of_empty(Place::Directory(dir.path().to_owned()), std::process::id());
         let before = footprint.bytes();
@@ -126,6 +132,7 @@ mod tests {
 
     #[test]
     fn shared_memory_outside_the_directory_counts_once_and_inside_not_again() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (dir, other) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
         let mut maps = Vec::new();
         let before = mapped_elsewhere(std::process::id(), dir.path());
@@ -136,6 +143,18 @@ mod tests {
             maps.push(memmap2::MmapRaw::map_raw(&file).unwrap());
         }
         assert_eq!(mapped_elsewhere(std::process::id(), dir.path()) - before, 102_400);
+    }
+
+    #[test]
+    fn a_file_that_was_removed_but_is_still_mapped_counts() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let before = mapped_elsewhere(std::process::id(), dir.path());
+        fs::write(dir.path().join("data"), vec![1; 1 << 20]).unwrap();
+        let file = fs::File::options().read(true).write(true).open(dir.path().join("data")).unwrap();
+        let _map = memmap2::MmapOptions::new().populate().map_raw(&file).unwrap();
+        fs::remove_file(dir.path().join("data")).unwrap();
+        assert_eq!(mapped_elsewhere(std::process::id(), dir.path()) - before, 1 << 20);
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn while_sweeping(bench: &Bench, member: &mut Member, live: usize, expired: u64)
             None => break, // not ours to ask: one piece is shown, without a count
         }
     }
-    Ok((phase, Removal { removed, seconds: start.elapsed().as_secs_f64(), longest_call_us: 0.0 }))
+    Ok((phase, Removal { removed, seconds: start.elapsed().as_secs_f64(), ..Removal::default() }))
 }
 
 /// Times begins until the remover is done.
@@ -235,6 +235,7 @@ fn removal_of(done: &Done) -> Removal {
     Removal {
         removed: done.count,
         seconds: done.elapsed_ns as f64 / 1e9,
+        cpu_seconds: done.cpu_us as f64 / 1e6,
         longest_call_us: done.longest_ns as f64 / 1e3,
     }
 }

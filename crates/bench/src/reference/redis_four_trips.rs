@@ -76,6 +76,12 @@ impl FourTrips {
 }
 
 impl Contender for FourTrips {
+    fn announce(&mut self, sessions: &[usize]) {
+        let keys = sessions.iter().filter_map(|session| self.keys.get(*session));
+        let first = |text: &String| text.as_bytes().first().copied().unwrap_or(0);
+        std::hint::black_box(keys.fold(0, |all, (record, lock)| all ^ first(record) ^ first(lock)));
+    }
+
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
         let ms = ttl.as_millis().max(1) as u64;

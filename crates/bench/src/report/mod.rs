@@ -185,6 +185,8 @@ pub struct Removal {
     pub removed: u64,
     /// How long that took in seconds.
     pub seconds: f64,
+    /// CPU time of the process that removed, in seconds; 0 where the store's server did it.
+    pub cpu_seconds: f64,
     /// The longest single call in microseconds.
     pub longest_call_us: f64,
 }

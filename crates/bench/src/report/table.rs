@@ -165,9 +165,13 @@ impl Report {
                     )?;
                 }
                 if let Some(removal) = row.removal {
-                    let (removed, seconds) = (removal.removed, removal.seconds);
+                    let (removed, seconds, cpu) = (removal.removed, removal.seconds, removal.cpu_seconds);
                     let longest = figure(removal.longest_call_us);
-                    writeln!(f, "{}: removed {removed} in {seconds:.2} s, longest call {longest} us", row.op)?;
+                    writeln!(
+                        f,
+                        "{}: removed {removed} in {seconds:.2} s ({cpu:.2} s of CPU), longest call {longest} us",
+                        row.op
+                    )?;
                 }
             }
             shown.push(group);

@@ -89,6 +89,7 @@ impl Crew {
             total.misses += done.misses;
             total.errors += done.errors;
             total.first_error = total.first_error.or(done.first_error);
+            total.cpu_us += done.cpu_us;
             total.elapsed_ns = total.elapsed_ns.max(done.elapsed_ns);
             total.longest_ns = total.longest_ns.max(done.longest_ns);
         }

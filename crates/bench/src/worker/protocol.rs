@@ -223,6 +223,8 @@ pub struct Done {
     pub first_error: Option<String>,
     /// How long it took.
     pub elapsed_ns: u64,
+    /// CPU time that the worker used for it.
+    pub cpu_us: u64,
     /// Longest single call.
     pub longest_ns: u64,
 }

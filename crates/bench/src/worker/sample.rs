@@ -25,6 +25,10 @@ enum Outcome {
 /// Of this many calls of a stream, one meets no session.
 pub(crate) const STREAM_ABSENT_OF: u64 = 10;
 
+/// Requests whose ids are announced together: their cache misses overlap, and all of them are still cached when the
+/// last one comes.
+const AHEAD: usize = 32;
+
 /// When things happened in one operation.
 #[derive(Default)]
 struct Times {
@@ -41,6 +45,8 @@ pub(crate) struct Sample<'a> {
     random: fastrand::Rng,
     payload: Vec<u8>,
     fresh: std::ops::Range<usize>,
+    /// The sessions of the next requests, last one first.
+    ahead: Vec<usize>,
     /// Calls of a stream since the recording began, and which of the present ten meets no session.
     calls: u64,
     absent_at: u64,
@@ -66,6 +72,7 @@ impl<'a> Sample<'a> {
             random: fastrand::Rng::with_seed(plan.seed),
             payload,
             fresh: plan.fresh.clone(),
+            ahead: Vec::with_capacity(AHEAD),
             calls: 0,
             absent_at: 0,
             recording: false,
@@ -88,6 +95,10 @@ impl<'a> Sample<'a> {
         wait_until(start_ns);
         let mut asked = now_ns();
         loop {
+            if self.ahead.is_empty() && self.plan.action != Action::Create {
+                self.look_ahead();
+                asked = now_ns();
+            }
             let due = match period_ns {
                 None => asked,
                 Some(period) => {
@@ -163,8 +174,18 @@ impl<'a> Sample<'a> {
         }
     }
 
+    /// Draws the next sessions.
+    fn look_ahead(&mut self) {
+        let (random, sessions) = (&mut self.random, self.plan.sessions.clone());
+        self.ahead.extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD));
+        self.contender.announce(&self.ahead);
+    }
+
     fn choose(&mut self) -> usize {
-        self.random.usize(self.plan.sessions.clone())
+        if self.ahead.is_empty() {
+            self.look_ahead();
+        }
+        self.ahead.pop().unwrap_or(self.plan.sessions.start)
     }
 
     fn create(&mut self) -> Result<Outcome> {

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use sessile_core::{Budget, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
-use crate::monotonic::now_ns;
+use crate::monotonic::{cpu_us, now_ns};
 use crate::payload::Payloads;
 use crate::reference;
 use crate::store_contender::StoreContender;
@@ -130,7 +130,7 @@ impl Worker {
     /// Two passes: the first may have begun in the middle of the store.
     fn sweep(&mut self, contender: &mut dyn Contender) -> Done {
         let mut done = Done::default();
-        let start = now_ns();
+        let (start, cpu_before) = (now_ns(), cpu_us());
         let mut complete_passes = 0;
         while complete_passes < 2 {
             let called = now_ns();
@@ -148,6 +148,7 @@ impl Worker {
             done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(called));
         }
         done.elapsed_ns = now_ns().saturating_sub(start);
+        done.cpu_us = cpu_us().saturating_sub(cpu_before);
         done
     }
 }
@@ -155,7 +156,7 @@ impl Worker {
 /// Does something for each session of a range, counting failures.
 fn over(range: Range, mut each: impl FnMut(usize, &mut Done) -> Result<()>) -> Done {
     let mut done = Done::default();
-    let start = now_ns();
+    let (start, cpu_before) = (now_ns(), cpu_us());
     for session in (range.from..range.to).step_by(range.step.max(1)) {
         let called = now_ns();
         if let Err(error) = each(session, &mut done) {
@@ -165,5 +166,6 @@ fn over(range: Range, mut each: impl FnMut(usize, &mut Done) -> Result<()>) -> D
         done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(called));
     }
     done.elapsed_ns = now_ns().saturating_sub(start);
+    done.cpu_us = cpu_us().saturating_sub(cpu_before);
     done
 }
