@@ -3,8 +3,9 @@
 CARGO ?= cargo
 # Where `make bench` leaves its results; git ignores it.
 BENCH_OUT ?= bench-out
-# Options of `make storm`.
-STORM ?=
+# The store and the length of `make storm`; its own defaults if empty.
+STORE ?=
+SECONDS ?=
 # In CI the checked-in Cargo.lock is what is tested.
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
@@ -37,9 +38,10 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
 
-storm: toolchain ## Kills and stops processes that work on a store for ten minutes (STORM="--url files --seconds 60")
+storm: toolchain ## Kills and stops processes that work on a store for ten minutes (STORE=files SECONDS=60)
 	$(CARGO) build --release $(LOCKED) -p sessile-testkit --bin sessile-storm --target-dir target
-	target/release/sessile-storm $(STORM)
+	target/release/sessile-storm $(if $(STORE),--url $(STORE)) $(if $(SECONDS),--seconds $(SECONDS))
+	target/release/sessile-storm $(if $(STORE),--url $(STORE)) --stop-one 5
 
 toolchain:
 	@sh scripts/toolchain.sh

@@ -51,11 +51,31 @@ fn a_storm_over_a_broken_store_names_the_promise_that_is_broken() {
         (Fault::LostUpdates, "the fence 1 does not grow"),
     ];
     for (fault, words) in faults {
-        let verdict = storm(&Target::broken(fault, "files#shm").unwrap(), 1.5);
-        let told = verdict.json()["told"].to_string();
-        assert!(told.contains(words), "{}: {words:?} is not among {told}", fault.name());
-        assert_eq!(verdict.exit_code(), 1);
+        // Chance decides how soon a fault shows; a second is usually enough.
+        let named = (0..5).any(|_| {
+            let verdict = storm(&Target::broken(fault, "files#shm").unwrap(), 1.0);
+            assert_eq!(verdict.exit_code(), 1, "{} passes", fault.name());
+            verdict.json()["told"].to_string().contains(words)
+        });
+        assert!(named, "{}: {words:?} is never told", fault.name());
     }
+}
+
+/// With one lock for all sessions, whoever is stopped while he holds it stops everybody.
+#[test]
+fn one_stopped_process_stalls_the_sessions_of_others_on_a_broken_store_only() {
+    let share = |target: &Target| {
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = env!("CARGO_BIN_EXE_sessile-storm").as_ref();
+        let result = storm::stop_one(program, target, 4, 0.4, 6).unwrap();
+        println!("{result}\n");
+        (result.json()["during_stops"]["share_below_10_ms"].as_f64().unwrap(), result.exit_code())
+    };
+    let (stalled, code) = share(&Target::broken(Fault::GlobalLock, "files#shm").unwrap());
+    assert!(stalled < 0.9 && code == 1, "{stalled}, {code}");
+    // The bar of 99.9 % is for a machine that does nothing else.
+    let (good, _) = share(&Target::of("files#shm").unwrap());
+    assert!(good > 0.95, "{good}");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 //! Invariant: the report of a call is out before the store is asked, the report of its answer only after the
 //! store has answered. It judges nothing; errors that the contract knows for a call are answers.
 
-use std::time::Duration;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
-use sessile_core::{Error, Key, Lease, Result, Sessions, Ttl};
+use sessile_core::{Error, ErrorKind, Key, Lease, Result, Sessions, Ttl};
 
 use super::event::{Answer, Call, Event, now_ns};
 use super::payload::{Content, content, seal};
@@ -106,6 +107,36 @@ impl Actor {
             content: content(record.as_ref()),
             version: record.as_ref().map_or(0, |record| record.version),
         });
+    }
+
+    /// Locks and stores in a session of its own, without a word in between, for this long. Returns the last token.
+    /// What it finds must be what it left: anything else is a failure.
+    pub fn run(&mut self, id: u64, tokens: RangeInclusive<u64>, left: Option<u64>, long: Duration) -> Option<u64> {
+        let work = |store: &Sessions, nonce| {
+            let (start, key, mut left) = (Instant::now(), key(nonce, id)?, left);
+            for token in tokens.clone() {
+                let begun = store.begin(&key, WAIT)?;
+                let found = match content(begun.record.as_ref()) {
+                    Content::Missing => None,
+                    Content::Sealed { token, .. } => Some(token),
+                    Content::Empty | Content::Torn { .. } => Some(0),
+                };
+                if found != left {
+                    let why = format!("a run found {found:?} where it had left {left:?}");
+                    return Err(Error::new(ErrorKind::Corrupt, why));
+                }
+                let counter = begun.record.map_or(0, |record| record.version) + 1;
+                let bytes = 100 + (token % 64) as usize * 40;
+                begun.lease.commit(&seal(id, token, counter, bytes), ttl(3_600_000)?)?;
+                left = Some(token);
+                if start.elapsed() >= long {
+                    break;
+                }
+            }
+            Ok(left.unwrap_or(0))
+        };
+        let first = *tokens.start();
+        self.make(Call::Run { id, first }, &[], work, |last| Answer::Ran { last: *last })
     }
 
     /// Moves the expiry.

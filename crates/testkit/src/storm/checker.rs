@@ -9,32 +9,13 @@ use std::collections::{BTreeSet, HashMap};
 use super::event::{Answer, Call, Event};
 use super::history::{Effect, Grant, History, Outcome, Read, Seen, Stored};
 use super::payload::Content;
-use super::work::ONE_OFF;
+use super::tally::{TRAILS_MAX, Tally, Trails};
+use super::work::{ONE_OFF, RUN_MAX};
 
 const MS: u64 = 1_000_000;
 const HOUR_MS: u64 = 3_600_000;
-/// Problems that are told in full, of one kind and of all; beyond they are counted.
-const PROBLEMS_OF_A_KIND_MAX: usize = 3;
-const PROBLEMS_TOLD_MAX: usize = 30;
 /// A grace ends by the store's clock, in whole milliseconds.
 const GRACE_ROUNDING_MS: u64 = 5;
-
-/// Numbers of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    pub calls: u64,
-    pub commits: u64,
-    pub reads: u64,
-    pub timeouts: u64,
-    /// Killed while the lock was surely held, and another got it afterwards.
-    pub steals: u64,
-    /// Killed between the line of a call that changes something and its answer.
-    pub killed_in_change: u64,
-    /// From the death of a holder, or the first one who wanted the lock after it, to the next grant.
-    pub freed_ms: Vec<f64>,
-    pub problems: Vec<String>,
-    pub problems_untold: u64,
-}
 
 #[derive(Debug, Default)]
 struct Process {
@@ -79,6 +60,7 @@ pub struct Checker {
     processes: HashMap<usize, Process>,
     orphans: Vec<Orphan>,
     unsettled: BTreeSet<u64>,
+    trails: Trails,
     pub tally: Tally,
     stuck_ms_max: u64,
 }
@@ -106,16 +88,7 @@ impl Checker {
 
     /// Notes a violation.
     pub fn problem(&mut self, problem: String) {
-        // The same words about other sessions, moments and writes are the same kind.
-        let kind = |problem: &str| {
-            problem.split(' ').filter(|word| !word.contains(|c: char| c.is_ascii_digit())).collect::<String>()
-        };
-        let same = self.tally.problems.iter().filter(|told| kind(told) == kind(&problem)).count();
-        if same < PROBLEMS_OF_A_KIND_MAX && self.tally.problems.len() < PROBLEMS_TOLD_MAX {
-            self.tally.problems.push(problem);
-        } else {
-            self.tally.problems_untold += 1;
-        }
+        self.tally.note(problem);
     }
 
     fn session(&mut self, id: u64) -> &mut History {
@@ -126,6 +99,12 @@ impl Checker {
     fn about(&mut self, id: u64, problem: Option<String>) {
         if let Some(problem) = problem {
             let name = if id >= ONE_OFF { format!("one-off {:#x}", id ^ ONE_OFF) } else { format!("{id:#x}") };
+            if self.tally.trails.len() < TRAILS_MAX {
+                let trail = self.trails.of(id);
+                self.tally
+                    .trails
+                    .push(format!("session {name}: {problem}; before that (+ call, - answer):\n    {trail}"));
+            }
             self.problem(format!("session {name}: {problem}"));
         }
     }
@@ -147,11 +126,15 @@ impl Checker {
                 self.tally.calls += 1;
                 let process = self.processes.entry(worker).or_default();
                 let start = at.max(process.heard_at);
+                self.trails.add(call.id(), worker, at, &event);
                 process.call = Some((call, start));
                 self.called(worker, start, call);
             }
             Event::Answer(answer) => {
                 let call = self.processes.entry(worker).or_default().call.take();
+                if let Some((call, _)) = call {
+                    self.trails.add(call.id(), worker, at, &Event::Answer(answer.clone()));
+                }
                 match (call, answer) {
                     (None, _) => self.problem("a process answered without a call: the harness is broken".into()),
                     (Some((call, _)), Answer::Failed(text)) => {
@@ -172,6 +155,10 @@ impl Checker {
             Call::Begin { .. } | Call::Release { .. } | Call::Peek { .. } => {}
             Call::Commit { id, token, ttl_ms } => {
                 self.change(worker, id, start, Effect::store(token.map_or(Stored::Empty, Stored::Token), ttl_ms));
+            }
+            Call::Run { id, first } => {
+                let stored = Stored::Run { first, last: first + RUN_MAX };
+                self.change(worker, id, start, Effect::store(stored, HOUR_MS));
             }
             Call::Create { id, token, ttl_ms } => {
                 self.change(worker, id, start, Effect::store(Stored::Token(token), ttl_ms));
@@ -267,6 +254,11 @@ impl Checker {
             }
             (Call::Destroy { id }, _) => {
                 self.decide(worker, at, decided, &[id]);
+            }
+            (Call::Run { id, first }, Answer::Ran { last }) => {
+                self.tally.commits += last + 1 - first;
+                self.session(id).narrow(worker, Stored::Token(*last));
+                self.decide(worker, at, Outcome::Sure, &[id]);
             }
             (Call::Create { id, .. }, _) => {
                 self.decide(worker, at, decided, &[id]);
@@ -405,7 +397,7 @@ impl Checker {
         if let Some((call, _)) = call {
             let reads = matches!(call, Call::Begin { .. } | Call::Peek { .. } | Call::Release { .. });
             self.tally.killed_in_change += u64::from(!reads);
-            if let (Call::Begin { id }, None) = (call, &left) {
+            if let (Call::Begin { id } | Call::Run { id, .. }, None) = (call, &left) {
                 // It may have had the lock and died before it could say so.
                 left = Some(orphaned(id, false));
             }

@@ -37,6 +37,8 @@ pub enum Call {
     Destroy { id: u64 },
     /// Store what must not exist.
     Create { id: u64, token: u64, ttl_ms: u64 },
+    /// Lock and store again and again for a moment, with this token and those after it.
+    Run { id: u64, first: u64 },
     /// Move the leased record to a new id.
     Regenerate { id: u64, new: u64, grace_ms: u64 },
 }
@@ -50,6 +52,8 @@ pub enum Answer {
     Found { content: Content, version: u64 },
     /// It was done.
     Done,
+    /// The run ended with this token.
+    Ran { last: u64 },
     /// An answer of the contract: `lock-timeout`, `gone`, `destroyed`, `stale`, `exists`.
     Refused(String),
     /// Anything else: a violation by itself.
@@ -95,7 +99,11 @@ impl Call {
     pub fn id(&self) -> u64 {
         match *self {
             Call::Begin { id } | Call::Commit { id, .. } | Call::Release { id } | Call::Peek { id } => id,
-            Call::Touch { id, .. } | Call::Destroy { id } | Call::Create { id, .. } | Call::Regenerate { id, .. } => id,
+            Call::Touch { id, .. }
+            | Call::Destroy { id }
+            | Call::Run { id, .. }
+            | Call::Create { id, .. }
+            | Call::Regenerate { id, .. } => id,
         }
     }
 
@@ -108,6 +116,7 @@ impl Call {
             Call::Touch { id, ttl_ms } => format!("touch {id} {ttl_ms}"),
             Call::Destroy { id } => format!("destroy {id}"),
             Call::Create { id, token, ttl_ms } => format!("create {id} {token} {ttl_ms}"),
+            Call::Run { id, first } => format!("run {id} {first}"),
             Call::Regenerate { id, new, grace_ms } => format!("regenerate {id} {new} {grace_ms}"),
         }
     }
@@ -126,6 +135,7 @@ impl Call {
             ("touch", &[id, ttl_ms]) => Call::Touch { id, ttl_ms },
             ("destroy", &[id]) => Call::Destroy { id },
             ("create", &[id, token, ttl_ms]) => Call::Create { id, token, ttl_ms },
+            ("run", &[id, first]) => Call::Run { id, first },
             ("regenerate", &[id, new, grace_ms]) => Call::Regenerate { id, new, grace_ms },
             _ => return None,
         })
@@ -141,6 +151,7 @@ impl Answer {
             }
             Answer::Found { content, version } => write!(words, "found {version} {}", content.word()),
             Answer::Done => write!(words, "done"),
+            Answer::Ran { last } => write!(words, "ran {last}"),
             Answer::Refused(kind) => write!(words, "refused {kind}"),
             Answer::Failed(text) => write!(words, "failed {text}"),
         };
@@ -161,6 +172,7 @@ impl Answer {
                 Answer::Found { content: Content::from_word(content)?, version: version.parse().ok()? }
             }
             ("done", _) => Answer::Done,
+            ("ran", [last]) => Answer::Ran { last: last.parse().ok()? },
             ("refused", _) => Answer::Refused(rest.to_owned()),
             ("failed", _) => Answer::Failed(rest.to_owned()),
             _ => return None,
@@ -184,10 +196,12 @@ mod tests {
             Event::Call(Call::Touch { id: 1, ttl_ms: 3 }),
             Event::Call(Call::Destroy { id: 1 }),
             Event::Call(Call::Create { id: 1, token: 2, ttl_ms: 3 }),
+            Event::Call(Call::Run { id: 1, first: 2 }),
             Event::Call(Call::Regenerate { id: 1, new: 2, grace_ms: 3 }),
             Event::Answer(Answer::Granted { id: 1, fence: 2, content: sealed, version: 3 }),
             Event::Answer(Answer::Found { content: Content::Missing, version: 0 }),
             Event::Answer(Answer::Done),
+            Event::Answer(Answer::Ran { last: 5 }),
             Event::Answer(Answer::Refused("gone".into())),
             Event::Answer(Answer::Failed("the disk is full".into())),
         ];

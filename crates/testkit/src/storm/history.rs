@@ -21,6 +21,8 @@ pub enum Stored {
     Empty,
     /// The payload of this write.
     Token(u64),
+    /// That of one of these writes, which followed each other; never what a read saw.
+    Run { first: u64, last: u64 },
 }
 
 /// What a read saw.
@@ -142,6 +144,13 @@ impl History {
         self.open.push(Open { worker, effect, start });
     }
 
+    /// What this worker is about to leave is known better by now.
+    pub fn narrow(&mut self, worker: usize, stored: Stored) {
+        if let Some(open) = self.open.iter_mut().find(|open| open.worker == worker) {
+            open.effect.stored = stored;
+        }
+    }
+
     /// The change that this worker was about to make is decided.
     pub fn resolve(&mut self, worker: usize, end: u64, outcome: Outcome) {
         let Some(position) = self.open.iter().position(|open| open.worker == worker) else { return };
@@ -199,6 +208,7 @@ impl History {
             (_, Seen::Exactly(Stored::Missing)) => {
                 read.end + ROUNDING_NS >= write.start + self.shortest_ms.min(effect.ttl_ms) * MS
             }
+            (Stored::Run { first, last }, Seen::Exactly(Stored::Token(token))) => (first..=last).contains(&token),
             (stored, Seen::Exactly(seen)) => stored == seen && read.start <= dead_from,
             (_, Seen::Record) => read.start <= dead_from,
         }
@@ -312,6 +322,8 @@ mod tests {
         assert_eq!(verdict(&mut history, Stored::Token(1), 50, 60), 0);
         assert_eq!(verdict(&mut history, Stored::Token(2), 50, 60), 0);
         assert_eq!(verdict(&mut history, Stored::Token(3), 50, 60), 1);
+        written(&mut history, 70, 80, Effect::store(Stored::Run { first: 10, last: 20 }, HOUR), Outcome::Maybe);
+        assert_eq!([1, 15, 21].map(|token| verdict(&mut history, Stored::Token(token), 90, 99)), [0, 0, 1]);
     }
 
     #[test]

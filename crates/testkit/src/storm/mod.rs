@@ -20,6 +20,7 @@ mod prober;
 mod run;
 mod space;
 mod stop_one;
+mod tally;
 mod target;
 mod verdict;
 mod work;

@@ -73,12 +73,13 @@ pub fn run(plan: &Plan, target: &Target) -> Result<Verdict, Failure> {
         read_back,
         verified: None,
         space: None,
+        details: Vec::new(),
         notes: Vec::new(),
         least: plan.least,
     };
     verify(&store, &mut verdict);
     let most = target.occupied();
-    remove_all(&store, target, nonce, &ids)?;
+    remove_all(&store, target, nonce, &ids, &mut verdict)?;
     verify(&store, &mut verdict);
     drop(store);
     measure(target, (empty, most), &mut verdict);
@@ -153,8 +154,8 @@ fn verify(store: &Sessions, verdict: &mut Verdict) {
     match store.verify(&mut |_| ()) {
         Ok(verified) => {
             verdict.verified = Some(verdict.verified.unwrap_or(0).max(verified.checked));
-            let problems = verified.problems.iter().map(|problem| format!("verify: {problem}"));
-            verdict.tally.problems.extend(problems);
+            verified.problems.iter().for_each(|problem| verdict.tally.note(format!("verify: {problem}")));
+            verdict.tally.problems_untold += verified.unlisted;
         }
         Err(error) if *error.kind() == ErrorKind::Unsupported => {
             let note = "invariants: the store has no verify".to_owned();
@@ -162,11 +163,17 @@ fn verify(store: &Sessions, verdict: &mut Verdict) {
                 verdict.notes.push(note);
             }
         }
-        Err(error) => verdict.tally.problems.push(format!("verify: {error:#}")),
+        Err(error) => verdict.tally.note(format!("verify: {error:#}")),
     }
 }
 
-fn remove_all(store: &Sessions, target: &Target, nonce: u64, ids: &[u64]) -> Result<(), Failure> {
+fn remove_all(
+    store: &Sessions,
+    target: &Target,
+    nonce: u64,
+    ids: &[u64],
+    verdict: &mut Verdict,
+) -> Result<(), Failure> {
     for id in ids {
         store.destroy(&key(nonce, *id)?)?;
     }
@@ -178,6 +185,16 @@ fn remove_all(store: &Sessions, target: &Target, nonce: u64, ids: &[u64]) -> Res
             steps += 1;
             ensure(steps < 100_000, || "a sweep never completes".into())?;
         }
+    }
+    verdict.details = later.details()?;
+    match later.stat() {
+        // In somebody's store there may be others.
+        Ok(stat) if target.dir.is_some() && stat.sessions + stat.expired > 0 => {
+            let (sessions, expired) = (stat.sessions, stat.expired);
+            verdict.tally.note(format!("{sessions} sessions and {expired} expired ones are left after removing all"));
+        }
+        Err(error) if *error.kind() != ErrorKind::Unsupported => return Err(error.into()),
+        _ => {}
     }
     Ok(())
 }
@@ -193,6 +210,6 @@ fn measure(target: &Target, (empty, most): (Option<u64>, Option<u64>), verdict: 
     verdict.space = Some(Space { empty, most, after, limit });
     if after > limit {
         let problem = format!("{after} bytes are occupied after everything was removed, {empty} when empty");
-        verdict.tally.problems.push(problem);
+        verdict.tally.note(problem);
     }
 }

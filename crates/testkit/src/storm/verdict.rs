@@ -3,9 +3,10 @@
 use std::fmt;
 
 use serde_json::{Value, json};
+use sessile_core::{Detail, DetailValue};
 
-use super::checker::Tally;
 use super::crew::Deeds;
+use super::tally::Tally;
 
 /// Space before and after, in bytes of occupied blocks.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct Verdict {
     pub verified: Option<u64>,
     /// Where it is checked.
     pub space: Option<Space>,
+    /// What the store said of itself when everything was removed.
+    pub details: Vec<Detail>,
     /// What was not checked, and why.
     pub notes: Vec<String>,
     /// With fewer kills and steals than this the run proves nothing.
@@ -101,8 +104,18 @@ impl Verdict {
             "notes": self.notes,
             "problems": self.problems(),
             "told": tally.problems,
+            "trails": tally.trails,
+            "details": self.details.iter().map(detail).collect::<Vec<Value>>(),
         })
     }
+}
+
+fn detail(detail: &Detail) -> Value {
+    let value = match &detail.value {
+        DetailValue::Count(number) | DetailValue::Bytes(number) | DetailValue::Milliseconds(number) => json!(number),
+        DetailValue::Text(text) => json!(text),
+    };
+    json!({ "name": detail.name, "value": value, "unit": detail.value.unit() })
 }
 
 impl fmt::Display for Verdict {
@@ -131,6 +144,7 @@ impl fmt::Display for Verdict {
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "  not checked: {note}"))?;
         tally.problems.iter().try_for_each(|problem| writeln!(f, "  VIOLATION {problem}"))?;
+        tally.trails.iter().try_for_each(|trail| writeln!(f, "  {trail}"))?;
         if tally.problems_untold > 0 {
             writeln!(f, "  and {} more", tally.problems_untold)?;
         }

@@ -21,6 +21,10 @@ const SHORT: u64 = 1 << 20;
 const WANDERING: u64 = 1 << 21;
 /// Ids that only one process knows at first.
 pub const ONE_OFF: u64 = 1 << 62;
+/// Most writes of one run.
+pub const RUN_MAX: u64 = 1 << 20;
+/// So long does a run take: a stop or a kill within it hits the store at work, not a process that waits.
+const RUN: Duration = Duration::from_millis(3);
 
 /// How many sessions of each pool there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +68,8 @@ pub struct Orders {
 pub fn work(orders: &Orders) -> Result<()> {
     let store = opener::open(&orders.url, Clock::system())?;
     let actor = Actor::new(store, orders.nonce, Box::new(tell));
-    let mut life = Life { actor, random: Rng::with_seed(orders.seed), pools: orders.pools, orders, tokens: 0 };
+    let mut life =
+        Life { actor, random: Rng::with_seed(orders.seed), pools: orders.pools, orders, tokens: 0, left: None };
     loop {
         life.step();
     }
@@ -84,6 +89,8 @@ struct Life<'a> {
     pools: Pools,
     orders: &'a Orders,
     tokens: u64,
+    /// The last write to the session of its own.
+    left: Option<u64>,
 }
 
 impl Life<'_> {
@@ -97,6 +104,7 @@ impl Life<'_> {
                 self.actor.touch(id, ttl_ms);
             }
             83..88 => self.actor.destroy(id),
+            88..94 => self.run(),
             _ => {
                 let (token, bytes, ttl_ms) = (self.token(), self.bytes(), self.ttl_ms(id));
                 self.actor.create(id, token, bytes, ttl_ms);
@@ -139,6 +147,14 @@ impl Life<'_> {
         if self.random.u8(0..20) != 0 {
             self.actor.destroy(new);
         }
+    }
+
+    /// As fast as it can, on a session that nobody else knows.
+    fn run(&mut self) {
+        let (own, first) = (ONE_OFF | self.orders.incarnation << 32, self.token());
+        let last = self.actor.run(own, first..=first + RUN_MAX, self.left, RUN);
+        self.tokens += last.map_or(RUN_MAX, |last| last - first);
+        self.left = last;
     }
 
     fn commit(&mut self, held: Held) {
