@@ -58,10 +58,7 @@ impl Contender for Limit {
         std::hint::black_box(sessions.iter().filter_map(|session| self.ids.get(*session)).fold(0, |all, id| all ^ id));
     }
     fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
-        if self.slots.is_empty() {
-            // Not zero: pages are faulted in here, not later; not at open, so that the growth of the process shows it.
-            self.slots = vec![1; (self.ids.len() + self.ids.len() / 4 + 1) * self.out.len()];
-        }
+        self.slots.resize((self.ids.len() + self.ids.len() / 4 + 1) * self.out.len(), 1); // faulted in once, untimed
         let full = || Error::new(ErrorKind::Full, "the table has a fixed size");
         let ((hash, at), slot) = (self.find(session).ok_or_else(full)?, u32::try_from(session).unwrap_or(u32::MAX));
         self.store(slot, payload).ok_or_else(full)?; // the ring begins behind these slots

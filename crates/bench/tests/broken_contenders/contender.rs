@@ -93,7 +93,7 @@ impl Contender for Files {
             std::thread::sleep(Duration::from_millis(2));
         }
         if self.is("wasteful") {
-            fs::write(self.dir.join(format!("{session}.old")), payload).unwrap();
+            fs::write(self.dir.join(format!("{session}.old")), [1; 1 << 16]).unwrap();
         }
         if self.is("hollow") && session >= 100 {
             return Ok(());
