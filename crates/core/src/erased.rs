@@ -19,6 +19,7 @@ pub(crate) trait AnyStore: Send + Sync {
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()>;
     fn destroy(&self, key: &Key) -> Result<()>;
+    fn stored_key(&self, key: &Key) -> Key;
     fn sweep(&self, budget: Budget) -> Result<Swept>;
     fn stat(&self) -> Result<Stat>;
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page>;
@@ -70,6 +71,10 @@ impl<S: Store> AnyStore for Erased<S> {
 
     fn destroy(&self, key: &Key) -> Result<()> {
         self.0.destroy(key)
+    }
+
+    fn stored_key(&self, key: &Key) -> Key {
+        self.0.stored_key(key)
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {

@@ -197,6 +197,12 @@ impl Sessions {
         synced.map_err(|error| self.failed(error, Operation::Sync, None))
     }
 
+    /// The key as listings show it: the key itself, or a digest in the same bin where the store keeps no ids.
+    pub fn listed_key(&self, key: &Key) -> Key {
+        let stored = self.0.stored_key.map_or(Cow::Borrowed(key), |stored_key| Cow::Owned(stored_key(key)));
+        self.0.store.stored_key(&stored)
+    }
+
     /// The key as the store sees it, checked against the store's limit.
     fn stored<'k>(&self, key: &'k Key) -> Result<Cow<'k, Key>> {
         let stored = self.0.stored_key.map_or(Cow::Borrowed(key), |stored_key| Cow::Owned(stored_key(key)));

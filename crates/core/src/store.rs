@@ -328,6 +328,12 @@ pub trait Store: Send + Sync + 'static {
     /// Leased records are left alone. Stores with native expiry have nothing to do and say `complete`.
     fn sweep(&self, budget: Budget) -> Result<Swept>;
 
+    /// The key as [`Store::list`] and [`Found::moved_to`] show it: the key itself, or a digest of it in the same bin
+    /// where the store keeps no ids.
+    fn stored_key(&self, key: &Key) -> Key {
+        key.clone()
+    }
+
     /// Counts and sizes. Bounded, does not block others.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ macro_rules! stores {
 
 // To add a store, write crates/stores/src/NAME.rs with an `ENTRY`, and its NAME here.
 stores! {
+    #[cfg(feature = "sessile")] sessile,
     #[cfg(feature = "memory")] memory,
     #[cfg(feature = "files")] files,
     #[cfg(feature = "sqlite")] sqlite,

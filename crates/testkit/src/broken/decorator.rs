@@ -380,6 +380,10 @@ impl Store for Broken {
         Ok(())
     }
 
+    fn stored_key(&self, key: &Key) -> Key {
+        self.inner.listed_key(key)
+    }
+
     fn sweep(&self, budget: Budget) -> Result<Swept> {
         let mut swept = self.inner.sweep(budget)?;
         match self.fault {

@@ -45,6 +45,11 @@ fn keys_of(entries: Vec<Entry>) -> BTreeSet<Key> {
     entries.into_iter().map(|entry| entry.key).collect()
 }
 
+/// The keys as a listing shows them: digests, where the store keeps no ids.
+fn shown(store: &Sessions, keys: &BTreeSet<Key>) -> BTreeSet<Key> {
+    keys.iter().map(|key| store.listed_key(key)).collect()
+}
+
 fn fill(ground: &Ground, store: &Sessions, count: usize) -> Result<BTreeSet<Key>, Failure> {
     let keys: BTreeSet<Key> = (0..count).map(|_| ground.key()).collect();
     keys.iter().try_for_each(|key| store.create(key, &payload("x"), minute()))?;
@@ -53,7 +58,7 @@ fn fill(ground: &Ground, store: &Sessions, count: usize) -> Result<BTreeSet<Key>
 
 fn complete(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let keys = fill(ground, &store, 137)?;
+    let keys = shown(&store, &fill(ground, &store, 137)?);
     for entries_max in [1, 7, 50, 1_000] {
         let listed = keys_of(list(&store, &Filter { entries_max, ..Filter::default() })?);
         let missing = keys.difference(&listed).count();
@@ -67,7 +72,7 @@ fn complete(ground: &Ground) -> Outcome {
 
 fn while_writing(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let stays = fill(ground, &store, 200)?;
+    let stays = shown(&store, &fill(ground, &store, 200)?);
     let filter = Filter { entries_max: 10, ..Filter::default() };
     let (mut listed, mut cursor) = (BTreeSet::new(), None);
     loop {
@@ -99,7 +104,7 @@ fn entries(ground: &Ground) -> Outcome {
     let listed = list(&store, &Filter::default())?;
     let record = store.peek(&key)?.ok_or_else(|| Failure("the record is gone".into()))?;
     let wanted = Entry {
-        key,
+        key: store.listed_key(&key),
         payload_bytes: 1_234,
         version: record.version,
         created: record.created,
@@ -116,6 +121,7 @@ fn filters(ground: &Ground) -> Outcome {
     store.create(&small, &[b'x'; 100], minute())?;
     store.create(&large, &[b'x'; 2_000], minute())?;
     store.create(&page, &[b'x'; 2_000], minute())?;
+    let [small, large, page] = [small, large, page].map(|key| store.listed_key(&key));
     let listed = |bin: Option<Bin>, payload_bytes_min| -> Result<BTreeSet<Key>, Failure> {
         Ok(keys_of(list(&store, &Filter { bin, payload_bytes_min, ..Filter::default() })?))
     };
@@ -130,7 +136,7 @@ fn under_lease(ground: &Ground) -> Outcome {
     let keys = fill(ground, &store, 3)?;
     let held: Vec<_> = keys.iter().map(|key| store.begin(key, PATIENCE)).collect::<Result<_, _>>()?;
     let nothing = store.begin(&ground.key(), PATIENCE)?;
-    equal("the keys", keys_of(list(&store, &Filter::default())?), keys)?;
+    equal("the keys", keys_of(list(&store, &Filter::default())?), shown(&store, &keys))?;
     equal("stat", store.stat()?.sessions, 3)?;
     drop((held, nothing));
     Ok(())

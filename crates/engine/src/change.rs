@@ -1,0 +1,311 @@
+//! What changes a session: commit, create, touch, destroy, release.
+//!
+//! Each change is one compare-and-swap of the entry's state; everything before prepares it, everything after tidies
+//! up. docs/engine.md, "Operations", lists what a crash between any two steps leaves.
+
+use sessile_core::{Error, ErrorKind, Key, Limits, Result, Ttl};
+
+use crate::bins;
+use crate::engine::Engine;
+use crate::entries::{Place, find_or_take, leave, remove};
+use crate::expiry::note_expiry;
+use crate::index;
+use crate::lane::Lane;
+use crate::lock::{try_lock, unlock, void};
+use crate::plane::{Digest, Entry};
+use crate::process::Process;
+use crate::record::{Header, discard, settle, write};
+use crate::session::{ALIAS_STEPS_MAX, Base, Held, LOCKED_TRIES, Meaning, meaning};
+use crate::sync::Ordering;
+use crate::words::{Kind, Lock, Override, State};
+
+/// What a session was found to be when the change was to be published.
+pub(crate) enum Published {
+    Done,
+    /// Someone changed it since `from`.
+    Refused,
+}
+
+impl Engine {
+    pub(crate) fn commit_session(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let me = self.me()?;
+        let entry = self.check_lease(me, held)?;
+        let now = self.plane.now();
+        let base = held.base.unwrap_or(Base { version: 0, created: now, ends: None });
+        // Someone without the lock may have set another absolute end meanwhile.
+        let stored = Override(entry.ends().load(Ordering::Relaxed)).applies_to(held.state).map_or(base.ends, Some);
+        let (expires, ends) = ttl.deadline(now, base.created, stored.filter(|_| held.base.is_some()));
+        let header = Header::new(entry.number, held.bin, base.version + 1, base.created, now);
+        let header = Header { expires, ends, ..header };
+        let published = self.publish(me, entry, held.state, Kind::Live, header, payload);
+        unlock(entry.lock(), held.lock);
+        match published? {
+            Published::Done => Ok(()),
+            Published::Refused => Err(destroyed()),
+        }
+    }
+
+    /// Writes a record and makes the entry stand for it, if it still has the version of `from`.
+    pub(crate) fn publish(
+        &self,
+        me: &Process,
+        entry: Entry<'_>,
+        from: State,
+        kind: Kind,
+        header: Header,
+        payload: &[u8],
+    ) -> Result<Published> {
+        let plane = &self.plane;
+        let Some((mut present, mut old)) = settle(plane, &entry, from) else { return Ok(Published::Refused) };
+        let lane = Lane::enter(plane, me);
+        lane.intend(entry.number, old);
+        let new = write(&lane, &me.rotations, header, payload)?;
+        while !entry.replace_state(present, present.next(kind, new.location)) {
+            let Some(settled) = settle(plane, &entry, from) else {
+                discard(plane, new);
+                return Ok(Published::Refused);
+            };
+            // Only moved: the same record is elsewhere now.
+            (present, old) = settled;
+            lane.replaces(old);
+        }
+        if let Some(old) = old {
+            discard(plane, old);
+        }
+        self.forget_overrides(entry);
+        note_expiry(plane, entry, header.ends.map_or(header.expires, |ends| ends.min(header.expires)));
+        Ok(Published::Done)
+    }
+
+    /// Overrides of earlier versions are taken away, so that the 22 bits that name a version cannot come round.
+    fn forget_overrides(&self, entry: Entry<'_>) {
+        for word in [entry.touched(), entry.ends()] {
+            let seen = word.load(Ordering::Relaxed);
+            if seen != 0 && Override(seen).applies_to(entry.state()).is_none() {
+                word.cas(seen, 0);
+            }
+        }
+    }
+
+    /// The entry of a lease that is still good.
+    pub(crate) fn check_lease(&self, me: &Process, held: &Held) -> Result<Entry<'_>> {
+        if !me.owns(held.lock) {
+            let why = "the lease belongs to the process that this one was forked from";
+            return Err(Error::new(ErrorKind::Stale, why));
+        }
+        let entry = self.plane.entry(held.entry);
+        if Lock(entry.lock().load(Ordering::Relaxed)).bare() != held.lock {
+            return Err(destroyed());
+        }
+        Ok(entry)
+    }
+
+    pub(crate) fn create_session(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let me = self.me()?;
+        let digest = self.digest(key);
+        let bin = bins::number(&self.plane, me, key.bin())?;
+        let (entry, mine, state) = self.vacant(me, digest)?;
+        let now = self.plane.now();
+        let (expires, ends) = ttl.deadline(now, now, None);
+        let header = Header { expires, ends, ..Header::new(entry.number, bin, 1, now, now) };
+        let published = self.publish(me, entry, state, Kind::Live, header, payload);
+        match published {
+            Ok(Published::Done) => {
+                unlock(entry.lock(), mine);
+                Ok(())
+            }
+            Ok(Published::Refused) => {
+                unlock(entry.lock(), mine);
+                Err(taken()) // destroyed in this instant: someone else has business with the id
+            }
+            Err(error) => {
+                self.give_up(me, entry, mine)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The locked entry of a key that is free.
+    ///
+    /// # Errors
+    ///
+    /// `Exists` when a live record has the id, when it is within its grace, or when someone holds its lock.
+    pub(crate) fn vacant(&self, me: &Process, digest: Digest) -> Result<(Entry<'_>, Lock, State)> {
+        let plane = &self.plane;
+        loop {
+            let entry = match find_or_take(plane, me, digest)? {
+                Place::New(entry, mine) => return Ok((entry, mine, entry.state())),
+                Place::Existing(entry) => entry,
+            };
+            let Some(mine) = try_lock(plane, me, entry.lock()) else {
+                if crate::session::belongs(&entry, digest) {
+                    return Err(taken());
+                }
+                continue;
+            };
+            let met = meaning(plane, &entry, digest, false, LOCKED_TRIES, plane.now());
+            match met {
+                Ok(Meaning::Nothing(state, _)) => return Ok((entry, mine, state)),
+                Ok(Meaning::Leaving) => leave(plane, entry, mine)?,
+                Ok(Meaning::Elsewhere | Meaning::Restless) => unlock(entry.lock(), mine),
+                Ok(Meaning::Live(_) | Meaning::LeadsTo(_)) => {
+                    unlock(entry.lock(), mine);
+                    return Err(taken());
+                }
+                Err(error) => {
+                    unlock(entry.lock(), mine);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Gives a lock back; an entry that stands for nothing goes with it.
+    pub(crate) fn give_up(&self, me: &Process, entry: Entry<'_>, mine: Lock) -> Result<()> {
+        let state = entry.state();
+        let lock = Lock(entry.lock().load(Ordering::Relaxed));
+        if lock.bare() == mine && state.kind() == Kind::Empty {
+            let lane = Lane::enter(&self.plane, me);
+            if remove(&lane, entry, mine, state)? {
+                return Ok(());
+            }
+        }
+        unlock(entry.lock(), mine);
+        Ok(())
+    }
+
+    pub(crate) fn release_session(&self, held: &Held) -> Result<()> {
+        let me = self.me()?;
+        if !me.owns(held.lock) {
+            return Ok(()); // a forked child: the lock is its parent's
+        }
+        let entry = self.plane.entry(held.entry);
+        if Lock(entry.lock().load(Ordering::Relaxed)).bare() != held.lock {
+            return Ok(());
+        }
+        self.give_up(me, entry, held.lock)
+    }
+
+    pub(crate) fn touch_session(&self, key: &Key, ttl: Ttl) -> Result<()> {
+        let mut digest = self.digest(key);
+        let mut steps = 0;
+        while steps < ALIAS_STEPS_MAX {
+            let Some(number) = index::find(&self.plane, digest) else { return Err(gone()) };
+            match self.touch_entry(self.plane.entry(number), digest, ttl)? {
+                Touched::Done => return Ok(()),
+                Touched::Again => {}
+                Touched::LeadsTo(next) => {
+                    digest = next;
+                    steps += 1;
+                }
+            }
+        }
+        Err(gone())
+    }
+
+    pub(crate) fn touch_held_session(&self, held: &Held, ttl: Ttl) -> Result<()> {
+        let entry = self.check_lease(self.me()?, held)?;
+        loop {
+            if entry.state().version() != held.state.version() {
+                return Err(destroyed());
+            }
+            if let Touched::Done = self.touch_entry(entry, held.digest, ttl)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn touch_entry(&self, entry: Entry<'_>, digest: Digest, ttl: Ttl) -> Result<Touched> {
+        let seen = entry.touched().load(Ordering::Acquire);
+        let seen_end = entry.ends().load(Ordering::Acquire);
+        let now = self.plane.now();
+        let snapshot = match meaning(&self.plane, &entry, digest, false, LOCKED_TRIES, now)? {
+            Meaning::Live(snapshot) => snapshot,
+            Meaning::LeadsTo(next) => return Ok(Touched::LeadsTo(next)),
+            Meaning::Elsewhere | Meaning::Restless => return Ok(Touched::Again),
+            Meaning::Nothing(..) | Meaning::Leaving => return Err(gone()),
+        };
+        let (expires, ends) = ttl.deadline(now, snapshot.header.created, snapshot.ends);
+        if ends != snapshot.ends
+            && let Some(ends) = ends
+            && !entry.ends().cas(seen_end, Override::new(ends, snapshot.state).0)
+        {
+            return Ok(Touched::Again);
+        }
+        // Refused when the hand has closed the record, or another touch came first.
+        if !entry.touched().cas(seen, Override::new(expires, snapshot.state).0) {
+            return Ok(Touched::Again);
+        }
+        note_expiry(&self.plane, entry, expires);
+        Ok(Touched::Done)
+    }
+
+    pub(crate) fn destroy_session(&self, key: &Key) -> Result<()> {
+        let me = self.me()?;
+        let mut digest = self.digest(key);
+        for _ in 0..ALIAS_STEPS_MAX {
+            match self.destroy_at(me, digest)? {
+                Some(next) if next != digest => digest = next,
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys what one digest stands for; returns where it led.
+    fn destroy_at(&self, me: &Process, digest: Digest) -> Result<Option<Digest>> {
+        let plane = &self.plane;
+        loop {
+            let Some(number) = index::find(plane, digest) else { return Ok(None) };
+            let entry = plane.entry(number);
+            let owner = Lock(entry.lock().load(Ordering::SeqCst));
+            let now = plane.now();
+            // What cannot be read leads nowhere, and can be destroyed like anything else.
+            let met = meaning(plane, &entry, digest, false, LOCKED_TRIES, now);
+            let (state, next) = match met {
+                Ok(Meaning::Live(snapshot)) => (snapshot.state, None),
+                Ok(Meaning::LeadsTo(next)) => (entry.state(), Some(next)),
+                Ok(Meaning::Nothing(state, _)) if owner.owner().is_none() && !state.has_record() => return Ok(None),
+                Ok(Meaning::Nothing(state, _)) => (state, None),
+                Ok(Meaning::Leaving) => return Ok(None),
+                Ok(Meaning::Elsewhere | Meaning::Restless) => continue,
+                Err(_) => (entry.state(), None),
+            };
+            if entry.digest() != digest || matches!(state.kind(), Kind::Free | Kind::Leaving) {
+                continue;
+            }
+            let until = now.plus(Limits::TOMBSTONE_TTL);
+            let Some((present, old)) = settle(plane, &entry, state) else { continue };
+            let lane = Lane::enter(plane, me);
+            lane.intend(entry.number, old);
+            if !entry.replace_state(present, present.tombstone(until)) {
+                continue;
+            }
+            // A holder from before the tombstone learns it from the version; the lock need not wait for that.
+            void(entry.lock(), owner);
+            if let Some(old) = old {
+                discard(plane, old);
+            }
+            note_expiry(plane, entry, until);
+            return Ok(next);
+        }
+    }
+}
+
+enum Touched {
+    Done,
+    Again,
+    LeadsTo(Digest),
+}
+
+pub(crate) fn destroyed() -> Error {
+    Error::new(ErrorKind::Destroyed, "the session was destroyed after it was read")
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Gone, "there is no record to touch")
+}
+
+fn taken() -> Error {
+    Error::new(ErrorKind::Exists, "the id is taken")
+}

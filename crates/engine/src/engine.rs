@@ -1,0 +1,189 @@
+//! The store itself: one directory in shared memory, attached by this process.
+
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use sessile_core::{
+    Budget, Capabilities, Cursor, Durability, Expiry, Filter, Found, Key, Locked, Locking, Ownership, Page, Result,
+    Stat, Store, Swept, Ttl, Waiting,
+};
+
+use crate::directory::Directory;
+use crate::maintenance::Maintenance;
+use crate::map::ForkMark;
+use crate::plane::{Digest, Plane};
+use crate::process::Process;
+use crate::record::PAYLOAD_BYTES_MAX;
+use crate::session::{Held, hex};
+
+/// What the engine can do.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    persistent: true,
+    shared_by_processes: true,
+    shared_by_hosts: false,
+    server: None,
+    locking: Locking::Native,
+    waiting: Waiting::Event,
+    ownership: Ownership::Process,
+    expiry: Expiry::Sweep,
+    value_bytes_max: PAYLOAD_BYTES_MAX,
+    id_bytes_max: 256,
+    sessions_bounded_by: "shared memory",
+    compare_and_set: true,
+    listing: true,
+    durability: &[Durability::None],
+};
+
+/// The store.
+pub struct Engine {
+    pub(crate) plane: Plane,
+    directory: Directory,
+    mark: ForkMark,
+    first: Incarnation,
+}
+
+/// This process, and after a fork its child, and so on: each only ever uses the last one.
+struct Incarnation {
+    process: Process,
+    next: OnceLock<Box<Incarnation>>,
+}
+
+impl Engine {
+    /// Puts an attached plane into service.
+    pub(crate) fn new(plane: Plane, directory: Directory) -> Result<Engine> {
+        let attached = directory.attach()?;
+        let process = Process::register(&plane, directory.beacons()?, attached)?;
+        let mark = ForkMark::new()?;
+        mark.word().store(1, Ordering::Release);
+        Ok(Engine { plane, directory, mark, first: Incarnation { process, next: OnceLock::new() } })
+    }
+
+    /// This process in the table of processes. A forked child gets a slot of its own at its first call.
+    #[inline]
+    pub(crate) fn me(&self) -> Result<&Process> {
+        match self.mark.word().load(Ordering::Acquire) {
+            1 => Ok(&self.first.process),
+            0 => self.register_child(),
+            depth => Ok(self.incarnation(depth)),
+        }
+    }
+
+    fn incarnation(&self, depth: u64) -> &Process {
+        let mut last = &self.first;
+        for _ in 1..depth {
+            let Some(next) = last.next.get() else { break };
+            last = next;
+        }
+        &last.process
+    }
+
+    #[cold]
+    fn register_child(&self) -> Result<&Process> {
+        let (mut last, mut depth) = (&self.first, 1);
+        while let Some(next) = last.next.get() {
+            (last, depth) = (next, depth + 1);
+        }
+        let attached: OwnedFd = self.directory.attach()?;
+        let process = Process::register(&self.plane, self.directory.beacons()?, attached)?;
+        // Two threads of a fresh child may both come here; one of them wins, the other's slot is given back.
+        let _ = last.next.set(Box::new(Incarnation { process, next: OnceLock::new() }));
+        self.mark.word().store(depth + 1, Ordering::Release);
+        Ok(self.incarnation(depth + 1))
+    }
+
+    /// The keyed digest of a key. Its first half spreads over the index.
+    pub(crate) fn digest(&self, key: &Key) -> Digest {
+        let (bin, id) = (key.bin().name().as_bytes(), key.id().as_bytes());
+        let mut bytes = [0; 32 + 1 + 256];
+        let length = bin.len() + 1 + id.len();
+        let parts = bin.iter().chain(&[0]).chain(id);
+        bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
+        let hash = blake3::keyed_hash(&self.plane.secret, bytes.get(..length).unwrap_or(&bytes));
+        let (words, _) = hash.as_bytes().as_chunks::<8>();
+        let word = |at: usize| words.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        Digest(word(0), word(1))
+    }
+
+    /// A few steps of what keeps the store small, after a call that has changed something.
+    fn maintain(&self) {
+        if let Ok(me) = self.me() {
+            Maintenance::step(&self.plane, me);
+        }
+    }
+}
+
+impl Store for Engine {
+    type Held = Held;
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<Locked<Held>> {
+        self.begin_session(key, wait_max)
+    }
+
+    fn fence(&self, held: &Held) -> u64 {
+        held.fence
+    }
+
+    fn peek(&self, key: &Key) -> Result<Found> {
+        self.peek_session(key)
+    }
+
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let created = self.create_session(key, payload, ttl);
+        self.maintain();
+        created
+    }
+
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let committed = self.commit_session(&held, payload, ttl);
+        self.maintain();
+        committed
+    }
+
+    fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
+        let touched = self.touch_session(key, ttl);
+        self.maintain();
+        touched
+    }
+
+    fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
+        self.touch_held_session(held, ttl)
+    }
+
+    fn release(&self, held: Held) -> Result<()> {
+        let released = self.release_session(&held);
+        self.maintain();
+        released
+    }
+
+    fn destroy(&self, key: &Key) -> Result<()> {
+        let destroyed = self.destroy_session(key);
+        self.maintain();
+        destroyed
+    }
+
+    fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+        self.regenerate_session(held, new, grace)
+    }
+
+    fn sweep(&self, budget: Budget) -> Result<Swept> {
+        Maintenance::sweep(&self.plane, self.me()?, budget, Instant::now())
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        self.count()
+    }
+
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        self.list_page(cursor, filter)
+    }
+
+    fn stored_key(&self, key: &Key) -> Key {
+        Key::in_bin(key.bin().clone(), &hex(self.digest(key))).unwrap_or_else(|_| key.clone())
+    }
+}

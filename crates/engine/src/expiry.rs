@@ -1,0 +1,154 @@
+//! The hand: expired records are removed a few per call, in a circle over all entries.
+//!
+//! Invariants: nothing expired is ever served because the hand has not come by, for readers look at the clock; a
+//! record is removed only under its lock and only after it was closed to touches, so no acknowledged touch is lost;
+//! a call examines at most [`RECORDS_MAX`] entries. What an entry's due time says is never later than its true
+//! expiry. docs/engine.md, "Expiry", bounds how much can pile up.
+
+use sessile_core::{Result, Timestamp};
+
+use crate::entries::{leave, remove};
+use crate::lane::Lane;
+use crate::layout::header;
+use crate::lock::{try_lock, unlock};
+use crate::plane::{Entry, Plane};
+use crate::process::{Process, slot};
+use crate::record::{Look, look};
+use crate::sync::Ordering;
+use crate::words::{Kind, Lock, Override};
+
+/// Records examined in one call.
+pub const RECORDS_MAX: u64 = 4;
+/// Entries that the hand of a process takes at a time; they share a word of the bitmap.
+const GROUP: u64 = 64;
+/// Tries of a look under the lock: only a destroy or a move can disturb it, and each of them comes once.
+const LOCKED_TRIES: usize = 100;
+
+/// Where the hand of this process is.
+#[derive(Default)]
+pub struct Hand {
+    next: u64,
+    end: u64,
+}
+
+/// What became of an examined entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Examined {
+    /// An expired record was removed.
+    Removed,
+    /// Something else was cleaned up: a tombstone, an empty or half-taken entry.
+    Cleaned,
+    /// It stays.
+    Kept,
+}
+
+impl Hand {
+    /// Examines the next few entries. Returns how many were due and how many records were removed.
+    pub fn step(&mut self, plane: &Plane, me: &Process, now: Timestamp) -> Result<(u64, u64)> {
+        let (mut examined, mut removed) = (0, 0);
+        if self.next >= self.end {
+            let count = plane.entry_count();
+            if count == 0 {
+                return Ok((0, 0));
+            }
+            self.next = plane.header(header::HAND).add(1) % (count / GROUP) * GROUP;
+            self.end = self.next + GROUP;
+        }
+        let used = plane.used_bit(self.next).0.load(Ordering::Relaxed);
+        for _ in 0..RECORDS_MAX {
+            let number = self.next;
+            self.next += 1;
+            if used >> (number % GROUP) & 1 == 1 && is_due(plane, number, now) {
+                examined += 1;
+                removed += u64::from(examine(plane, me, number, now)? == Examined::Removed);
+            }
+        }
+        Ok((examined, removed))
+    }
+}
+
+/// Whether an entry wants to be looked at.
+pub fn is_due(plane: &Plane, number: u64, now: Timestamp) -> bool {
+    plane.due(number).load(Ordering::Relaxed) <= now.as_ms() / 1_000
+}
+
+/// Notes when an entry must be looked at: the first full second at which it has surely expired.
+pub fn set_due(plane: &Plane, entry: Entry<'_>, expires: Timestamp) {
+    let second = expires.as_ms() / 1_000 + 1;
+    entry.due().store(second, Ordering::Relaxed);
+    plane.due(entry.number).store(second, Ordering::Relaxed);
+}
+
+/// Notes an expiry, which costs nothing while it only moves into the future.
+pub fn note_expiry(plane: &Plane, entry: Entry<'_>, expires: Timestamp) {
+    let noted = entry.due().load(Ordering::Relaxed);
+    if noted == 0 || noted > expires.as_ms() / 1_000 + 1 {
+        set_due(plane, entry, expires);
+    }
+}
+
+/// Looks at one entry and removes what has expired.
+pub fn examine(plane: &Plane, me: &Process, number: u64, now: Timestamp) -> Result<Examined> {
+    let entry = plane.entry(number);
+    // Without the lock first: most that are due were touched or committed since.
+    if let Some(expires) = expiry_of(plane, entry)?
+        && expires > now
+    {
+        set_due(plane, entry, expires);
+        return Ok(Examined::Kept);
+    }
+    let Some(mine) = try_lock(plane, me, entry.lock()) else { return Ok(Examined::Kept) };
+    let outcome = examine_locked(plane, me, entry, mine, now);
+    if !matches!(outcome, Ok(Examined::Removed | Examined::Cleaned)) {
+        unlock(entry.lock(), mine);
+    }
+    outcome
+}
+
+/// When what the entry stands for ends; `None` for what has no business being there unlocked.
+fn expiry_of(plane: &Plane, entry: Entry<'_>) -> Result<Option<Timestamp>> {
+    let state = entry.state();
+    Ok(match state.kind() {
+        Kind::Destroyed => Some(state.forgotten_at()),
+        Kind::Live | Kind::Regenerated => match look(plane, &entry, entry.digest(), false, LOCKED_TRIES)? {
+            Look::Record(snapshot) => Some(snapshot.expires),
+            _ => None,
+        },
+        Kind::Free | Kind::Empty | Kind::Leaving => None,
+    })
+}
+
+fn examine_locked(plane: &Plane, me: &Process, entry: Entry<'_>, mine: Lock, now: Timestamp) -> Result<Examined> {
+    let state = entry.state();
+    if state.kind() == Kind::Free {
+        // Someone died between taking the bit and taking the entry. The next one to take it sets the bit again.
+        unlock(entry.lock(), mine);
+        let (word, bit) = plane.used_bit(entry.number);
+        word.clear(bit);
+        return Ok(Examined::Cleaned);
+    }
+    if state.kind() == Kind::Leaving {
+        leave(plane, entry, mine)?;
+        return Ok(Examined::Cleaned);
+    }
+    let touched = entry.touched().load(Ordering::Relaxed);
+    if let Some(expires) = expiry_of(plane, entry)?
+        && expires > now
+    {
+        set_due(plane, entry, expires);
+        return Ok(Examined::Kept);
+    }
+    // Closed: a touch that comes now finds the record gone; one that came before has changed the word.
+    if state.kind() == Kind::Live && !entry.touched().cas(touched, Override::closed(state).0) {
+        return Ok(Examined::Kept);
+    }
+    let lane = Lane::enter(plane, me);
+    if !remove(&lane, entry, mine, state)? {
+        return Ok(Examined::Kept);
+    }
+    if state.kind() == Kind::Live {
+        me.count(plane, slot::REMOVED, 1);
+        return Ok(Examined::Removed);
+    }
+    Ok(Examined::Cleaned)
+}

@@ -1,0 +1,33 @@
+//! The embedded engine: `sessile:/dir`.
+//!
+//! All worker processes of a host open the same directory and share its sessions, without a server, a thread, or, as
+//! long as nobody competes, a system call. docs/engine.md has the protocol; the modules here are its nouns.
+
+mod bins;
+mod change;
+mod class;
+mod compaction;
+mod directory;
+mod engine;
+mod entries;
+mod expiry;
+mod format;
+mod index;
+mod lane;
+mod layout;
+mod listing;
+mod lock;
+mod maintenance;
+mod map;
+mod plane;
+mod process;
+mod record;
+mod recovery;
+mod regenerate;
+mod segment;
+mod session;
+mod sync;
+mod words;
+
+pub use directory::{Options, open};
+pub use engine::{CAPABILITIES, Engine};

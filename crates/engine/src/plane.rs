@@ -1,0 +1,176 @@
+//! The shared memory of one store: its files, mapped, and where things lie in them.
+//!
+//! It knows addresses and nothing about protocols. Numbers that come from shared memory are checked here before
+//! they become addresses.
+
+use sessile_core::{Clock, Timestamp};
+
+use crate::layout::{
+    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, ENTRIES_OF_BLOCK, LANES_AT, PROCESS_BYTES, PROCESSES,
+    SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
+};
+use crate::map::{LINE_WORDS, Region};
+use crate::sync::{Ordering, Word};
+use crate::words::{Location, State};
+
+/// The regions, and what every operation needs to know.
+pub struct Plane {
+    pub control: Region,
+    pub entries: Region,
+    pub index: Region,
+    pub stamps: Region,
+    pub data: Region,
+    pub clock: Clock,
+    /// The key of the digests of ids.
+    pub secret: [u8; 32],
+    /// Bytes of the file system, for the default size limit.
+    pub file_system_bytes: u64,
+}
+
+/// An entry: one session, in one cache line. docs/engine.md, "Entry".
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    pub number: u64,
+    words: &'a [Word; LINE_WORDS],
+}
+
+/// The full digest of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Digest(pub u64, pub u64);
+
+impl<'a> Entry<'a> {
+    pub fn digest(&self) -> Digest {
+        Digest(self.words[0].load(Ordering::Relaxed), self.words[1].load(Ordering::Relaxed))
+    }
+
+    /// Only by who took a free entry, before the index leads to it.
+    pub fn set_digest(&self, digest: Digest) {
+        self.words[0].store(digest.0, Ordering::Relaxed);
+        self.words[1].store(digest.1, Ordering::Relaxed);
+    }
+
+    pub fn lock(&self) -> &'a Word {
+        &self.words[2]
+    }
+
+    pub fn state_word(&self) -> &'a Word {
+        &self.words[3]
+    }
+
+    /// Acquire: pairs with the compare-and-swap that published it, so that the record is seen complete.
+    pub fn state(&self) -> State {
+        State(self.words[3].load(Ordering::Acquire))
+    }
+
+    pub fn replace_state(&self, old: State, new: State) -> bool {
+        self.words[3].cas(old.0, new.0)
+    }
+
+    /// The override of the expiry.
+    pub fn touched(&self) -> &'a Word {
+        &self.words[4]
+    }
+
+    /// The override of the absolute end.
+    pub fn ends(&self) -> &'a Word {
+        &self.words[5]
+    }
+
+    /// The fence of the latest holder. Written by the holder only.
+    pub fn fence(&self) -> &'a Word {
+        &self.words[6]
+    }
+
+    /// What the due time of this entry says, so that a commit need not look there.
+    pub fn due(&self) -> &'a Word {
+        &self.words[7]
+    }
+}
+
+impl Plane {
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn header(&self, word: u64) -> &Word {
+        self.control.word(word)
+    }
+
+    /// How many entries exist.
+    pub fn entry_count(&self) -> u64 {
+        // Acquire: pairs with the growth that backed the block before it was counted.
+        self.header(header::ENTRY_BLOCKS).load(Ordering::Acquire) * ENTRIES_OF_BLOCK
+    }
+
+    /// How many segments exist.
+    pub fn segment_count(&self) -> u64 {
+        self.header(header::SEGMENTS).load(Ordering::Acquire)
+    }
+
+    fn block_offset(number: u64) -> u64 {
+        number / ENTRIES_OF_BLOCK * BLOCK_BYTES
+    }
+
+    /// An entry by its number. The caller has it from `entry_count` or from the index.
+    pub fn entry(&self, number: u64) -> Entry<'_> {
+        let offset = Plane::block_offset(number) + BLOCK_ENTRIES_AT + number % ENTRIES_OF_BLOCK * 64;
+        Entry { number, words: self.entries.line(offset) }
+    }
+
+    pub fn prefetch_entry(&self, number: u64) {
+        self.entries.prefetch(Plane::block_offset(number) + BLOCK_ENTRIES_AT + number % ENTRIES_OF_BLOCK * 64);
+    }
+
+    /// The word of the bitmap of entries in use that has this one, and its bit.
+    pub fn used_bit(&self, number: u64) -> (&Word, u64) {
+        let at = number % ENTRIES_OF_BLOCK;
+        (self.entries.word(Plane::block_offset(number) + at / 64 * 8), 1 << (at % 64))
+    }
+
+    /// When an entry must be looked at, in seconds of the wall clock. Zero: at once.
+    pub fn due(&self, number: u64) -> &Word {
+        self.entries.word(Plane::block_offset(number) + BLOCK_DUE_AT + number % ENTRIES_OF_BLOCK * 8)
+    }
+
+    pub fn bucket(&self, number: u64) -> &[Word; LINE_WORDS] {
+        self.index.line(number * 64)
+    }
+
+    /// State and lock of a segment.
+    pub fn segment(&self, number: u64) -> (&Word, &Word) {
+        let offset = SEGMENTS + number * SEGMENT_HEADER_BYTES;
+        (self.control.word(offset), self.control.word(offset + 8))
+    }
+
+    /// The stamp of a slot.
+    pub fn stamp(&self, segment: u64, slot: u64) -> &Word {
+        self.stamps.word(segment * STAMPS_BYTES + slot * 8)
+    }
+
+    /// Whether a location may be read: its segment exists.
+    pub fn may_read(&self, location: Location) -> bool {
+        location.segment() < self.segment_count()
+    }
+
+    /// A word of the identity or of the statistics of a process.
+    pub fn process_word(&self, slot: u64, word: u64) -> &Word {
+        self.control.word(PROCESSES + slot * PROCESS_BYTES + word * 8)
+    }
+
+    pub fn lane(&self, slot: u64, lane: u64) -> &[Word; LINE_WORDS] {
+        self.control.line(PROCESSES + slot * PROCESS_BYTES + LANES_AT + lane * 64)
+    }
+
+    /// Memory that all files occupy together.
+    pub fn occupied(&self) -> u64 {
+        [&self.control, &self.entries, &self.index, &self.stamps, &self.data].iter().map(|region| region.occupied()).sum()
+    }
+
+    /// The size limit in force.
+    pub fn bytes_max(&self) -> u64 {
+        match self.header(header::BYTES_MAX).load(Ordering::Relaxed) {
+            0 => self.file_system_bytes / 4 * 3,
+            bytes => bytes,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A new id for a session.
+//!
+//! The record is copied under the new key first; then, in one step, the old entry stops being the session and leads
+//! to the new one. A crash in between leaves a copy under an id that nobody was told, which expires like any other.
+
+use std::time::Duration;
+
+use sessile_core::{Key, Limits, Result};
+
+use crate::change::{Published, destroyed};
+use crate::engine::Engine;
+use crate::entries::remove;
+use crate::lane::Lane;
+use crate::lock::unlock;
+use crate::plane::{Digest, Entry};
+use crate::process::Process;
+use crate::record::{Header, Look, look};
+use crate::session::{Held, LOCKED_TRIES, alias_payload, belongs};
+use crate::words::{Kind, Lock, State};
+
+impl Engine {
+    pub(crate) fn regenerate_session(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+        let me = self.me()?;
+        let old = self.check_lease(me, held)?;
+        if old.state().version() != held.state.version() {
+            return Err(destroyed());
+        }
+        let digest = self.digest(new);
+        let (entry, mine, from) = self.vacant(me, digest)?;
+        entry.fence().raise(held.fence);
+        let moved = if held.base.is_some() {
+            self.copy_to(me, held, old, entry, from, (digest, grace))
+        } else {
+            Ok(from)
+        };
+        match moved {
+            Ok(state) => {
+                let old_lock = held.lock;
+                *held = Held { entry: entry.number, lock: mine, digest, state, ..*held };
+                // Without a record only the lock moves, and an entry that stands for nothing goes.
+                self.give_up(me, old, old_lock)
+            }
+            Err(error) => {
+                self.drop_copy(me, entry, mine, digest)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Publishes the record under the new entry and turns the old one into a signpost.
+    fn copy_to(
+        &self,
+        me: &Process,
+        held: &Held,
+        old: Entry<'_>,
+        entry: Entry<'_>,
+        from: State,
+        (digest, grace): (Digest, Duration),
+    ) -> Result<State> {
+        let now = self.plane.now();
+        // Also one that has expired since it was read: whoever holds the lease goes on with it.
+        let snapshot = match look(&self.plane, &old, held.digest, true, LOCKED_TRIES)? {
+            Look::Record(snapshot) if snapshot.state.version() == held.state.version() => snapshot,
+            _ => return Err(destroyed()),
+        };
+        let header = Header {
+            entry: entry.number,
+            expires: snapshot.expires,
+            ends: snapshot.ends,
+            ..snapshot.header
+        };
+        match self.publish(me, entry, from, Kind::Live, header, &snapshot.payload)? {
+            Published::Done => {}
+            Published::Refused => return Err(destroyed()),
+        }
+        let state = entry.state();
+        let grace_ends = now.plus(grace);
+        let header = Header::new(old.number, held.bin, snapshot.header.version, now, now);
+        let header = Header { expires: grace_ends.plus(Limits::TOMBSTONE_TTL), ..header };
+        let signpost = alias_payload(digest, grace_ends);
+        match self.publish(me, old, held.state, Kind::Regenerated, header, &signpost)? {
+            Published::Done => Ok(state),
+            Published::Refused => Err(destroyed()),
+        }
+    }
+
+    /// Takes a copy back that the old entry does not lead to after all.
+    fn drop_copy(&self, me: &Process, entry: Entry<'_>, mine: Lock, digest: Digest) -> Result<()> {
+        let state = entry.state();
+        if matches!(state.kind(), Kind::Live | Kind::Empty) && belongs(&entry, digest) {
+            let lane = Lane::enter(&self.plane, me);
+            if remove(&lane, entry, mine, state)? {
+                return Ok(());
+            }
+        }
+        unlock(entry.lock(), mine);
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Segments: equal pieces of the data file, each cut into slots of one size class.
+//!
+//! A slot is free when its stamp is zero. Invariants: a slot is claimed by one compare-and-swap of its stamp from
+//! zero, and freed by one back to zero that names the stamp, so a slot is freed once however many try; a segment
+//! changes its class only under its lock and only while every one of its stamps is [`BLOCKED`], so who claims a
+//! stamp and then finds the segment unchanged owns bytes of the class that it meant. docs/engine.md, "Segments".
+
+use sessile_core::{Error, ErrorKind, Result};
+
+use crate::class::{CLASSES, slot_bytes, slots};
+use crate::lane::{Claim, Lane};
+use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SEGMENTS_MAX, STAMPS_BYTES, header};
+use crate::lock::{try_lock, unlock};
+use crate::plane::Plane;
+use crate::process::{Process, slot};
+use crate::sync::{Ordering, Word};
+use crate::words::Location;
+
+/// The stamp of a slot that nobody can claim, because its segment is being given back.
+pub const BLOCKED: u64 = 1;
+
+/// What a segment is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// It has no memory and no class.
+    Unbacked,
+    /// Slots are claimed from it.
+    Open,
+    /// Its records are being moved elsewhere; nothing is claimed.
+    Evacuating,
+    /// Its stamps are being blocked.
+    Closing,
+}
+
+/// The state of a segment: use (3 bits), class (8 bits), generation (53 bits).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentState(pub u64);
+
+impl SegmentState {
+    pub fn usage(self) -> Use {
+        match self.0 & 7 {
+            1 => Use::Open,
+            2 => Use::Evacuating,
+            3 => Use::Closing,
+            _ => Use::Unbacked,
+        }
+    }
+
+    /// Its class; bytes from shared memory are untrusted, hence the bound.
+    pub fn class(self) -> u64 {
+        (self.0 >> 3 & 0xff).min(CLASSES - 1)
+    }
+
+    pub fn next(self, usage: Use, class: u64) -> SegmentState {
+        SegmentState(usage as u64 | class << 3 | ((self.0 >> 11) + 1) << 11)
+    }
+}
+
+/// The present state of a segment.
+pub fn state(plane: &Plane, segment: u64) -> SegmentState {
+    SegmentState(plane.segment(segment).0.load(Ordering::SeqCst))
+}
+
+/// The place of a slot.
+pub fn location(segment: u64, class: u64, slot: u64) -> Location {
+    Location::new(segment, slot * slot_bytes(class))
+}
+
+/// The stamp of the slot at a location, if its segment has slots there.
+pub fn stamp_of(plane: &Plane, location: Location) -> Option<&Word> {
+    let segment = location.segment();
+    if segment >= plane.segment_count() {
+        return None;
+    }
+    let state = state(plane, segment);
+    let slot = location.within() / slot_bytes(state.class());
+    (state.usage() != Use::Unbacked && slot < slots(state.class())).then(|| plane.stamp(segment, slot))
+}
+
+/// Frees a slot, once: true for the one call that did it.
+pub fn free(plane: &Plane, claim: Claim) -> bool {
+    claim.stamp > BLOCKED && stamp_of(plane, claim.location).is_some_and(|stamp| stamp.cas(claim.stamp, 0))
+}
+
+/// Where this process claims slots of one class. Only a hint: threads may overwrite each other's.
+#[derive(Default)]
+pub struct Rotation {
+    segment: std::sync::atomic::AtomicU64, // + 1; 0: none yet
+    next: std::sync::atomic::AtomicU64,
+    found: std::sync::atomic::AtomicU64,
+}
+
+/// Where this process claims slots.
+pub struct Rotations([Rotation; CLASSES as usize]);
+
+impl Default for Rotations {
+    fn default() -> Rotations {
+        Rotations(std::array::from_fn(|_| Rotation::default()))
+    }
+}
+
+/// Of the slots of a segment, the part that must have been free for it to be worth searching the next one instead
+/// of growing. The memory that is kept free for this is the price of cheap claims.
+const WORTHWHILE: u64 = 8;
+/// Headers of segments looked at in one search: 8 KiB of memory.
+const SEARCH_MAX: u64 = 512;
+
+impl Rotations {
+    /// Claims a slot of a class. `announce` writes the claim down before it is made.
+    ///
+    /// # Errors
+    ///
+    /// `Full` when there is no free slot and the store may not grow.
+    pub fn claim(&self, lane: &Lane<'_>, class: u64, announce: impl Fn(Claim)) -> Result<Claim> {
+        let plane = lane.plane;
+        let count = slots(class);
+        let Some(rotation) = self.0.get(class as usize) else { return Err(full()) };
+        let mut last_resort = None;
+        loop {
+            if let Some(segment) = rotation.segment.load(Ordering::Relaxed).checked_sub(1) {
+                let seen = state(plane, segment);
+                let mut next = rotation.next.load(Ordering::Relaxed);
+                while seen.usage() == Use::Open && seen.class() == class && next < count {
+                    let stamp = plane.stamp(segment, next);
+                    if stamp.load(Ordering::Relaxed) == 0 {
+                        let claim = Claim { location: location(segment, class, next), stamp: lane.stamp() };
+                        announce(claim);
+                        if stamp.cas(0, claim.stamp) {
+                            if state(plane, segment) != seen {
+                                // Closed meanwhile. Our stamp kept it from being given away; take it back.
+                                stamp.cas(claim.stamp, 0);
+                                break;
+                            }
+                            rotation.next.store(next + 1, Ordering::Relaxed);
+                            rotation.found.fetch_add(1, Ordering::Relaxed);
+                            return Ok(claim);
+                        }
+                    }
+                    next += 1;
+                }
+            }
+            let found = rotation.found.load(Ordering::Relaxed);
+            let here = rotation.segment.load(Ordering::Relaxed);
+            let following = if last_resort.is_none() && (here == 0 || found * WORTHWHILE >= count) {
+                next_open(plane, class, here, SEARCH_MAX)
+            } else {
+                None
+            };
+            let segment = match following.map_or_else(|| open_one(lane, class), Ok) {
+                Ok(segment) => segment,
+                // Growing is refused: look everywhere once, however little there is in each.
+                Err(error) => {
+                    let looked = last_resort.get_or_insert(0);
+                    *looked += 1;
+                    let Some(segment) = next_open(plane, class, here, SEGMENTS_MAX).filter(|_| {
+                        *looked <= plane.segment_count()
+                    }) else {
+                        return Err(error);
+                    };
+                    segment
+                }
+            };
+            rotation.next.store(0, Ordering::Relaxed);
+            rotation.found.store(0, Ordering::Relaxed);
+            rotation.segment.store(segment + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The next open segment of a class after this one (+ 1), in a circle.
+fn next_open(plane: &Plane, class: u64, after: u64, search_max: u64) -> Option<u64> {
+    let count = plane.segment_count();
+    (0..count.min(search_max)).map(|step| (after + step) % count).find(|segment| {
+        let state = state(plane, *segment);
+        state.usage() == Use::Open && state.class() == class
+    })
+}
+
+/// Gives a segment to a class: one that was given back before, or a new one at the end.
+fn open_one(lane: &Lane<'_>, class: u64) -> Result<u64> {
+    let (plane, me) = (lane.plane, lane.process);
+    let start = std::time::Instant::now();
+    if plane.occupied() + SEGMENT_BYTES > plane.bytes_max() {
+        return Err(full());
+    }
+    let count = plane.segment_count();
+    let first = plane.header(header::COMPACTION).load(Ordering::Relaxed);
+    let unbacked = (0..count.min(SEARCH_MAX)).map(|step| (first + step) % count).find_map(|segment| {
+        let free = state(plane, segment).usage() == Use::Unbacked;
+        free.then(|| prepare(plane, me, segment, class).transpose()).flatten()
+    });
+    let opened = match unbacked {
+        Some(opened) => opened?,
+        None => loop {
+            let new = plane.segment_count();
+            if new >= SEGMENTS_MAX {
+                return Err(full());
+            }
+            let header_page = (SEGMENTS + new * SEGMENT_HEADER_BYTES) / PAGE_BYTES * PAGE_BYTES;
+            plane.control.back(header_page, PAGE_BYTES)?;
+            plane.header(header::SEGMENTS).cas(new, new + 1);
+            // Whoever added it, it is unbacked; if someone else prepares it first, add another.
+            if let Some(opened) = prepare(plane, me, new, class)? {
+                break opened;
+            }
+        },
+    };
+    let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    me.count_most(plane, slot::GROWTH_NS_MOST, elapsed);
+    Ok(opened)
+}
+
+/// Gives an unbacked segment memory and a class; `None` when someone else is at it.
+fn prepare(plane: &Plane, me: &Process, segment: u64, class: u64) -> Result<Option<u64>> {
+    let (word, lock) = plane.segment(segment);
+    let Some(mine) = try_lock(plane, me, lock) else { return Ok(None) };
+    let seen = SegmentState(word.load(Ordering::SeqCst));
+    let prepared = if seen.usage() == Use::Unbacked {
+        back(plane, segment, class).map(|()| {
+            // Who died while preparing it left any of zero and BLOCKED; nobody can have claimed one.
+            (0..slots(class)).for_each(|slot| plane.stamp(segment, slot).store(0, Ordering::Relaxed));
+            // SeqCst: after the stamps.
+            word.cas(seen.0, seen.next(Use::Open, class).0).then_some(segment)
+        })
+    } else {
+        Ok(None)
+    };
+    unlock(lock, mine);
+    prepared
+}
+
+fn back(plane: &Plane, segment: u64, class: u64) -> Result<()> {
+    plane.stamps.back(segment * STAMPS_BYTES, (slots(class) * 8).next_multiple_of(PAGE_BYTES))?;
+    plane.data.back(segment * SEGMENT_BYTES, SEGMENT_BYTES)
+}
+
+/// Gives an evacuating segment back to the kernel if nothing is left in it.
+pub fn close(plane: &Plane, me: &Process, segment: u64) -> bool {
+    let (word, lock) = plane.segment(segment);
+    let Some(mine) = try_lock(plane, me, lock) else { return false };
+    let seen = SegmentState(word.load(Ordering::SeqCst));
+    let class = seen.class();
+    let mut closed = false;
+    if matches!(seen.usage(), Use::Evacuating | Use::Closing) {
+        let closing = if seen.usage() == Use::Closing { seen } else { seen.next(Use::Closing, class) };
+        word.cas(seen.0, closing.0);
+        let blocked = |slot| {
+            let stamp = plane.stamp(segment, slot);
+            stamp.cas(0, BLOCKED) || stamp.load(Ordering::SeqCst) == BLOCKED
+        };
+        closed = (0..slots(class)).all(blocked);
+        if closed {
+            // Before it may be prepared again: a late punch would take away what others have written.
+            plane.data.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
+            word.cas(closing.0, closing.next(Use::Unbacked, class).0);
+        } else {
+            // Someone claimed a slot at the last moment, or a record is left.
+            (0..slots(class)).for_each(|slot| {
+                plane.stamp(segment, slot).cas(BLOCKED, 0);
+            });
+            word.cas(closing.0, closing.next(Use::Evacuating, class).0);
+        }
+    }
+    unlock(lock, mine);
+    closed
+}
+
+/// Changes between open and evacuating, unless someone else is changing it.
+pub fn set_evacuating(plane: &Plane, me: &Process, segment: u64, evacuating: bool) -> bool {
+    let (word, lock) = plane.segment(segment);
+    let Some(mine) = try_lock(plane, me, lock) else { return false };
+    let seen = SegmentState(word.load(Ordering::SeqCst));
+    let (from, to) = if evacuating { (Use::Open, Use::Evacuating) } else { (Use::Evacuating, Use::Open) };
+    let changed = seen.usage() == from && word.cas(seen.0, seen.next(to, seen.class()).0);
+    unlock(lock, mine);
+    changed
+}
+
+pub(crate) fn full() -> Error {
+    Error::new(ErrorKind::Full, "the store has reached its size limit")
+        .advice("raise `size` in the URL, lower time to live or payloads, or run `sessile gc`")
+}
