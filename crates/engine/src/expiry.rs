@@ -69,20 +69,19 @@ impl Hand {
 
 /// Whether an entry wants to be looked at.
 pub fn is_due(plane: &Plane, number: u64, now: Timestamp) -> bool {
-    plane.due(number).load(Ordering::Relaxed) <= now.as_ms() / 1_000
+    plane.due(number).load(Ordering::Relaxed) <= now.as_ms()
 }
 
-/// Notes when an entry must be looked at: the first full second at which it has surely expired.
+/// Notes when an entry must be looked at.
 pub fn set_due(plane: &Plane, entry: Entry<'_>, expires: Timestamp) {
-    let second = expires.as_ms() / 1_000 + 1;
-    entry.due().store(second, Ordering::Relaxed);
-    plane.due(entry.number).store(second, Ordering::Relaxed);
+    entry.due().store(expires.as_ms(), Ordering::Relaxed);
+    plane.due(entry.number).store(expires.as_ms(), Ordering::Relaxed);
 }
 
 /// Notes an expiry, which costs nothing while it only moves into the future.
 pub fn note_expiry(plane: &Plane, entry: Entry<'_>, expires: Timestamp) {
     let noted = entry.due().load(Ordering::Relaxed);
-    if noted == 0 || noted > expires.as_ms() / 1_000 + 1 {
+    if noted == 0 || noted > expires.as_ms() {
         set_due(plane, entry, expires);
     }
 }

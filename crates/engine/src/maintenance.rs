@@ -11,6 +11,7 @@ use crate::expiry::{Examined, Hand, examine, is_due};
 use crate::layout::PROCESSES_MAX;
 use crate::plane::Plane;
 use crate::process::{Process, recover_one, slot};
+use crate::sync::Ordering;
 
 /// Calls between two steps of compaction that found nothing to do.
 const IDLE_CALLS: u32 = 16;
@@ -89,14 +90,17 @@ impl State {
             if swept.examined >= budget.records_max || start.elapsed() >= budget.time_max {
                 return Ok(swept);
             }
-            let used = plane.used_bit(self.swept_to).0.load(crate::sync::Ordering::Relaxed);
-            for number in self.swept_to..self.swept_to + 64 {
-                if used >> (number % 64) & 1 == 1 && is_due(plane, number, now) {
-                    swept.examined += 1;
-                    swept.removed += u64::from(examine(plane, me, number, now)? == Examined::Removed);
-                }
+            let (number, (word, bit)) = (self.swept_to, plane.used_bit(self.swept_to));
+            let used = word.load(Ordering::Relaxed);
+            if used == 0 {
+                self.swept_to = (number / 64 + 1) * 64;
+                continue;
             }
-            self.swept_to += 64;
+            if used & bit != 0 && is_due(plane, number, now) {
+                swept.examined += 1;
+                swept.removed += u64::from(examine(plane, me, number, now)? == Examined::Removed);
+            }
+            self.swept_to += 1;
         }
         let left = budget.time_max.saturating_sub(start.elapsed()).max(Duration::from_micros(100));
         if compact(plane, me, &me.rotations, Instant::now(), left)? {

@@ -127,7 +127,7 @@ impl Plane {
         (self.entries.word(Plane::block_offset(number) + at / 64 * 8), 1 << (at % 64))
     }
 
-    /// When an entry must be looked at, in seconds of the wall clock. Zero: at once.
+    /// When an entry must be looked at, in milliseconds of the wall clock. Zero: at once.
     pub fn due(&self, number: u64) -> &Word {
         self.entries.word(Plane::block_offset(number) + BLOCK_DUE_AT + number % ENTRIES_OF_BLOCK * 8)
     }

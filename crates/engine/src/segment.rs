@@ -5,6 +5,8 @@
 //! changes its class only under its lock and only while every one of its stamps is [`BLOCKED`], so who claims a
 //! stamp and then finds the segment unchanged owns bytes of the class that it meant. docs/engine.md, "Segments".
 
+use std::sync::atomic::AtomicU64;
+
 use sessile_core::{Error, ErrorKind, Result};
 
 use crate::class::{CLASSES, slot_bytes, slots};
@@ -84,13 +86,14 @@ pub fn free(plane: &Plane, claim: Claim) -> bool {
 
 /// Where this process claims slots of one class. Only a hint: threads may overwrite each other's.
 #[derive(Default)]
-pub struct Rotation {
-    segment: std::sync::atomic::AtomicU64, // + 1; 0: none yet
-    next: std::sync::atomic::AtomicU64,
-    found: std::sync::atomic::AtomicU64,
+struct Rotation {
+    segment: AtomicU64, // + 1; 0: none yet
+    next: AtomicU64,
+    found: AtomicU64,
+    poor: AtomicU64,
 }
 
-/// Where this process claims slots.
+/// Where this process claims slots: it goes over the open segments of a class in a circle.
 pub struct Rotations([Rotation; CLASSES as usize]);
 
 impl Default for Rotations {
@@ -99,9 +102,12 @@ impl Default for Rotations {
     }
 }
 
-/// Of the slots of a segment, the part that must have been free for it to be worth searching the next one instead
-/// of growing. The memory that is kept free for this is the price of cheap claims.
-const WORTHWHILE: u64 = 8;
+/// A segment of whose slots less than this part was free when it was searched is a poor one ...
+const POOR: u64 = 8;
+/// ... and after so many in a row the store grows. So about a sixteenth of the slots is free in a store that is
+/// rewritten at random, which is what finding one cheaply costs; a store that only grows searches in vain for some
+/// two microseconds in each segment that it fills.
+const POOR_MAX: u64 = 8;
 /// Headers of segments looked at in one search: 8 KiB of memory.
 const SEARCH_MAX: u64 = 512;
 
@@ -113,57 +119,79 @@ impl Rotations {
     /// `Full` when there is no free slot and the store may not grow.
     pub fn claim(&self, lane: &Lane<'_>, class: u64, announce: impl Fn(Claim)) -> Result<Claim> {
         let plane = lane.plane;
-        let count = slots(class);
         let Some(rotation) = self.0.get(class as usize) else { return Err(full()) };
-        let mut last_resort = None;
+        // Once growing is refused, every segment is searched once, however little there is in each.
+        let mut last_round = None;
         loop {
-            if let Some(segment) = rotation.segment.load(Ordering::Relaxed).checked_sub(1) {
-                let seen = state(plane, segment);
-                let mut next = rotation.next.load(Ordering::Relaxed);
-                while seen.usage() == Use::Open && seen.class() == class && next < count {
-                    let stamp = plane.stamp(segment, next);
-                    if stamp.load(Ordering::Relaxed) == 0 {
-                        let claim = Claim { location: location(segment, class, next), stamp: lane.stamp() };
-                        announce(claim);
-                        if stamp.cas(0, claim.stamp) {
-                            if state(plane, segment) != seen {
-                                // Closed meanwhile. Our stamp kept it from being given away; take it back.
-                                stamp.cas(claim.stamp, 0);
-                                break;
-                            }
-                            rotation.next.store(next + 1, Ordering::Relaxed);
-                            rotation.found.fetch_add(1, Ordering::Relaxed);
-                            return Ok(claim);
-                        }
-                    }
-                    next += 1;
-                }
+            if let Some(claim) = rotation.claim_here(lane, class, &announce) {
+                return Ok(claim);
             }
-            let found = rotation.found.load(Ordering::Relaxed);
             let here = rotation.segment.load(Ordering::Relaxed);
-            let following = if last_resort.is_none() && (here == 0 || found * WORTHWHILE >= count) {
-                next_open(plane, class, here, SEARCH_MAX)
-            } else {
-                None
+            let segment = match &mut last_round {
+                None if here == 0 || !rotation.is_poor(class) => {
+                    // Processes begin in different places, so that they do not meet in one segment.
+                    let after = if here == 0 { lane.process.slot.wrapping_mul(7_919) } else { here };
+                    next_open(plane, class, after, SEARCH_MAX)
+                }
+                None => None,
+                Some(left) if *left == 0 => return Err(full()),
+                Some(left) => {
+                    *left -= 1;
+                    Some(next_open(plane, class, here, SEGMENTS_MAX).ok_or_else(full)?)
+                }
             };
-            let segment = match following.map_or_else(|| open_one(lane, class), Ok) {
+            let segment = match segment.map_or_else(|| open_one(lane, class), Ok) {
                 Ok(segment) => segment,
-                // Growing is refused: look everywhere once, however little there is in each.
                 Err(error) => {
-                    let looked = last_resort.get_or_insert(0);
-                    *looked += 1;
-                    let Some(segment) = next_open(plane, class, here, SEGMENTS_MAX).filter(|_| {
-                        *looked <= plane.segment_count()
-                    }) else {
-                        return Err(error);
-                    };
-                    segment
+                    last_round = Some(plane.segment_count());
+                    next_open(plane, class, here, SEGMENTS_MAX).ok_or(error)?
                 }
             };
             rotation.next.store(0, Ordering::Relaxed);
             rotation.found.store(0, Ordering::Relaxed);
             rotation.segment.store(segment + 1, Ordering::Relaxed);
         }
+    }
+}
+
+impl Rotation {
+    /// Claims the next free slot of the segment that is being searched.
+    fn claim_here(&self, lane: &Lane<'_>, class: u64, announce: &impl Fn(Claim)) -> Option<Claim> {
+        let plane = lane.plane;
+        let segment = self.segment.load(Ordering::Relaxed).checked_sub(1)?;
+        let seen = state(plane, segment);
+        if seen.usage() != Use::Open || seen.class() != class {
+            return None;
+        }
+        for slot in self.next.load(Ordering::Relaxed)..slots(class) {
+            let stamp = plane.stamp(segment, slot);
+            if stamp.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
+            let claim = Claim { location: location(segment, class, slot), stamp: lane.stamp() };
+            announce(claim);
+            if !stamp.cas(0, claim.stamp) {
+                continue;
+            }
+            if state(plane, segment) != seen {
+                // Closed meanwhile. Our stamp kept it from being given away; take it back.
+                stamp.cas(claim.stamp, 0);
+                return None;
+            }
+            self.next.store(slot + 1, Ordering::Relaxed);
+            self.found.store(self.found.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            return Some(claim);
+        }
+        None
+    }
+
+    /// Whether the segments searched lately had so little that the store should grow.
+    fn is_poor(&self, class: u64) -> bool {
+        let poor = self.found.load(Ordering::Relaxed) * POOR < slots(class);
+        let before = self.poor.load(Ordering::Relaxed);
+        let poor = if poor { before + 1 } else { 0 };
+        self.poor.store(poor % POOR_MAX, Ordering::Relaxed);
+        poor >= POOR_MAX
     }
 }
 
