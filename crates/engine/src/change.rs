@@ -3,7 +3,7 @@
 //! Each change is one compare-and-swap of the entry's state; everything before prepares it, everything after tidies
 //! up. docs/engine.md, "Operations", lists what a crash between any two steps leaves.
 
-use sessile_core::{Error, ErrorKind, Key, Limits, Result, Ttl};
+use sessile_core::{Error, ErrorKind, Key, Limits, Result, Timestamp, Ttl};
 
 use crate::bins;
 use crate::engine::Engine;
@@ -27,10 +27,9 @@ pub(crate) enum Published {
 }
 
 impl Engine {
-    pub(crate) fn commit_session(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    pub(crate) fn commit_session(&self, held: &Held, payload: &[u8], ttl: Ttl, now: Timestamp) -> Result<()> {
         let me = self.me()?;
         let entry = self.check_lease(me, held)?;
-        let now = self.plane.now();
         let base = held.base.unwrap_or(Base { version: 0, created: now, ends: None });
         // Someone without the lock may have set another absolute end meanwhile.
         let stored = Override(entry.ends().load(Ordering::Relaxed)).applies_to(held.state).map_or(base.ends, Some);
@@ -100,12 +99,11 @@ impl Engine {
         Ok(entry)
     }
 
-    pub(crate) fn create_session(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+    pub(crate) fn create_session(&self, key: &Key, payload: &[u8], ttl: Ttl, now: Timestamp) -> Result<()> {
         let me = self.me()?;
         let digest = self.digest(key);
         let bin = bins::number(&self.plane, me, key.bin())?;
         let (entry, mine, state) = self.vacant(me, digest)?;
-        let now = self.plane.now();
         let (expires, ends) = ttl.deadline(now, now, None);
         let header = Header { expires, ends, ..Header::new(entry.number, bin, 1, now, now) };
         let published = self.publish(me, entry, state, Kind::Live, header, payload);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{
     Budget, Capabilities, Cursor, Durability, Expiry, Filter, Found, Key, Locked, Locking, Ownership, Page, Result,
-    Stat, Store, Swept, Ttl, Waiting,
+    Stat, Store, Swept, Timestamp, Ttl, Waiting,
 };
 
 use crate::directory::Directory;
@@ -107,9 +107,9 @@ impl Engine {
     }
 
     /// A few steps of what keeps the store small, after a call that has changed something.
-    fn maintain(&self) {
+    fn maintain(&self, now: Timestamp) {
         if let Ok(me) = self.me() {
-            Maintenance::step(&self.plane, me);
+            Maintenance::step(&self.plane, me, now);
         }
     }
 }
@@ -134,20 +134,22 @@ impl Store for Engine {
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let created = self.create_session(key, payload, ttl);
-        self.maintain();
+        let now = self.plane.now();
+        let created = self.create_session(key, payload, ttl, now);
+        self.maintain(now);
         created
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let committed = self.commit_session(&held, payload, ttl);
-        self.maintain();
+        let now = self.plane.now();
+        let committed = self.commit_session(&held, payload, ttl, now);
+        self.maintain(now);
         committed
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let touched = self.touch_session(key, ttl);
-        self.maintain();
+        self.maintain(self.plane.now());
         touched
     }
 
@@ -157,13 +159,13 @@ impl Store for Engine {
 
     fn release(&self, held: Held) -> Result<()> {
         let released = self.release_session(&held);
-        self.maintain();
+        self.maintain(self.plane.now());
         released
     }
 
     fn destroy(&self, key: &Key) -> Result<()> {
         let destroyed = self.destroy_session(key);
-        self.maintain();
+        self.maintain(self.plane.now());
         destroyed
     }
 

@@ -5,6 +5,8 @@
 //! a call examines at most [`RECORDS_MAX`] entries. What an entry's due time says is never later than its true
 //! expiry. docs/engine.md, "Expiry", bounds how much can pile up.
 
+use std::time::{Duration, Instant};
+
 use sessile_core::{Result, Timestamp};
 
 use crate::entries::{leave, remove};
@@ -43,27 +45,28 @@ pub enum Examined {
 }
 
 impl Hand {
-    /// Examines the next few entries. Returns how many were due and how many records were removed.
-    pub fn step(&mut self, plane: &Plane, me: &Process, now: Timestamp) -> Result<(u64, u64)> {
-        let (mut examined, mut removed) = (0, 0);
+    /// Examines the next few entries. Returns how many were due and how long that took; nothing due takes no time
+    /// worth a look at the clock.
+    pub fn step(&mut self, plane: &Plane, me: &Process, now: Timestamp) -> Result<(u64, Duration)> {
         if self.next >= self.end {
             let count = plane.entry_count();
             if count == 0 {
-                return Ok((0, 0));
+                return Ok((0, Duration::ZERO));
             }
             self.next = plane.header(header::HAND).add(1) % (count / GROUP) * GROUP;
             self.end = self.next + GROUP;
         }
-        let used = plane.used_bit(self.next).0.load(Ordering::Relaxed);
-        for _ in 0..RECORDS_MAX {
-            let number = self.next;
-            self.next += 1;
-            if used >> (number % GROUP) & 1 == 1 && is_due(plane, number, now) {
-                examined += 1;
-                removed += u64::from(examine(plane, me, number, now)? == Examined::Removed);
-            }
+        let (first, used) = (self.next, plane.used_bit(self.next).0.load(Ordering::Relaxed));
+        self.next += RECORDS_MAX;
+        let due = |number: &u64| used >> (number % GROUP) & 1 == 1 && is_due(plane, *number, now);
+        let mut start = None;
+        let mut examined = 0;
+        for number in (first..first + RECORDS_MAX).filter(due) {
+            start.get_or_insert_with(Instant::now);
+            examined += 1;
+            examine(plane, me, number, now)?;
         }
-        Ok((examined, removed))
+        Ok((examined, start.map_or(Duration::ZERO, |start| start.elapsed())))
     }
 }
 

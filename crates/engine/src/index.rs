@@ -15,13 +15,12 @@
 
 use sessile_core::Result;
 
-use crate::layout::{INDEX_PAGES, LEVEL_FIRST, LEVEL_LAST, PAGE_BYTES, header};
+use crate::layout::{INDEX_PAGES, LEVEL_FIRST, LEVEL_LAST, PAGE_BYTES};
 use crate::map::LINE_WORDS;
 use crate::plane::{Digest, Plane};
 use crate::segment::full;
 use crate::sync::{Ordering, Word, fence};
 
-const CELLS: usize = 7;
 const SEQUENCE_BITS: u64 = 24;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,7 +164,6 @@ pub fn create(plane: &Plane) -> Result<()> {
         back(plane, number)?;
         plane.bucket(number)[0].cas(0, Head(BucketKind::Active as u64 | 1 << 8).0);
     }
-    plane.header(header::DEPTH).raise(u64::from(LEVEL_FIRST));
     Ok(())
 }
 
@@ -184,10 +182,18 @@ fn back(plane: &Plane, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// The bucket in charge of a digest, and its level. Signposts are followed from the level where most buckets are.
+/// The level at which most buckets are: seven cells are two thirds full on average.
+fn usual_level(plane: &Plane) -> u32 {
+    (plane.entry_count() / 4).max(1).ilog2().clamp(LEVEL_FIRST, LEVEL_LAST)
+}
+
+/// The bucket in charge of a digest. Signposts are followed from the level where most buckets are, and the lines
+/// above and below are asked for at the same time, for a third of the keys are there.
 fn find_bucket(plane: &Plane, digest: Digest) -> Place<'_> {
-    let deepest = plane.header(header::DEPTH).load(Ordering::Relaxed) as u32;
-    let mut level = deepest.saturating_sub(2).clamp(LEVEL_FIRST, LEVEL_LAST);
+    let mut level = usual_level(plane);
+    for near in level.saturating_sub(1).max(LEVEL_FIRST)..=(level + 1).min(LEVEL_LAST) {
+        plane.index.prefetch(bucket_number(near, digest) * 64);
+    }
     loop {
         let number = bucket_number(level, digest);
         if is_backed(plane, number) {
@@ -206,14 +212,6 @@ fn find_bucket(plane: &Plane, digest: Digest) -> Place<'_> {
             return Place { level, number, bucket: plane.bucket(number) };
         }
         level -= 1;
-    }
-}
-
-/// Asks for the lines that `find` will want.
-pub fn prefetch(plane: &Plane, digest: Digest) {
-    let deepest = plane.header(header::DEPTH).load(Ordering::Relaxed) as u32;
-    for level in deepest.saturating_sub(2)..deepest {
-        plane.index.prefetch(bucket_number(level.clamp(LEVEL_FIRST, LEVEL_LAST), digest) * 64);
     }
 }
 
@@ -346,7 +344,6 @@ fn split(plane: &Plane, place: &Place<'_>, frozen: Head) -> Result<()> {
     for child in [low, high] {
         child[0].cas(0, Head(BucketKind::Active as u64 | 1 << 8).0);
     }
-    plane.header(header::DEPTH).raise(u64::from(level) + 1);
     bucket[0].cas(frozen.0, frozen.rested(BucketKind::Split).0);
     Ok(())
 }

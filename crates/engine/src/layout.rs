@@ -19,8 +19,8 @@ pub mod header {
     pub const HAND: u64 = 256; // next group of entries to examine for expiry
     pub const COMPACTION: u64 = 320; // next segment to look at
     pub const FENCE_FLOOR: u64 = 384; // no entry that is taken into use starts below this fence
-    pub const DEPTH: u64 = 448; // deepest level of the index
-    pub const BINS_LOCK: u64 = 512;
+    pub const BINS_LOCK: u64 = 448; // held while a bin is added
+    pub const CURSORS: u64 = 1_024; // for each class, the segment after the one searched last
 }
 
 /// Names of bins.
@@ -77,6 +77,7 @@ const _: () = {
     assert!(INDEX_PAGES + INDEX_PAGES_BYTES <= PROCESSES, "the parts of the control file do not overlap");
     assert!(PROCESSES + PROCESSES_MAX * PROCESS_BYTES <= SEGMENTS, "the parts of the control file do not overlap");
     assert!(BINS + BINS_MAX * BIN_BYTES <= INDEX_PAGES, "the parts of the control file do not overlap");
+    assert!(header::CURSORS + crate::class::CLASSES * 8 <= BINS, "the cursors fit into the header");
     assert!(LANES_AT + LANES * 64 <= PROCESS_BYTES, "the lanes fit into a slot");
     assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES), "blocks are whole pages");
 };

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use sessile_core::{Budget, Result, Swept};
+use sessile_core::{Budget, Result, Swept, Timestamp};
 
 use crate::compaction::{Compaction, compact};
 use crate::expiry::{Examined, Hand, examine, is_due};
@@ -14,7 +14,7 @@ use crate::process::{Process, recover_one, slot};
 use crate::sync::Ordering;
 
 /// Calls between two steps of compaction that found nothing to do.
-const IDLE_CALLS: u32 = 16;
+const IDLE_CALLS: u32 = 64;
 /// Calls between two looks at another process.
 const LOOK_CALLS: u32 = 4_096;
 
@@ -35,10 +35,10 @@ struct State {
 
 impl Maintenance {
     /// The share of one call.
-    pub fn step(plane: &Plane, me: &Process) {
+    pub fn step(plane: &Plane, me: &Process, now: Timestamp) {
         // Another thread is at it: that is enough. A lock inherited over fork is not: a child has a Process of its own.
         let Ok(mut state) = me.maintenance.0.try_lock() else { return };
-        if let Err(error) = state.step(plane, me) {
+        if let Err(error) = state.step(plane, me, now) {
             log::debug!("maintenance was put off: {error:#}");
         }
     }
@@ -51,26 +51,25 @@ impl Maintenance {
 }
 
 impl State {
-    fn step(&mut self, plane: &Plane, me: &Process) -> Result<()> {
+    fn step(&mut self, plane: &Plane, me: &Process, now: Timestamp) -> Result<()> {
         self.calls = self.calls.wrapping_add(1);
-        let now = plane.now();
-        let start = Instant::now();
-        let (examined, _) = self.hand.step(plane, me, now)?;
-        let mut worked = examined > 0;
+        let (examined, elapsed) = self.hand.step(plane, me, now)?;
+        let mut worked = elapsed;
         if examined == 0 && (self.compaction.is_busy() || self.calls.is_multiple_of(IDLE_CALLS)) {
+            let start = Instant::now();
             self.compaction.step(plane, me, &me.rotations)?;
-            worked = true;
+            worked = start.elapsed();
         }
         if self.calls.is_multiple_of(LOOK_CALLS) {
             self.next_process = (self.next_process + 1) % PROCESSES_MAX;
             recover_one(plane, me, self.next_process);
         }
-        if worked {
+        if !worked.is_zero() {
             me.count(plane, slot::EXAMINED, examined);
             me.count_most(plane, slot::EXAMINED_MOST, examined);
-            let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            me.count(plane, slot::MAINTENANCE_NS, elapsed);
-            me.count_most(plane, slot::MAINTENANCE_NS_MOST, elapsed);
+            let worked = u64::try_from(worked.as_nanos()).unwrap_or(u64::MAX);
+            me.count(plane, slot::MAINTENANCE_NS, worked);
+            me.count_most(plane, slot::MAINTENANCE_NS_MOST, worked);
         }
         Ok(())
     }

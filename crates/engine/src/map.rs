@@ -59,11 +59,6 @@ impl Region {
         &self.file
     }
 
-    /// How far it reaches.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// One word.
     #[inline]
     pub fn word(&self, offset: u64) -> &Word {

@@ -117,8 +117,9 @@ impl Plane {
         Entry { number, words: self.entries.line(offset) }
     }
 
-    pub fn prefetch_entry(&self, number: u64) {
-        self.entries.prefetch(Plane::block_offset(number) + BLOCK_ENTRIES_AT + number % ENTRIES_OF_BLOCK * 64);
+    /// Asks for what a commit that replaces this record will touch.
+    pub fn prefetch_stamp(&self, location: Location, slot_bytes: u64) {
+        self.stamps.prefetch(location.segment() * STAMPS_BYTES + location.within() / slot_bytes * 8);
     }
 
     /// The word of the bitmap of entries in use that has this one, and its bit.

@@ -9,12 +9,14 @@ use std::sync::atomic::AtomicU64;
 
 use sessile_core::{Error, ErrorKind, Result};
 
-use crate::class::{CLASSES, slot_bytes, slots};
+use crate::class::{CLASSES, class_of, slot_bytes, slots};
 use crate::lane::{Claim, Lane};
 use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SEGMENTS_MAX, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
+use crate::map::LINE_BYTES;
 use crate::plane::Plane;
 use crate::process::{Process, slot};
+use crate::record::HEADER_BYTES;
 use crate::sync::{Ordering, Word};
 use crate::words::Location;
 
@@ -93,7 +95,7 @@ struct Rotation {
     poor: AtomicU64,
 }
 
-/// Where this process claims slots: it goes over the open segments of a class in a circle.
+/// Where this process claims slots: it goes over the open segments of a class, in a circle with all others.
 pub struct Rotations([Rotation; CLASSES as usize]);
 
 impl Default for Rotations {
@@ -108,6 +110,10 @@ const POOR: u64 = 8;
 /// rewritten at random, which is what finding one cheaply costs; a store that only grows searches in vain for some
 /// two microseconds in each segment that it fills.
 const POOR_MAX: u64 = 8;
+/// How far a begin looks ahead for the slot that its commit will claim: two lines of stamps.
+const LOOK_AHEAD: u64 = 16;
+/// What it asks for of that slot; the processor's own prefetching does the rest.
+const PREFETCHED_LINES: u64 = 4;
 /// Headers of segments looked at in one search: 8 KiB of memory.
 const SEARCH_MAX: u64 = 512;
 
@@ -128,28 +134,42 @@ impl Rotations {
             }
             let here = rotation.segment.load(Ordering::Relaxed);
             let segment = match &mut last_round {
-                None if here == 0 || !rotation.is_poor(class) => {
-                    // Processes begin in different places, so that they do not meet in one segment.
-                    let after = if here == 0 { lane.process.slot.wrapping_mul(7_919) } else { here };
-                    next_open(plane, class, after, SEARCH_MAX)
-                }
+                None if here == 0 || !rotation.is_poor(class) => next_open(plane, class, SEARCH_MAX),
                 None => None,
                 Some(left) if *left == 0 => return Err(full()),
                 Some(left) => {
                     *left -= 1;
-                    Some(next_open(plane, class, here, SEGMENTS_MAX).ok_or_else(full)?)
+                    Some(next_open(plane, class, SEGMENTS_MAX).ok_or_else(full)?)
                 }
             };
             let segment = match segment.map_or_else(|| open_one(lane, class), Ok) {
                 Ok(segment) => segment,
                 Err(error) => {
                     last_round = Some(plane.segment_count());
-                    next_open(plane, class, here, SEGMENTS_MAX).ok_or(error)?
+                    next_open(plane, class, SEGMENTS_MAX).ok_or(error)?
                 }
             };
             rotation.next.store(0, Ordering::Relaxed);
             rotation.found.store(0, Ordering::Relaxed);
             rotation.segment.store(segment + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Rotations {
+    /// Asks for the memory that a commit will touch if the payload keeps its size: the stamp of the old slot, which
+    /// is freed, and the first lines of the slot that is likely to be claimed.
+    pub fn expect_replacement(&self, plane: &Plane, old: Location, payload_bytes: u64) {
+        let Some(class) = class_of(HEADER_BYTES + payload_bytes) else { return };
+        plane.prefetch_stamp(old, slot_bytes(class));
+        let Some(rotation) = self.0.get(class as usize) else { return };
+        let Some(segment) = rotation.segment.load(Ordering::Relaxed).checked_sub(1) else { return };
+        let next = rotation.next.load(Ordering::Relaxed);
+        let until = slots(class).min(next + LOOK_AHEAD);
+        if let Some(slot) = (next..until).find(|slot| plane.stamp(segment, *slot).load(Ordering::Relaxed) == 0) {
+            let offset = location(segment, class, slot).offset();
+            (0..PREFETCHED_LINES).for_each(|line| plane.data.prefetch(offset + line * LINE_BYTES));
+            rotation.next.store(slot, Ordering::Relaxed);
         }
     }
 }
@@ -195,13 +215,17 @@ impl Rotation {
     }
 }
 
-/// The next open segment of a class after this one (+ 1), in a circle.
-fn next_open(plane: &Plane, class: u64, after: u64, search_max: u64) -> Option<u64> {
-    let count = plane.segment_count();
-    (0..count.min(search_max)).map(|step| (after + step) % count).find(|segment| {
+/// The next open segment of a class. All processes go round together: one that was searched a moment ago by another
+/// has little to find, and would make the store grow without need.
+fn next_open(plane: &Plane, class: u64, search_max: u64) -> Option<u64> {
+    let (count, cursor) = (plane.segment_count(), plane.header(header::CURSORS + class * 8));
+    let after = cursor.load(Ordering::Relaxed);
+    let found = (0..count.min(search_max)).map(|step| (after + step) % count).find(|segment| {
         let state = state(plane, *segment);
         state.usage() == Use::Open && state.class() == class
-    })
+    });
+    cursor.store(found.map_or(after + count.min(search_max), |segment| segment + 1), Ordering::Relaxed);
+    found
 }
 
 /// Gives a segment to a class: one that was given back before, or a new one at the end.

@@ -124,13 +124,15 @@ enum Step {
 impl Engine {
     pub(crate) fn begin_session(&self, key: &Key, wait_max: Duration) -> Result<Locked<Held>> {
         let me = self.me()?;
-        let start = Instant::now();
         let asked = self.digest(key);
         let bin = bins::number(&self.plane, me, key.bin())?;
         let mut digest = asked;
         let mut steps = 0;
+        // Looked at only when something has to be waited for or done again: a clock costs as much as a lock.
+        let mut start = None;
         while steps < ALIAS_STEPS_MAX {
-            match self.begin_at(me, digest, bin, start, wait_max)? {
+            let left = start.map_or(wait_max, |start: Instant| wait_max.saturating_sub(start.elapsed()));
+            match self.begin_at(me, digest, bin, left)? {
                 Step::Again => {}
                 Step::LeadsTo(next) => {
                     digest = next;
@@ -141,32 +143,33 @@ impl Engine {
                     return Ok(locked);
                 }
             }
+            start.get_or_insert_with(Instant::now);
         }
         Err(corrupt())
     }
 
-    fn begin_at(&self, me: &Process, digest: Digest, bin: u64, start: Instant, wait_max: Duration) -> Result<Step> {
+    fn begin_at(&self, me: &Process, digest: Digest, bin: u64, wait_max: Duration) -> Result<Step> {
         let plane = &self.plane;
         let entry = match find_or_take(plane, me, digest)? {
             Place::New(entry, mine) => {
                 let state = entry.state();
-                let held = self.held(entry, mine, digest, bin, state, None);
+                let held = self.held(entry, mine, digest, bin, state, None, plane.now());
                 return Ok(Step::Locked(Locked { held, found: Found::nothing() }));
             }
             Place::Existing(entry) => entry,
         };
-        let left = if wait_max.is_zero() { wait_max } else { wait_max.saturating_sub(start.elapsed()) };
-        let mine = match lock(plane, me, entry.lock(), left, || belongs(&entry, digest)) {
+        let mine = match lock(plane, me, entry.lock(), wait_max, || belongs(&entry, digest)) {
             lock::Locked::Ours(mine) => mine,
             lock::Locked::Moved => return Ok(Step::Again),
-            lock::Locked::TimedOut(owner) => return Err(self.timed_out(&entry, owner, start)),
+            lock::Locked::TimedOut(owner) => return Err(self.timed_out(&entry, owner, wait_max)),
         };
         let now = plane.now();
         let found = match meaning(plane, &entry, digest, true, LOCKED_TRIES, now) {
             Ok(Meaning::Live(snapshot)) => {
                 let Snapshot { state, header, expires, ends, payload } = snapshot;
                 let base = Base { version: header.version, created: header.created, ends };
-                let held = self.held(entry, mine, digest, bin, state, Some(base));
+                me.rotations.expect_replacement(plane, state.location(), header.payload_bytes);
+                let held = self.held(entry, mine, digest, bin, state, Some(base), now);
                 let record = Record {
                     payload,
                     version: header.version,
@@ -178,7 +181,7 @@ impl Engine {
                 return Ok(Step::Locked(Locked { held, found: Found::live(record) }));
             }
             Ok(Meaning::Nothing(state, trace)) => {
-                let held = self.held(entry, mine, digest, bin, state, None);
+                let held = self.held(entry, mine, digest, bin, state, None, now);
                 return Ok(Step::Locked(Locked { held, found: Found::traced(trace) }));
             }
             Ok(Meaning::LeadsTo(next)) => Ok(Step::LeadsTo(next)),
@@ -190,17 +193,27 @@ impl Engine {
         found
     }
 
-    fn held(&self, entry: Entry<'_>, lock: Lock, digest: Digest, bin: u64, state: State, base: Option<Base>) -> Held {
+    #[allow(clippy::too_many_arguments, reason = "it puts together what only its two callers know")]
+    fn held(
+        &self,
+        entry: Entry<'_>,
+        lock: Lock,
+        digest: Digest,
+        bin: u64,
+        state: State,
+        base: Option<Base>,
+        now: Timestamp,
+    ) -> Held {
         // Only the holder writes the fence. Time makes it readable, the comparison makes it grow.
-        let time = self.plane.now().as_ms() << FENCE_TIME_SHIFT;
+        let time = now.as_ms() << FENCE_TIME_SHIFT;
         let fence = (entry.fence().load(Ordering::Relaxed) + 1).max(time);
         entry.fence().store(fence, Ordering::Relaxed);
         Held { entry: entry.number, lock, digest, bin, fence, state, base }
     }
 
-    fn timed_out(&self, entry: &Entry<'_>, owner: Lock, start: Instant) -> Error {
+    fn timed_out(&self, entry: &Entry<'_>, owner: Lock, waited: Duration) -> Error {
         let holder = self.holder(entry, owner);
-        let kind = ErrorKind::LockTimeout { holder, waited: start.elapsed() };
+        let kind = ErrorKind::LockTimeout { holder, waited };
         Error::new(kind, "another request holds the session").advice("raise the wait, or look at what that process does")
     }
 
@@ -245,7 +258,6 @@ impl Engine {
 
     /// Reads under the lock, so that a long payload under constant change can be read at all.
     fn pinned(&self, me: &Process, entry: &Entry<'_>, digest: Digest) -> Result<Meaning> {
-        let start = Instant::now();
         match lock(&self.plane, me, entry.lock(), PIN_WAIT, || belongs(entry, digest)) {
             lock::Locked::Ours(mine) => {
                 let met = meaning(&self.plane, entry, digest, true, LOCKED_TRIES, self.plane.now());
@@ -253,7 +265,7 @@ impl Engine {
                 met
             }
             lock::Locked::Moved => Ok(Meaning::Elsewhere),
-            lock::Locked::TimedOut(owner) => Err(self.timed_out(entry, owner, start)),
+            lock::Locked::TimedOut(owner) => Err(self.timed_out(entry, owner, PIN_WAIT)),
         }
     }
 }

@@ -137,10 +137,6 @@ impl Override {
         let same = (self.0 ^ state.version()) & ((1 << OVERRIDE_VERSION_BITS) - 1) == 0;
         (self != Override::NONE && same).then(|| Timestamp::from_ms(self.0 >> OVERRIDE_VERSION_BITS))
     }
-
-    pub fn is_closed_for(self, state: State) -> bool {
-        self == Override::closed(state)
-    }
 }
 
 /// A lock word. Low half, on which waiters sleep: waiting (1 bit), starving (1), nonce (22), generation (8 low
