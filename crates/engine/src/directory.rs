@@ -157,7 +157,8 @@ impl Directory {
                 Ok(()) => return Ok(file),
                 Err(Errno::WOULDBLOCK) if start.elapsed() < CREATION_MAX => std::thread::sleep(PAUSE),
                 Err(Errno::WOULDBLOCK) => {
-                    let why = format!("another process {}is creating the control plane and does not go on", pids(&file));
+                    let why =
+                        format!("another process {}is creating the control plane and does not go on", pids(&file));
                     return Err(Error::new(ErrorKind::Io, why).advice("look at that process"));
                 }
                 Err(errno) => return Err(failed("the file `format` cannot be locked", errno)),
@@ -222,7 +223,8 @@ impl Directory {
 
     fn map(&self, format: &Format, clock: Clock, file_system_bytes: u64) -> Result<Plane> {
         let plane = self.map_files(CONTROL_FILE, format, clock, file_system_bytes)?;
-        let control = fstat(plane.control.file()).map_err(|errno| failed("the control plane cannot be examined", errno))?;
+        let control =
+            fstat(plane.control.file()).map_err(|errno| failed("the control plane cannot be examined", errno))?;
         if u64::try_from(control.st_size).unwrap_or(0) < CONTROL_BACKED {
             return Err(Error::new(ErrorKind::Corrupt, "the control plane is cut short").advice(REMOVE));
         }
@@ -235,8 +237,9 @@ impl Directory {
             return Err(Error::new(ErrorKind::Corrupt, "the control plane belongs to another store").advice(REMOVE));
         }
         if (word(header::BOOT), word(header::BOOT + 8)) != boot_id() {
-            return Err(Error::new(ErrorKind::Corrupt, "the control plane is a copy from before the last boot")
-                .advice(REMOVE));
+            return Err(
+                Error::new(ErrorKind::Corrupt, "the control plane is a copy from before the last boot").advice(REMOVE)
+            );
         }
         Ok(plane)
     }

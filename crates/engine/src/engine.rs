@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Cursor, Durability, Expiry, Filter, Found, Key, Locked, Locking, Ownership, Page, Result,
-    Stat, Store, Swept, Timestamp, Ttl, Waiting,
+    Budget, Capabilities, Cursor, Detail, Durability, Expiry, Filter, Found, Key, Locked, Locking, Ownership, Page,
+    Result, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use crate::directory::Directory;
@@ -20,7 +20,7 @@ use crate::session::{Held, hex};
 
 /// What the engine can do.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    persistent: true,
+    persistent: false,
     shared_by_processes: true,
     shared_by_hosts: false,
     server: None,
@@ -183,6 +183,14 @@ impl Store for Engine {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         self.list_page(cursor, filter)
+    }
+
+    fn details(&self) -> Result<Vec<Detail>> {
+        self.inspect()
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        self.check_all(progress)
     }
 
     fn stored_key(&self, key: &Key) -> Key {

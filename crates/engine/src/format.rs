@@ -53,9 +53,8 @@ impl Format {
     fn create(directory: &OwnedFd) -> Result<()> {
         check_empty(directory)?;
         let mut random = [0; 48];
-        getrandom::fill(&mut random).map_err(|error| {
-            Error::new(ErrorKind::Io, "the kernel gives no random numbers").source(error)
-        })?;
+        getrandom::fill(&mut random)
+            .map_err(|error| Error::new(ErrorKind::Io, "the kernel gives no random numbers").source(error))?;
         let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let (uuid, secret) = hex.split_at(32);
         let text = format!(
@@ -117,14 +116,18 @@ impl Format {
 
 /// A directory that has something else in it was named by mistake.
 fn check_empty(directory: &OwnedFd) -> Result<()> {
-    let listing = rustix::fs::Dir::read_from(directory).map_err(|errno| failed("the directory cannot be listed", errno))?;
+    let listing =
+        rustix::fs::Dir::read_from(directory).map_err(|errno| failed("the directory cannot be listed", errno))?;
     for entry in listing {
         let entry = entry.map_err(|errno| failed("the directory cannot be listed", errno))?;
         let name = entry.file_name().to_bytes();
         let harmless = matches!(name, b"." | b"..") || name.starts_with(b"format");
         if !harmless {
-            return Err(Error::new(ErrorKind::Incompatible, "the directory is not empty and not a store of the engine")
-                .advice("use a directory of its own"));
+            return Err(Error::new(
+                ErrorKind::Incompatible,
+                "the directory is not empty and not a store of the engine",
+            )
+            .advice("use a directory of its own"));
         }
     }
     Ok(())

@@ -347,3 +347,25 @@ fn split(plane: &Plane, place: &Place<'_>, frozen: Head) -> Result<()> {
     bucket[0].cas(frozen.0, frozen.rested(BucketKind::Split).0);
     Ok(())
 }
+
+/// Looks at every cell: calls `wrong` with bucket and cell where one leads to an entry that does not belong there.
+pub fn check(plane: &Plane, mut wrong: impl FnMut(u64, u64)) {
+    let backed = (1 << LEVEL_FIRST..2 << LEVEL_LAST).step_by(64).filter(|number| is_backed(plane, *number));
+    for number in backed.flat_map(|first| first..first + 64) {
+        let bucket = plane.bucket(number);
+        if !matches!(head(bucket).kind(), BucketKind::Active | BucketKind::Splitting) {
+            continue;
+        }
+        let level = number.ilog2();
+        for (_, cell) in cells(bucket) {
+            let Some(entry) = cell.entry() else { continue };
+            let belongs = entry < plane.entry_count() && {
+                let digest = plane.entry(entry).digest();
+                tag(digest) == cell.tag() && bucket_number(level, digest) == number
+            };
+            if !belongs && matches!(head(bucket).kind(), BucketKind::Active | BucketKind::Splitting) {
+                wrong(number, cell.0);
+            }
+        }
+    }
+}

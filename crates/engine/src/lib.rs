@@ -7,6 +7,7 @@ mod bins;
 mod change;
 mod class;
 mod compaction;
+mod details;
 mod directory;
 mod engine;
 mod entries;
@@ -27,6 +28,7 @@ mod regenerate;
 mod segment;
 mod session;
 mod sync;
+mod verify;
 mod words;
 
 pub use directory::{Options, open};

@@ -74,7 +74,14 @@ pub fn lock(plane: &Plane, me: &Process, word: &Word, wait_max: Duration, goes_o
     {
         return Locked::Ours(mine);
     }
-    let mut waiter = Waiter { start: Instant::now(), wait_max, sleep: SLEEP_FIRST, slept: wait_max.is_zero(), spins: 0, suspects: wait_max.is_zero() };
+    let mut waiter = Waiter {
+        start: Instant::now(),
+        wait_max,
+        sleep: SLEEP_FIRST,
+        slept: wait_max.is_zero(),
+        spins: 0,
+        suspects: wait_max.is_zero(),
+    };
     loop {
         if !goes_on() {
             return Locked::Moved;

@@ -145,10 +145,11 @@ impl Region {
     /// `Full` when the file system has no room: an error here instead of SIGBUS later.
     pub fn back(&self, offset: u64, bytes: u64) -> Result<()> {
         rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, bytes).map_err(|errno| match errno {
-            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
-                Error::new(ErrorKind::Full, format!("the file system has no room for {bytes} more bytes of {}", self.name))
-                    .advice("give /dev/shm more room, lower time to live or payloads, or run `sessile gc`")
-            }
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Error::new(
+                ErrorKind::Full,
+                format!("the file system has no room for {bytes} more bytes of {}", self.name),
+            )
+            .advice("give /dev/shm more room, lower time to live or payloads, or run `sessile gc`"),
             _ => Error::new(ErrorKind::Io, format!("{} cannot grow", self.name)).source(std::io::Error::from(errno)),
         })
     }

@@ -164,7 +164,10 @@ impl Plane {
 
     /// Memory that all files occupy together.
     pub fn occupied(&self) -> u64 {
-        [&self.control, &self.entries, &self.index, &self.stamps, &self.data].iter().map(|region| region.occupied()).sum()
+        [&self.control, &self.entries, &self.index, &self.stamps, &self.data]
+            .iter()
+            .map(|region| region.occupied())
+            .sum()
     }
 
     /// The size limit in force.

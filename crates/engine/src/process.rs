@@ -85,7 +85,8 @@ impl Process {
         let generation = ((life >> 1) + 1) & ((1 << Lock::GENERATION_BITS) - 1);
         let (pid, pid_namespace) = (std::process::id(), pid_namespace());
         let started = started(pid).map_or(0, |process| process.started);
-        for (word, value) in [(slot::PID, u64::from(pid)), (slot::STARTED, started), (slot::PID_NAMESPACE, pid_namespace)]
+        for (word, value) in
+            [(slot::PID, u64::from(pid)), (slot::STARTED, started), (slot::PID_NAMESPACE, pid_namespace)]
         {
             plane.process_word(slot, word).store(value, Ordering::Relaxed);
         }
@@ -126,8 +127,8 @@ impl Process {
             return true; // recovered from, or the slot has another owner by now
         }
         let mut probe = byte(slot, libc::F_WRLCK);
-        let free = fcntl(&self.beacon, FcntlArg::F_OFD_GETLK(&mut probe)).is_ok()
-            && i32::from(probe.l_type) == libc::F_UNLCK;
+        let free =
+            fcntl(&self.beacon, FcntlArg::F_OFD_GETLK(&mut probe)).is_ok() && i32::from(probe.l_type) == libc::F_UNLCK;
         free || self.cannot_run(plane, slot)
     }
 
@@ -140,7 +141,9 @@ impl Process {
         }
         let pid = u32::try_from(word(slot::PID)).unwrap_or(0);
         match started(pid) {
-            None => !std::path::Path::new(&format!("/proc/{pid}")).exists() && std::path::Path::new("/proc/self").exists(),
+            None => {
+                !std::path::Path::new(&format!("/proc/{pid}")).exists() && std::path::Path::new("/proc/self").exists()
+            }
             Some(process) => process.started != word(slot::STARTED) || process.ended,
         }
     }

@@ -118,15 +118,8 @@ impl Header {
         let ends = self.ends.map_or(u64::MAX, Timestamp::as_ms);
         let packed = self.payload_bytes | self.bin << 40 | self.form << 48;
         let [_, rest @ ..] = words;
-        let values = [
-            self.created.as_ms(),
-            self.written.as_ms(),
-            self.expires.as_ms(),
-            ends,
-            self.version,
-            packed,
-            self.entry,
-        ];
+        let values =
+            [self.created.as_ms(), self.written.as_ms(), self.expires.as_ms(), ends, self.version, packed, self.entry];
         rest.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
@@ -152,9 +145,11 @@ impl Header {
     }
 }
 
-fn chunks(plane: &Plane, location: Location, header: &Header) -> impl Iterator<Item = Claim> {
+/// The chunks of a record, as its list has them; none for a record in one piece.
+pub fn chunks(plane: &Plane, location: Location, header: &Header) -> impl Iterator<Item = Claim> {
     let list = location.offset() + HEADER_BYTES;
-    let count = header.stored_bytes().min(location.room() - HEADER_BYTES) / LISTED_BYTES;
+    let listed = if header.form == CHUNKED { header.stored_bytes() } else { 0 };
+    let count = listed.min(location.room() - HEADER_BYTES) / LISTED_BYTES;
     (0..count).map_while(move |at| {
         let word = |offset| plane.data.word(list + at * LISTED_BYTES + offset).load(Ordering::Acquire);
         let location = word(0).checked_sub(1)?;

@@ -28,11 +28,8 @@ impl Engine {
         let digest = self.digest(new);
         let (entry, mine, from) = self.vacant(me, digest)?;
         entry.fence().raise(held.fence);
-        let moved = if held.base.is_some() {
-            self.copy_to(me, held, old, entry, from, (digest, grace))
-        } else {
-            Ok(from)
-        };
+        let moved =
+            if held.base.is_some() { self.copy_to(me, held, old, entry, from, (digest, grace)) } else { Ok(from) };
         match moved {
             Ok(state) => {
                 let old_lock = held.lock;
@@ -63,12 +60,7 @@ impl Engine {
             Look::Record(snapshot) if snapshot.state.version() == held.state.version() => snapshot,
             _ => return Err(destroyed()),
         };
-        let header = Header {
-            entry: entry.number,
-            expires: snapshot.expires,
-            ends: snapshot.ends,
-            ..snapshot.header
-        };
+        let header = Header { entry: entry.number, expires: snapshot.expires, ends: snapshot.ends, ..snapshot.header };
         match self.publish(me, entry, from, Kind::Live, header, &snapshot.payload)? {
             Published::Done => {}
             Published::Refused => return Err(destroyed()),

@@ -214,7 +214,8 @@ impl Engine {
     fn timed_out(&self, entry: &Entry<'_>, owner: Lock, waited: Duration) -> Error {
         let holder = self.holder(entry, owner);
         let kind = ErrorKind::LockTimeout { holder, waited };
-        Error::new(kind, "another request holds the session").advice("raise the wait, or look at what that process does")
+        Error::new(kind, "another request holds the session")
+            .advice("raise the wait, or look at what that process does")
     }
 
     pub(crate) fn holder(&self, entry: &Entry<'_>, owner: Lock) -> Holder {
