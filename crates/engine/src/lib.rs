@@ -33,3 +33,5 @@ mod words;
 
 pub use directory::{Options, open};
 pub use engine::{CAPABILITIES, Engine};
+#[cfg(feature = "failpoints")]
+pub use sync::crash;
