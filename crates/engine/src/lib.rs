@@ -3,6 +3,8 @@
 //! All worker processes of a host open the same directory and share its sessions, without a server, a thread, or, as
 //! long as nobody competes, a system call. docs/engine.md has the protocol; the modules here are its nouns.
 
+#![deny(unsafe_code)]
+
 mod bins;
 mod change;
 mod class;

@@ -5,6 +5,8 @@
 //! a hole of a full file system, is SIGBUS to touch: callers only go where [`Region::back`] has succeeded before,
 //! which the control plane knows. This is one of the few files with unsafe code.
 
+#![allow(unsafe_code, reason = "docs/decisions/0006-slots-and-entries-in-shared-memory.md")]
+
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;

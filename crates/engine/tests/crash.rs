@@ -98,7 +98,7 @@ const CASES: &[Case] = &[
         before: Some(200),
         operation: sweep_later,
         after: None,
-        stride: 1,
+        stride: 61,
         fresh: false,
     },
 ];
@@ -181,12 +181,11 @@ fn sweep_all(sessions: &Sessions) {
 }
 
 /// Kills the operation before its n-th write for every n until it survives; returns how often it died.
-fn every_death(ground: &mut Ground, case: &Case) -> u64 {
+fn every_death(ground: &mut Ground, case: &Case) -> usize {
     for (at, bytes) in [77, 200, 300, 150_000].into_iter().enumerate().filter(|_| !case.fresh) {
         ground.sessions.create(&Key::session(&format!("warm-{at}")).unwrap(), &payload(bytes), ttl()).unwrap();
     }
-    let mut deaths = 0;
-    for writes in (0..WRITES_MAX).step_by(usize::try_from(case.stride).unwrap()) {
+    for (deaths, writes) in (0..WRITES_MAX).step_by(usize::try_from(case.stride).unwrap()).enumerate() {
         ground.keys += 1;
         let key = Key::session(&format!("key-{}", ground.keys)).unwrap();
         if let Some(bytes) = case.before {
@@ -200,7 +199,6 @@ fn every_death(ground: &mut Ground, case: &Case) -> u64 {
         if survived {
             return deaths;
         }
-        deaths += 1;
     }
     panic!("{} writes more than {WRITES_MAX} times", case.name);
 }
