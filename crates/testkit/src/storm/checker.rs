@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::event::{Answer, Call, Event};
 use super::history::{Effect, Grant, History, Outcome, Read, Seen, Stored};
 use super::payload::Content;
+use super::prober::{Errand, PROBER};
 use super::tally::{TRAILS_MAX, Tally, Trails};
 use super::work::{ONE_OFF, RUN_MAX};
 
@@ -52,6 +53,14 @@ struct Lead {
     until: u64,
 }
 
+/// A record that was on its way to a new id when its holder was killed.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    id: u64,
+    new: u64,
+    start: u64,
+}
+
 /// The checker.
 #[derive(Debug, Default)]
 pub struct Checker {
@@ -59,6 +68,7 @@ pub struct Checker {
     leads: HashMap<u64, Vec<Lead>>,
     processes: HashMap<usize, Process>,
     orphans: Vec<Orphan>,
+    moves: Vec<Move>,
     unsettled: BTreeSet<u64>,
     trails: Trails,
     pub tally: Tally,
@@ -234,6 +244,9 @@ impl Checker {
             }
             (Call::Begin { id }, _) => self.timed_out(id, start, at),
             (Call::Peek { id }, Answer::Found { content, version }) => {
+                if *content == Content::Missing {
+                    self.judge_move(worker, id);
+                }
                 let ids = self.with_leads(id, start);
                 // Within a grace it may be the record of the new id that was seen.
                 let of = match content {
@@ -325,6 +338,16 @@ impl Checker {
         self.about(id, problem);
     }
 
+    /// The prober holds the old id of a move that was cut short, found nothing there, and nothing under the new.
+    fn judge_move(&mut self, worker: usize, new: u64) {
+        let held = self.processes.get(&worker).and_then(|process| process.held);
+        let of = |cut: &Move| cut.new == new && held.is_some_and(|held| held.id == cut.id && worker == PROBER);
+        let Some(Move { id, start, .. }) = self.moves.iter().copied().find(of) else { return };
+        if !self.session(id).gone_otherwise(start) && !self.session(new).gone_otherwise(start) {
+            self.about(id, Some("the record was lost when its holder was killed in regenerate".into()));
+        }
+    }
+
     fn saw(&mut self, id: u64, (content, version): (Content, u64), start: u64, end: u64, by: &'static str) {
         self.tally.reads += 1;
         match content {
@@ -383,8 +406,9 @@ impl Checker {
         }
     }
 
-    /// A process is dead and its pipe is empty. Returns the session whose lock it may have held.
-    pub fn died(&mut self, worker: usize, killed_at: u64, dead_at: u64) -> Option<u64> {
+    /// A process is dead and its pipe is empty. Returns what should be asked about the lock that it may have held.
+    pub fn died(&mut self, worker: usize, killed_at: u64, dead_at: u64) -> Option<Errand> {
+        let moved = matches!(self.held_content(worker), Stored::Token(_) | Stored::Empty);
         self.decide(worker, dead_at, Outcome::Maybe, &[]);
         let Process { call, held, .. } = self.processes.remove(&worker)?;
         let orphaned = |id, sure| Orphan { id, since: dead_at, sure };
@@ -410,9 +434,13 @@ impl Checker {
         for lead in self.leads.values_mut().flatten().filter(|lead| lead.by == worker && lead.until == u64::MAX) {
             lead.until = dead_at + 1_000 * MS;
         }
-        let id = left.as_ref().map(|orphan| orphan.id);
+        let mut errand = left.as_ref().map(|orphan| Errand::Lock(orphan.id));
+        if let (Some((Call::Regenerate { id, new, .. }, start)), true) = (call, moved) {
+            self.moves.push(Move { id, new, start });
+            errand = Some(Errand::Moved(id, new));
+        }
         self.orphans.extend(left);
-        id
+        errand
     }
 
     /// The end of a round that began at `round`: judges what ended before it.
@@ -448,3 +476,7 @@ fn stored(content: Content) -> Stored {
         Content::Sealed { token, .. } => Stored::Token(token),
     }
 }
+
+#[cfg(test)]
+#[path = "checker_tests.rs"]
+mod tests;

@@ -272,6 +272,13 @@ impl History {
         done || self.open.iter().any(|open| gone(&open.effect) && open.start <= to)
     }
 
+    /// Whether anything else than the change that was called at `own` may have removed the record since then.
+    pub fn gone_otherwise(&self, own: u64) -> bool {
+        let gone = |effect: &Effect, start: u64| effect.stored == Stored::Missing && !effect.touch && start != own;
+        let done = self.writes.iter().any(|write| gone(&write.effect, write.start) && write.end >= own);
+        done || self.open.iter().any(|open| gone(&open.effect, open.start))
+    }
+
     /// Whether a log-out surely happened after the lock was granted and before the commit was asked for.
     pub fn gone_under(&self, grant: &Grant, commit: u64) -> bool {
         let surely = |write: &Write| write.sure && write.start > grant.end && write.end < commit;

@@ -171,8 +171,8 @@ impl Listener {
         match heard {
             Heard::Stop { worker, to } => self.checker.stopped(worker, at, to),
             Heard::Dead { worker, killed_at } => {
-                if let Some(id) = self.checker.died(worker, killed_at, at) {
-                    self.probe(id);
+                if let Some(errand) = self.checker.died(worker, killed_at, at) {
+                    self.probe(errand);
                 }
             }
             Heard::Line { worker, event } => {
@@ -186,12 +186,12 @@ impl Listener {
         }
     }
 
-    fn probe(&mut self, id: u64) {
+    fn probe(&mut self, errand: Errand) {
         if self.errands_open >= ERRANDS_MAX {
             return;
         }
         if let Some(errands) = &self.errands
-            && errands.send(Errand::Lock(id)).is_ok()
+            && errands.send(errand).is_ok()
         {
             self.errands_open += 1;
         }

@@ -10,6 +10,7 @@ use sessile_core::{Result, Sessions};
 
 use super::actor::Actor;
 use super::event::Event;
+use super::payload::Content;
 
 /// The number under which the checker knows it.
 pub const PROBER: usize = 0;
@@ -19,6 +20,8 @@ pub const PROBER: usize = 0;
 pub enum Errand {
     /// Take and release the lock of a session.
     Lock(u64),
+    /// The holder of this session died while it moved to the second id: is the record under either?
+    Moved(u64, u64),
     /// Read a session.
     Read(u64),
 }
@@ -32,6 +35,15 @@ pub fn serve(store: Sessions, nonce: u64, errands: &Receiver<Errand>, report: Se
         match errands.recv_timeout(Duration::from_secs(3_600)) {
             Ok(Errand::Lock(id)) => {
                 if let Some(held) = actor.begin(id) {
+                    actor.release(held, false);
+                }
+            }
+            Ok(Errand::Moved(id, new)) => {
+                if let Some(held) = actor.begin(id) {
+                    // Under the lock of the one, so that it cannot arrive there meanwhile.
+                    if held.id == id && held.content == Content::Missing {
+                        actor.peek(new);
+                    }
                     actor.release(held, false);
                 }
             }
