@@ -11,7 +11,7 @@ use crate::selection::{Choice, Target};
 const USABLE: f64 = 0.8;
 /// What a worker keeps for one session besides the store: its id, and its size.
 const PREPARED_BYTES: u64 = 100;
-/// Assumed of a store that was not seen yet: the payload in whole pages, and as much as an inode for itself.
+/// Assumed of a store that was not seen yet: the payload, in whole pages if in files, and as much as an inode for itself.
 const PAGE_BYTES: u64 = 4_096;
 const OVERHEAD_BYTES: u64 = 1_024;
 
@@ -53,8 +53,10 @@ pub(crate) fn need(choice: &Choice, sessions: usize, session_bytes: u64, workers
 }
 
 /// What a session is assumed to take of a store that was not seen yet.
-pub(crate) fn assumed_session_bytes(payload_bytes: usize) -> u64 {
-    (payload_bytes as u64).next_multiple_of(PAGE_BYTES) + OVERHEAD_BYTES
+pub(crate) fn assumed_session_bytes(choice: &Choice, payload_bytes: usize) -> u64 {
+    let payload = payload_bytes as u64;
+    let in_pages = medium(choice) != Medium::Memory;
+    OVERHEAD_BYTES + if in_pages { payload.next_multiple_of(PAGE_BYTES) } else { payload }
 }
 
 fn medium(choice: &Choice) -> Medium {
@@ -105,12 +107,13 @@ mod tests {
         let needs: Vec<Room> = choices.iter().map(|choice| need(choice, 1_000, 4_096, 2)).collect();
         assert_eq!(needs.iter().map(|need| need.memory).collect::<Vec<_>>(), [200_000, 4_296_000, 4_296_000]);
         assert!(needs.iter().all(|need| need.medium == 4_096_000));
+        let assumed = choices.iter().map(|choice| assumed_session_bytes(choice, 1_500));
+        assert_eq!(assumed.collect::<Vec<_>>(), [5_120, 5_120, 2_524]);
     }
 
     #[test]
     fn this_machine_has_room() {
         assert!(memory_available() > 1 << 20);
         assert!(free(Path::new("/")) < u64::MAX);
-        assert_eq!(assumed_session_bytes(1_500), 5_120);
     }
 }

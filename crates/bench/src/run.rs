@@ -96,6 +96,11 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
     if interrupted() {
         return Err(RunError::Interrupted); // the signal came during the last steps, which it may have spoilt
     }
+    if bench.rows.is_empty() {
+        let reasons: Vec<String> =
+            bench.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
+        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))).into());
+    }
     let mut report = Report {
         schema: 1,
         environment: Environment::look(),

@@ -94,6 +94,14 @@ fn every_reference_row_and_store_measures_without_a_fault() {
 }
 
 #[test]
+fn a_measurement_of_nothing_says_why() {
+    let flags = ["bench", "scale", "--stores", "limit,memory", "--spread", "fixed", "--sessions", "100000000"];
+    let output = sessile(&[&flags[..], &["--payload", "1000000"]].concat()); // 91 TiB
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("memory: 100000000 sessions"), "{}", stderr(&output));
+}
+
+#[test]
 fn expired_sessions_are_met_and_never_answered() {
     let flags = ["bench", "expiry", "--sessions", "100", "--seconds", "0.05", "--rounds", "2", "--rate", "1000"];
     let output = sessile(&[&flags[..], &["--json", "-"]].concat());

@@ -59,8 +59,8 @@ fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Ve
     let (mut group, mut later) = (Vec::new(), Vec::new());
     let (mut memory, mut media) = (0, 0);
     for choice in waiting.drain(..) {
-        let session_bytes = known.get(&choice.title()).copied().filter(|bytes| *bytes > 0);
-        let session_bytes = session_bytes.unwrap_or_else(|| assumed_session_bytes(settings.payload_bytes));
+        let seen = known.get(&choice.title()).copied().filter(|bytes| *bytes > 0);
+        let session_bytes = seen.unwrap_or_else(|| assumed_session_bytes(&choice, settings.payload_bytes));
         let workers = if choice.shared_by_processes { settings.workers.iter().max().copied().unwrap_or(1) } else { 1 };
         let (need, room) = (need(&choice, settings.sessions, session_bytes, workers), Room::now(&choice));
         if need.memory > room.memory || need.medium > room.medium {
@@ -68,8 +68,9 @@ fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Ve
             let (needed, free) =
                 if need.memory > room.memory { (need.memory, room.memory) } else { (need.medium, room.medium) };
             let (sessions, bytes, spread) = (settings.sessions, settings.payload_bytes, settings.spread.name());
+            let advice = if seen.is_some() { "" } else { "; a smaller size before it shows what it really needs" };
             let reason = format!(
-                "{sessions} sessions of {bytes} bytes ({spread}) need about {:.1} GiB, and {:.1} GiB may be used",
+                "{sessions} sessions of {bytes} bytes ({spread}) need about {:.1} GiB, and {:.1} GiB may be used{advice}",
                 gib(needed),
                 gib(free)
             );
