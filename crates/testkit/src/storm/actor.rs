@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Error, ErrorKind, Key, Lease, Result, Sessions, Ttl};
 
 use super::event::{Answer, Call, Event, now_ns};
+use super::names::Names;
 use super::payload::{Content, content, seal};
 use crate::check::SECRET;
 
@@ -20,6 +21,7 @@ pub struct Actor {
     store: Sessions,
     /// Part of every id, so that a run never meets the sessions of another.
     nonce: u64,
+    names: Names,
     say: Box<dyn FnMut(u64, Event) + Send>,
 }
 
@@ -44,7 +46,7 @@ fn ttl(ms: u64) -> Result<Ttl> {
 impl Actor {
     /// Reports through `say`, which must not lose what it is given if this process is killed afterwards.
     pub fn new(store: Sessions, nonce: u64, say: Box<dyn FnMut(u64, Event) + Send>) -> Actor {
-        Actor { store, nonce, say }
+        Actor { store, nonce, names: Names::of_run(nonce), say }
     }
 
     /// Makes one call. `known` are the errors that the contract has for it.
@@ -67,13 +69,13 @@ impl Actor {
 
     /// Takes a lock.
     pub fn begin(&mut self, id: u64) -> Option<Held> {
-        let nonce = self.nonce;
+        let names = self.names.clone();
         let work = |store: &Sessions, nonce| store.begin(&key(nonce, id)?, WAIT);
         let mut held = None;
         let begun = self.make(Call::Begin { id }, &["lock-timeout"], work, |begun| {
             let version = begun.record.as_ref().map_or(0, |record| record.version);
             let content = content(begun.record.as_ref());
-            let id = number(begun.lease.key(), nonce).unwrap_or(id);
+            let id = names.number(begun.lease.key()).unwrap_or(id);
             held = Some((id, content, version));
             Answer::Granted { id, fence: begun.lease.fence(), content, version }
         })?;
@@ -160,6 +162,9 @@ impl Actor {
 
     /// Moves the leased record.
     pub fn regenerate(&mut self, held: &mut Held, new: u64, grace_ms: u64) -> bool {
+        if let Ok(key) = key(self.nonce, new) {
+            self.names.note(&self.store, &key, new);
+        }
         let lease = &mut held.lease;
         let work =
             |_: &Sessions, nonce| lease.regenerate(&key(nonce, new)?, Duration::from_millis(grace_ms)).map(|()| new);
@@ -178,12 +183,6 @@ impl Held {
             _ => self.version + 1,
         }
     }
-}
-
-/// The session number of a key of this run. Where a store hands out digests, the number stays unknown.
-fn number(key: &Key, nonce: u64) -> Option<u64> {
-    let rest = key.id().strip_prefix(SECRET)?.strip_prefix(&format!("{nonce:016x}"))?;
-    u64::from_str_radix(rest, 16).ok()
 }
 
 fn refusal(error: &Error, known: &[&str]) -> Answer {

@@ -15,6 +15,7 @@ mod crew;
 mod event;
 mod history;
 mod listener;
+mod names;
 mod payload;
 mod prober;
 mod run;

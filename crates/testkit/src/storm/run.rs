@@ -16,6 +16,7 @@ use super::checker::Checker;
 use super::crew::{Crew, Deeds, Fate, Weather};
 use super::event::Event;
 use super::listener::Listener;
+use super::names::Names;
 use super::prober::{self, Errand};
 use super::target::{SpaceRule, Target};
 use super::verdict::{Space, Verdict};
@@ -79,6 +80,7 @@ pub fn run(plan: &Plan, target: &Target) -> Result<Verdict, Failure> {
     };
     verify(&store, &mut verdict);
     let most = target.occupied();
+    Names::of_run(nonce).forget();
     remove_all(&store, target, nonce, &ids, &mut verdict)?;
     verify(&store, &mut verdict);
     drop(store);
