@@ -13,7 +13,7 @@ use crate::layout::header;
 use crate::plane::Plane;
 use crate::process::{Process, slot};
 use crate::record::{Header, Look, discard, look, write};
-use crate::segment::{BLOCKED, Rotations, SegmentState, Use, close, set_evacuating, state};
+use crate::segment::{BLOCKED, Rotations, SegmentState, Use, close, has_others, set_evacuating, state};
 use crate::sync::Ordering;
 
 /// Records moved in one call.
@@ -80,13 +80,14 @@ impl Compaction {
         }
     }
 
-    /// Whether a segment is worth giving up: it is at least half free, and its class has room for what is in it.
+    /// Whether a segment is worth giving up: it is at least half free, and two others of its class, a quarter free as
+    /// they are on average, have room for what is in it. Without others it would only move into a new one.
     fn decide(&mut self, plane: &Plane, me: &Process, segment: u64, seen: SegmentState, free: u64) -> Option<Work> {
         let count = slots(seen.class());
         let part = (free * 256 / count) as u16;
         let smoothed = self.free.get_mut(seen.class() as usize)?;
         *smoothed = (*smoothed * 7 + part) / 8;
-        let enough = free == count || part >= 128 && *smoothed >= 64;
+        let enough = free == count || part >= 128 && *smoothed >= 64 && has_others(plane, segment, seen.class(), 2);
         let evacuates = enough && state(plane, segment) == seen && set_evacuating(plane, me, segment, true);
         evacuates.then_some(Work::Moving { segment, next: 0, left: 0 })
     }

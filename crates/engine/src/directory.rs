@@ -37,7 +37,7 @@ const DATA_FILE: &str = "data";
 /// statfs(2)
 const TMPFS_MAGIC: u32 = 0x0102_1994;
 /// How long another process may take to create the control plane.
-const CREATION_MAX: Duration = Duration::from_secs(10);
+const CREATION_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(2);
 /// Below this a store is not worth opening: its own tables take a good part of it.
 const BYTES_MIN: u64 = 4 << 20;

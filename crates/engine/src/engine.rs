@@ -114,6 +114,16 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    /// Leaves the table of processes. A forked child that never used the store is not in it, and its parent stays.
+    fn drop(&mut self) {
+        let depth = self.mark.word().load(Ordering::Acquire);
+        if depth > 0 {
+            self.incarnation(depth).leave(&self.plane);
+        }
+    }
+}
+
 impl Store for Engine {
     type Held = Held;
 

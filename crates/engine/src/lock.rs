@@ -23,7 +23,7 @@ use crate::words::Lock;
 const STARVING_AFTER: Duration = Duration::from_millis(1);
 /// How long a sleep lasts before the sleeper looks whether the owner is dead: at first and later.
 const SLEEP_FIRST: Duration = Duration::from_millis(5);
-const SLEEP_MAX: Duration = Duration::from_millis(50);
+const SLEEP_MAX: Duration = Duration::from_millis(80);
 /// Looks at a lock that is about to be free before going to sleep.
 const SPINS: u32 = 60;
 
@@ -37,11 +37,11 @@ pub enum Locked {
     Moved,
 }
 
-/// Takes the lock if nobody who lives has it.
+/// Takes the lock if nobody who lives has it. It overtakes sleepers, also starving ones: a waiter that gave up may have
+/// left that bit on a lock that nobody wants any more.
 pub fn try_lock(plane: &Plane, me: &Process, word: &Word) -> Option<Lock> {
     let seen = Lock(word.load(Ordering::Relaxed));
     match seen.owner() {
-        None if seen.has(Lock::STARVING) => None,
         None => take(me, word, seen, 0),
         Some(owner) if me.is_dead(plane, owner) => {
             recover_one(plane, me, owner.0);

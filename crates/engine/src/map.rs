@@ -61,6 +61,11 @@ impl Region {
         &self.file
     }
 
+    /// How far it reaches.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// One word.
     #[inline]
     pub fn word(&self, offset: u64) -> &Word {

@@ -6,8 +6,8 @@
 use sessile_core::{Clock, Timestamp};
 
 use crate::layout::{
-    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, ENTRIES_OF_BLOCK, LANES_AT, PROCESS_BYTES, PROCESSES,
-    SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
+    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, ENTRIES_OF_BLOCK, LANES_AT, PROCESS_BYTES, PROCESSES,
+    SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
 };
 use crate::map::{LINE_WORDS, Region};
 use crate::sync::{Ordering, Word};
@@ -99,12 +99,17 @@ impl Plane {
     /// How many entries exist.
     pub fn entry_count(&self) -> u64 {
         // Acquire: pairs with the growth that backed the block before it was counted.
-        self.header(header::ENTRY_BLOCKS).load(Ordering::Acquire) * ENTRIES_OF_BLOCK
+        self.header(header::ENTRY_BLOCKS).load(Ordering::Acquire).min(BLOCKS_MAX) * ENTRIES_OF_BLOCK
     }
 
     /// How many segments exist.
     pub fn segment_count(&self) -> u64 {
-        self.header(header::SEGMENTS).load(Ordering::Acquire)
+        self.header(header::SEGMENTS).load(Ordering::Acquire).min(self.segments_max())
+    }
+
+    /// How many segments the mapping of the data has room for.
+    pub fn segments_max(&self) -> u64 {
+        self.data.bytes() / SEGMENT_BYTES
     }
 
     fn block_offset(number: u64) -> u64 {

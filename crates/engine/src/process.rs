@@ -107,6 +107,11 @@ impl Process {
         })
     }
 
+    /// Leaves the table. Locks that are still held are taken over like those of the dead.
+    pub fn leave(&self, plane: &Plane) {
+        recovery::recover(plane, self.slot, self.generation << 1 | 1);
+    }
+
     /// A lock word that this process has not used for the last four million locks.
     pub fn lock(&self) -> Lock {
         Lock::owned(self.slot, self.generation, self.nonce.fetch_add(1, Ordering::Relaxed))

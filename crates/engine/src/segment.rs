@@ -228,6 +228,14 @@ fn next_open(plane: &Plane, class: u64, search_max: u64) -> Option<u64> {
     found
 }
 
+/// Whether a class has at least so many open segments besides this one, among those that one search looks at.
+pub fn has_others(plane: &Plane, segment: u64, class: u64, least: usize) -> bool {
+    let count = plane.segment_count();
+    let others = (1..count.min(SEARCH_MAX)).map(|step| (segment + step) % count);
+    let open = others.map(|other| state(plane, other)).filter(|state| state.usage() == Use::Open);
+    open.filter(|state| state.class() == class).take(least).count() == least
+}
+
 /// Gives a segment to a class: one that was given back before, or a new one at the end.
 fn open_one(lane: &Lane<'_>, class: u64) -> Result<u64> {
     let (plane, me) = (lane.plane, lane.process);
@@ -245,7 +253,7 @@ fn open_one(lane: &Lane<'_>, class: u64) -> Result<u64> {
         Some(opened) => opened?,
         None => loop {
             let new = plane.segment_count();
-            if new >= SEGMENTS_MAX {
+            if new >= plane.segments_max() {
                 return Err(full());
             }
             let header_page = (SEGMENTS + new * SEGMENT_HEADER_BYTES) / PAGE_BYTES * PAGE_BYTES;

@@ -1,0 +1,153 @@
+//! Owners of locks that are hard to see die: unreaped, outlived by a child that holds their files, or only stopped. A
+//! program of its own, because only a process with one thread may fork.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test without the test harness is not recognised as one"
+)]
+
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork, pause, pipe, read, write};
+use sessile_core::{Clock, ErrorKind, Key, Limits, Sessions, Ttl};
+use sessile_engine::{Options, open};
+
+/// The bar is 200 ms on a quiet machine.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+
+fn main() {
+    let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let engine = open(&folder.path().join("store"), Clock::system(), Options::default()).unwrap();
+    let sessions = Sessions::new("sessile", engine, Limits::default());
+    type Case = fn(&Sessions, &Key);
+    let cases: [(&str, Case); 5] = [
+        ("a_killed_owner_that_nobody_reaps_is_dead", a_killed_owner_that_nobody_reaps_is_dead),
+        (
+            "a_child_that_never_used_the_store_does_not_keep_its_parent_alive",
+            a_silent_child_does_not_keep_its_parent_alive,
+        ),
+        ("a_stopped_owner_keeps_its_lock_and_is_named", a_stopped_owner_keeps_its_lock_and_is_named),
+        ("a_waiter_sleeps_while_the_owner_sleeps", a_waiter_sleeps_while_the_owner_sleeps),
+        ("a_forked_child_leaves_its_parents_lease_alone", a_forked_child_leaves_its_parents_lease_alone),
+    ];
+    for (name, case) in cases {
+        let key = Key::session(&name[..20]).unwrap();
+        sessions.create(&key, b"before", ttl()).unwrap();
+        case(&sessions, &key);
+        let verified = sessions.verify(&mut |_| ()).unwrap();
+        assert!(verified.clean(), "{name}: {:?}", verified.problems);
+        println!("test {name} ... ok");
+    }
+}
+
+fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(600)).unwrap()
+}
+
+fn forked(child: impl FnOnce()) -> Pid {
+    // SAFETY: this program has one thread, so the child may do whatever its parent may.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Parent { child } => child,
+        ForkResult::Child => {
+            child();
+            // SAFETY: ends the child at once, without the destructors of its parent's values.
+            unsafe { libc::_exit(0) }
+        }
+    }
+}
+
+/// A child that holds the lock; returns when it has it. `then` is what it does while it holds it.
+fn holder(sessions: &Sessions, key: &Key, then: impl FnOnce()) -> Pid {
+    let (ready, tell) = pipe().unwrap();
+    let pid = forked(|| {
+        let begun = sessions.begin(key, Duration::ZERO).unwrap();
+        then();
+        write(&tell, b"x").unwrap();
+        pause();
+        drop(begun);
+    });
+    assert_eq!(read(&ready, &mut [0]).unwrap(), 1);
+    pid
+}
+
+fn free_in_time(sessions: &Sessions, key: &Key) {
+    let start = Instant::now();
+    let begun = sessions.begin(key, Duration::from_secs(10)).unwrap();
+    assert!(start.elapsed() < FREE_WITHIN, "the lock was stuck for {:?}", start.elapsed());
+    assert_eq!(begun.record.unwrap().payload, b"before");
+}
+
+fn a_killed_owner_that_nobody_reaps_is_dead(sessions: &Sessions, key: &Key) {
+    let pid = holder(sessions, key, || ());
+    kill(pid, Signal::SIGKILL).unwrap();
+    free_in_time(sessions, key);
+    assert!(matches!(waitpid(pid, None).unwrap(), WaitStatus::Signaled(..)));
+}
+
+/// The child inherits the beacon of its parent, so the kernel goes on showing it as locked.
+fn a_silent_child_does_not_keep_its_parent_alive(sessions: &Sessions, key: &Key) {
+    let (from, to) = pipe().unwrap();
+    let parent = holder(sessions, key, || {
+        let silent = forked(|| {
+            pause();
+        });
+        write(&to, &silent.as_raw().to_le_bytes()).unwrap();
+    });
+    let mut bytes = [0; 4];
+    assert_eq!(read(&from, &mut bytes).unwrap(), 4);
+    let silent = Pid::from_raw(i32::from_le_bytes(bytes));
+    kill(parent, Signal::SIGKILL).unwrap();
+    waitpid(parent, None).unwrap();
+    kill(silent, None).unwrap(); // it lives
+    free_in_time(sessions, key);
+    kill(silent, Signal::SIGKILL).unwrap();
+}
+
+fn a_stopped_owner_keeps_its_lock_and_is_named(sessions: &Sessions, key: &Key) {
+    let pid = holder(sessions, key, || ());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    assert!(matches!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(..)));
+    let error = sessions.begin(key, Duration::from_millis(300)).err().unwrap();
+    match error.kind() {
+        ErrorKind::LockTimeout { holder, .. } => assert_eq!(holder.pid, u32::try_from(pid.as_raw()).ok()),
+        other => panic!("{other:?}"),
+    }
+    kill(pid, Signal::SIGKILL).unwrap();
+    waitpid(pid, None).unwrap();
+    free_in_time(sessions, key);
+}
+
+fn a_waiter_sleeps_while_the_owner_sleeps(sessions: &Sessions, key: &Key) {
+    let pid = holder(sessions, key, || ());
+    let before = cpu();
+    assert!(sessions.begin(key, Duration::from_secs(1)).is_err());
+    let used = cpu() - before;
+    println!("  waiting for 1 s used {used:?} of CPU");
+    // The bar is 2 ms in a release build.
+    assert!(used < Duration::from_millis(20), "waiting for 1 s used {used:?} of CPU");
+    kill(pid, Signal::SIGKILL).unwrap();
+    waitpid(pid, None).unwrap();
+}
+
+fn cpu() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap();
+    Duration::from(time)
+}
+
+fn a_forked_child_leaves_its_parents_lease_alone(sessions: &Sessions, key: &Key) {
+    let begun = sessions.begin(key, Duration::ZERO).unwrap();
+    let mut lease = Some(begun.lease);
+    let child = forked(|| {
+        let refused = lease.take().unwrap().commit(b"stolen", ttl()).unwrap_err();
+        assert_eq!(refused.kind().code(), "stale");
+        assert!(sessions.begin(key, Duration::from_millis(20)).is_err(), "the parent's lock was given back");
+    });
+    assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
+    lease.take().unwrap().commit(b"mine", ttl()).unwrap();
+    assert_eq!(sessions.peek(key).unwrap().unwrap().payload, b"mine");
+}
