@@ -14,8 +14,8 @@ use crate::lane::Lane;
 use crate::lock::{try_lock, unlock, void};
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
-use crate::record::{Header, discard, settle, write};
-use crate::session::{ALIAS_STEPS_MAX, Base, Held, LOCKED_TRIES, Meaning, meaning};
+use crate::record::{Header, corrupt, discard, settle, write};
+use crate::session::{ALIAS_STEPS_MAX, Base, FRESH_STARTS_MAX, Held, LOCKED_TRIES, Meaning, meaning};
 use crate::sync::Ordering;
 use crate::words::{Kind, Lock, Override, State};
 
@@ -130,7 +130,7 @@ impl Engine {
     /// `Exists` when a live record has the id, when it is within its grace, or when someone holds its lock.
     pub(crate) fn vacant(&self, me: &Process, digest: Digest) -> Result<(Entry<'_>, Lock, State)> {
         let plane = &self.plane;
-        loop {
+        for _ in 0..FRESH_STARTS_MAX {
             let entry = match find_or_take(plane, me, digest)? {
                 Place::New(entry, mine) => return Ok((entry, mine, entry.state())),
                 Place::Existing(entry) => entry,
@@ -156,6 +156,7 @@ impl Engine {
                 }
             }
         }
+        Err(corrupt())
     }
 
     /// Gives a lock back; an entry that stands for nothing goes with it.
@@ -187,7 +188,7 @@ impl Engine {
     pub(crate) fn touch_session(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let mut digest = self.digest(key);
         let mut steps = 0;
-        while steps < ALIAS_STEPS_MAX {
+        for _ in 0..FRESH_STARTS_MAX {
             let Some(number) = index::find(&self.plane, digest) else { return Err(gone()) };
             match self.touch_entry(self.plane.entry(number), digest, ttl)? {
                 Touched::Done => return Ok(()),
@@ -195,10 +196,13 @@ impl Engine {
                 Touched::LeadsTo(next) => {
                     digest = next;
                     steps += 1;
+                    if steps > ALIAS_STEPS_MAX {
+                        break;
+                    }
                 }
             }
         }
-        Err(gone())
+        Err(corrupt())
     }
 
     pub(crate) fn touch_held_session(&self, held: &Held, ttl: Ttl) -> Result<()> {
@@ -253,7 +257,7 @@ impl Engine {
     /// Destroys what one digest stands for; returns where it led.
     fn destroy_at(&self, me: &Process, digest: Digest) -> Result<Option<Digest>> {
         let plane = &self.plane;
-        loop {
+        for _ in 0..FRESH_STARTS_MAX {
             let Some(number) = index::find(plane, digest) else { return Ok(None) };
             let entry = plane.entry(number);
             let owner = Lock(entry.lock().load(Ordering::SeqCst));
@@ -287,6 +291,7 @@ impl Engine {
             note_expiry(plane, entry, until);
             return Ok(next);
         }
+        Err(corrupt())
     }
 }
 

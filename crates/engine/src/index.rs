@@ -20,6 +20,7 @@ use crate::map::LINE_WORDS;
 use crate::plane::{Digest, Plane};
 use crate::segment::full;
 use crate::sync::{Ordering, Word, fence};
+use crate::words::Kind;
 
 const SEQUENCE_BITS: u64 = 24;
 
@@ -360,8 +361,8 @@ pub fn check(plane: &Plane, mut wrong: impl FnMut(u64, u64)) {
         for (_, cell) in cells(bucket) {
             let Some(entry) = cell.entry() else { continue };
             let belongs = entry < plane.entry_count() && {
-                let digest = plane.entry(entry).digest();
-                tag(digest) == cell.tag() && bucket_number(level, digest) == number
+                let (digest, state) = (plane.entry(entry).digest(), plane.entry(entry).state());
+                state.kind() != Kind::Free && tag(digest) == cell.tag() && bucket_number(level, digest) == number
             };
             if !belongs && matches!(head(bucket).kind(), BucketKind::Active | BucketKind::Splitting) {
                 wrong(number, cell.0);

@@ -19,6 +19,9 @@ use crate::words::{Kind, Lock, State};
 pub const ALIAS_STEPS_MAX: usize = 16;
 /// Looks under the lock: only a destroy and a move can disturb them, and neither goes on for ever.
 pub const LOCKED_TRIES: usize = 10_000;
+/// Fresh starts of one call because an entry went away in between. Each needs a change by someone else at just that
+/// moment; so many mean that the index leads to an entry that does not belong there.
+pub const FRESH_STARTS_MAX: usize = 10_000;
 /// Milliseconds of a fence lie above these bits, so that a fence tells since when its holder holds.
 const FENCE_TIME_SHIFT: u32 = 20;
 /// How long a reader that was disturbed again and again waits for the lock.
@@ -130,13 +133,16 @@ impl Engine {
         let mut steps = 0;
         // Looked at only when something has to be waited for or done again: a clock costs as much as a lock.
         let mut start = None;
-        while steps < ALIAS_STEPS_MAX {
+        for _ in 0..FRESH_STARTS_MAX {
             let left = start.map_or(wait_max, |start: Instant| wait_max.saturating_sub(start.elapsed()));
             match self.begin_at(me, digest, bin, left)? {
                 Step::Again => {}
                 Step::LeadsTo(next) => {
                     digest = next;
                     steps += 1;
+                    if steps > ALIAS_STEPS_MAX {
+                        break;
+                    }
                 }
                 Step::Locked(mut locked) => {
                     locked.found.moved_to = (digest != asked).then(|| stored_key(key, digest));
@@ -230,7 +236,7 @@ impl Engine {
         let asked = self.digest(key);
         let mut digest = asked;
         let mut steps = 0;
-        while steps < ALIAS_STEPS_MAX {
+        for _ in 0..FRESH_STARTS_MAX {
             let Some(number) = index::find(&self.plane, digest) else { return Ok(Found::nothing()) };
             let entry = self.plane.entry(number);
             let now = self.plane.now();
@@ -243,6 +249,9 @@ impl Engine {
                 Meaning::LeadsTo(next) => {
                     digest = next;
                     steps += 1;
+                    if steps > ALIAS_STEPS_MAX {
+                        break;
+                    }
                 }
                 Meaning::Leaving => return Ok(Found::nothing()),
                 Meaning::Nothing(_, trace) => return Ok(Found::traced(trace)),
