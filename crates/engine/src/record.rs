@@ -250,6 +250,9 @@ pub fn look(plane: &Plane, entry: &Entry<'_>, digest: Digest, with_payload: bool
             continue;
         }
         let location = state.location();
+        if with_payload {
+            plane.prefetch_data(location);
+        }
         let header = Header::read(plane, location);
         let mut payload = Vec::new();
         let copied = header.is_some_and(|header| !with_payload || copy(plane, location, &header, &mut payload));

@@ -13,7 +13,6 @@ use crate::class::{CLASSES, class_of, slot_bytes, slots};
 use crate::lane::{Claim, Lane};
 use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SEGMENTS_MAX, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
-use crate::map::LINE_BYTES;
 use crate::plane::Plane;
 use crate::process::{Process, slot};
 use crate::record::HEADER_BYTES;
@@ -112,8 +111,6 @@ const POOR: u64 = 8;
 const POOR_MAX: u64 = 8;
 /// How far a begin looks ahead for the slot that its commit will claim: two lines of stamps.
 const LOOK_AHEAD: u64 = 16;
-/// What it asks for of that slot; the processor's own prefetching does the rest.
-const PREFETCHED_LINES: u64 = 4;
 /// Headers of segments looked at in one search: 8 KiB of memory.
 const SEARCH_MAX: u64 = 512;
 
@@ -167,8 +164,7 @@ impl Rotations {
         let next = rotation.next.load(Ordering::Relaxed);
         let until = slots(class).min(next + LOOK_AHEAD);
         if let Some(slot) = (next..until).find(|slot| plane.stamp(segment, *slot).load(Ordering::Relaxed) == 0) {
-            let offset = location(segment, class, slot).offset();
-            (0..PREFETCHED_LINES).for_each(|line| plane.data.prefetch(offset + line * LINE_BYTES));
+            plane.prefetch_data(location(segment, class, slot));
             rotation.next.store(slot, Ordering::Relaxed);
         }
     }
@@ -312,6 +308,8 @@ pub fn close(plane: &Plane, me: &Process, segment: u64) -> bool {
         if closed {
             // Before it may be prepared again: a late punch would take away what others have written.
             plane.data.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
+            // Zero again, so a claimer that comes very late may take one; it then finds the state changed.
+            plane.stamps.punch(segment * STAMPS_BYTES, STAMPS_BYTES);
             word.cas(closing.0, closing.next(Use::Unbacked, class).0);
         } else {
             // Someone claimed a slot at the last moment, or a record is left.

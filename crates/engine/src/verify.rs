@@ -15,10 +15,10 @@ use crate::index;
 use crate::lane::{Claim, intents};
 use crate::layout::PROCESSES_MAX;
 use crate::plane::Plane;
-use crate::record::{Look, chunks, look};
+use crate::record::{Header, Look, chunks, look};
 use crate::segment::{BLOCKED, Use, location, state};
 use crate::sync::Ordering;
-use crate::words::{Kind, Lock};
+use crate::words::{Kind, Location, Lock};
 
 const LOOKS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -46,7 +46,7 @@ enum Suspect {
 }
 
 impl Suspect {
-    fn problem(self) -> String {
+    fn problem(self, plane: &Plane) -> String {
         match self {
             Suspect::State { entry, state } => format!("entry {entry}: state {state:#x} cannot be"),
             Suspect::Record { entry, .. } => format!("entry {entry}: its record is not what the entry says"),
@@ -54,7 +54,21 @@ impl Suspect {
             Suspect::Unmarked { entry, .. } => format!("entry {entry}: in use, but not marked as used"),
             Suspect::Late { entry, .. } => format!("entry {entry}: its due time is after its expiry"),
             Suspect::Shared { location, .. } => format!("slot {location:#x}: two records claim it"),
-            Suspect::Leaked { location, .. } => format!("slot {location:#x}: claimed, but nothing leads to it"),
+            Suspect::Leaked { location, stamp } => {
+                let header = Header::read(plane, Location(location));
+                let about = header.map_or(String::new(), |header| {
+                    let state =
+                        if header.entry < plane.entry_count() { plane.entry(header.entry).state().0 } else { 0 };
+                    format!(
+                        " ({} of {} bytes, stamp {:#x} inside, for entry {}, whose state is {state:#x})",
+                        if header.is_record() { "a record" } else { "a chunk" },
+                        header.payload_bytes,
+                        header.stamp,
+                        header.entry
+                    )
+                });
+                format!("slot {location:#x}, stamp {stamp:#x}: claimed, but nothing leads to it{about}")
+            }
             Suspect::Cell { bucket, .. } => format!("bucket {bucket}: a cell leads to an entry that does not belong"),
         }
     }
@@ -77,7 +91,7 @@ impl Engine {
             pass.suspects.retain(|suspect| again.suspects.contains(suspect));
         }
         let mut verified = Verified { checked: pass.checked, ..Verified::default() };
-        let mut problems: Vec<String> = pass.suspects.into_iter().map(Suspect::problem).collect();
+        let mut problems: Vec<String> = pass.suspects.into_iter().map(|suspect| suspect.problem(&self.plane)).collect();
         problems.sort_unstable();
         problems.into_iter().for_each(|problem| verified.note(problem));
         Ok(verified)
