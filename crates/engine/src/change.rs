@@ -239,39 +239,44 @@ impl Engine {
             return Ok(Touched::Again);
         }
         note_expiry(&self.plane, entry, expires);
+        // The words may have come round to what they were while someone removed or replaced the record.
+        if entry.state().moved(snapshot.state.location()) != snapshot.state {
+            return Ok(Touched::Again);
+        }
         Ok(Touched::Done)
     }
 
     pub(crate) fn destroy_session(&self, key: &Key) -> Result<()> {
         let me = self.me()?;
-        let mut digest = self.digest(key);
-        for _ in 0..ALIAS_STEPS_MAX {
-            match self.destroy_at(me, digest)? {
-                Some(next) if next != digest => digest = next,
-                _ => return Ok(()),
-            }
-        }
-        Ok(())
+        self.destroy_at(me, self.digest(key), ALIAS_STEPS_MAX)
     }
 
-    /// Destroys what one digest stands for; returns where it led.
-    fn destroy_at(&self, me: &Process, digest: Digest) -> Result<Option<Digest>> {
+    /// Destroys what one digest stands for, and before that what it leads to.
+    fn destroy_at(&self, me: &Process, digest: Digest, steps_left: usize) -> Result<()> {
         let plane = &self.plane;
         for _ in 0..FRESH_STARTS_MAX {
-            let Some(number) = index::find(plane, digest) else { return Ok(None) };
+            let Some(number) = index::find(plane, digest) else { return Ok(()) };
             let entry = plane.entry(number);
             let owner = Lock(entry.lock().load(Ordering::SeqCst));
             let now = plane.now();
             // What cannot be read leads nowhere, and can be destroyed like anything else.
             let met = meaning(plane, &entry, digest, false, LOCKED_TRIES, now);
-            let (state, next) = match met {
-                Ok(Meaning::Live(snapshot)) => (snapshot.state, None),
-                Ok(Meaning::LeadsTo(next)) => (entry.state(), Some(next)),
-                Ok(Meaning::Nothing(state, _)) if owner.owner().is_none() && !state.has_record() => return Ok(None),
-                Ok(Meaning::Nothing(state, _)) => (state, None),
-                Ok(Meaning::Leaving) => return Ok(None),
+            let state = match met {
+                Ok(Meaning::Live(snapshot)) => snapshot.state,
+                Ok(Meaning::LeadsTo(next)) => {
+                    let state = entry.state();
+                    // The session first: as long as the old id leads to it, destroying it again does the rest.
+                    if steps_left == 0 {
+                        return Err(corrupt());
+                    }
+                    self.destroy_at(me, next, steps_left - 1)?;
+                    state
+                }
+                Ok(Meaning::Nothing(state, _)) if owner.owner().is_none() && !state.has_record() => return Ok(()),
+                Ok(Meaning::Nothing(state, _)) => state,
+                Ok(Meaning::Leaving) => return Ok(()),
                 Ok(Meaning::Elsewhere | Meaning::Restless) => continue,
-                Err(_) => (entry.state(), None),
+                Err(_) => entry.state(),
             };
             if entry.digest() != digest || matches!(state.kind(), Kind::Free | Kind::Leaving) {
                 continue;
@@ -289,7 +294,7 @@ impl Engine {
                 discard(plane, old);
             }
             note_expiry(plane, entry, until);
-            return Ok(next);
+            return Ok(());
         }
         Err(corrupt())
     }

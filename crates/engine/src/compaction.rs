@@ -102,6 +102,10 @@ impl Compaction {
         mut left: u64,
     ) -> Result<bool> {
         let seen = state(plane, segment);
+        if !matches!(seen.usage(), Use::Evacuating | Use::Closing) {
+            self.at = None; // someone else has finished it
+            return Ok(true);
+        }
         let count = slots(seen.class());
         let (mut moved, mut looked) = (0, 0);
         while next < count && moved < MOVES_MAX && looked < STAMPS_MAX {
@@ -138,7 +142,7 @@ impl Compaction {
 /// Moves one record; false when it is not one that an entry leads to, or someone else changed it.
 fn move_record(plane: &Plane, me: &Process, rotations: &Rotations, old: Claim) -> Result<bool> {
     let Some(header) = Header::read(plane, old.location) else { return Ok(false) };
-    if header.stamp != old.stamp || !header.is_record() || header.entry >= plane.entry_count() {
+    if header.stamp != old.stamp || !header.is_movable() || header.entry >= plane.entry_count() {
         return Ok(false);
     }
     let entry = plane.entry(header.entry);
@@ -171,7 +175,8 @@ pub fn compact(plane: &Plane, me: &Process, rotations: &Rotations, start: Instan
         if start.elapsed() >= time_max {
             return Ok(false);
         }
-        ends += u64::from(compaction.step(plane, me, rotations)?);
+        // Nowhere to move to: that segment stays, the others have their turn.
+        ends += u64::from(compaction.step(plane, me, rotations).unwrap_or(true));
     }
     Ok(true)
 }

@@ -17,8 +17,8 @@ use crate::engine::Engine;
 use crate::format::Format;
 use crate::index;
 use crate::layout::{
-    BLOCK_BYTES, BLOCKS_MAX, CONTROL_BACKED, CONTROL_BYTES, FORMAT, INDEX_BYTES, MAGIC, SEGMENT_BYTES, SEGMENTS_MAX,
-    STAMPS_BYTES, header,
+    BLOCK_BYTES, BLOCKS_MAX, CONTROL_BACKED, CONTROL_BYTES, ENTRIES_OF_BLOCK, FORMAT, INDEX_BYTES, MAGIC,
+    SEGMENT_BYTES, SEGMENTS_MAX, STAMPS_BYTES, header,
 };
 use crate::map::Region;
 use crate::plane::Plane;
@@ -141,9 +141,24 @@ impl Directory {
     }
 
     /// The file of beacons, opened anew: its locks belong to this process.
-    pub fn beacons(&self) -> Result<File> {
-        let beacons = self.open_file(BEACONS_FILE, OFlags::RDWR | OFlags::CREATE);
-        beacons.map(File::from).map_err(|errno| failed("the file of beacons cannot be opened", errno))
+    ///
+    /// # Errors
+    ///
+    /// `Io` when it is not the one that others hold their beacons in: in another, all of them would look dead.
+    pub fn beacons(&self, plane: &Plane) -> Result<File> {
+        let lost = || {
+            Error::new(ErrorKind::Io, "the file of beacons was removed or replaced")
+                .advice("end the processes that use the store and remove the directory; keep tmp cleaners away from it")
+        };
+        let file = self.open_file(BEACONS_FILE, OFlags::RDWR).map_err(|errno| match errno {
+            Errno::NOENT => lost(),
+            errno => failed("the file of beacons cannot be opened", errno),
+        })?;
+        let stat = fstat(&file).map_err(|errno| failed("the file of beacons cannot be examined", errno))?;
+        if stat.st_ino != plane.header(header::BEACONS).load(Ordering::Relaxed) {
+            return Err(lost());
+        }
+        Ok(File::from(file))
     }
 
     /// The shared lock of an attached process, on a description of its own.
@@ -194,14 +209,14 @@ impl Directory {
         if rustix::fs::statat(&self.fd, CONTROL_FILE, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Ok(()); // someone was faster
         }
-        for name in [CONTROL_NEW, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE, DATA_FILE] {
+        for name in [CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE, DATA_FILE] {
             match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(failed("a file of an earlier store cannot be removed", errno)),
             }
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        for name in [CONTROL_NEW, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE, DATA_FILE] {
+        for name in [CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE, DATA_FILE] {
             let file = self.open_file(name, flags).map_err(|errno| failed("a file cannot be created", errno))?;
             // umask may take rights away that we need.
             fchmod(&file, FILE_MODE).map_err(|errno| failed("the rights of a file cannot be set", errno))?;
@@ -210,6 +225,9 @@ impl Directory {
         plane.control.back(0, CONTROL_BACKED)?;
         plane.entries.back(0, BLOCK_BYTES)?;
         index::create(&plane)?;
+        let beacons = rustix::fs::statat(&self.fd, BEACONS_FILE, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| failed("the file of beacons cannot be examined", errno))?;
+        plane.header(header::BEACONS).store(beacons.st_ino, Ordering::Relaxed);
         let words = [(header::UUID, format.uuid.0), (header::UUID + 8, format.uuid.1), (header::FORMAT, FORMAT)];
         let boot = boot_id();
         for (word, value) in words.into_iter().chain([(header::BOOT, boot.0), (header::BOOT + 8, boot.1)]) {
@@ -232,6 +250,16 @@ impl Directory {
         if word(header::MAGIC) != MAGIC || word(header::FORMAT) != FORMAT {
             return Err(Error::new(ErrorKind::Incompatible, "the control plane has another format than this program")
                 .advice("end the processes of the other version, then remove the directory"));
+        }
+        let sizes = [
+            (&plane.entries, plane.entry_count() / ENTRIES_OF_BLOCK * BLOCK_BYTES),
+            (&plane.data, plane.segment_count() * SEGMENT_BYTES),
+        ];
+        let short = |(region, least): &(&Region, u64)| {
+            fstat(region.file()).map_or(true, |stat| u64::try_from(stat.st_size).unwrap_or(0) < *least)
+        };
+        if plane.segment_count() > 0 && sizes.iter().any(short) {
+            return Err(Error::new(ErrorKind::Corrupt, "a file of the store is cut short").advice(REMOVE));
         }
         if (word(header::UUID), word(header::UUID + 8)) != format.uuid {
             return Err(Error::new(ErrorKind::Corrupt, "the control plane belongs to another store").advice(REMOVE));

@@ -14,7 +14,7 @@ use crate::directory::Directory;
 use crate::maintenance::Maintenance;
 use crate::map::ForkMark;
 use crate::plane::{Digest, Plane};
-use crate::process::Process;
+use crate::process::{Process, this_run};
 use crate::record::PAYLOAD_BYTES_MAX;
 use crate::session::{Held, hex};
 
@@ -47,6 +47,7 @@ pub struct Engine {
 /// This process, and after a fork its child, and so on: each only ever uses the last one.
 struct Incarnation {
     process: Process,
+    run: (u32, u64),
     next: OnceLock<Box<Incarnation>>,
 }
 
@@ -54,10 +55,10 @@ impl Engine {
     /// Puts an attached plane into service.
     pub(crate) fn new(plane: Plane, directory: Directory) -> Result<Engine> {
         let attached = directory.attach()?;
-        let process = Process::register(&plane, directory.beacons()?, attached)?;
+        let process = Process::register(&plane, directory.beacons(&plane)?, attached)?;
         let mark = ForkMark::new()?;
         mark.word().store(1, Ordering::Release);
-        Ok(Engine { plane, directory, mark, first: Incarnation { process, next: OnceLock::new() } })
+        Ok(Engine { plane, directory, mark, first: Incarnation { process, run: this_run(), next: OnceLock::new() } })
     }
 
     /// This process in the table of processes. A forked child gets a slot of its own at its first call.
@@ -81,16 +82,20 @@ impl Engine {
 
     #[cold]
     fn register_child(&self) -> Result<&Process> {
+        let run = this_run();
         let (mut last, mut depth) = (&self.first, 1);
-        while let Some(next) = last.next.get() {
+        // Two threads of a fresh child may both come here: whoever comes second finds what the first has made.
+        while last.run != run {
+            if last.next.get().is_none() {
+                let attached: OwnedFd = self.directory.attach()?;
+                let process = Process::register(&self.plane, self.directory.beacons(&self.plane)?, attached)?;
+                let _ = last.next.set(Box::new(Incarnation { process, run, next: OnceLock::new() }));
+            }
+            let Some(next) = last.next.get() else { break };
             (last, depth) = (next, depth + 1);
         }
-        let attached: OwnedFd = self.directory.attach()?;
-        let process = Process::register(&self.plane, self.directory.beacons()?, attached)?;
-        // Two threads of a fresh child may both come here; one of them wins, the other's slot is given back.
-        let _ = last.next.set(Box::new(Incarnation { process, next: OnceLock::new() }));
-        self.mark.word().store(depth + 1, Ordering::Release);
-        Ok(self.incarnation(depth + 1))
+        self.mark.word().store(depth, Ordering::Release);
+        Ok(&last.process)
     }
 
     /// The keyed digest of a key. Its first half spreads over the index.
@@ -180,7 +185,9 @@ impl Store for Engine {
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        self.regenerate_session(held, new, grace)
+        let regenerated = self.regenerate_session(held, new, grace);
+        self.maintain(self.plane.now());
+        regenerated
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {

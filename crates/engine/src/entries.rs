@@ -17,9 +17,6 @@ use crate::segment::full;
 use crate::sync::Ordering;
 use crate::words::{Kind, Location, Lock, State};
 
-/// Words of the bitmap that one search looks at before the table grows: 8 KiB.
-const SEARCH_WORDS: u64 = 1_024;
-
 /// The entry of a key that had none, or the one that it has.
 pub enum Place<'a> {
     /// A new one, empty and locked by us.
@@ -39,13 +36,19 @@ pub fn find_or_take<'a>(plane: &'a Plane, me: &Process, digest: Digest) -> Resul
     }
     let (entry, mine) = take(plane, me, digest)?;
     match index::insert(plane, digest, entry.number) {
-        Ok(Inserted::New) => Ok(Place::New(entry, mine)),
+        Ok(Inserted::New) => {
+            // Only now: whoever takes the lock over from us, should we die before, finishes a removal and does not
+            // commit to an entry that nothing leads to.
+            let state = entry.state();
+            entry.replace_state(state, state.next(Kind::Empty, Location(0)));
+            Ok(Place::New(entry, mine))
+        }
         Ok(Inserted::Existing(number)) => {
-            leave(plane, entry, mine)?;
+            set_free(plane, entry, mine);
             Ok(Place::Existing(plane.entry(number)))
         }
         Err(error) => {
-            leave(plane, entry, mine)?;
+            set_free(plane, entry, mine);
             Err(error)
         }
     }
@@ -55,7 +58,8 @@ fn take<'a>(plane: &'a Plane, me: &Process, digest: Digest) -> Result<(Entry<'a>
     loop {
         let words = plane.entry_count() / 64;
         let start = me.entries_from.load(Ordering::Relaxed);
-        for step in 0..words.min(SEARCH_WORDS) {
+        // The whole circle before the table grows: 16 KiB of bits for a million sessions.
+        for step in 0..words {
             let at = (start + step) % words;
             loop {
                 let (word, _) = plane.used_bit(at * 64);
@@ -83,7 +87,7 @@ fn take_this<'a>(plane: &Plane, me: &Process, entry: Entry<'a>, digest: Digest) 
     plane.due(entry.number).store(0, Ordering::Relaxed);
     let mine = try_lock(plane, me, entry.lock())?;
     let state = entry.state();
-    if state.kind() != Kind::Free || !entry.replace_state(state, state.next(Kind::Empty, Location(0))) {
+    if state.kind() != Kind::Free || !entry.replace_state(state, state.next(Kind::Leaving, Location(0))) {
         unlock(entry.lock(), mine);
         return None;
     }
@@ -134,22 +138,39 @@ pub fn remove(lane: &Lane<'_>, entry: Entry<'_>, mine: Lock, seen: State) -> Res
     Ok(true)
 }
 
-/// The rest of the way: takes an entry that is leaving (or was never reachable) out of the index and frees it.
+/// The rest of the way: takes an entry that is leaving out of the index, frees it and gives the lock back.
+///
+/// # Errors
+///
+/// `Full` when a bucket that is being split has no room for its halves: the entry is still leaving, and unlocked.
 pub fn leave(plane: &Plane, entry: Entry<'_>, mine: Lock) -> Result<()> {
-    index::remove(plane, entry.digest(), entry.number)?;
+    // Before the key can get another entry, which starts above.
     plane.header(header::FENCE_FLOOR).raise(entry.fence().load(Ordering::Relaxed));
+    match index::remove(plane, entry.digest(), entry.number) {
+        Ok(_) => {
+            set_free(plane, entry, mine);
+            Ok(())
+        }
+        Err(error) => {
+            unlock(entry.lock(), mine);
+            Err(error)
+        }
+    }
+}
+
+/// Makes an entry free that nothing leads to, and gives the lock back.
+fn set_free(plane: &Plane, entry: Entry<'_>, mine: Lock) {
     for word in [entry.touched(), entry.ends()] {
         word.store(0, Ordering::Relaxed);
     }
     let state = entry.state();
     entry.replace_state(state, state.next(Kind::Free, Location(0)));
+    // Under the lock: later it may be another's bit.
+    let (word, bit) = plane.used_bit(entry.number);
+    word.clear(bit);
     let waiting = Lock(entry.lock().load(Ordering::Relaxed)).has(Lock::WAITING);
     unlock(entry.lock(), mine);
     if waiting {
         wake_all(entry.lock());
     }
-    // Last: from here on someone else may take it.
-    let (word, bit) = plane.used_bit(entry.number);
-    word.clear(bit);
-    Ok(())
 }

@@ -16,7 +16,7 @@ use crate::lock::{try_lock, unlock};
 use crate::plane::{Entry, Plane};
 use crate::process::{Process, slot};
 use crate::record::{Look, look};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 use crate::words::{Kind, Lock, Override};
 
 /// Records examined in one call.
@@ -89,6 +89,28 @@ pub fn note_expiry(plane: &Plane, entry: Entry<'_>, expires: Timestamp) {
     }
 }
 
+/// Puts the due time off to the expiry that was found. Someone may have brought the expiry forward meanwhile and,
+/// finding the due time early enough, left it: so the expiry is looked at once more after the due time is written.
+fn correct_due(plane: &Plane, entry: Entry<'_>, expires: Timestamp) -> Result<()> {
+    let mut written = expires;
+    if written == Timestamp::from_ms(u64::MAX) {
+        return Ok(());
+    }
+    loop {
+        set_due(plane, entry, written);
+        fence(Ordering::SeqCst);
+        match expiry_of(plane, entry)? {
+            Some(expires) if expires < written => written = expires,
+            Some(_) => return Ok(()),
+            None => written = Timestamp::ZERO,
+        }
+        if written == Timestamp::ZERO {
+            set_due(plane, entry, written);
+            return Ok(());
+        }
+    }
+}
+
 /// Looks at one entry and removes what has expired.
 pub fn examine(plane: &Plane, me: &Process, number: u64, now: Timestamp) -> Result<Examined> {
     let entry = plane.entry(number);
@@ -96,7 +118,7 @@ pub fn examine(plane: &Plane, me: &Process, number: u64, now: Timestamp) -> Resu
     if let Some(expires) = expiry_of(plane, entry)?
         && expires > now
     {
-        set_due(plane, entry, expires);
+        correct_due(plane, entry, expires)?;
         return Ok(Examined::Kept);
     }
     let Some(mine) = try_lock(plane, me, entry.lock()) else { return Ok(Examined::Kept) };
@@ -114,7 +136,8 @@ fn expiry_of(plane: &Plane, entry: Entry<'_>) -> Result<Option<Timestamp>> {
         Kind::Destroyed => Some(state.forgotten_at()),
         Kind::Live | Kind::Regenerated => match look(plane, &entry, entry.digest(), false, LOCKED_TRIES)? {
             Look::Record(snapshot) => Some(snapshot.expires),
-            _ => None,
+            // Someone is at it right now: not expired as far as we can tell.
+            _ => Some(Timestamp::from_ms(u64::MAX)),
         },
         Kind::Free | Kind::Empty | Kind::Leaving => None,
     })
@@ -124,9 +147,9 @@ fn examine_locked(plane: &Plane, me: &Process, entry: Entry<'_>, mine: Lock, now
     let state = entry.state();
     if state.kind() == Kind::Free {
         // Someone died between taking the bit and taking the entry. The next one to take it sets the bit again.
-        unlock(entry.lock(), mine);
         let (word, bit) = plane.used_bit(entry.number);
         word.clear(bit);
+        unlock(entry.lock(), mine);
         return Ok(Examined::Cleaned);
     }
     if state.kind() == Kind::Leaving {
@@ -137,7 +160,7 @@ fn examine_locked(plane: &Plane, me: &Process, entry: Entry<'_>, mine: Lock, now
     if let Some(expires) = expiry_of(plane, entry)?
         && expires > now
     {
-        set_due(plane, entry, expires);
+        correct_due(plane, entry, expires)?;
         return Ok(Examined::Kept);
     }
     // Closed: a touch that comes now finds the record gone; one that came before has changed the word.

@@ -177,6 +177,9 @@ fn back(plane: &Plane, number: u64) -> Result<()> {
     if is_backed(plane, number) {
         return Ok(());
     }
+    if plane.occupied() + PAGE_BYTES > plane.bytes_max() {
+        return Err(full());
+    }
     let page = number * 64 / PAGE_BYTES;
     plane.index.back(page * PAGE_BYTES, PAGE_BYTES)?;
     plane.control.word(INDEX_PAGES + page / 64 * 8).set(1 << (page % 64));
@@ -257,6 +260,8 @@ pub fn insert(plane: &Plane, digest: Digest, entry: u64) -> Result<Inserted> {
             if place.level == LEVEL_LAST {
                 return Err(full());
             }
+            // Memory first: a frozen bucket that cannot be split would keep its sessions from leaving.
+            children(&place).into_iter().try_for_each(|child| back(plane, child))?;
             bucket[0].cas(seen.0, seen.rested(BucketKind::Splitting).0);
             continue;
         };
@@ -308,7 +313,9 @@ fn carry_out(plane: &Plane, bucket: Bucket<'_>, announced: Head) {
     let present = Cell(word.load(Ordering::SeqCst));
     let entry = announced.entry();
     let digest = if entry < plane.entry_count() { plane.entry(entry).digest() } else { Digest(0, 0) };
-    // The digest and the cell were read while the announcement stood, if it still stands now.
+    // The digest and the cell were read while the announcement stood, if it still stands now: the fence keeps the
+    // reads above from being answered later than the one below.
+    fence(Ordering::Acquire);
     if head(bucket) != announced {
         return;
     }
@@ -322,11 +329,17 @@ fn carry_out(plane: &Plane, bucket: Bucket<'_>, announced: Head) {
     bucket[0].cas(announced.0, announced.rested(BucketKind::Active).0);
 }
 
+/// The numbers of the two buckets into which one splits.
+fn children(place: &Place<'_>) -> [u64; 2] {
+    let Place { level, number, .. } = *place;
+    let index = number - (1 << level);
+    [index, index + (1 << level)].map(|index| (2 << level) + index)
+}
+
 /// Copies the cells of a frozen bucket to its children and turns it into a signpost.
 fn split(plane: &Plane, place: &Place<'_>, frozen: Head) -> Result<()> {
-    let Place { level, number, bucket } = *place;
-    let index = number - (1 << level);
-    let children = [index, index + (1 << level)].map(|index| (2 << level) + index);
+    let Place { level, bucket, .. } = *place;
+    let children = children(place);
     for child in children {
         back(plane, child)?;
     }
@@ -335,6 +348,7 @@ fn split(plane: &Plane, place: &Place<'_>, frozen: Head) -> Result<()> {
         let Some(entry) = cell.entry().filter(|entry| *entry < plane.entry_count()) else { continue };
         let digest = plane.entry(entry).digest();
         // While the bucket is frozen its entries keep their digests; later nothing here may be believed.
+        fence(Ordering::Acquire);
         if head(bucket) != frozen {
             return Ok(());
         }

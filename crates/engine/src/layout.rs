@@ -20,6 +20,7 @@ pub mod header {
     pub const COMPACTION: u64 = 320; // next segment to look at
     pub const FENCE_FLOOR: u64 = 384; // no entry that is taken into use starts below this fence
     pub const BINS_LOCK: u64 = 448; // held while a bin is added
+    pub const BEACONS: u64 = 512; // inode of the file of beacons
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the one searched last
 }
 

@@ -4,7 +4,7 @@ use sessile_core::{Cursor, Entry as Listed, Error, ErrorKind, Filter, Key, Page,
 
 use crate::bins;
 use crate::engine::Engine;
-use crate::plane::Plane;
+use crate::plane::{Digest, Plane};
 use crate::record::{Look, Snapshot, look};
 use crate::session::hex;
 use crate::words::Kind;
@@ -14,13 +14,15 @@ const LOOKED_MAX: u64 = 100_000;
 const TRIES: usize = 10;
 
 /// The record of an entry, if it has one now.
-fn record(plane: &Plane, number: u64) -> Option<Snapshot> {
+fn record(plane: &Plane, number: u64) -> Option<(Digest, Snapshot)> {
     let entry = plane.entry(number);
     if entry.state().kind() != Kind::Live {
         return None;
     }
-    match look(plane, &entry, entry.digest(), false, TRIES) {
-        Ok(Look::Record(snapshot)) if snapshot.state.kind() == Kind::Live => Some(snapshot),
+    // The look fails if the digest is not that of the record it finds.
+    let digest = entry.digest();
+    match look(plane, &entry, digest, false, TRIES) {
+        Ok(Look::Record(snapshot)) if snapshot.state.kind() == Kind::Live => Some((digest, snapshot)),
         _ => None,
     }
 }
@@ -39,8 +41,7 @@ impl Engine {
         let mut page = Page::default();
         let mut number = start;
         while number < count && page.entries.len() < filter.entries_max && number - start < LOOKED_MAX {
-            let digest = plane.entry(number).digest();
-            if let Some(Snapshot { header, expires, .. }) = record(plane, number)
+            if let Some((digest, Snapshot { header, expires, .. })) = record(plane, number)
                 && expires > now
                 && header.payload_bytes >= filter.payload_bytes_min
                 && let Some(bin) = bins::bin(plane, header.bin)
@@ -61,7 +62,7 @@ impl Engine {
         let (plane, now) = (&self.plane, self.plane.now());
         let mut stat = Stat { complete: true, ..Stat::default() };
         for number in 0..plane.entry_count() {
-            let Some(Snapshot { header, expires, .. }) = record(plane, number) else { continue };
+            let Some((_, Snapshot { header, expires, .. })) = record(plane, number) else { continue };
             if expires <= now {
                 stat.expired += 1;
                 continue;

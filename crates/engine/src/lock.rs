@@ -81,6 +81,7 @@ pub fn lock(plane: &Plane, me: &Process, word: &Word, wait_max: Duration, goes_o
         slept: wait_max.is_zero(),
         spins: 0,
         suspects: wait_max.is_zero(),
+        asked: Duration::ZERO,
     };
     loop {
         if !goes_on() {
@@ -119,8 +120,10 @@ struct Waiter {
     sleep: Duration,
     slept: bool,
     spins: u32,
-    /// Nobody woke us in the last sleep: is the owner dead?
+    /// It is time to ask whether the owner is dead ...
     suspects: bool,
+    /// ... which was last done so long after the start.
+    asked: Duration,
 }
 
 impl Waiter {
@@ -139,9 +142,14 @@ impl Waiter {
         let timeout = Timespec { tv_sec: sleep.as_secs().cast_signed(), tv_nsec: i64::from(sleep.subsec_nanos()) };
         // The kernel compares the low half: nonce, bits and part of the generation. Whatever ends the sleep, the
         // caller looks at the word again.
-        let woken = futex::wait(Region::low_half(word), futex::Flags::empty(), expected.0 as u32, Some(&timeout));
+        // A signal ends the sleep too, so not the result but the clock says when to ask again.
+        let _ = futex::wait(Region::low_half(word), futex::Flags::empty(), expected.0 as u32, Some(&timeout));
         self.slept = true;
-        self.suspects = woken == Err(rustix::io::Errno::TIMEDOUT);
+        let now = self.start.elapsed();
+        if now.saturating_sub(self.asked) >= SLEEP_FIRST {
+            self.suspects = true;
+            self.asked = now;
+        }
         self.sleep = (self.sleep * 2).min(SLEEP_MAX);
     }
 }
@@ -153,10 +161,12 @@ pub fn unlock(word: &Word, mine: Lock) {
         if seen.bare() != mine {
             return;
         }
-        // The next owner decides whether others starve.
-        if word.cas(seen.0, seen.0 & Lock::STARVING) {
-            if seen.has(Lock::WAITING) {
-                wake(word, 1);
+        // Who starves goes on starving, if there is anyone: the mark must not outlive the waiters.
+        let sleepers = seen.has(Lock::WAITING);
+        let left = if sleepers { seen.0 & Lock::STARVING } else { 0 };
+        if word.cas(seen.0, left) {
+            if sleepers && wake(word, 1) == 0 && left != 0 {
+                word.cas(left, 0);
             }
             return;
         }
@@ -172,10 +182,10 @@ pub fn void(word: &Word, seen: Lock) {
 
 /// Wakes everyone: what they wait for is gone.
 pub fn wake_all(word: &Word) {
-    wake(word, u32::MAX >> 1);
+    let _ = wake(word, u32::MAX >> 1);
 }
 
-fn wake(word: &Word, count: u32) {
+fn wake(word: &Word, count: u32) -> usize {
     // Fails only for a bad address.
-    let _ = futex::wake(Region::low_half(word), futex::Flags::empty(), count);
+    futex::wake(Region::low_half(word), futex::Flags::empty(), count).unwrap_or(0)
 }

@@ -97,7 +97,11 @@ impl State {
             }
             if used & bit != 0 && is_due(plane, number, now) {
                 swept.examined += 1;
-                swept.removed += u64::from(examine(plane, me, number, now)? == Examined::Removed);
+                match examine(plane, me, number, now) {
+                    Ok(outcome) => swept.removed += u64::from(outcome == Examined::Removed),
+                    // One damaged record must not keep all others.
+                    Err(error) => log::warn!("entry {number} cannot be swept: {error:#}"),
+                }
             }
             self.swept_to += 1;
         }

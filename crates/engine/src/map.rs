@@ -151,12 +151,22 @@ impl Region {
     ///
     /// `Full` when the file system has no room: an error here instead of SIGBUS later.
     pub fn back(&self, offset: u64, bytes: u64) -> Result<()> {
-        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, bytes).map_err(|errno| match errno {
+        let granted = loop {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, bytes) {
+                Err(Errno::INTR) => {} // older kernels give up at any signal
+                granted => break granted,
+            }
+        };
+        granted.map_err(|errno| match errno {
             Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Error::new(
                 ErrorKind::Full,
                 format!("the file system has no room for {bytes} more bytes of {}", self.name),
             )
             .advice("give /dev/shm more room, lower time to live or payloads, or run `sessile gc`"),
+            Errno::NOMEM => {
+                Error::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} more bytes of {}", self.name))
+                    .advice("raise the memory limit of the container or host")
+            }
             _ => Error::new(ErrorKind::Io, format!("{} cannot grow", self.name)).source(std::io::Error::from(errno)),
         })
     }

@@ -83,8 +83,7 @@ impl Process {
             recovery::recover(plane, slot, life);
         }
         let generation = ((life >> 1) + 1) & ((1 << Lock::GENERATION_BITS) - 1);
-        let (pid, pid_namespace) = (std::process::id(), pid_namespace());
-        let started = started(pid).map_or(0, |process| process.started);
+        let ((pid, started), pid_namespace) = (this_run(), pid_namespace());
         for (word, value) in
             [(slot::PID, u64::from(pid)), (slot::STARTED, started), (slot::PID_NAMESPACE, pid_namespace)]
         {
@@ -145,12 +144,13 @@ impl Process {
             return false;
         }
         let pid = u32::try_from(word(slot::PID)).unwrap_or(0);
-        match started(pid) {
-            None => {
-                !std::path::Path::new(&format!("/proc/{pid}")).exists() && std::path::Path::new("/proc/self").exists()
-            }
-            Some(process) => process.started != word(slot::STARTED) || process.ended,
+        let pid_of = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        // The kernel itself: /proc may hide processes (hidepid=, ProtectProc=), and opening it may fail.
+        if pid_of.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)) {
+            return true;
         }
+        let recorded = word(slot::STARTED);
+        started(pid).is_some_and(|process| process.ended || recorded != 0 && process.started != recorded)
     }
 
     /// Adds to a statistic of this process.
@@ -171,6 +171,9 @@ impl Process {
 
 /// Looks at one other process, in turn, and finishes what a dead one left.
 pub fn recover_one(plane: &Plane, me: &Process, slot: u64) -> bool {
+    if slot >= PROCESSES_MAX {
+        return false;
+    }
     let life = plane.process_word(slot, slot::LIFE).load(Ordering::SeqCst);
     let dead = life & 1 == 1 && me.is_dead(plane, (slot, life >> 1));
     if dead {
@@ -189,6 +192,12 @@ fn byte(slot: u64, kind: i32) -> libc::flock {
     }
 }
 
+/// Which run of a process this is: its id and its start.
+pub fn this_run() -> (u32, u64) {
+    let pid = std::process::id();
+    (pid, started(pid).map_or(0, |process| process.started))
+}
+
 struct Started {
     started: u64,
     ended: bool,
@@ -202,7 +211,7 @@ fn started(pid: u32) -> Option<Started> {
     let state = fields.next()?;
     let started = fields.nth(18)?.parse().ok()?;
     // A process whose first thread has left shows Z too, while its other threads run on.
-    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(usize::MAX, Iterator::count);
     let ended = matches!(state, "X" | "x") || state == "Z" && threads() <= 1;
     Some(Started { started, ended })
 }

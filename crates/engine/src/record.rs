@@ -105,9 +105,9 @@ impl Header {
         })
     }
 
-    /// Whether a slot holds a record, which can be moved, and not a chunk.
-    pub fn is_record(&self) -> bool {
-        self.form != CHUNK
+    /// Whether a slot holds a record in one piece, which can be moved: chunks and their lists stay where they are.
+    pub fn is_movable(&self) -> bool {
+        self.form == PLAIN
     }
 
     fn write(&self, plane: &Plane, location: Location) {

@@ -34,10 +34,10 @@ fn finish(plane: &Plane, intent: &Intent) {
     {
         // Not published, or already replaced by someone who frees it too: by stamp, only one of them does.
         if let Some(chunk) = intent.chunk {
-            segment::free(plane, chunk);
+            segment::free_claim_of_dead(plane, chunk);
         }
         Header::free_chunks(plane, new);
-        segment::free(plane, new);
+        segment::free_claim_of_dead(plane, new);
     }
     if let Some(old) = intent.old
         && !stands(old.location)

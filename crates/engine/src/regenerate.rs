@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Key, Limits, Result};
+use sessile_core::{Key, Limits, Result, Timestamp};
 
 use crate::change::{Published, destroyed};
 use crate::engine::Engine;
@@ -15,7 +15,7 @@ use crate::lock::unlock;
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
 use crate::record::{Header, Look, look};
-use crate::session::{Held, LOCKED_TRIES, alias_payload, belongs};
+use crate::session::{Base, Held, LOCKED_TRIES, alias_payload, belongs};
 use crate::words::{Kind, Lock, State};
 
 impl Engine {
@@ -28,12 +28,17 @@ impl Engine {
         let digest = self.digest(new);
         let (entry, mine, from) = self.vacant(me, digest)?;
         entry.fence().raise(held.fence);
-        let moved =
-            if held.base.is_some() { self.copy_to(me, held, old, entry, from, (digest, grace)) } else { Ok(from) };
+        let moved = if held.base.is_some() {
+            self.copy_to(me, held, old, entry, from, (digest, grace))
+        } else {
+            Ok((from, None))
+        };
         match moved {
-            Ok(state) => {
+            Ok((state, ends)) => {
                 let old_lock = held.lock;
-                *held = Held { entry: entry.number, lock: mine, digest, state, ..*held };
+                // The end as it was copied: one that was set by a touch is no override of the new entry.
+                let base = held.base.map(|base| Base { ends, ..base });
+                *held = Held { entry: entry.number, lock: mine, digest, state, base, ..*held };
                 // Without a record only the lock moves, and an entry that stands for nothing goes.
                 self.give_up(me, old, old_lock)
             }
@@ -53,7 +58,7 @@ impl Engine {
         entry: Entry<'_>,
         from: State,
         (digest, grace): (Digest, Duration),
-    ) -> Result<State> {
+    ) -> Result<(State, Option<Timestamp>)> {
         let now = self.plane.now();
         // Also one that has expired since it was read: whoever holds the lease goes on with it.
         let snapshot = match look(&self.plane, &old, held.digest, true, LOCKED_TRIES)? {
@@ -71,7 +76,7 @@ impl Engine {
         let header = Header { expires: grace_ends.plus(Limits::TOMBSTONE_TTL), ..header };
         let signpost = alias_payload(digest, grace_ends);
         match self.publish(me, old, held.state, Kind::Regenerated, header, &signpost)? {
-            Published::Done => Ok(state),
+            Published::Done => Ok((state, snapshot.ends)),
             Published::Refused => Err(destroyed()),
         }
     }

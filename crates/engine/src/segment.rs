@@ -11,7 +11,7 @@ use sessile_core::{Error, ErrorKind, Result};
 
 use crate::class::{CLASSES, class_of, slot_bytes, slots};
 use crate::lane::{Claim, Lane};
-use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SEGMENTS_MAX, STAMPS_BYTES, header};
+use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::{Process, slot};
@@ -85,6 +85,22 @@ pub fn free(plane: &Plane, claim: Claim) -> bool {
     claim.stamp > BLOCKED && stamp_of(plane, claim.location).is_some_and(|stamp| stamp.cas(claim.stamp, 0))
 }
 
+/// Frees what a dead process had claimed or was about to. It may have meant a class that the segment no longer has,
+/// and died before it could see that; so the stamp is looked for in the whole segment.
+pub fn free_claim_of_dead(plane: &Plane, claim: Claim) {
+    let segment = claim.location.segment();
+    if claim.stamp <= BLOCKED || segment >= plane.segment_count() || free(plane, claim) {
+        return;
+    }
+    let slots = slots(state(plane, segment).class());
+    (0..slots).for_each(|slot| {
+        let stamp = plane.stamp(segment, slot);
+        if stamp.load(Ordering::Relaxed) == claim.stamp {
+            stamp.cas(claim.stamp, 0);
+        }
+    });
+}
+
 /// Where this process claims slots of one class. Only a hint: threads may overwrite each other's.
 #[derive(Default)]
 struct Rotation {
@@ -123,33 +139,38 @@ impl Rotations {
     pub fn claim(&self, lane: &Lane<'_>, class: u64, announce: impl Fn(Claim)) -> Result<Claim> {
         let plane = lane.plane;
         let Some(rotation) = self.0.get(class as usize) else { return Err(full()) };
-        // Once growing is refused, every segment is searched once, however little there is in each.
-        let mut last_round = None;
         loop {
             if let Some(claim) = rotation.claim_here(lane, class, &announce) {
                 return Ok(claim);
             }
             let here = rotation.segment.load(Ordering::Relaxed);
-            let segment = match &mut last_round {
-                None if here == 0 || !rotation.is_poor(class) => next_open(plane, class, SEARCH_MAX),
-                None => None,
-                Some(left) if *left == 0 => return Err(full()),
-                Some(left) => {
-                    *left -= 1;
-                    Some(next_open(plane, class, SEGMENTS_MAX).ok_or_else(full)?)
-                }
-            };
-            let segment = match segment.map_or_else(|| open_one(lane, class), Ok) {
-                Ok(segment) => segment,
-                Err(error) => {
-                    last_round = Some(plane.segment_count());
-                    next_open(plane, class, SEGMENTS_MAX).ok_or(error)?
-                }
-            };
-            rotation.next.store(0, Ordering::Relaxed);
-            rotation.found.store(0, Ordering::Relaxed);
-            rotation.segment.store(segment + 1, Ordering::Relaxed);
+            let searched = here == 0 || !rotation.is_poor(class);
+            let next = if searched { next_open(plane, class, SEARCH_MAX) } else { None };
+            match next.map_or_else(|| open_one(lane, class), Ok) {
+                Ok(segment) => rotation.go_to(segment),
+                Err(error) => return self.claim_anywhere(lane, class, &announce, error),
+            }
         }
+    }
+
+    /// When growing is refused: one circle over all segments, however little there is in each.
+    fn claim_anywhere(&self, lane: &Lane<'_>, class: u64, announce: &impl Fn(Claim), error: Error) -> Result<Claim> {
+        let plane = lane.plane;
+        let Some(rotation) = self.0.get(class as usize) else { return Err(error) };
+        let count = plane.segment_count().max(1);
+        let first = plane.header(header::CURSORS + class * 8).load(Ordering::Relaxed) % count;
+        for segment in (first..count).chain(0..first) {
+            let state = state(plane, segment);
+            if state.usage() != Use::Open || state.class() != class {
+                continue;
+            }
+            rotation.go_to(segment);
+            if let Some(claim) = rotation.claim_here(lane, class, announce) {
+                plane.header(header::CURSORS + class * 8).store(segment, Ordering::Relaxed);
+                return Ok(claim);
+            }
+        }
+        Err(error)
     }
 }
 
@@ -201,6 +222,13 @@ impl Rotation {
         None
     }
 
+    /// Searches a segment from its start.
+    fn go_to(&self, segment: u64) {
+        self.next.store(0, Ordering::Relaxed);
+        self.found.store(0, Ordering::Relaxed);
+        self.segment.store(segment + 1, Ordering::Relaxed);
+    }
+
     /// Whether the segments searched lately had so little that the store should grow.
     fn is_poor(&self, class: u64) -> bool {
         let poor = self.found.load(Ordering::Relaxed) * POOR < slots(class);
@@ -215,7 +243,10 @@ impl Rotation {
 /// has little to find, and would make the store grow without need.
 fn next_open(plane: &Plane, class: u64, search_max: u64) -> Option<u64> {
     let (count, cursor) = (plane.segment_count(), plane.header(header::CURSORS + class * 8));
-    let after = cursor.load(Ordering::Relaxed);
+    if count == 0 {
+        return None;
+    }
+    let after = cursor.load(Ordering::Relaxed) % count;
     let found = (0..count.min(search_max)).map(|step| (after + step) % count).find(|segment| {
         let state = state(plane, *segment);
         state.usage() == Use::Open && state.class() == class

@@ -8,6 +8,7 @@ use crate::bins;
 use crate::engine::Engine;
 use crate::entries::{Place, find_or_take, leave};
 use crate::index;
+use crate::layout::PROCESSES_MAX;
 use crate::lock::{self, lock, unlock};
 use crate::plane::{Digest, Entry, Plane};
 use crate::process::{Process, slot};
@@ -88,7 +89,13 @@ pub(crate) fn meaning(
             }
         }
         Look::Record(snapshot) => {
-            let alias = if with_payload { snapshot } else { alias(plane, entry, digest)? };
+            let alias = match snapshot {
+                snapshot if with_payload => snapshot,
+                _ => match look(plane, entry, digest, true, LOCKED_TRIES)? {
+                    Look::Record(alias) if alias.state.kind() == Kind::Regenerated => alias,
+                    _ => return Ok(Meaning::Restless), // it became something else in between
+                },
+            };
             match alias_of(&alias.payload) {
                 Some((target, grace_ends)) if grace_ends > now => Meaning::LeadsTo(target),
                 Some(_) if alias.expires > now => Meaning::Nothing(alias.state, Trace::Regenerated),
@@ -97,13 +104,6 @@ pub(crate) fn meaning(
             }
         }
     })
-}
-
-fn alias(plane: &Plane, entry: &Entry<'_>, digest: Digest) -> Result<Snapshot> {
-    match look(plane, entry, digest, true, LOCKED_TRIES)? {
-        Look::Record(snapshot) => Ok(snapshot),
-        _ => Err(Error::new(ErrorKind::Io, "a regenerated id changed while it was read").advice("try again")),
-    }
 }
 
 /// The payload of a regenerated id: where it leads, until when.
@@ -212,8 +212,14 @@ impl Engine {
     ) -> Held {
         // Only the holder writes the fence. Time makes it readable, the comparison makes it grow.
         let time = now.as_ms() << FENCE_TIME_SHIFT;
-        let fence = (entry.fence().load(Ordering::Relaxed) + 1).max(time);
-        entry.fence().store(fence, Ordering::Relaxed);
+        // By compare-and-swap, because `destroy` may have voided our lock already and someone else may be here too.
+        let fence = loop {
+            let last = entry.fence().load(Ordering::Relaxed);
+            let next = (last + 1).max(time);
+            if entry.fence().cas(last, next) {
+                break next;
+            }
+        };
         Held { entry: entry.number, lock, digest, bin, fence, state, base }
     }
 
@@ -226,7 +232,8 @@ impl Engine {
 
     pub(crate) fn holder(&self, entry: &Entry<'_>, owner: Lock) -> Holder {
         let word = |slot, word| self.plane.process_word(slot, word).load(Ordering::Relaxed);
-        let pid = owner.owner().and_then(|(process, _)| u32::try_from(word(process, slot::PID)).ok());
+        let owner = owner.owner().filter(|(process, _)| *process < PROCESSES_MAX);
+        let pid = owner.and_then(|(process, _)| u32::try_from(word(process, slot::PID)).ok());
         let since = Timestamp::from_ms(entry.fence().load(Ordering::Relaxed) >> FENCE_TIME_SHIFT);
         Holder { pid, host: None, since: Some(since) }
     }

@@ -61,7 +61,7 @@ impl Suspect {
                         if header.entry < plane.entry_count() { plane.entry(header.entry).state().0 } else { 0 };
                     format!(
                         " ({} of {} bytes, stamp {:#x} inside, for entry {}, whose state is {state:#x})",
-                        if header.is_record() { "a record" } else { "a chunk" },
+                        if header.is_movable() { "a record" } else { "chunks" },
                         header.payload_bytes,
                         header.stamp,
                         header.entry
