@@ -113,6 +113,8 @@ fn main() {
         assert!(deaths >= 1, "{}: only {deaths} deaths", case.name);
         println!("test {} ... ok ({deaths} deaths, {:.1} s)", case.name, start.elapsed().as_secs_f64());
     }
+    let deaths = deaths_in_destroy_of_an_old_id(&folder.path().join("old-id"));
+    println!("test destroy_of_an_old_id ... ok ({deaths} deaths)");
     let deaths = deaths_in_compaction(&folder.path().join("compaction"));
     println!("test compaction ... ok ({deaths} deaths)");
 }
@@ -249,6 +251,31 @@ fn everything_goes(ground: &Ground, name: &str) {
     assert!(verified.clean() && verified.checked == 0, "{name}: {verified:?}");
     let open = ground.sessions.details().unwrap().into_iter().find(|detail| detail.name == "segments_open").unwrap();
     assert_eq!(open.value, sessile_core::DetailValue::Count(0), "{name}: segments are left");
+}
+
+/// A log-out with an id within its grace, killed and repeated: once it is acknowledged the session is gone. The old id
+/// got its tombstone first, and then nothing led to the session any more that still lived.
+fn deaths_in_destroy_of_an_old_id(path: &Path) -> u64 {
+    let ground = reopen(path);
+    for writes in 0.. {
+        let [old, new] = ["old", "new"].map(|id| Key::session(&format!("{id}-{writes}")).unwrap());
+        ground.sessions.create(&old, &payload(200), ttl()).unwrap();
+        let mut begun = ground.sessions.begin(&old, STUCK).unwrap();
+        begun.lease.regenerate(&new, Duration::from_secs(30)).unwrap();
+        begun.lease.commit(&payload(200), ttl()).unwrap();
+        let registers = || drop(ground.sessions.peek(&old).unwrap());
+        let survived = !dies(writes, registers, || ground.sessions.destroy(&old).unwrap());
+        if !survived {
+            ground.sessions.destroy(&old).unwrap();
+        }
+        assert!(ground.sessions.peek(&new).unwrap().is_none(), "killed at write {writes}: the session is still there");
+        sweep_all(&ground.sessions);
+        assert!(ground.sessions.verify(&mut |_| ()).unwrap().clean(), "killed at write {writes}");
+        if survived {
+            return writes;
+        }
+    }
+    unreachable!("a destroy writes less than 2^64 times")
 }
 
 /// Dies at every write of a sweep that moves records out of sparse segments.

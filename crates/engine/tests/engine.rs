@@ -233,3 +233,96 @@ fn a_sweep_gives_everything_back() {
     assert_eq!(detail(&sessions, "data_file"), empty);
     sound(&sessions);
 }
+
+/// A file of beacons that was removed and made anew made every living process look dead, and its locks were taken.
+#[test]
+fn a_file_of_beacons_that_was_replaced_is_refused() {
+    let folder = folder();
+    let (sessions, clock) = store(&folder);
+    let path = folder.path().join("store");
+    sessions.create(&key(1), b"x", ttl(600)).unwrap();
+    let begun = sessions.begin(&key(1), Duration::ZERO).unwrap();
+    for replaced in [false, true] {
+        let _ = std::fs::remove_file(path.join("beacons"));
+        if replaced {
+            // Another file first, so that the new one cannot get the inode of the old one.
+            std::fs::write(folder.path().join("other"), "").unwrap();
+            std::fs::write(path.join("beacons"), "").unwrap();
+        }
+        assert_eq!(open(&path, clock.clone(), Options::default()).err().unwrap().kind().code(), "io");
+    }
+    begun.lease.commit(b"y", ttl(600)).unwrap();
+}
+
+/// The end that a touch under the lease had set was forgotten by the next commit after a regeneration.
+#[test]
+fn an_absolute_end_survives_a_regeneration() {
+    let folder = folder();
+    let (sessions, clock) = store(&folder);
+    sessions.create(&key(1), b"x", ttl(60)).unwrap();
+    let mut begun = sessions.begin(&key(1), Duration::ZERO).unwrap();
+    begun.lease.touch(ttl(60).within(Duration::from_secs(100)).unwrap()).unwrap();
+    begun.lease.regenerate(&key(2), Duration::ZERO).unwrap();
+    begun.lease.commit(b"y", ttl(600)).unwrap();
+    let record = sessions.peek(&key(2)).unwrap().unwrap();
+    assert_eq!(record.ends, Some(clock.now().plus(Duration::from_secs(100))));
+}
+
+/// Free entries in the middle of the table were never found again, and the table grew with each round.
+#[test]
+fn the_table_does_not_grow_when_sessions_come_and_go() {
+    let folder = folder();
+    let (sessions, clock) = store(&folder);
+    for number in 0..12_000 {
+        sessions.create(&key(number), b"", ttl(1_000_000)).unwrap();
+    }
+    let mut entries = Vec::new();
+    for round in 0..6 {
+        for number in 0..3_000 {
+            sessions.create(&key(100_000 * (round + 1) + number), b"", ttl(60)).unwrap();
+        }
+        clock.advance(Duration::from_secs(61));
+        while !sessions.sweep(Budget::default()).unwrap().complete {}
+        entries.push(detail(&sessions, "entries"));
+    }
+    assert_eq!(entries.first(), entries.last(), "{entries:?}");
+}
+
+/// A move that found no room ended the sweep with an error, for good: nothing that had expired was removed.
+#[test]
+fn a_full_store_can_be_swept() {
+    let folder = folder();
+    let clock = Clock::manual(START);
+    let sessions = reopen(&folder.path().join("store"), &clock, Options { size_bytes_max: 8 << 20 });
+    let mut stored = 0;
+    while sessions.create(&key(stored), &payload(stored, 1_500), ttl(60 + stored as u64 % 2 * 6_000)).is_ok() {
+        stored += 1;
+    }
+    clock.advance(Duration::from_secs(61));
+    let mut removed = 0;
+    loop {
+        let swept = sessions.sweep(Budget::default()).unwrap();
+        removed += swept.removed;
+        if swept.complete {
+            break;
+        }
+    }
+    let living = (0..stored).filter(|number| sessions.peek(&key(*number)).unwrap().is_some()).count();
+    assert_eq!(living, stored / 2);
+    assert!(removed as usize + living + 300 >= stored, "{removed} removed of {stored}"); // calls remove some, too
+    sessions.create(&key(99_999), &payload(0, 1_500), ttl(60)).unwrap();
+    sound(&sessions);
+}
+
+/// The only segment of a class, less than half full, was moved into a new one for ever.
+#[test]
+fn an_idle_store_comes_to_rest() {
+    let folder = folder();
+    let (sessions, _) = store(&folder);
+    sessions.create(&key(1), &payload(1, 300), ttl(600)).unwrap();
+    sessions.create(&key(2), &payload(2, 300_000), ttl(600)).unwrap();
+    for _ in 0..30_000 {
+        sessions.touch(&key(1), ttl(600)).unwrap();
+    }
+    assert_eq!(detail(&sessions, "maintenance_records_moved"), 0);
+}
