@@ -22,9 +22,9 @@ mod lease;
 mod row;
 mod schema;
 mod sweep;
-mod verify;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Holder, Key, Limits,
-    Locked, Locking, Ownership, Page, Record, Result, Sessions, Stat, Store, Swept, Timestamp, Ttl, Verified,
-    Waiting,
+    Locked, Locking, Ownership, Page, Record, Result, Sessions, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use self::connection::{Pool, immediate};
