@@ -22,6 +22,7 @@ use crate::layout::{
 };
 use crate::map::Region;
 use crate::plane::Plane;
+use crate::segment::{self, Use};
 use crate::sync::Ordering;
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -251,14 +252,17 @@ impl Directory {
             return Err(Error::new(ErrorKind::Incompatible, "the control plane has another format than this program")
                 .advice("end the processes of the other version, then remove the directory"));
         }
+        // A segment has its memory before it is open; the newest may be counted and not have it yet.
+        let open = |segment: &u64| segment::state(&plane, *segment).usage() != Use::Unbacked;
+        let segments = (0..plane.segment_count()).rev().find(open).map_or(0, |last| last + 1);
         let sizes = [
             (&plane.entries, plane.entry_count() / ENTRIES_OF_BLOCK * BLOCK_BYTES),
-            (&plane.data, plane.segment_count() * SEGMENT_BYTES),
+            (&plane.data, segments * SEGMENT_BYTES),
         ];
         let short = |(region, least): &(&Region, u64)| {
             fstat(region.file()).map_or(true, |stat| u64::try_from(stat.st_size).unwrap_or(0) < *least)
         };
-        if plane.segment_count() > 0 && sizes.iter().any(short) {
+        if sizes.iter().any(short) {
             return Err(Error::new(ErrorKind::Corrupt, "a file of the store is cut short").advice(REMOVE));
         }
         if (word(header::UUID), word(header::UUID + 8)) != format.uuid {

@@ -17,8 +17,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     capabilities: CAPABILITIES,
     options: &[OptionHelp {
         name: "size_bytes_max",
-        help: "most bytes that the store may occupy, in force for all its processes from then on \
-               (default: three quarters of the file system)",
+        help: "most bytes of memory, for all its processes at once (default: three quarters of the file system)",
     }],
     fixtures: &[Fixture { variant: "default", url: "sessile:{shm}/sessile" }],
     open,
