@@ -58,7 +58,7 @@ fn take<'a>(plane: &'a Plane, me: &Process, digest: Digest) -> Result<(Entry<'a>
     loop {
         let words = plane.entry_count() / 64;
         let start = me.entries_from.load(Ordering::Relaxed);
-        // The whole circle before the table grows: 16 KiB of bits for a million sessions.
+        // The whole circle before the table grows: one bit for each session, 122 KiB for a million.
         for step in 0..words {
             let at = (start + step) % words;
             loop {

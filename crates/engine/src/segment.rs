@@ -122,8 +122,8 @@ impl Default for Rotations {
 /// A segment of whose slots less than this part was free when it was searched is a poor one ...
 const POOR: u64 = 8;
 /// ... and after so many in a row the store grows. So about a sixteenth of the slots is free in a store that is
-/// rewritten at random, which is what finding one cheaply costs; a store that only grows searches in vain for some
-/// two microseconds in each segment that it fills.
+/// rewritten at random, which is what finding one cheaply costs; a store that only grows searches eight
+/// segments in vain for each one that it fills.
 const POOR_MAX: u64 = 8;
 /// How far a begin looks ahead for the slot that its commit will claim: two lines of stamps.
 const LOOK_AHEAD: u64 = 16;
