@@ -14,7 +14,7 @@ use crate::lane::Lane;
 use crate::lock::{try_lock, unlock, void};
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
-use crate::record::{Header, corrupt, discard, settle, write};
+use crate::record::{Header, corrupt, discard, discard_replaced, settle, write};
 use crate::session::{ALIAS_STEPS_MAX, Base, FRESH_STARTS_MAX, Held, LOCKED_TRIES, Meaning, meaning};
 use crate::sync::Ordering;
 use crate::words::{Kind, Lock, Override, State};
@@ -69,7 +69,7 @@ impl Engine {
             lane.replaces(old);
         }
         if let Some(old) = old {
-            discard(plane, old);
+            discard_replaced(plane, &entry, old);
         }
         self.forget_overrides(entry);
         note_expiry(plane, entry, header.ends.map_or(header.expires, |ends| ends.min(header.expires)));
@@ -291,7 +291,7 @@ impl Engine {
             // A holder from before the tombstone learns it from the version; the lock need not wait for that.
             void(entry.lock(), owner);
             if let Some(old) = old {
-                discard(plane, old);
+                discard_replaced(plane, &entry, old);
             }
             note_expiry(plane, entry, until);
             return Ok(());

@@ -12,8 +12,8 @@ use crate::lane::{Claim, Lane};
 use crate::layout::header;
 use crate::plane::Plane;
 use crate::process::{Process, slot};
-use crate::record::{Header, Look, discard, look, write};
-use crate::segment::{BLOCKED, Rotations, SegmentState, Use, close, has_others, set_evacuating, state};
+use crate::record::{Header, Look, discard, discard_replaced, leads_to, look, write};
+use crate::segment::{BLOCKED, Rotations, SegmentState, Use, close, free, has_others, set_evacuating, state};
 use crate::sync::Ordering;
 
 /// Records moved in one call.
@@ -159,11 +159,19 @@ fn move_record(plane: &Plane, me: &Process, rotations: &Rotations, old: Claim) -
     // The header as it was: overrides stay with the entry, whose version does not change.
     let new = write(&lane, rotations, snapshot.header, &snapshot.payload)?;
     let moved = entry.replace_state(state, state.moved(new.location));
-    discard(plane, if moved { old } else { new });
-    if moved {
-        me.count(plane, slot::MOVED, 1);
+    if !moved {
+        discard(plane, new);
+        return Ok(false);
     }
-    Ok(moved)
+    lane.published();
+    discard_replaced(plane, &entry, old);
+    // Who replaced the new one before it saw the mark may have known it by the stamp of an earlier record at the same
+    // place, and has left it to us.
+    if !leads_to(&entry, new.location) {
+        free(plane, new);
+    }
+    me.count(plane, slot::MOVED, 1);
+    Ok(true)
 }
 
 /// The whole of it: goes over all segments until nothing more can be given back or the time is over. True when done.

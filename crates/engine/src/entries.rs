@@ -12,7 +12,7 @@ use crate::layout::{BLOCK_BYTES, BLOCKS_MAX, ENTRIES_OF_BLOCK, header};
 use crate::lock::{try_lock, unlock, wake_all};
 use crate::plane::{Digest, Entry, Plane};
 use crate::process::Process;
-use crate::record::{discard, settle};
+use crate::record::{discard_replaced, settle};
 use crate::segment::full;
 use crate::sync::Ordering;
 use crate::words::{Kind, Location, Lock, State};
@@ -131,7 +131,7 @@ pub fn remove(lane: &Lane<'_>, entry: Entry<'_>, mine: Lock, seen: State) -> Res
         }
     };
     if let Some(old) = old {
-        discard(plane, old);
+        discard_replaced(plane, &entry, old);
     }
     lane.done();
     leave(plane, entry, mine)?;

@@ -4,7 +4,7 @@
 //! and their stamps. So whoever finds the process dead can tell from the entry whether the change was published, and
 //! frees the slot that nobody leads to: docs/engine.md, "Recovery". A lane has one user at a time.
 
-use crate::layout::LANES;
+use crate::layout::{LANES, PROCESSES_MAX};
 use crate::map::LINE_WORDS;
 use crate::plane::Plane;
 use crate::process::Process;
@@ -40,6 +40,8 @@ const ENTRY: usize = 1;
 const NEW: usize = 2;
 const OLD: usize = 4;
 const CHUNK: usize = 6;
+/// In the word of the entry: what was claimed has been published.
+const PUBLISHED: u64 = 1 << 63;
 const SEQUENCE_BITS: u32 = 49;
 const LANE_BITS: u32 = 3;
 
@@ -89,6 +91,13 @@ impl<'a> Lane<'a> {
         self.put(CHUNK, Some(chunk));
     }
 
+    /// The entry leads to the new slot. SeqCst: whoever replaces it from now on either finds the lane marked, or is seen
+    /// by a look at the entry that comes after this.
+    pub fn published(&self) {
+        let entry = self.words[ENTRY].load(Ordering::Relaxed);
+        self.words[ENTRY].store(entry | PUBLISHED, Ordering::SeqCst);
+    }
+
     /// Everything is in order again.
     pub fn done(&self) {
         // Release: after what was freed.
@@ -115,6 +124,18 @@ impl Drop for Lane<'_> {
     }
 }
 
+/// Whether the lane that made a stamp names it as one that may yet be published.
+pub fn is_in_progress(plane: &Plane, stamp: u64) -> bool {
+    let slot = (stamp >> (SEQUENCE_BITS + LANE_BITS)).saturating_sub(1);
+    let lane = stamp >> SEQUENCE_BITS & ((1 << LANE_BITS) - 1);
+    if slot >= PROCESSES_MAX || lane >= LANES {
+        return false;
+    }
+    let words = plane.lane(slot, lane);
+    let entry = words[ENTRY].load(Ordering::SeqCst);
+    entry != 0 && entry & PUBLISHED == 0 && words[NEW + 1].load(Ordering::SeqCst) == stamp
+}
+
 /// What a dead process was about to do in each lane.
 pub fn intents(plane: &Plane, slot: u64) -> impl Iterator<Item = Intent> + '_ {
     (0..LANES).filter_map(move |lane| {
@@ -124,7 +145,7 @@ pub fn intents(plane: &Plane, slot: u64) -> impl Iterator<Item = Intent> + '_ {
             let location = first.load(Ordering::Acquire).checked_sub(1)?;
             Some(Claim { location: Location(location), stamp: second.load(Ordering::Relaxed) })
         };
-        let entry = words[ENTRY].load(Ordering::Acquire).checked_sub(1)?;
+        let entry = (words[ENTRY].load(Ordering::Acquire) & !PUBLISHED).checked_sub(1)?;
         Some(Intent { entry, new: claim(NEW), old: claim(OLD), chunk: claim(CHUNK) })
     })
 }

@@ -12,7 +12,7 @@
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
 
 use crate::class::{LARGEST, class_of};
-use crate::lane::{Claim, Lane};
+use crate::lane::{Claim, Lane, is_in_progress};
 use crate::plane::{Digest, Entry, Plane};
 use crate::segment::{self, Rotations, stamp_of};
 use crate::sync::{Ordering, fence};
@@ -211,6 +211,31 @@ pub fn discard(plane: &Plane, claim: Claim) {
     segment::free(plane, claim);
 }
 
+/// Frees the record that an entry led to until a moment ago.
+///
+/// While `old` was only remembered, the record may have been moved away and back to the same place, where it then has
+/// another stamp: the state looks as if nothing had happened. So what is there now goes too if it is a record of this
+/// entry that the entry does not lead to; should its mover not have come to its end, the mover frees it.
+pub fn discard_replaced(plane: &Plane, entry: &Entry<'_>, old: Claim) {
+    Header::free_chunks(plane, old);
+    if segment::free(plane, old) {
+        return;
+    }
+    let Some(stamp) = stamp_of(plane, old.location).map(|stamp| stamp.load(Ordering::SeqCst)) else { return };
+    let Some(header) = Header::read(plane, old.location) else { return };
+    let of_this_entry = header.stamp == stamp && header.entry == entry.number && header.is_movable();
+    // In this order: once its lane is marked nobody leads the entry to it again.
+    if of_this_entry && !is_in_progress(plane, stamp) && !leads_to(entry, old.location) {
+        segment::free(plane, Claim { stamp, ..old });
+    }
+}
+
+/// Whether an entry stands for the record at a location.
+pub fn leads_to(entry: &Entry<'_>, location: Location) -> bool {
+    let state = State(entry.state_word().load(Ordering::SeqCst));
+    state.has_record() && state.location() == location
+}
+
 /// The present state of an entry and the claim of its record, if it still has the version of `from`.
 ///
 /// The stamp is read while the entry leads to the slot, so the claim is that of the record and never of a successor
@@ -313,4 +338,54 @@ fn too_large() -> Error {
 pub(crate) fn corrupt() -> Error {
     Error::new(ErrorKind::Corrupt, "a record in shared memory is not what its entry says")
         .advice("run `sessile verify` on the store; destroying the session makes its id usable again")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use sessile_core::{Clock, Key, Store, Ttl};
+
+    use super::*;
+
+    const FREED: u64 = 0;
+
+    /// A record is replaced by someone who remembers an earlier stamp at its place; returns what is left there.
+    fn stamp_after(published: bool, replaced: bool) -> u64 {
+        let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
+        let engine = crate::open(&folder.path().join("store"), Clock::system(), crate::Options::default()).unwrap();
+        let key = Key::session("moved").unwrap();
+        engine.create(&key, b"payload", Ttl::sliding(std::time::Duration::from_secs(60)).unwrap()).unwrap();
+        let (plane, me) = (&engine.plane, engine.me().unwrap());
+        let entry = plane.entry(crate::index::find(plane, engine.digest(&key)).unwrap());
+        let (state, old) = settle(plane, &entry, entry.state()).unwrap();
+        let lane = Lane::enter(plane, me);
+        lane.intend(entry.number, old);
+        let header = Header::read(plane, state.location()).unwrap();
+        let new = write(&lane, &me.rotations, header, b"payload").unwrap();
+        assert!(entry.replace_state(state, state.moved(new.location)));
+        if published {
+            lane.published();
+        }
+        if replaced {
+            entry.replace_state(entry.state(), entry.state().moved(state.location()));
+        }
+        discard_replaced(plane, &entry, Claim { stamp: new.stamp + 1, ..new });
+        let left = stamp_of(plane, new.location).unwrap().load(Ordering::SeqCst);
+        if left == new.stamp { left } else { FREED }
+    }
+
+    #[test]
+    fn a_record_that_came_back_to_its_old_place_is_freed_by_who_replaces_it() {
+        assert_eq!(stamp_after(true, true), FREED);
+    }
+
+    #[test]
+    fn a_record_is_left_to_its_mover_until_he_says_that_it_is_published() {
+        assert_ne!(stamp_after(false, true), FREED);
+    }
+
+    #[test]
+    fn a_record_that_its_entry_leads_to_is_never_freed() {
+        assert_ne!(stamp_after(true, false), FREED);
+    }
 }

@@ -7,7 +7,7 @@
 use crate::lane::{Intent, intents};
 use crate::plane::Plane;
 use crate::process::slot;
-use crate::record::Header;
+use crate::record::{Header, discard_replaced, leads_to};
 use crate::segment;
 use crate::sync::{Ordering, fence};
 
@@ -27,10 +27,9 @@ fn finish(plane: &Plane, intent: &Intent) {
     if intent.entry >= plane.entry_count() {
         return;
     }
-    let state = plane.entry(intent.entry).state();
-    let stands = |location| state.has_record() && state.location() == location;
+    let entry = plane.entry(intent.entry);
     if let Some(new) = intent.new
-        && !stands(new.location)
+        && !leads_to(&entry, new.location)
     {
         // Not published, or already replaced by someone who frees it too: by stamp, only one of them does.
         if let Some(chunk) = intent.chunk {
@@ -40,9 +39,8 @@ fn finish(plane: &Plane, intent: &Intent) {
         segment::free_claim_of_dead(plane, new);
     }
     if let Some(old) = intent.old
-        && !stands(old.location)
+        && !leads_to(&entry, old.location)
     {
-        Header::free_chunks(plane, old);
-        segment::free(plane, old);
+        discard_replaced(plane, &entry, old);
     }
 }
