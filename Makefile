@@ -6,11 +6,16 @@ BENCH_OUT ?= bench-out
 # The store and the length of `make storm`; its own defaults if empty.
 STORE ?=
 SECONDS ?=
+# How many times more orders than `make test` does `make models` try.
+TIMES ?= 20
+# The engine with a scheduler under it, in a build of its own.
+MODELS := RUSTFLAGS="$$RUSTFLAGS --cfg sessile_model" $(CARGO)
+MODELS_OF := -p sessile-engine --lib --target-dir target/models
 # In CI the checked-in Cargo.lock is what is tested.
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench storm toolchain
+.PHONY: help run build deps test check bench storm models toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-7s %s\n", $$1, $$2 }'
@@ -27,11 +32,13 @@ deps: ## Lists what the tests need and this machine lacks, and installs it (SESS
 test: deps ## Installs what the tests need, then runs every test and prints the conformance matrix
 	@sh scripts/toolchain.sh
 	$(CARGO) test --workspace --no-fail-fast $(LOCKED)
+	$(MODELS) test $(MODELS_OF) $(LOCKED) models
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
 	rustfmt --check --edition 2024 $$(find crates tests -name '*.rs' -not -path '*/target/*')
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	$(MODELS) clippy $(MODELS_OF) --tests $(LOCKED) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
 	@sh scripts/check_more.sh
 
@@ -42,6 +49,9 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 	$(CARGO) build --release $(LOCKED) -p sessile-testkit --bin sessile-storm --target-dir target
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) $(if $(SECONDS),--seconds $(SECONDS))
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) --stop-one 5
+
+models: toolchain ## Runs the model checks of the engine in other and many more orders than `make test` (TIMES=20)
+	SESSILE_MODEL_RUNS=$(TIMES) $(MODELS) test $(MODELS_OF) $(LOCKED) models
 
 toolchain:
 	@sh scripts/toolchain.sh

@@ -278,7 +278,9 @@ impl Directory {
 
     fn map_files(&self, control: &str, format: &Format, clock: Clock, file_system_bytes: u64) -> Result<Plane> {
         // Room for the file system to be enlarged while we run; only address space.
-        let data_bytes = (file_system_bytes.saturating_mul(4)).clamp(64 << 30, SEGMENTS_MAX * SEGMENT_BYTES);
+        let data_bytes = file_system_bytes.saturating_mul(4);
+        // At least 64 GiB.
+        let data_bytes = data_bytes.clamp(SEGMENTS_MAX / 32 * SEGMENT_BYTES, SEGMENTS_MAX * SEGMENT_BYTES);
         let data_bytes = data_bytes.next_multiple_of(SEGMENT_BYTES);
         let map = |file: &str, name, bytes| {
             let lost = |errno| match errno {

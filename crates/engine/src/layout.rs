@@ -52,8 +52,8 @@ pub const CONTROL_BACKED: u64 = SEGMENTS + PAGE_BYTES;
 
 pub const PAGE_BYTES: u64 = 4_096;
 
-/// A segment of the data file.
-pub const SEGMENT_BYTES: u64 = 256 << 10;
+/// A segment of the data file. In models it is so small that its last slot is near.
+pub const SEGMENT_BYTES: u64 = if cfg!(sessile_model) { 1 << 10 } else { 256 << 10 };
 /// Data is addressed in units of a cache line.
 pub const UNIT_BYTES: u64 = 64;
 pub const UNITS_OF_SEGMENT: u64 = SEGMENT_BYTES / UNIT_BYTES;

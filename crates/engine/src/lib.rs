@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod bins;
+mod broken;
 mod change;
 mod class;
 mod compaction;
@@ -15,13 +16,18 @@ mod engine;
 mod entries;
 mod expiry;
 mod format;
+mod futex;
 mod index;
 mod lane;
 mod layout;
 mod listing;
 mod lock;
+#[cfg(sessile_model)]
+mod machine;
 mod maintenance;
 mod map;
+#[cfg(all(test, sessile_model))]
+mod models;
 mod plane;
 mod process;
 mod record;

@@ -8,15 +8,13 @@
 //! [`STARVING_AFTER`] sets a bit that makes newcomers queue up behind the sleepers, whom the kernel wakes in the
 //! order in which they came.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::thread::futex;
-use rustix::time::Timespec;
-
-use crate::map::Region;
+use crate::broken::{self, Twin};
+use crate::futex;
 use crate::plane::Plane;
 use crate::process::{Process, recover_one, slot};
-use crate::sync::{Ordering, Word};
+use crate::sync::{Instant, Ordering, Word};
 use crate::words::Lock;
 
 /// After so long a sleeper no longer lets newcomers pass.
@@ -25,7 +23,7 @@ const STARVING_AFTER: Duration = Duration::from_millis(1);
 const SLEEP_FIRST: Duration = Duration::from_millis(5);
 const SLEEP_MAX: Duration = Duration::from_millis(80);
 /// Looks at a lock that is about to be free before going to sleep.
-const SPINS: u32 = 60;
+const SPINS: u32 = if cfg!(sessile_model) { 1 } else { 60 };
 
 /// How a try to lock ended.
 pub enum Locked {
@@ -43,12 +41,16 @@ pub fn try_lock(plane: &Plane, me: &Process, word: &Word) -> Option<Lock> {
     let seen = Lock(word.load(Ordering::Relaxed));
     match seen.owner() {
         None => take(me, word, seen, 0),
-        Some(owner) if me.is_dead(plane, owner) => {
+        Some(owner) if is_dead(plane, me, owner) => {
             recover_one(plane, me, owner.0);
             steal(plane, me, word, seen)
         }
         Some(_) => None,
     }
+}
+
+fn is_dead(plane: &Plane, me: &Process, owner: (u64, u64)) -> bool {
+    broken::is(Twin::StealsFromTheLiving) || me.is_dead(plane, owner)
 }
 
 fn take(me: &Process, word: &Word, seen: Lock, bits: u64) -> Option<Lock> {
@@ -96,7 +98,7 @@ pub fn lock(plane: &Plane, me: &Process, word: &Word, wait_max: Duration, goes_o
                     return Locked::Ours(mine);
                 }
             }
-            Some(owner) if waiter.suspects && me.is_dead(plane, owner) => {
+            Some(owner) if waiter.suspects && is_dead(plane, me, owner) => {
                 recover_one(plane, me, owner.0);
                 if let Some(mine) = steal(plane, me, word, seen) {
                     return Locked::Ours(mine);
@@ -139,11 +141,10 @@ impl Waiter {
             return;
         }
         let sleep = self.sleep.min(self.wait_max - waited);
-        let timeout = Timespec { tv_sec: sleep.as_secs().cast_signed(), tv_nsec: i64::from(sleep.subsec_nanos()) };
         // The kernel compares the low half: nonce, bits and part of the generation. Whatever ends the sleep, the
         // caller looks at the word again.
         // A signal ends the sleep too, so not the result but the clock says when to ask again.
-        let _ = futex::wait(Region::low_half(word), futex::Flags::empty(), expected.0 as u32, Some(&timeout));
+        futex::wait(word, expected.0 as u32, sleep);
         self.slept = true;
         let now = self.start.elapsed();
         if now.saturating_sub(self.asked) >= SLEEP_FIRST {
@@ -165,7 +166,10 @@ pub fn unlock(word: &Word, mine: Lock) {
         let sleepers = seen.has(Lock::WAITING);
         let left = if sleepers { seen.0 & Lock::STARVING } else { 0 };
         if word.cas(seen.0, left) {
-            if sleepers && wake(word, 1) == 0 && left != 0 {
+            if broken::is(Twin::UnlocksSilently) {
+                return;
+            }
+            if sleepers && futex::wake(word, 1) == 0 && left != 0 && !broken::is(Twin::LeavesStarving) {
                 word.cas(left, 0);
             }
             return;
@@ -182,10 +186,5 @@ pub fn void(word: &Word, seen: Lock) {
 
 /// Wakes everyone: what they wait for is gone.
 pub fn wake_all(word: &Word) {
-    let _ = wake(word, u32::MAX >> 1);
-}
-
-fn wake(word: &Word, count: u32) -> usize {
-    // Fails only for a bad address.
-    futex::wake(Region::low_half(word), futex::Flags::empty(), count).unwrap_or(0)
+    let _ = futex::wake(word, u32::MAX >> 1);
 }

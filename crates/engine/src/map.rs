@@ -9,6 +9,7 @@
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+#[cfg(not(sessile_model))]
 use std::sync::atomic::AtomicU32;
 
 use rustix::fs::FallocateFlags;
@@ -22,6 +23,12 @@ use crate::sync::{Ordering, Word};
 pub const LINE_BYTES: u64 = 64;
 /// Words of a line.
 pub const LINE_WORDS: usize = 8;
+
+#[cfg(sessile_model)]
+thread_local! {
+    // Start, length and inode of what the models on this thread have mapped.
+    static MAPPED: std::cell::RefCell<Vec<(usize, usize, u64)>> = const { std::cell::RefCell::new(Vec::new()) };
+}
 
 /// A mapped file.
 pub struct Region {
@@ -53,7 +60,22 @@ impl Region {
                 .source(std::io::Error::from(errno))
         };
         let start = NonNull::new(mapped.map_err(refused)?.cast()).ok_or_else(|| refused(Errno::NOMEM))?;
+        #[cfg(sessile_model)]
+        MAPPED.with_borrow_mut(|mapped| {
+            let inode = rustix::fs::fstat(&file).map_or(0, |stat| stat.st_ino);
+            mapped.push((start.as_ptr() as usize, length, inode));
+        });
         Ok(Region { file, name, start, bytes })
+    }
+
+    /// Which word this is, whoever has mapped it where: what the kernel finds out about a shared futex.
+    #[cfg(sessile_model)]
+    pub fn identity(word: &Word) -> crate::machine::Identity {
+        let at = std::ptr::from_ref(word) as usize;
+        MAPPED.with_borrow(|mapped| {
+            let of = mapped.iter().find(|(start, length, _)| (*start..start + length).contains(&at));
+            of.map_or((0, at), |(start, _, inode)| (*inode, at - start))
+        })
     }
 
     /// The file.
@@ -83,6 +105,7 @@ impl Region {
     }
 
     /// The low half of a word, for the kernel to sleep on. Little-endian, which opening checks.
+    #[cfg(not(sessile_model))]
     #[inline]
     pub fn low_half(word: &Word) -> &AtomicU32 {
         // SAFETY: an aligned atomic of eight bytes begins with an aligned one of four; mixed sizes are only
@@ -187,6 +210,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        #[cfg(sessile_model)]
+        MAPPED.with_borrow_mut(|mapped| mapped.retain(|(start, ..)| *start != self.start.as_ptr() as usize));
         // SAFETY: the mapping is ours, and no reference outlives the Region.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes as usize) };
     }

@@ -1,10 +1,31 @@
 //! The words of shared memory.
 //!
 //! Everything that two processes share is a [`Word`]. Invariant: no other type of this crate writes shared
-//! memory, so that every write passes [`crash::point`], where a test can kill the process.
+//! memory, so that every write passes [`crash::point`], where a test can kill the process. In the model build
+//! (`--cfg sessile_model`) every access is also a point at which the scheduler of `machine` may let another thread go on.
 
 use std::sync::atomic::AtomicU64;
 pub use std::sync::atomic::{Ordering, fence};
+
+#[cfg(sessile_model)]
+pub use crate::machine::Instant;
+#[cfg(not(sessile_model))]
+pub use std::time::Instant;
+
+#[cfg(sessile_model)]
+use crate::machine::{before_read, before_write};
+
+#[cfg(not(sessile_model))]
+#[inline(always)]
+fn before_read() {}
+
+/// True: the write may happen.
+#[cfg(not(sessile_model))]
+#[inline(always)]
+fn before_write() -> bool {
+    crash::point();
+    true
+}
 
 /// Eight bytes of shared memory, aligned.
 #[repr(transparent)]
@@ -15,14 +36,22 @@ impl Word {
     /// Reads it.
     #[inline]
     pub fn load(&self, order: Ordering) -> u64 {
+        before_read();
         self.0.load(order)
+    }
+
+    /// Reads it at a point that is none for the scheduler.
+    #[cfg(sessile_model)]
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
     }
 
     /// Writes it.
     #[inline]
     pub fn store(&self, value: u64, order: Ordering) {
-        crash::point();
-        self.0.store(value, order);
+        if before_write() {
+            self.0.store(value, order);
+        }
     }
 
     /// Replaces `old` by `new`; false when it was not `old`.
@@ -31,36 +60,33 @@ impl Word {
     /// "Pairs of words"), and on x86-64 the weaker orders cost the same.
     #[inline]
     pub fn cas(&self, old: u64, new: u64) -> bool {
-        crash::point();
-        self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        before_write() && self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Adds, and returns what was there.
     #[inline]
     pub fn add(&self, value: u64) -> u64 {
-        crash::point();
-        self.0.fetch_add(value, Ordering::SeqCst)
+        if before_write() { self.0.fetch_add(value, Ordering::SeqCst) } else { 0 }
     }
 
     /// Raises it to at least `value`.
     #[inline]
     pub fn raise(&self, value: u64) {
-        crash::point();
-        self.0.fetch_max(value, Ordering::SeqCst);
+        if before_write() {
+            self.0.fetch_max(value, Ordering::SeqCst);
+        }
     }
 
     /// Sets bits, and returns what was there.
     #[inline]
     pub fn set(&self, bits: u64) -> u64 {
-        crash::point();
-        self.0.fetch_or(bits, Ordering::SeqCst)
+        if before_write() { self.0.fetch_or(bits, Ordering::SeqCst) } else { 0 }
     }
 
     /// Clears bits, and returns what was there.
     #[inline]
     pub fn clear(&self, bits: u64) -> u64 {
-        crash::point();
-        self.0.fetch_and(!bits, Ordering::SeqCst)
+        if before_write() { self.0.fetch_and(!bits, Ordering::SeqCst) } else { 0 }
     }
 }
 
@@ -85,6 +111,7 @@ pub mod crash {
     }
 
     /// Called before each write.
+    #[cfg(not(sessile_model))]
     #[inline(always)]
     pub(super) fn point() {
         #[cfg(feature = "failpoints")]

@@ -1,0 +1,87 @@
+//! Model checks: the engine's own code, run by a few threads in orders that a scheduler chooses.
+//!
+//! Each model states its invariants as sentences and asserts them. Each also has twins, the same code with one mistake
+//! ([`crate::broken`]), and is only believed because it fails on every one of them. Threads are processes here: each
+//! opens the store for itself, and dies at a chosen write if the model says so.
+//!
+//! The orders come from fixed seeds, so a run is the same everywhere; SESSILE_MODEL_RUNS asks for that many times more,
+//! from other seeds. Not a proof, and not a model of weak memory: docs/decisions/0008-models.md.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sessile_core::{Clock, Timestamp};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+
+use crate::broken::{self, Twin};
+use crate::machine;
+use crate::{Engine, Options, open};
+
+mod lock;
+
+/// The clock of all models stands still.
+const NOW: Timestamp = Timestamp::from_ms(1_800_000_000_000);
+const SEED: u64 = 1;
+/// Preemptions that the second scheduler looks for.
+const DEPTH: usize = 3;
+/// Orders tried in search of a mistake.
+const HUNT: usize = 20_000;
+/// More accesses than this in one run are a loop.
+const STEPS_MAX: usize = 50_000;
+
+/// When a sleep may end by itself.
+#[derive(Clone, Copy)]
+enum Sleep {
+    /// Only when nobody else can do anything.
+    ToTheEnd,
+    /// At any moment.
+    Restless,
+}
+
+/// Runs a model in so many orders of each scheduler.
+fn holds(runs: usize, sleep: Sleep, model: fn(&Path)) {
+    let (more, seed) = match std::env::var("SESSILE_MODEL_RUNS").ok().and_then(|times| times.parse::<usize>().ok()) {
+        Some(times) => (times, std::process::id().into()),
+        None => (1, SEED),
+    };
+    run(RandomScheduler::new_from_seed(seed, runs * more), FailurePersistence::Print, sleep, model);
+    run(PctScheduler::new_from_seed(seed, DEPTH, runs * more), FailurePersistence::Print, sleep, model);
+}
+
+/// The model fails on this mistake, and says this sentence.
+fn notices(twin: Twin, sentence: &str, sleep: Sleep, model: fn(&Path)) {
+    let hunt = || {
+        run(RandomScheduler::new_from_seed(SEED, HUNT), FailurePersistence::None, sleep, model);
+        run(PctScheduler::new_from_seed(SEED, DEPTH, HUNT), FailurePersistence::None, sleep, model);
+    };
+    let failure = broken::with(twin, || catch_unwind(AssertUnwindSafe(hunt))).expect_err("a mistake is noticed");
+    let said = failure.downcast_ref::<String>().map(String::as_str).or(failure.downcast_ref::<&str>().copied());
+    assert!(said.is_some_and(|said| said.contains(sentence)), "{twin:?} is noticed for another reason: {said:?}");
+}
+
+fn run(scheduler: impl Scheduler + 'static, failures: FailurePersistence, sleep: Sleep, model: fn(&Path)) {
+    let mut config = Config::new();
+    config.stack_size = 256 << 10;
+    config.failure_persistence = failures;
+    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+    let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let folder_of_runs = folder.path().to_owned();
+    let number = AtomicU64::new(0);
+    Runner::new(scheduler, config).run(move || {
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        let path = folder_of_runs.join(number.to_string());
+        machine::begin(matches!(sleep, Sleep::Restless));
+        model(&path);
+        machine::end();
+        std::fs::remove_dir_all(path).unwrap();
+    });
+}
+
+/// A process that has the store open.
+fn process(path: &Path) -> Engine {
+    open(path, Clock::manual(NOW), Options::default()).unwrap()
+}
