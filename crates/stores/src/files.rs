@@ -11,6 +11,7 @@ mod frame;
 mod gate;
 mod holder;
 mod own;
+mod own_commit;
 mod own_listing;
 mod own_regenerate;
 mod own_sweep;
