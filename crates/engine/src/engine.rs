@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Cursor, Detail, Durability, Expiry, Filter, Found, Key, Locked, Locking, Ownership, Page,
-    Result, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
+    Budget, Capabilities, Cursor, Detail, Durability, Expiry, Filter, Found, Key, Limits, Locked, Locking, Ownership,
+    Page, Result, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use crate::directory::Directory;
@@ -101,10 +101,15 @@ impl Engine {
     /// The keyed digest of a key. Its first half spreads over the index.
     pub(crate) fn digest(&self, key: &Key) -> Digest {
         let (bin, id) = (key.bin().name().as_bytes(), key.id().as_bytes());
-        let mut bytes = [0; 32 + 1 + 256];
+        // The longest bin and id: a key has no longer ones, so nothing of it is left out.
+        let mut bytes = [0; Limits::BIN_BYTES_MAX + 1 + Limits::ID_BYTES_MAX];
         let length = bin.len() + 1 + id.len();
-        let parts = bin.iter().chain(&[0]).chain(id);
-        bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
+        if let Some((to, rest)) = bytes.split_at_mut_checked(bin.len())
+            && let Some(to_id) = rest.get_mut(1..=id.len())
+        {
+            to.copy_from_slice(bin);
+            to_id.copy_from_slice(id);
+        }
         let hash = blake3::keyed_hash(&self.plane.secret, bytes.get(..length).unwrap_or(&bytes));
         let (words, _) = hash.as_bytes().as_chunks::<8>();
         let word = |at: usize| words.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));

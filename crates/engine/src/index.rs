@@ -15,6 +15,7 @@
 
 use sessile_core::Result;
 
+use crate::broken::{self, Twin};
 use crate::layout::{INDEX_PAGES, LEVEL_FIRST, LEVEL_LAST, PAGE_BYTES};
 use crate::map::LINE_WORDS;
 use crate::plane::{Digest, Plane};
@@ -82,7 +83,10 @@ impl Head {
         while sequence & 0xffff == 0 || sequence & 0xffff == present.sequence() {
             sequence += 1;
         }
-        let sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+        let mut sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+        if broken::is(Twin::SequenceComesRound) {
+            sequence = if present.sequence() == 1 { 2 } else { 1 };
+        }
         Head(BucketKind::Active as u64 | (step as u64) << 3 | (cell as u64) << 5 | sequence << 8 | entry << 32)
     }
 
@@ -262,9 +266,13 @@ pub fn insert(plane: &Plane, digest: Digest, entry: u64) -> Result<Inserted> {
             }
             // Memory first: a frozen bucket that cannot be split would keep its sessions from leaving.
             children(&place).into_iter().try_for_each(|child| back(plane, child))?;
+            if broken::is(Twin::SplitsUnfrozen) {
+                split(plane, &place, seen)?;
+            }
             bucket[0].cas(seen.0, seen.rested(BucketKind::Splitting).0);
             continue;
         };
+        let seen = if broken::is(Twin::AnnouncesUnseen) { head(bucket) } else { seen };
         // Nothing was announced since `seen`, so neither the cells nor the digests behind them have changed.
         let announced = seen.announce(Step::Insert, at, free, entry);
         if bucket[0].cas(seen.0, announced.0) {
@@ -316,7 +324,7 @@ fn carry_out(plane: &Plane, bucket: Bucket<'_>, announced: Head) {
     // The digest and the cell were read while the announcement stood, if it still stands now: the fence keeps the
     // reads above from being answered later than the one below.
     fence(Ordering::Acquire);
-    if head(bucket) != announced {
+    if head(bucket) != announced && !broken::is(Twin::HelperTrusts) {
         return;
     }
     if present.sequence() != announced.sequence() & 0xffff {

@@ -9,12 +9,12 @@ use crate::layout::{
     BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, ENTRIES_OF_BLOCK, LANES_AT, PROCESS_BYTES, PROCESSES,
     SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
 };
-use crate::map::{LINE_WORDS, Region};
+use crate::map::{LINE_BYTES, LINE_WORDS, Region};
 use crate::sync::{Ordering, Word};
 use crate::words::{Location, State};
 
-/// A quarter of the usual record.
-const PREFETCH_STEP_BYTES: u64 = 448;
+/// Lines of a header and 1,500 bytes.
+const USUAL_LINES: u64 = 25;
 
 /// The regions, and what every operation needs to know.
 pub struct Plane {
@@ -130,11 +130,11 @@ impl Plane {
         self.stamps.prefetch(location.segment() * STAMPS_BYTES + location.within() / slot_bytes * 8);
     }
 
-    /// Asks for a record of the usual size: one line in each quarter of it, for the processor fetches what follows by
-    /// itself, but not beyond a page, and a page that it has not seen for a while costs more than the line.
+    /// Asks for all lines of a record of the usual size. The processor would fetch what follows the first ones by
+    /// itself, but late, and not beyond a page.
     pub fn prefetch_data(&self, location: Location) {
-        for part in 0..4 {
-            self.data.prefetch(location.offset() + part * PREFETCH_STEP_BYTES);
+        for line in 0..USUAL_LINES {
+            self.data.prefetch(location.offset() + line * LINE_BYTES);
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use sessile_core::{Error, ErrorKind, Result};
 
+use crate::broken::{self, Twin};
 use crate::class::{CLASSES, class_of, slot_bytes, slots};
 use crate::lane::{Claim, Lane};
 use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header};
@@ -82,7 +83,11 @@ pub fn stamp_of(plane: &Plane, location: Location) -> Option<&Word> {
 
 /// Frees a slot, once: true for the one call that did it.
 pub fn free(plane: &Plane, claim: Claim) -> bool {
-    claim.stamp > BLOCKED && stamp_of(plane, claim.location).is_some_and(|stamp| stamp.cas(claim.stamp, 0))
+    claim.stamp > BLOCKED
+        && stamp_of(plane, claim.location).is_some_and(|stamp| {
+            let named = if broken::is(Twin::FreesUnseen) { stamp.load(Ordering::SeqCst) } else { claim.stamp };
+            stamp.cas(named, 0)
+        })
 }
 
 /// Frees what a dead process had claimed or was about to. It may have meant a class that the segment no longer has,
@@ -210,7 +215,7 @@ impl Rotation {
             if !stamp.cas(0, claim.stamp) {
                 continue;
             }
-            if state(plane, segment) != seen {
+            if state(plane, segment) != seen && !broken::is(Twin::ClaimsUnseen) {
                 // Closed meanwhile. Our stamp kept it from being given away; take it back.
                 stamp.cas(claim.stamp, 0);
                 return None;
@@ -333,7 +338,7 @@ pub fn close(plane: &Plane, me: &Process, segment: u64) -> bool {
         word.cas(seen.0, closing.0);
         let blocked = |slot| {
             let stamp = plane.stamp(segment, slot);
-            stamp.cas(0, BLOCKED) || stamp.load(Ordering::SeqCst) == BLOCKED
+            stamp.cas(0, BLOCKED) || stamp.load(Ordering::SeqCst) == BLOCKED || broken::is(Twin::ClosesOverStamps)
         };
         closed = (0..slots(class)).all(blocked);
         if closed {

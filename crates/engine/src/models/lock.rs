@@ -129,15 +129,15 @@ fn a_lock_passes_from_the_dead_and_only_from_them() {
 
 #[test]
 fn an_unlock_that_wakes_nobody_is_noticed() {
-    notices(Twin::UnlocksSilently, "wakes one who sleeps", Sleep::ToTheEnd, living);
+    notices(Twin::UnlocksSilently, &["wakes one who sleeps"], Sleep::ToTheEnd, living);
 }
 
 #[test]
 fn a_mark_of_starving_that_stays_is_noticed() {
-    notices(Twin::LeavesStarving, "a lock that nobody wants is empty", Sleep::Restless, impatient);
+    notices(Twin::LeavesStarving, &["a lock that nobody wants is empty"], Sleep::Restless, impatient);
 }
 
 #[test]
 fn a_lock_taken_from_the_living_is_noticed() {
-    notices(Twin::StealsFromTheLiving, "a lock has one holder at a time", Sleep::Restless, mortal);
+    notices(Twin::StealsFromTheLiving, &["a lock has one holder at a time"], Sleep::Restless, mortal);
 }

@@ -21,15 +21,19 @@ use crate::broken::{self, Twin};
 use crate::machine;
 use crate::{Engine, Options, open};
 
+mod claim;
+mod index;
 mod lock;
 
 /// The clock of all models stands still.
 const NOW: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 const SEED: u64 = 1;
-/// Preemptions that the second scheduler looks for.
-const DEPTH: usize = 3;
-/// Orders tried in search of a mistake.
-const HUNT: usize = 20_000;
+/// Long pauses of one run, at points that the scheduler chooses.
+const PAUSES: [usize; 2] = [1, 2];
+/// Orders of each scheduler that are tried in search of a mistake ...
+const HUNT: usize = 10_000;
+/// ... of one scheduler before it is another's turn.
+const BATCH: usize = 250;
 /// More accesses than this in one run are a loop.
 const STEPS_MAX: usize = 50_000;
 
@@ -48,19 +52,27 @@ fn holds(runs: usize, sleep: Sleep, model: fn(&Path)) {
         Some(times) => (times, std::process::id().into()),
         None => (1, SEED),
     };
-    run(RandomScheduler::new_from_seed(seed, runs * more), FailurePersistence::Print, sleep, model);
-    run(PctScheduler::new_from_seed(seed, DEPTH, runs * more), FailurePersistence::Print, sleep, model);
+    run_all(seed, runs * more, &FailurePersistence::Print, sleep, model);
 }
 
-/// The model fails on this mistake, and says this sentence.
-fn notices(twin: Twin, sentence: &str, sleep: Sleep, model: fn(&Path)) {
+/// The model fails on this mistake, and says one of these sentences.
+fn notices(twin: Twin, sentences: &[&str], sleep: Sleep, model: fn(&Path)) {
     let hunt = || {
-        run(RandomScheduler::new_from_seed(SEED, HUNT), FailurePersistence::None, sleep, model);
-        run(PctScheduler::new_from_seed(SEED, DEPTH, HUNT), FailurePersistence::None, sleep, model);
+        let seeds = (0..HUNT / BATCH).map(|batch| SEED + batch as u64);
+        seeds.for_each(|seed| run_all(seed, BATCH, &FailurePersistence::None, sleep, model));
     };
     let failure = broken::with(twin, || catch_unwind(AssertUnwindSafe(hunt))).expect_err("a mistake is noticed");
     let said = failure.downcast_ref::<String>().map(String::as_str).or(failure.downcast_ref::<&str>().copied());
-    assert!(said.is_some_and(|said| said.contains(sentence)), "{twin:?} is noticed for another reason: {said:?}");
+    let as_stated = said.is_some_and(|said| sentences.iter().any(|sentence| said.contains(sentence)));
+    assert!(as_stated, "{twin:?} is noticed for another reason: {said:?}");
+}
+
+/// So many orders of each scheduler: random ones find what needs many switches, the others what needs long pauses.
+fn run_all(seed: u64, runs: usize, failures: &FailurePersistence, sleep: Sleep, model: fn(&Path)) {
+    for pauses in PAUSES {
+        run(PctScheduler::new_from_seed(seed, pauses + 1, runs), failures.clone(), sleep, model);
+    }
+    run(RandomScheduler::new_from_seed(seed, runs), failures.clone(), sleep, model);
 }
 
 fn run(scheduler: impl Scheduler + 'static, failures: FailurePersistence, sleep: Sleep, model: fn(&Path)) {
