@@ -33,6 +33,10 @@ pub enum Twin {
     StateBeforeRecord,
     /// A reader does not look at the state again.
     ReadsOnce,
+    /// A commit goes over whatever was made of the session since it was read.
+    CommitsUnseen,
+    /// A replaced record that came back to its place under another stamp is left there.
+    ForgetsReturned,
     /// Recovery does not look whether the lanes it has read are those of the dead.
     RecoversUnseen,
 }

@@ -6,6 +6,7 @@
 use sessile_core::{Error, ErrorKind, Key, Limits, Result, Timestamp, Ttl};
 
 use crate::bins;
+use crate::broken::{self, Twin};
 use crate::engine::Engine;
 use crate::entries::{Place, find_or_take, leave, remove};
 use crate::expiry::note_expiry;
@@ -14,7 +15,7 @@ use crate::lane::Lane;
 use crate::lock::{try_lock, unlock, void};
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
-use crate::record::{Header, corrupt, discard, discard_replaced, settle, write};
+use crate::record::{HEADER_BYTES, Header, corrupt, discard, discard_replaced, settle, write};
 use crate::session::{ALIAS_STEPS_MAX, Base, FRESH_STARTS_MAX, Held, LOCKED_TRIES, Meaning, meaning};
 use crate::sync::Ordering;
 use crate::words::{Kind, Lock, Override, State};
@@ -59,6 +60,9 @@ impl Engine {
         let lane = Lane::enter(plane, me);
         lane.intend(entry.number, old);
         let new = write(&lane, &me.rotations, header, payload)?;
+        if let Some(old) = old.filter(|_| broken::is(Twin::FreesBeforeState)) {
+            discard(plane, old);
+        }
         while !entry.replace_state(present, present.next(kind, new.location)) {
             let Some(settled) = settle(plane, &entry, from) else {
                 discard(plane, new);
@@ -67,6 +71,9 @@ impl Engine {
             // Only moved: the same record is elsewhere now.
             (present, old) = settled;
             lane.replaces(old);
+        }
+        if broken::is(Twin::StateBeforeRecord) {
+            plane.data.write(new.location.offset() + HEADER_BYTES, payload);
         }
         if let Some(old) = old {
             discard_replaced(plane, &entry, old);

@@ -140,7 +140,7 @@ impl Compaction {
 }
 
 /// Moves one record; false when it is not one that an entry leads to, or someone else changed it.
-fn move_record(plane: &Plane, me: &Process, rotations: &Rotations, old: Claim) -> Result<bool> {
+pub(crate) fn move_record(plane: &Plane, me: &Process, rotations: &Rotations, old: Claim) -> Result<bool> {
     let Some(header) = Header::read(plane, old.location) else { return Ok(false) };
     if header.stamp != old.stamp || !header.is_movable() || header.entry >= plane.entry_count() {
         return Ok(false);

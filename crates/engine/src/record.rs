@@ -11,6 +11,7 @@
 
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
 
+use crate::broken::{self, Twin};
 use crate::class::{LARGEST, class_of};
 use crate::lane::{Claim, Lane, is_in_progress};
 use crate::plane::{Digest, Entry, Plane};
@@ -172,7 +173,9 @@ pub fn write(lane: &Lane<'_>, rotations: &Rotations, mut header: Header, payload
     let start = claim.location.offset() + HEADER_BYTES;
     let complete = || plane.data.word(claim.location.offset()).store(claim.stamp, Ordering::Release);
     if header.form == PLAIN {
-        plane.data.write(start, payload);
+        if !broken::is(Twin::StateBeforeRecord) {
+            plane.data.write(start, payload);
+        }
         complete();
         return Ok(claim);
     }
@@ -218,7 +221,7 @@ pub fn discard(plane: &Plane, claim: Claim) {
 /// entry that the entry does not lead to; should its mover not have come to its end, the mover frees it.
 pub fn discard_replaced(plane: &Plane, entry: &Entry<'_>, old: Claim) {
     Header::free_chunks(plane, old);
-    if segment::free(plane, old) {
+    if segment::free(plane, old) || broken::is(Twin::ForgetsReturned) {
         return;
     }
     let Some(stamp) = stamp_of(plane, old.location).map(|stamp| stamp.load(Ordering::SeqCst)) else { return };
@@ -243,7 +246,7 @@ pub fn leads_to(entry: &Entry<'_>, location: Location) -> bool {
 pub fn settle(plane: &Plane, entry: &Entry<'_>, from: State) -> Option<(State, Option<Claim>)> {
     loop {
         let state = entry.state();
-        if state.moved(from.location()) != from {
+        if state.moved(from.location()) != from && !broken::is(Twin::CommitsUnseen) {
             return None;
         }
         let location = state.location();
@@ -285,7 +288,7 @@ pub fn look(plane: &Plane, entry: &Entry<'_>, digest: Digest, with_payload: bool
         let touched = Override(entry.touched().load(Ordering::Relaxed));
         let moved_end = Override(entry.ends().load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        let same = entry.state_word().load(Ordering::Relaxed) == state.0;
+        let same = entry.state_word().load(Ordering::Relaxed) == state.0 || broken::is(Twin::ReadsOnce);
         let Some(header) = header.filter(|header| same && unchanged(plane, location, header)) else {
             if same && header.is_none() {
                 return Err(corrupt());

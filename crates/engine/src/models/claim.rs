@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::{Sleep, holds, notices, process};
+use super::{Bodies, Sleep, holds, notices, process};
 use crate::Engine;
 use crate::broken::Twin;
 use crate::class::{class_of, slot_bytes};
@@ -86,18 +86,18 @@ fn freed_twice(path: &Path) {
         (0..3).for_each(|_| machine::switch());
         assert_eq!(stamp.now(), new.stamp, "a slot is freed by who names its stamp");
     };
-    let bodies: [Box<dyn FnOnce() + Send>; 2] = [Box::new(late), Box::new(owner)];
+    let bodies: Bodies<2> = [Box::new(late), Box::new(owner)];
     machine::together(bodies);
 }
 
 #[test]
 fn a_claimed_slot_keeps_its_bytes_while_segments_change_their_class() {
-    holds(400, Sleep::ToTheEnd, changing_class);
+    holds(150, Sleep::ToTheEnd, changing_class);
 }
 
 #[test]
 fn a_slot_is_freed_once_and_never_for_its_next_owner() {
-    holds(200, Sleep::ToTheEnd, freed_twice);
+    holds(100, Sleep::ToTheEnd, freed_twice);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Sleep, holds, notices, process};
+use super::{Bodies, Sleep, holds, notices, process};
 use crate::Engine;
 use crate::broken::Twin;
 use crate::entries::find_or_take;
@@ -60,7 +60,7 @@ fn one_key(path: &Path) {
         add(&other, 1);
         take_out(&other, 1);
     };
-    let bodies: [Box<dyn FnOnce() + Send>; 3] =
+    let bodies: Bodies<3> =
         [Box::new(inserts(one, 10, new_of_one)), Box::new(inserts(two, 11, new_of_two)), Box::new(changes)];
     machine::together(bodies);
     assert_eq!(new.load(Ordering::SeqCst), 1, "a key has one entry");
@@ -102,7 +102,7 @@ fn splitting(path: &Path) {
         add(&three, 9);
         assert!(leads(&three, 5), "a key that nobody removes is found");
     };
-    let bodies: [Box<dyn FnOnce() + Send>; 3] = [Box::new(grows), Box::new(shrinks), Box::new(finds)];
+    let bodies: Bodies<3> = [Box::new(grows), Box::new(shrinks), Box::new(finds)];
     machine::together(bodies);
     for key in 1..10 {
         assert_eq!(leads(&last, key), ![2, 3].contains(&key), "a removed key is gone, any other is found: {key}");
@@ -111,17 +111,17 @@ fn splitting(path: &Path) {
 
 #[test]
 fn a_key_has_one_entry_however_many_insert_it() {
-    holds(400, Sleep::ToTheEnd, one_key);
+    holds(150, Sleep::ToTheEnd, one_key);
 }
 
 #[test]
 fn a_change_happens_once_however_late_its_helpers_come() {
-    holds(400, Sleep::ToTheEnd, own_keys);
+    holds(150, Sleep::ToTheEnd, own_keys);
 }
 
 #[test]
 fn a_split_loses_nothing_and_revives_nothing() {
-    holds(400, Sleep::ToTheEnd, splitting);
+    holds(150, Sleep::ToTheEnd, splitting);
 }
 
 #[test]

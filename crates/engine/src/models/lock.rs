@@ -114,17 +114,17 @@ fn mortal(path: &Path) {
 
 #[test]
 fn the_living_take_turns_and_wake_each_other() {
-    holds(500, Sleep::ToTheEnd, living);
+    holds(250, Sleep::ToTheEnd, living);
 }
 
 #[test]
 fn a_lock_that_nobody_wants_any_more_is_empty() {
-    holds(500, Sleep::Restless, impatient);
+    holds(250, Sleep::Restless, impatient);
 }
 
 #[test]
 fn a_lock_passes_from_the_dead_and_only_from_them() {
-    holds(500, Sleep::Restless, mortal);
+    holds(250, Sleep::Restless, mortal);
 }
 
 #[test]

@@ -24,6 +24,8 @@ use crate::{Engine, Options, open};
 mod claim;
 mod index;
 mod lock;
+mod publish;
+mod recovery;
 
 /// The clock of all models stands still.
 const NOW: Timestamp = Timestamp::from_ms(1_800_000_000_000);
@@ -92,6 +94,9 @@ fn run(scheduler: impl Scheduler + 'static, failures: FailurePersistence, sleep:
         std::fs::remove_dir_all(path).unwrap();
     });
 }
+
+/// What the threads of a model do, each something else.
+type Bodies<const N: usize> = [Box<dyn FnOnce() + Send>; N];
 
 /// A process that has the store open.
 fn process(path: &Path) -> Engine {

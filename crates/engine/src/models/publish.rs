@@ -1,0 +1,186 @@
+//! Publication: a reader sees one whole record of its session, never an older one afterwards, never a destroyed one; and
+//! a session has one record, also while it is moved.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sessile_core::{ErrorKind, Key, Record, Ttl};
+
+use super::{Bodies, NOW, Sleep, holds, notices, process};
+use crate::Engine;
+use crate::broken::Twin;
+use crate::compaction::move_record;
+use crate::index;
+use crate::lane::Claim;
+use crate::layout::header;
+use crate::machine;
+use crate::segment::stamp_of;
+use crate::session::Held;
+use crate::sync::Ordering;
+
+const LONG: Duration = Duration::from_secs(3_600);
+const PAYLOAD_BYTES: usize = 24;
+/// Slots of the one segment of the models, and how many of them other sessions have.
+const SLOTS: u64 = 8;
+const OTHERS: u64 = 5;
+
+pub(super) fn key(number: u64) -> Key {
+    Key::session(&format!("session-{number}")).unwrap()
+}
+
+fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(60)).unwrap()
+}
+
+pub(super) fn lease(engine: &Engine, number: u64) -> (Held, Option<Record>) {
+    let locked = engine.begin_session(&key(number), LONG).unwrap();
+    (locked.held, locked.found.record)
+}
+
+/// A payload says its number in each byte.
+pub(super) fn commit(engine: &Engine, held: &Held, number: u8) -> Result<(), ErrorKind> {
+    engine.commit_session(held, &[number; PAYLOAD_BYTES], ttl(), NOW).map_err(|error| error.kind().clone())
+}
+
+pub(super) fn number_of(record: &Record) -> u8 {
+    let first = record.payload[0];
+    assert_eq!(record.payload, [first; PAYLOAD_BYTES], "a reader sees one whole record");
+    first
+}
+
+fn peek(engine: &Engine, number: u64) -> Option<u8> {
+    let found = engine.peek_session(&key(number)).expect("a reader sees one whole record");
+    found.record.as_ref().map(number_of)
+}
+
+/// A store of one segment, which cannot grow, with few free slots; session 0 has record 1.
+pub(super) fn processes<const N: usize>(path: &Path) -> [Engine; N] {
+    let engines = [(); N].map(|()| process(path));
+    for number in 0..=OTHERS {
+        let (held, _) = lease(&engines[0], number);
+        commit(&engines[0], &held, 1).unwrap();
+    }
+    engines[0].plane.header(header::BYTES_MAX).store(1, Ordering::Relaxed);
+    engines
+}
+
+/// At the end: each session has one record, and nothing else is claimed.
+pub(super) fn sound(engine: &Engine) {
+    let claimed = (0..SLOTS).filter(|slot| engine.plane.stamp(0, *slot).now() != 0).count() as u64;
+    assert_eq!(claimed, OTHERS + 1, "each session has one slot");
+    (0..=OTHERS).for_each(|number| assert!(peek(engine, number).is_some(), "a committed record stays"));
+}
+
+/// One commits, another reads, a third uses the slots that become free.
+fn reading(path: &Path) {
+    let [writer, other, reader, last] = processes(path);
+    let writes = |engine: Engine, number: u64| {
+        move || {
+            for version in 2..4 {
+                let (held, found) = lease(&engine, number);
+                assert_eq!(found.as_ref().map(number_of), Some(version - 1), "a holder reads the latest record");
+                commit(&engine, &held, version).unwrap();
+            }
+        }
+    };
+    let reads = move || {
+        let mut latest = 1;
+        for _ in 0..3 {
+            let number = peek(&reader, 0).expect("a committed record stays");
+            assert!(number >= latest, "a reader does not go back");
+            latest = number;
+        }
+    };
+    let bodies: Bodies<3> = [Box::new(writes(writer, 0)), Box::new(writes(other, 1)), Box::new(reads)];
+    machine::together(bodies);
+    sound(&last);
+    assert_eq!(peek(&last, 0), Some(3), "a holder reads the latest record");
+}
+
+/// A holder commits while the session is destroyed, and somebody else begins a new one.
+fn destroying(path: &Path) {
+    let [holder, other, new] = processes(path);
+    let (held, _) = lease(&holder, 0);
+    let commits = move || {
+        let _ = commit(&holder, &held, 3);
+    };
+    let destroys = move || {
+        other.destroy_session(&key(0)).unwrap();
+        let found = peek(&other, 0);
+        assert!(matches!(found, None | Some(2)), "a destroyed session does not come back");
+    };
+    let begins = move || {
+        let (held, _) = lease(&new, 0);
+        let _ = commit(&new, &held, 2);
+    };
+    let bodies: Bodies<3> = [Box::new(commits), Box::new(destroys), Box::new(begins)];
+    machine::together(bodies);
+}
+
+/// The record of session 0 is moved wherever it is, as compaction does.
+fn move_it(engine: &Engine) {
+    let (plane, me) = (&engine.plane, engine.me().unwrap());
+    let entry = plane.entry(index::find(plane, engine.digest(&key(0))).unwrap());
+    let location = entry.state().location();
+    let Some(stamp) = stamp_of(plane, location) else { return };
+    let old = Claim { location, stamp: stamp.load(Ordering::SeqCst) };
+    let _ = move_record(plane, me, &me.rotations, old);
+}
+
+/// A holder commits while two move the record away and back.
+fn moving(path: &Path) {
+    let [holder, one, two, last] = processes(path);
+    let (held, _) = lease(&holder, 0);
+    let commits = move || commit(&holder, &held, 2).unwrap();
+    let moves = |engine: Engine| {
+        move || {
+            move_it(&engine);
+            move_it(&engine);
+        }
+    };
+    let bodies: Bodies<3> = [Box::new(commits), Box::new(moves(one)), Box::new(moves(two))];
+    machine::together(bodies);
+    sound(&last);
+    assert_eq!(peek(&last, 0), Some(2), "a committed record stays");
+}
+
+#[test]
+fn a_reader_sees_one_whole_record_and_never_an_older_one() {
+    holds(150, Sleep::ToTheEnd, reading);
+}
+
+#[test]
+fn a_destroyed_session_does_not_come_back() {
+    holds(150, Sleep::ToTheEnd, destroying);
+}
+
+#[test]
+fn a_record_that_is_moved_and_replaced_at_once_leaves_one() {
+    holds(150, Sleep::ToTheEnd, moving);
+}
+
+#[test]
+fn a_state_before_its_record_is_noticed() {
+    notices(Twin::StateBeforeRecord, &["one whole record"], Sleep::ToTheEnd, reading);
+}
+
+#[test]
+fn a_slot_freed_before_the_state_is_noticed() {
+    let sentences = ["one whole record", "a reader does not go back", "the latest record"];
+    notices(Twin::FreesBeforeState, &sentences, Sleep::ToTheEnd, reading);
+}
+
+#[test]
+fn a_reader_that_does_not_look_again_is_noticed() {
+    notices(Twin::ReadsOnce, &["one whole record"], Sleep::ToTheEnd, reading);
+}
+
+#[test]
+fn a_commit_over_a_destroyed_session_is_noticed() {
+    notices(Twin::CommitsUnseen, &["does not come back"], Sleep::ToTheEnd, destroying);
+}
+
+#[test]
+fn a_record_left_where_it_came_back_to_is_noticed() {
+    notices(Twin::ForgetsReturned, &["each session has one slot"], Sleep::ToTheEnd, moving);
+}
