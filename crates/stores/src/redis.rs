@@ -19,6 +19,7 @@ mod keys;
 mod listing;
 mod lock;
 mod options;
+mod orphans;
 mod pool;
 mod script;
 mod value;
@@ -33,6 +34,7 @@ use sessile_core::{
 use self::keys::Names;
 use self::lock::Held;
 use self::options::Options;
+use self::orphans::Orphans;
 use self::pool::Pool;
 use self::script::Scripts;
 use crate::registry::{self, Context, Fixture, StoreEntry};
@@ -85,6 +87,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         names: Names::new(options.prefix.clone()),
         scripts: Scripts::new(),
         pool: Pool::new(options),
+        orphans: Orphans::default(),
     };
     store.check_server(&url.redacted())?;
     Ok(Sessions::new(url.redacted(), store, registry::limits(url)?))
@@ -95,6 +98,7 @@ struct Redis {
     names: Names,
     scripts: Scripts,
     pool: Pool,
+    orphans: Orphans,
 }
 
 impl Redis {

@@ -42,6 +42,7 @@ enum Answer {
 impl Redis {
     pub(super) fn acquire(&self, asked: &Key, wait_max: Duration) -> Result<Locked<Held>> {
         let start = Instant::now();
+        self.release_orphans()?;
         let token = lock::new_token()?;
         let mut key = asked.clone();
         let mut steps = 0;
@@ -52,7 +53,8 @@ impl Redis {
             let left = wait_max.saturating_sub(start.elapsed());
             let attempt = Try { token: &token, popped: &popped, waited, will_wait: !left.is_zero() };
             let since = self.clock.now();
-            match self.try_once(&key, &attempt, since)? {
+            let tried = self.try_once(&key, &attempt, since);
+            match tried.inspect_err(|_| self.orphans.remember(&key, &token))? {
                 Answer::Granted { fence, data, watching } => {
                     let pid = std::process::id();
                     let read = data.as_deref().map(value::stamp_of).unwrap_or_default();

@@ -107,7 +107,8 @@ impl Redis {
         }
         let reserve = ms(RESERVATION);
         let args = [held.token.as_slice(), writer, reserve.as_bytes()];
-        verdict(&self.pool.run(&self.scripts.release, &self.lock_and_data(&held.key), &args)?)
+        let answer = self.pool.run(&self.scripts.release, &self.lock_and_data(&held.key), &args);
+        verdict(&answer.inspect_err(|_| self.orphans.remember(&held.key, &held.token))?)
     }
 
     pub(super) fn store_new(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sessile_core::{Error, ErrorKind, Sessions};
 use sessile_stores::Context;
 
@@ -86,6 +88,43 @@ fn a_server_that_comes_back_within_the_retry_is_not_noticed() {
         committed.join().unwrap().unwrap();
     });
     assert!(store.peek(&key("a")).unwrap().is_some());
+}
+
+/// The server reads what was asked of it while it was stopped, long after the asker has given up.
+#[test]
+fn a_lock_that_a_begin_took_without_an_answer_is_given_back_by_the_next_contact() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("response_timeout_ms=200&connect_timeout_ms=200");
+    store.create(&key("a"), b"cart", ttl()).unwrap();
+    let server = Pid::from_raw(private.server.pid().try_into().unwrap());
+    kill(server, Signal::SIGSTOP).unwrap();
+    let failed = store.begin(&key("a"), WAIT).unwrap_err();
+    kill(server, Signal::SIGCONT).unwrap();
+    assert_eq!(failed.kind(), &ErrorKind::Unreachable);
+    let other = private.open("");
+    until("the server carries it out all the same", || other.begin(&key("a"), Duration::ZERO).is_err());
+    store.begin(&key("b"), WAIT).unwrap();
+    let begun = other.begin(&key("a"), Duration::ZERO).expect("the lock is free long before its time is over");
+    assert_eq!(begun.record.unwrap().payload, b"cart");
+    // Whoever has the lock by now is left alone by those who come later.
+    store.begin(&key("b"), WAIT).unwrap();
+    begun.lease.commit(b"cart: 1 book", ttl()).unwrap();
+}
+
+#[test]
+fn a_release_that_failed_is_made_up_for_by_the_next_contact() {
+    let Some(private) = Private::start() else { return };
+    let (store, other) = (private.open(""), private.open(""));
+    let permit = |rule: &str| {
+        let _: () = redis::cmd("ACL").arg(&["SETUSER", "default", rule]).query(&mut private.raw()).unwrap();
+    };
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    permit("-evalsha");
+    assert_eq!(begun.lease.release().unwrap_err().kind(), &ErrorKind::Denied);
+    permit("+evalsha");
+    assert!(other.begin(&key("a"), Duration::ZERO).is_err(), "the lock is still there");
+    store.begin(&key("b"), WAIT).unwrap();
+    other.begin(&key("a"), Duration::ZERO).expect("the lock is free");
 }
 
 #[test]
