@@ -320,3 +320,26 @@ impl Drop for ForkMark {
         let _ = unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_what_was_written_at_every_length_and_place() {
+        let file = rustix::fs::memfd_create("region", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let region = Region::map(file, "a test", 8_192).unwrap();
+        region.back(0, 8_192).unwrap();
+        let written: Vec<u8> = (0..400_u32).map(|at| (at % 251) as u8 + 1).collect();
+        for length in 0..=written.len() {
+            // Within a line, across its end, across the end of a page; and what was there before stays.
+            for offset in [0, 8, 56, 4_096 - 72] {
+                region.write(offset, &written[..length]);
+                let mut read = b"abc".to_vec();
+                region.read(offset, length, &mut read);
+                assert_eq!(read, [b"abc", &written[..length]].concat(), "{length} bytes at {offset}");
+            }
+        }
+    }
+}
