@@ -24,6 +24,23 @@ fn name(plane: &Plane, at: u64) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|name| !name.is_empty())
 }
 
+fn set(plane: &Plane, at: u64, name: &str) {
+    plane.control.write(offset(at) + 8, name.as_bytes());
+    plane.control.word(offset(at)).store(name.len() as u64, Ordering::Release);
+}
+
+/// Takes the bins over that the disk has a list of: a number and a name a line. The last line may be torn.
+pub fn restore(plane: &Plane, list: &str) {
+    for (number, name) in list.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' ')) {
+        let at = number.parse::<u64>().ok().and_then(|number| number.checked_sub(1));
+        if let Some(at) = at.filter(|at| *at < BINS_MAX)
+            && Bin::new(name).is_ok()
+        {
+            set(plane, at, name);
+        }
+    }
+}
+
 /// The bin of a number.
 pub fn bin(plane: &Plane, number: u64) -> Option<Bin> {
     match number.checked_sub(1) {
@@ -65,8 +82,10 @@ pub fn number(plane: &Plane, me: &Process, bin: &Bin) -> Result<u64> {
             let why = format!("the store has {BINS_MAX} bins, which is the most that fit");
             return Err(Error::new(ErrorKind::Full, why));
         }
-        plane.control.write(offset(at) + 8, bin.name().as_bytes());
-        plane.control.word(offset(at)).store(bin.name().len() as u64, Ordering::Release);
+        if let Some(log) = &plane.log {
+            log.keep_bin(at + 1, bin.name())?;
+        }
+        set(plane, at, bin.name());
         Ok(at + 1)
     });
     unlock(word, mine);

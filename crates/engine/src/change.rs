@@ -5,20 +5,25 @@
 
 use sessile_core::{Error, ErrorKind, Key, Limits, Result, Timestamp, Ttl};
 
+use crate::append::For;
 use crate::bins;
 use crate::broken::{self, Twin};
+use crate::disklog::{self, Says, granted};
 use crate::engine::Engine;
 use crate::entries::{Place, find_or_take, leave, remove};
 use crate::expiry::note_expiry;
 use crate::index;
 use crate::lane::Lane;
 use crate::lock::{try_lock, unlock, void};
+use crate::maintenance::Maintenance;
+use crate::notes;
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
-use crate::record::{HEADER_BYTES, Header, corrupt, discard, discard_replaced, settle, write};
+use crate::record::{HEADER_BYTES, Header, corrupt, settle};
 use crate::session::{ALIAS_STEPS_MAX, Base, FRESH_STARTS_MAX, Held, LOCKED_TRIES, Meaning, meaning};
 use crate::sync::Ordering;
 use crate::words::{Kind, Lock, Override, State};
+use crate::writing::{Logged, discard, discard_replaced, write};
 
 /// What a session was found to be when the change was to be published.
 pub(crate) enum Published {
@@ -45,8 +50,41 @@ impl Engine {
         }
     }
 
-    /// Writes a record and makes the entry stand for it, if it still has the version of `from`.
+    /// What a record in the log says about itself and what it replaces.
+    fn logged(&self, entry: Entry<'_>, present: State, kind: Kind, header: &Header) -> Logged {
+        let mut origin = disklog::origin(&self.plane, &entry, present);
+        origin.longest = origin.longest.max(granted(header.written, header.expires));
+        // Whatever comes after it, also under an entry that is taken anew, counts on from there.
+        entry.fence().raise(origin.sequence);
+        Logged { says: Says::of_state(kind), origin, purpose: For::Commit }
+    }
+
+    /// Writes a record and makes the entry stand for it, if it still has the version of `from`. When the log is full,
+    /// once more after making room.
     pub(crate) fn publish(
+        &self,
+        me: &Process,
+        entry: Entry<'_>,
+        from: State,
+        kind: Kind,
+        header: Header,
+        payload: &[u8],
+    ) -> Result<Published> {
+        self.with_room(me, || self.try_publish(me, entry, from, kind, header, payload))
+    }
+
+    /// Does something once more after making room, if the log was full.
+    fn with_room<T>(&self, me: &Process, work: impl Fn() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if *error.kind() == ErrorKind::Full && self.plane.log.is_some() => {
+                Maintenance::make_room(&self.plane, me);
+                work()
+            }
+            other => other,
+        }
+    }
+
+    fn try_publish(
         &self,
         me: &Process,
         entry: Entry<'_>,
@@ -59,7 +97,8 @@ impl Engine {
         let Some((mut present, mut old)) = settle(plane, &entry, from) else { return Ok(Published::Refused) };
         let lane = Lane::enter(plane, me);
         lane.intend(entry.number, old);
-        let new = write(&lane, &me.rotations, header, payload)?;
+        let logged = plane.log.is_some().then(|| self.logged(entry, present, kind, &header));
+        let new = write(&lane, header, payload, logged)?;
         if let Some(old) = old.filter(|_| broken::is(Twin::FreesBeforeState)) {
             discard(plane, old);
         }
@@ -245,6 +284,10 @@ impl Engine {
         if !entry.touched().cas(seen, Override::new(expires, snapshot.state).0) {
             return Ok(Touched::Again);
         }
+        if self.plane.log.is_some() {
+            let lane = Lane::enter(&self.plane, self.me()?);
+            notes::log_touch(&lane, &entry, &notes::Touch { before: &snapshot, expires, ends, now })?;
+        }
         note_expiry(&self.plane, entry, expires);
         // The words may have come round to what they were while someone removed or replaced the record.
         if entry.state().moved(snapshot.state.location()) != snapshot.state {
@@ -255,7 +298,7 @@ impl Engine {
 
     pub(crate) fn destroy_session(&self, key: &Key) -> Result<()> {
         let me = self.me()?;
-        self.destroy_at(me, self.digest(key), ALIAS_STEPS_MAX)
+        self.with_room(me, || self.destroy_at(me, self.digest(key), ALIAS_STEPS_MAX))
     }
 
     /// Destroys what one digest stands for, and before that what it leads to.
@@ -288,9 +331,10 @@ impl Engine {
             if entry.digest() != digest || matches!(state.kind(), Kind::Free | Kind::Leaving) {
                 continue;
             }
-            let until = now.plus(Limits::TOMBSTONE_TTL);
             let Some((present, old)) = settle(plane, &entry, state) else { continue };
             let lane = Lane::enter(plane, me);
+            let until = now.plus(Limits::TOMBSTONE_TTL);
+            let until = if plane.log.is_some() { notes::log_destroy(&lane, &entry, present, until)? } else { until };
             lane.intend(entry.number, old);
             if !entry.replace_state(present, present.tombstone(until)) {
                 continue;

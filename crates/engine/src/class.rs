@@ -3,7 +3,7 @@
 //! 64 bytes apart up to 2 KiB, then eight for each doubling up to 64 KiB: at most an eighth of a slot is unused, and
 //! for the usual session of one or two kilobytes at most 64 bytes.
 
-use crate::layout::SEGMENT_BYTES;
+use crate::layout::{GRANULE_BYTES, SEGMENT_BYTES};
 
 const FINE_BYTES: u64 = 64;
 const SMALLEST: u64 = 128;
@@ -13,6 +13,17 @@ const STEPS: u64 = 8;
 pub const LARGEST: u64 = 64 << 10;
 /// Number of classes.
 pub const CLASSES: u64 = (FINE_LAST - SMALLEST) / FINE_BYTES + 1 + 5 * STEPS;
+/// Segments of a log on a disk: their slots are granules, of which a record takes several.
+pub const LOG: u64 = CLASSES;
+/// The same, for what does not move: chunks, and the records that list them.
+pub const LOG_CHUNKS: u64 = CLASSES + 1;
+/// Number of classes of both kinds.
+pub const CLASSES_ALL: u64 = CLASSES + 2;
+
+/// Whether segments of this class are appended to.
+pub fn is_log(class: u64) -> bool {
+    class >= LOG
+}
 
 /// The smallest class whose slots have room for so many bytes; `None` above the largest.
 pub fn class_of(bytes: u64) -> Option<u64> {
@@ -30,6 +41,9 @@ pub fn class_of(bytes: u64) -> Option<u64> {
 
 /// Bytes of a slot of this class.
 pub fn slot_bytes(class: u64) -> u64 {
+    if is_log(class) {
+        return GRANULE_BYTES;
+    }
     let fine_last = (FINE_LAST - SMALLEST) / FINE_BYTES;
     match class.checked_sub(fine_last + 1) {
         None => SMALLEST + class * FINE_BYTES,

@@ -7,30 +7,47 @@ use std::time::{Duration, Instant};
 
 use sessile_core::Result;
 
-use crate::class::{CLASSES, slots};
+use crate::append::For;
+use crate::class::{CLASSES_ALL, LOG, is_log, slots};
+use crate::disklog::{Line, Says};
+use crate::index;
 use crate::lane::{Claim, Lane};
 use crate::layout::header;
+use crate::notes;
 use crate::plane::Plane;
 use crate::process::{Process, slot};
-use crate::record::{Header, Look, discard, discard_replaced, leads_to, look, write};
-use crate::segment::{BLOCKED, Rotations, SegmentState, Use, close, free, has_others, set_evacuating, state};
+use crate::record::{Header, Look, look};
+use crate::segment::{
+    SegmentState, Use, close, free, give_back, has_others, is_claim, is_note, location, marked_length, set_evacuating,
+    state,
+};
 use crate::sync::Ordering;
+use crate::words::Lock;
+use crate::writing::{Logged, discard, discard_replaced, leads_to, write};
 
 /// Records moved in one call.
 const MOVES_MAX: u64 = 2;
-/// Stamps looked at in one call.
+/// Stamps looked at in one call; those of a log are mostly empty.
 const STAMPS_MAX: u64 = 64;
+const STAMPS_MAX_LOG: u64 = 256;
+/// Emptied segments that a log keeps for the next writes: this part of all, and some.
+const KEPT_PART: u64 = 16;
+const KEPT_LEAST: u64 = 16;
 
 /// Where this process is.
 pub struct Compaction {
     at: Option<Work>,
     /// The part of free slots that segments of a class had when we last came by, in 1/256, smoothed.
-    free: [u16; CLASSES as usize],
+    free: [u16; CLASSES_ALL as usize],
+    /// Emptied segments that we came by in a row of so many.
+    emptied: (u64, u64),
+    /// Whether all that is emptied is given back.
+    thorough: bool,
 }
 
 impl Default for Compaction {
     fn default() -> Compaction {
-        Compaction { at: None, free: [0; CLASSES as usize] }
+        Compaction { at: None, free: [0; CLASSES_ALL as usize], emptied: (0, 0), thorough: false }
     }
 }
 
@@ -49,7 +66,7 @@ impl Compaction {
     }
 
     /// One small step. True when it has come to the end of a segment.
-    pub fn step(&mut self, plane: &Plane, me: &Process, rotations: &Rotations) -> Result<bool> {
+    pub fn step(&mut self, plane: &Plane, me: &Process) -> Result<bool> {
         match self.at {
             None => {
                 let count = plane.segment_count();
@@ -59,24 +76,47 @@ impl Compaction {
                 let segment = plane.header(header::COMPACTION).add(1) % count;
                 let seen = state(plane, segment);
                 self.at = match seen.usage() {
+                    // Someone appends to it.
+                    Use::Open if is_log(seen.class()) && is_locked(plane, me, segment) => None,
                     Use::Open => Some(Work::Counting { segment, seen, next: 0, free: 0 }),
                     Use::Evacuating | Use::Closing => Some(Work::Moving { segment, next: 0, left: 0 }),
                     Use::Unbacked => None,
+                    Use::Emptied => {
+                        self.meet_emptied(plane, me, segment, count);
+                        None
+                    }
                 };
+                self.emptied.1 += 1;
                 Ok(self.at.is_none())
             }
             Some(Work::Counting { segment, seen, next, free }) => {
                 let count = slots(seen.class());
-                let until = (next + STAMPS_MAX).min(count);
-                let stamp = |slot: &u64| plane.stamp(segment, *slot).load(Ordering::Relaxed) == 0;
-                let free = free + (next..until).filter(stamp).count() as u64;
+                let (until, free) = if is_log(seen.class()) {
+                    let until = (next + STAMPS_MAX_LOG).min(count);
+                    (until, free + (until - next).saturating_sub(live_granules(plane, segment, next, until)))
+                } else {
+                    let until = (next + STAMPS_MAX).min(count);
+                    let stamp = |slot: &u64| plane.stamp(segment, *slot).load(Ordering::Relaxed) == 0;
+                    (until, free + (next..until).filter(stamp).count() as u64)
+                };
                 self.at = Some(Work::Counting { segment, seen, next: until, free });
                 if until == count {
                     self.at = self.decide(plane, me, segment, seen, free);
                 }
                 Ok(self.at.is_none())
             }
-            Some(Work::Moving { segment, next, left }) => self.move_some(plane, me, rotations, segment, next, left),
+            Some(Work::Moving { segment, next, left }) => self.move_some(plane, me, segment, next, left),
+        }
+    }
+
+    /// Keeps as many emptied segments as the next writes may need, and gives the others back to the file system.
+    fn meet_emptied(&mut self, plane: &Plane, me: &Process, segment: u64, count: u64) {
+        if self.emptied.1 >= count {
+            self.emptied = (0, 0);
+        }
+        self.emptied.0 += 1;
+        if self.thorough || self.emptied.0 > count / KEPT_PART + KEPT_LEAST {
+            give_back(plane, me, segment);
         }
     }
 
@@ -87,20 +127,18 @@ impl Compaction {
         let part = (free * 256 / count) as u16;
         let smoothed = self.free.get_mut(seen.class() as usize)?;
         *smoothed = (*smoothed * 7 + part) / 8;
+        if is_log(seen.class()) {
+            // Chunks do not move, so their segments are only worth it when nothing is left.
+            let enough = free == count || free * 2 >= count && seen.class() == LOG;
+            let evacuates = enough && state(plane, segment) == seen && set_evacuating(plane, me, segment, true);
+            return evacuates.then_some(Work::Moving { segment, next: 0, left: 0 });
+        }
         let enough = free == count || part >= 128 && *smoothed >= 64 && has_others(plane, segment, seen.class(), 2);
         let evacuates = enough && state(plane, segment) == seen && set_evacuating(plane, me, segment, true);
         evacuates.then_some(Work::Moving { segment, next: 0, left: 0 })
     }
 
-    fn move_some(
-        &mut self,
-        plane: &Plane,
-        me: &Process,
-        rotations: &Rotations,
-        segment: u64,
-        mut next: u64,
-        mut left: u64,
-    ) -> Result<bool> {
+    fn move_some(&mut self, plane: &Plane, me: &Process, segment: u64, mut next: u64, mut left: u64) -> Result<bool> {
         let seen = state(plane, segment);
         if !matches!(seen.usage(), Use::Evacuating | Use::Closing) {
             self.at = None; // someone else has finished it
@@ -110,9 +148,14 @@ impl Compaction {
         let (mut moved, mut looked) = (0, 0);
         while next < count && moved < MOVES_MAX && looked < STAMPS_MAX {
             let stamp = plane.stamp(segment, next).load(Ordering::SeqCst);
-            if stamp > BLOCKED {
-                let claim = Claim { location: crate::segment::location(segment, seen.class(), next), stamp };
-                match move_record(plane, me, rotations, claim) {
+            if is_claim(stamp) {
+                let claim = Claim { location: location(segment, seen.class(), next), stamp };
+                let outcome = if is_note(stamp) {
+                    notes::move_note(&Lane::enter(plane, me), claim).map(|()| true)
+                } else {
+                    move_record(plane, me, claim)
+                };
+                match outcome {
                     Ok(true) => moved += 1,
                     Ok(false) => left += 1,
                     Err(error) => {
@@ -139,13 +182,38 @@ impl Compaction {
     }
 }
 
+/// Whether a living process holds a segment to append to it.
+fn is_locked(plane: &Plane, me: &Process, segment: u64) -> bool {
+    let owner = Lock(plane.segment(segment).1.load(Ordering::Relaxed)).owner();
+    owner.is_some_and(|owner| !me.is_dead(plane, owner))
+}
+
+/// Granules of the records that begin in a part of a segment of the log.
+fn live_granules(plane: &Plane, segment: u64, first: u64, end: u64) -> u64 {
+    let stamp = |granule| plane.stamp(segment, granule).load(Ordering::Relaxed);
+    let taken = (first..end).filter(|granule| is_claim(stamp(*granule)));
+    taken.map(|granule| if granule + 1 < slots(LOG) { marked_length(stamp(granule + 1)) } else { 1 }).sum()
+}
+
+/// The entry that a record says it is of.
+fn entry_of(plane: &Plane, header: &Header, line: Option<Line>) -> Option<u64> {
+    match (&plane.log, line) {
+        (None, _) => Some(header.entry),
+        (Some(_), Some(line)) => index::find(plane, line.origin.digest),
+        (Some(_), None) => None,
+    }
+    .filter(|entry| *entry < plane.entry_count())
+}
+
 /// Moves one record; false when it is not one that an entry leads to, or someone else changed it.
-pub(crate) fn move_record(plane: &Plane, me: &Process, rotations: &Rotations, old: Claim) -> Result<bool> {
+pub(crate) fn move_record(plane: &Plane, me: &Process, old: Claim) -> Result<bool> {
     let Some(header) = Header::read(plane, old.location) else { return Ok(false) };
-    if header.stamp != old.stamp || !header.is_movable() || header.entry >= plane.entry_count() {
+    if header.stamp != old.stamp || !header.is_movable() {
         return Ok(false);
     }
-    let entry = plane.entry(header.entry);
+    let line = plane.log.as_ref().and_then(|_| Line::read(plane, old.location));
+    let Some(number) = entry_of(plane, &header, line) else { return Ok(false) };
+    let entry = plane.entry(number);
     let state = entry.state();
     if !state.has_record() || state.location() != old.location {
         return Ok(false);
@@ -154,10 +222,13 @@ pub(crate) fn move_record(plane: &Plane, me: &Process, rotations: &Rotations, ol
     if snapshot.state != state || snapshot.header.stamp != old.stamp {
         return Ok(false);
     }
+    // In a log it stays what it was among all of its key.
+    let says = Says::of_state(state.kind());
+    let logged = line.map(|line| Logged { says, origin: line.origin, purpose: For::Upkeep });
     let lane = Lane::enter(plane, me);
     lane.intend(entry.number, Some(old));
     // The header as it was: overrides stay with the entry, whose version does not change.
-    let new = write(&lane, rotations, snapshot.header, &snapshot.payload)?;
+    let new = write(&lane, snapshot.header, &snapshot.payload, logged)?;
     let moved = entry.replace_state(state, state.moved(new.location));
     if !moved {
         discard(plane, new);
@@ -175,16 +246,17 @@ pub(crate) fn move_record(plane: &Plane, me: &Process, rotations: &Rotations, ol
 }
 
 /// The whole of it: goes over all segments until nothing more can be given back or the time is over. True when done.
-pub fn compact(plane: &Plane, me: &Process, rotations: &Rotations, start: Instant, time_max: Duration) -> Result<bool> {
+pub fn compact(plane: &Plane, me: &Process, start: Instant, time_max: Duration) -> Result<bool> {
     let mut compaction = Compaction::default();
     compaction.free.fill(128);
+    compaction.thorough = true;
     let mut ends = 0;
     while ends < plane.segment_count() {
         if start.elapsed() >= time_max {
             return Ok(false);
         }
         // Nowhere to move to: that segment stays, the others have their turn.
-        ends += u64::from(compaction.step(plane, me, rotations).unwrap_or(true));
+        ends += u64::from(compaction.step(plane, me).unwrap_or(true));
     }
     Ok(true)
 }

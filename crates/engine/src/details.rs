@@ -4,7 +4,8 @@ use sessile_core::{Detail, Result};
 
 use crate::engine::Engine;
 use crate::expiry::is_due;
-use crate::layout::{PROCESSES_MAX, SEGMENT_BYTES};
+use crate::flush::dirty_since;
+use crate::layout::{PROCESSES_MAX, SEGMENT_BYTES, header};
 use crate::process::slot;
 use crate::segment::{Use, state};
 use crate::sync::Ordering;
@@ -31,12 +32,40 @@ impl Engine {
         details.push(Detail::bytes("segment", SEGMENT_BYTES));
         details.push(Detail::count("segments_open", segments(Use::Open)));
         details.push(Detail::count("segments_evacuating", segments(Use::Evacuating)));
+        if plane.log.is_some() {
+            details.push(Detail::count("segments_emptied", segments(Use::Emptied)));
+        }
         details.push(Detail::count("segments_given_back", segments(Use::Unbacked)));
         details.push(Detail::count("entries", plane.entry_count()));
         self.inspect_entries(&mut details);
         self.inspect_processes(&mut details)?;
-        details.push(Detail::text("oldest_unsynced_byte", "none: shared memory is not written to a disk"));
+        self.inspect_durability(&mut details);
         Ok(details)
+    }
+
+    fn inspect_durability(&self, details: &mut Vec<Detail>) {
+        let plane = &self.plane;
+        let Some(log) = &plane.log else {
+            details.push(Detail::text("oldest_unsynced_byte", "none: shared memory is not written to a disk"));
+            return;
+        };
+        match dirty_since(plane) {
+            None => details.push(Detail::text("oldest_unsynced_byte", "none: all is on the disk")),
+            Some(since) => {
+                let age = plane.now().as_ms().saturating_sub(since.as_ms());
+                details.push(Detail::milliseconds("oldest_unsynced_byte_age", age));
+            }
+        }
+        let every =
+            if log.interval_ms == 0 { "nothing is synced".to_owned() } else { format!("{} ms", log.interval_ms) };
+        details.push(Detail::text("sync_interval_of_this_process", every));
+        details.push(Detail::count("syncs", plane.header(header::SYNCS_DONE).load(Ordering::Relaxed)));
+        if plane.header(header::SYNC_FAILED).load(Ordering::Relaxed) != 0 {
+            details.push(Detail::text(
+                "sync_failed",
+                "the last sync failed; look at the kernel's log for errors of the disk",
+            ));
+        }
     }
 
     fn inspect_entries(&self, details: &mut Vec<Detail>) {

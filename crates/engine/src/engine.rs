@@ -11,6 +11,7 @@ use sessile_core::{
 };
 
 use crate::directory::Directory;
+use crate::flush;
 use crate::maintenance::Maintenance;
 use crate::map::ForkMark;
 use crate::plane::{Digest, Plane};
@@ -34,6 +35,14 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None],
+};
+
+/// The same on a disk.
+pub const CAPABILITIES_ON_DISK: Capabilities = Capabilities {
+    persistent: true,
+    sessions_bounded_by: "disk",
+    durability: &[Durability::None, Durability::Second],
+    ..CAPABILITIES
 };
 
 /// The store.
@@ -138,7 +147,7 @@ impl Store for Engine {
     type Held = Held;
 
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        if self.plane.log.is_some() { CAPABILITIES_ON_DISK } else { CAPABILITIES }
     }
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<Locked<Held>> {
@@ -213,6 +222,10 @@ impl Store for Engine {
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
         self.check_all(progress)
+    }
+
+    fn sync(&self) -> Result<()> {
+        flush::sync(&self.plane, self.me()?)
     }
 
     fn stored_key(&self, key: &Key) -> Key {

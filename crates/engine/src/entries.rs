@@ -12,10 +12,11 @@ use crate::layout::{BLOCK_BYTES, BLOCKS_MAX, ENTRIES_OF_BLOCK, header};
 use crate::lock::{try_lock, unlock, wake_all};
 use crate::plane::{Digest, Entry, Plane};
 use crate::process::Process;
-use crate::record::{discard_replaced, settle};
+use crate::record::settle;
 use crate::segment::full;
 use crate::sync::Ordering;
 use crate::words::{Kind, Location, Lock, State};
+use crate::writing::discard_replaced;
 
 /// The entry of a key that had none, or the one that it has.
 pub enum Place<'a> {

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Result, Timestamp};
 
+use crate::disklog::{Line, granted};
 use crate::entries::{leave, remove};
 use crate::lane::Lane;
 use crate::layout::header;
 use crate::lock::{try_lock, unlock};
 use crate::plane::{Entry, Plane};
 use crate::process::{Process, slot};
-use crate::record::{Look, look};
+use crate::record::{Look, Snapshot, look};
 use crate::sync::{Ordering, fence};
 use crate::words::{Kind, Lock, Override};
 
@@ -135,12 +136,21 @@ fn expiry_of(plane: &Plane, entry: Entry<'_>) -> Result<Option<Timestamp>> {
     Ok(match state.kind() {
         Kind::Destroyed => Some(state.forgotten_at()),
         Kind::Live | Kind::Regenerated => match look(plane, &entry, entry.digest(), false, LOCKED_TRIES)? {
-            Look::Record(snapshot) => Some(snapshot.expires),
+            Look::Record(snapshot) => Some(kept_until(plane, &snapshot)),
             // Someone is at it right now: not expired as far as we can tell.
             _ => Some(Timestamp::from_ms(u64::MAX)),
         },
         Kind::Free | Kind::Empty | Kind::Leaving => None,
     })
+}
+
+/// When a record may be removed: when it has expired; on a disk, when everything has that the disk has of its key.
+fn kept_until(plane: &Plane, snapshot: &Snapshot) -> Timestamp {
+    let (state, header, expires) = (snapshot.state, snapshot.header, snapshot.expires);
+    let Some(line) = plane.log.as_ref().and_then(|_| Line::read(plane, state.location())) else { return expires };
+    let ttl = header.expires.as_ms().saturating_sub(header.written.as_ms());
+    let from = Timestamp::from_ms(expires.as_ms().saturating_sub(ttl));
+    granted(from, expires).max(line.origin.longest)
 }
 
 fn examine_locked(plane: &Plane, me: &Process, entry: Entry<'_>, mine: Lock, now: Timestamp) -> Result<Examined> {

@@ -6,6 +6,7 @@
 //! uuid 8d5c...
 //! secret 77ab...           the key of the digests of ids
 //! byte-order little
+//! data slots               or `log`: how the file `data` is used, in memory or on a disk
 //! features-incompatible 0  bits of features without which the store cannot be used
 //! ```
 //!
@@ -25,6 +26,22 @@ const FIRST_LINE: &str = "sessile engine";
 const VERSION: &str = "1";
 const BYTES_MAX: u64 = 4_096;
 
+/// Where the data of a store are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    InMemory,
+    OnDisk,
+}
+
+impl Kept {
+    fn word(self) -> &'static str {
+        match self {
+            Kept::InMemory => "slots",
+            Kept::OnDisk => "log",
+        }
+    }
+}
+
 /// What a store says of itself.
 pub struct Format {
     pub uuid: (u64, u64),
@@ -37,20 +54,20 @@ impl Format {
     /// # Errors
     ///
     /// `Incompatible` when it is of another format, or the directory has something else in it.
-    pub fn read_or_create(directory: &OwnedFd) -> Result<Format> {
+    pub fn read_or_create(directory: &OwnedFd, kept: Kept) -> Result<Format> {
         if cfg!(target_endian = "big") {
             return Err(Error::new(ErrorKind::Unsupported, "the engine needs a little-endian processor"));
         }
         loop {
             match openat(directory, NAME, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
-                Ok(file) => return Format::read(file),
-                Err(Errno::NOENT) => Format::create(directory)?,
+                Ok(file) => return Format::read(file, kept),
+                Err(Errno::NOENT) => Format::create(directory, kept)?,
                 Err(errno) => return Err(failed("the file `format` cannot be opened", errno)),
             }
         }
     }
 
-    fn create(directory: &OwnedFd) -> Result<()> {
+    fn create(directory: &OwnedFd, kept: Kept) -> Result<()> {
         check_empty(directory)?;
         let mut random = [0; 48];
         getrandom::fill(&mut random)
@@ -58,14 +75,17 @@ impl Format {
         let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let (uuid, secret) = hex.split_at(32);
         let text = format!(
-            "{FIRST_LINE}\nformat {VERSION}\nuuid {uuid}\nsecret {secret}\nbyte-order little\nfeatures-incompatible 0\n"
+            "{FIRST_LINE}\nformat {VERSION}\nuuid {uuid}\nsecret {secret}\nbyte-order little\ndata {}\n\
+             features-incompatible 0\n",
+            kept.word()
         );
         let temporary = format!("format.{}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(directory, &temporary, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| failed("the file `format` cannot be created", errno))?;
-        std::fs::File::from(file)
-            .write_all(text.as_bytes())
+        let mut file = std::fs::File::from(file);
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
             .map_err(|error| Error::new(ErrorKind::Full, "the file `format` cannot be written").source(error))?;
         let linked = linkat(directory, &temporary, directory, NAME, AtFlags::empty());
         let _ = unlinkat(directory, &temporary, AtFlags::empty());
@@ -75,7 +95,7 @@ impl Format {
         }
     }
 
-    fn read(file: OwnedFd) -> Result<Format> {
+    fn read(file: OwnedFd, kept: Kept) -> Result<Format> {
         let mut text = String::new();
         std::fs::File::from(file)
             .take(BYTES_MAX)
@@ -99,6 +119,10 @@ impl Format {
         expect("format", VERSION)?;
         expect("byte-order", "little")?;
         expect("features-incompatible", "0")?;
+        if value("data") != Some(kept.word()) {
+            return Err(Error::new(ErrorKind::Incompatible, "the store was moved between memory and a disk")
+                .advice("use an empty directory: the two keep their data in different ways"));
+        }
         let digits = |name, length| value(name).filter(|digits: &&str| digits.len() == length && digits.is_ascii());
         let damaged = || foreign("the file `format` is damaged".to_owned());
         let uuid = digits("uuid", 32).ok_or_else(damaged)?;

@@ -42,6 +42,7 @@ const OLD: usize = 4;
 const CHUNK: usize = 6;
 /// In the word of the entry: what was claimed has been published.
 const PUBLISHED: u64 = 1 << 63;
+/// The highest bit of a sequence stays zero: notes in the log have it (segment.rs).
 const SEQUENCE_BITS: u32 = 49;
 const LANE_BITS: u32 = 3;
 
@@ -63,7 +64,7 @@ impl<'a> Lane<'a> {
 
     /// A stamp that was never used before. The sequence goes on from one owner of the slot to the next.
     pub fn stamp(&self) -> u64 {
-        let sequence = (self.words[SEQUENCE].load(Ordering::Relaxed) + 1) & ((1 << SEQUENCE_BITS) - 1);
+        let sequence = (self.words[SEQUENCE].load(Ordering::Relaxed) + 1) & ((1 << (SEQUENCE_BITS - 1)) - 1);
         self.words[SEQUENCE].store(sequence, Ordering::Relaxed);
         (self.process.slot + 1) << (SEQUENCE_BITS + LANE_BITS) | self.number << SEQUENCE_BITS | sequence
     }
@@ -124,10 +125,21 @@ impl Drop for Lane<'_> {
     }
 }
 
-/// Whether the lane that made a stamp names it as one that may yet be published.
-pub fn is_in_progress(plane: &Plane, stamp: u64) -> bool {
+/// The lane that made a stamp, and the sequence in it.
+pub fn made_by(stamp: u64) -> (u64, u64, u64) {
     let slot = (stamp >> (SEQUENCE_BITS + LANE_BITS)).saturating_sub(1);
     let lane = stamp >> SEQUENCE_BITS & ((1 << LANE_BITS) - 1);
+    (slot, lane, stamp & ((1 << (SEQUENCE_BITS - 1)) - 1))
+}
+
+/// Raises the sequence of a lane, so that it never makes a stamp again that a rebuild has found.
+pub fn skip_to(plane: &Plane, slot: u64, lane: u64, sequence: u64) {
+    plane.lane(slot, lane)[SEQUENCE].raise(sequence);
+}
+
+/// Whether the lane that made a stamp names it as one that may yet be published.
+pub fn is_in_progress(plane: &Plane, stamp: u64) -> bool {
+    let (slot, lane, _) = made_by(stamp);
     if slot >= PROCESSES_MAX || lane >= LANES {
         return false;
     }

@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Version of the layout of the control plane. Another one is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -13,6 +13,7 @@ pub mod header {
     pub const FORMAT: u64 = 8;
     pub const UUID: u64 = 16; // two words
     pub const BOOT: u64 = 32; // two words: the boot id of the kernel
+    pub const DATA: u64 = 48; // two words: device and inode of the file of the data
     pub const BYTES_MAX: u64 = 64; // configured size, 0: three quarters of the file system
     pub const ENTRY_BLOCKS: u64 = 128; // blocks of entries that exist
     pub const SEGMENTS: u64 = 192; // segments that were ever used: numbers below this are valid
@@ -21,6 +22,14 @@ pub mod header {
     pub const FENCE_FLOOR: u64 = 384; // no entry that is taken into use starts below this fence
     pub const BINS_LOCK: u64 = 448; // held while a bin is added
     pub const BEACONS: u64 = 512; // inode of the file of beacons
+    // On a disk only.
+    pub const DIRTY_SINCE: u64 = 576; // when the oldest byte was written that is not synced; 0: none
+    pub const SYNCS_BEGUN: u64 = 640;
+    pub const SYNCS_DONE: u64 = 648; // the greatest number of a sync that has ended well
+    pub const SYNC_FAILED: u64 = 656; // 1: everything is written again before the next one
+    pub const SYNC_LOCK: u64 = 664;
+    pub const SYNCED: u64 = 672; // 1: someone has opened the store with a durability other than none
+    pub const PARTIAL: u64 = 704; // for each class of the log, 1 + a segment whose owner left room in it
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the one searched last
 }
 
@@ -41,9 +50,9 @@ pub const LANES: u64 = 6;
 /// Lanes start here in a process' slot.
 pub const LANES_AT: u64 = 128;
 
-/// Segment headers: two words each, a state and a lock.
+/// Segment headers: a state, a lock; on a disk also the syncs begun when it was emptied and the granules appended.
 pub const SEGMENTS: u64 = 1 << 20;
-pub const SEGMENT_HEADER_BYTES: u64 = 16;
+pub const SEGMENT_HEADER_BYTES: u64 = 32;
 pub const SEGMENTS_MAX: u64 = 1 << 23;
 /// Size of the mapping of the control file.
 pub const CONTROL_BYTES: u64 = SEGMENTS + SEGMENTS_MAX * SEGMENT_HEADER_BYTES;
@@ -57,8 +66,10 @@ pub const SEGMENT_BYTES: u64 = if cfg!(sessile_model) { 1 << 10 } else { 256 << 
 /// Data is addressed in units of a cache line.
 pub const UNIT_BYTES: u64 = 64;
 pub const UNITS_OF_SEGMENT: u64 = SEGMENT_BYTES / UNIT_BYTES;
+/// Records of the log begin at a multiple of this.
+pub const GRANULE_BYTES: u64 = 128;
 /// Most slots of a segment, and the place of their stamps in the file of stamps.
-pub const SLOTS_MAX: u64 = SEGMENT_BYTES / 128;
+pub const SLOTS_MAX: u64 = SEGMENT_BYTES / GRANULE_BYTES;
 pub const STAMPS_BYTES: u64 = SLOTS_MAX * 8;
 
 /// A block of entries: a bitmap of those in use, a due time for each, the entries.

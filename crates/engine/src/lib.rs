@@ -5,18 +5,24 @@
 
 #![deny(unsafe_code)]
 
+mod append;
 mod bins;
 mod broken;
 mod change;
 mod class;
 mod compaction;
+mod control;
 mod details;
 mod directory;
+mod disk;
+mod disklog;
 mod engine;
 mod entries;
 mod expiry;
+mod flush;
 mod format;
 mod futex;
+mod home;
 mod index;
 mod lane;
 mod layout;
@@ -28,8 +34,10 @@ mod maintenance;
 mod map;
 #[cfg(all(test, sessile_model))]
 mod models;
+mod notes;
 mod plane;
 mod process;
+mod rebuild;
 mod record;
 mod recovery;
 mod regenerate;
@@ -38,8 +46,9 @@ mod session;
 mod sync;
 mod verify;
 mod words;
+mod writing;
 
 pub use directory::{Options, open};
-pub use engine::{CAPABILITIES, Engine};
+pub use engine::{CAPABILITIES, CAPABILITIES_ON_DISK, Engine};
 #[cfg(feature = "failpoints")]
 pub use sync::crash;

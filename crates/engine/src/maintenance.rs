@@ -8,6 +8,7 @@ use sessile_core::{Budget, Result, Swept, Timestamp};
 
 use crate::compaction::{Compaction, compact};
 use crate::expiry::{Examined, Hand, examine, is_due};
+use crate::flush;
 use crate::layout::PROCESSES_MAX;
 use crate::plane::Plane;
 use crate::process::{Process, recover_one, slot};
@@ -15,6 +16,10 @@ use crate::sync::Ordering;
 
 /// Calls between two steps of compaction that found nothing to do.
 const IDLE_CALLS: u32 = 64;
+/// The same in a log, where each commit takes new room.
+const IDLE_CALLS_LOG: u32 = 4;
+/// How long a call compacts that has met a full log.
+const ROOM_TIME_MAX: Duration = Duration::from_millis(50);
 /// Calls between two looks at another process.
 const LOOK_CALLS: u32 = 4_096;
 
@@ -41,6 +46,22 @@ impl Maintenance {
         if let Err(error) = state.step(plane, me, now) {
             log::debug!("maintenance was put off: {error:#}");
         }
+        drop(state);
+        flush::sync_if_due(plane, me, now);
+    }
+
+    /// Compacts a full log for a moment, so that the call that met it can go on.
+    pub fn make_room(plane: &Plane, me: &Process) {
+        let start = Instant::now();
+        let mut compaction = Compaction::default();
+        // What was emptied counts when what replaced it is on the disk, hence the sync; and what that has let go of,
+        // when it was emptied after that, hence the second.
+        for _ in 0..2 {
+            while start.elapsed() < ROOM_TIME_MAX && compaction.step(plane, me).is_ok() {}
+            if let Err(error) = flush::sync(plane, me) {
+                log::error!("a full log cannot be synced: {error:#}");
+            }
+        }
     }
 
     /// The share of a sweep.
@@ -55,9 +76,10 @@ impl State {
         self.calls = self.calls.wrapping_add(1);
         let (examined, elapsed) = self.hand.step(plane, me, now)?;
         let mut worked = elapsed;
-        if examined == 0 && (self.compaction.is_busy() || self.calls.is_multiple_of(IDLE_CALLS)) {
+        let idle_calls = if plane.log.is_some() { IDLE_CALLS_LOG } else { IDLE_CALLS };
+        if examined == 0 && (self.compaction.is_busy() || self.calls.is_multiple_of(idle_calls)) {
             let start = Instant::now();
-            self.compaction.step(plane, me, &me.rotations)?;
+            self.compaction.step(plane, me)?;
             worked = start.elapsed();
         }
         if self.calls.is_multiple_of(LOOK_CALLS) {
@@ -106,7 +128,7 @@ impl State {
             self.swept_to += 1;
         }
         let left = budget.time_max.saturating_sub(start.elapsed()).max(Duration::from_micros(100));
-        if compact(plane, me, &me.rotations, Instant::now(), left)? {
+        if compact(plane, me, Instant::now(), left)? {
             self.compacting = false;
             swept.complete = true;
         }

@@ -44,14 +44,15 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps the first `bytes` of a file, which may be shorter.
+    /// Maps the first `bytes` of a file, which may be shorter. What is not `writable` is only read.
     ///
     /// # Errors
     ///
     /// `OutOfMemory` when the address space is limited.
-    pub fn map(file: OwnedFd, name: &'static str, bytes: u64) -> Result<Region> {
+    pub fn map(file: OwnedFd, name: &'static str, bytes: u64, writable: bool) -> Result<Region> {
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
         let mapped = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, flags, &file, 0) };
         let refused = |errno: Errno| {

@@ -5,6 +5,7 @@
 
 use sessile_core::{Clock, Timestamp};
 
+use crate::disklog::Log;
 use crate::layout::{
     BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, ENTRIES_OF_BLOCK, LANES_AT, PROCESS_BYTES, PROCESSES,
     SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
@@ -23,6 +24,8 @@ pub struct Plane {
     pub index: Region,
     pub stamps: Region,
     pub data: Region,
+    /// On a disk: the file of the data, which is mapped for reading only, and how to write it.
+    pub log: Option<Log>,
     pub clock: Clock,
     /// The key of the digests of ids.
     pub secret: [u8; 32],
@@ -156,6 +159,12 @@ impl Plane {
     /// State and lock of a segment.
     pub fn segment(&self, number: u64) -> (&Word, &Word) {
         let offset = SEGMENTS + number * SEGMENT_HEADER_BYTES;
+        (self.control.word(offset), self.control.word(offset + 8))
+    }
+
+    /// What a segment of the log has besides: the syncs begun when it was emptied, the granules appended.
+    pub fn log_segment(&self, number: u64) -> (&Word, &Word) {
+        let offset = SEGMENTS + number * SEGMENT_HEADER_BYTES + 16;
         (self.control.word(offset), self.control.word(offset + 8))
     }
 

@@ -13,6 +13,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use sessile_core::{Error, ErrorKind, Result};
 
+use crate::append::Appender;
 use crate::layout::{LANES, PROCESSES_MAX};
 use crate::maintenance::Maintenance;
 use crate::plane::Plane;
@@ -51,6 +52,7 @@ pub struct Process {
     pid_namespace: u64,
     /// Where this process claims slots and entries, and what it does besides: hints, not shared.
     pub(crate) rotations: Rotations,
+    pub(crate) appender: Appender,
     pub(crate) entries_from: AtomicU64,
     pub(crate) maintenance: Maintenance,
 }
@@ -101,6 +103,7 @@ impl Process {
             nonce: AtomicU64::new(0),
             pid_namespace,
             rotations: Rotations::default(),
+            appender: Appender::default(),
             entries_from: AtomicU64::new(0),
             maintenance: Maintenance::default(),
         })
@@ -108,6 +111,7 @@ impl Process {
 
     /// Leaves the table. Locks that are still held are taken over like those of the dead.
     pub fn leave(&self, plane: &Plane) {
+        self.appender.leave(plane);
         recovery::recover(plane, self.slot, self.generation << 1 | 1);
     }
 

@@ -8,9 +8,10 @@ use crate::broken::{self, Twin};
 use crate::lane::{Intent, intents};
 use crate::plane::Plane;
 use crate::process::slot;
-use crate::record::{Header, discard_replaced, leads_to};
+use crate::record::Header;
 use crate::segment;
 use crate::sync::{Ordering, fence};
+use crate::writing::{discard_replaced, leads_to};
 
 /// Finishes what the owner of a slot in this life left, then marks the slot as recovered.
 pub fn recover(plane: &Plane, slot: u64, life: u64) {

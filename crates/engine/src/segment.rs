@@ -9,8 +9,10 @@ use std::sync::atomic::AtomicU64;
 
 use sessile_core::{Error, ErrorKind, Result};
 
+use crate::append::is_reusable;
 use crate::broken::{self, Twin};
-use crate::class::{CLASSES, class_of, slot_bytes, slots};
+use crate::class::{CLASSES, CLASSES_ALL, class_of, is_log, slot_bytes, slots};
+use crate::disklog::LINE_BYTES;
 use crate::lane::{Claim, Lane};
 use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
@@ -22,6 +24,37 @@ use crate::words::Location;
 
 /// The stamp of a slot that nobody can claim, because its segment is being given back.
 pub const BLOCKED: u64 = 1;
+/// In the stamp of a note in the log, which nothing leads to.
+const NOTE: u64 = 1 << 48;
+/// The second granule of a record in the log says how long it is: this and the number of granules.
+const LENGTH: u64 = 1 << 32;
+/// Stamps of claims are greater: the process slot lies above these bits.
+const CLAIM_MIN: u64 = 1 << 52;
+
+/// Whether a stamp is one of a claim, and not one of the values with a meaning of their own.
+pub fn is_claim(stamp: u64) -> bool {
+    stamp >= CLAIM_MIN
+}
+
+/// Whether a stamp is one of a note.
+pub fn is_note(stamp: u64) -> bool {
+    is_claim(stamp) && stamp & NOTE != 0
+}
+
+/// The stamp that a claim for a note has.
+pub fn note_stamp(stamp: u64) -> u64 {
+    stamp | NOTE
+}
+
+/// The word of the second granule of a record.
+pub fn length_mark(granules: u64) -> u64 {
+    LENGTH | granules
+}
+
+/// What the second granule says of the length; one for a record without one.
+pub fn marked_length(word: u64) -> u64 {
+    if word & LENGTH != 0 && !is_claim(word) { (word & (LENGTH - 1)).max(1) } else { 1 }
+}
 
 /// What a segment is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +67,8 @@ pub enum Use {
     Evacuating,
     /// Its stamps are being blocked.
     Closing,
+    /// On a disk: nothing is in it, it has room there; what replaced its records may not be synced yet.
+    Emptied,
 }
 
 /// The state of a segment: use (3 bits), class (8 bits), generation (53 bits).
@@ -46,13 +81,24 @@ impl SegmentState {
             1 => Use::Open,
             2 => Use::Evacuating,
             3 => Use::Closing,
+            4 => Use::Emptied,
             _ => Use::Unbacked,
         }
     }
 
     /// Its class; bytes from shared memory are untrusted, hence the bound.
     pub fn class(self) -> u64 {
-        (self.0 >> 3 & 0xff).min(CLASSES - 1)
+        (self.0 >> 3 & 0xff).min(CLASSES_ALL - 1)
+    }
+
+    /// Grows with each change, so that it names one use of the segment.
+    pub fn generation(self) -> u64 {
+        self.0 >> 11
+    }
+
+    /// The state of a segment whose records were found by a rebuild.
+    pub fn rebuilt(usage: Use, class: u64, generation: u64) -> SegmentState {
+        SegmentState(usage as u64 | class << 3 | generation << 11)
     }
 
     pub fn next(self, usage: Use, class: u64) -> SegmentState {
@@ -65,9 +111,10 @@ pub fn state(plane: &Plane, segment: u64) -> SegmentState {
     SegmentState(plane.segment(segment).0.load(Ordering::SeqCst))
 }
 
-/// The place of a slot.
+/// The place of the header of the record in a slot.
 pub fn location(segment: u64, class: u64, slot: u64) -> Location {
-    Location::new(segment, slot * slot_bytes(class))
+    let before = if is_log(class) { LINE_BYTES } else { 0 };
+    Location::new(segment, slot * slot_bytes(class) + before)
 }
 
 /// The stamp of the slot at a location, if its segment has slots there.
@@ -78,12 +125,13 @@ pub fn stamp_of(plane: &Plane, location: Location) -> Option<&Word> {
     }
     let state = state(plane, segment);
     let slot = location.within() / slot_bytes(state.class());
-    (state.usage() != Use::Unbacked && slot < slots(state.class())).then(|| plane.stamp(segment, slot))
+    (!matches!(state.usage(), Use::Unbacked | Use::Emptied) && slot < slots(state.class()))
+        .then(|| plane.stamp(segment, slot))
 }
 
 /// Frees a slot, once: true for the one call that did it.
 pub fn free(plane: &Plane, claim: Claim) -> bool {
-    claim.stamp > BLOCKED
+    is_claim(claim.stamp)
         && stamp_of(plane, claim.location).is_some_and(|stamp| {
             let named = if broken::is(Twin::FreesUnseen) { stamp.load(Ordering::SeqCst) } else { claim.stamp };
             stamp.cas(named, 0)
@@ -94,7 +142,7 @@ pub fn free(plane: &Plane, claim: Claim) -> bool {
 /// and died before it could see that; so the stamp is looked for in the whole segment.
 pub fn free_claim_of_dead(plane: &Plane, claim: Claim) {
     let segment = claim.location.segment();
-    if claim.stamp <= BLOCKED || segment >= plane.segment_count() || free(plane, claim) {
+    if !is_claim(claim.stamp) || segment >= plane.segment_count() || free(plane, claim) {
         return;
     }
     let slots = slots(state(plane, segment).class());
@@ -284,15 +332,8 @@ fn open_one(lane: &Lane<'_>, class: u64) -> Result<u64> {
     let opened = match unbacked {
         Some(opened) => opened?,
         None => loop {
-            let new = plane.segment_count();
-            if new >= plane.segments_max() {
-                return Err(full());
-            }
-            let header_page = (SEGMENTS + new * SEGMENT_HEADER_BYTES) / PAGE_BYTES * PAGE_BYTES;
-            plane.control.back(header_page, PAGE_BYTES)?;
-            plane.header(header::SEGMENTS).cas(new, new + 1);
-            // Whoever added it, it is unbacked; if someone else prepares it first, add another.
-            if let Some(opened) = prepare(plane, me, new, class)? {
+            // If someone else prepares it first, add another.
+            if let Some(opened) = prepare(plane, me, add_segment(plane)?, class)? {
                 break opened;
             }
         },
@@ -300,6 +341,18 @@ fn open_one(lane: &Lane<'_>, class: u64) -> Result<u64> {
     let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     me.count_most(plane, slot::GROWTH_NS_MOST, elapsed);
     Ok(opened)
+}
+
+/// A segment more at the end, unbacked; whoever added it.
+pub fn add_segment(plane: &Plane) -> Result<u64> {
+    let new = plane.segment_count();
+    if new >= plane.segments_max() {
+        return Err(full());
+    }
+    let header_page = (SEGMENTS + new * SEGMENT_HEADER_BYTES) / PAGE_BYTES * PAGE_BYTES;
+    plane.control.back(header_page, PAGE_BYTES)?;
+    plane.header(header::SEGMENTS).cas(new, new + 1);
+    Ok(new)
 }
 
 /// Gives an unbacked segment memory and a class; `None` when someone else is at it.
@@ -338,10 +391,19 @@ pub fn close(plane: &Plane, me: &Process, segment: u64) -> bool {
         word.cas(seen.0, closing.0);
         let blocked = |slot| {
             let stamp = plane.stamp(segment, slot);
-            stamp.cas(0, BLOCKED) || stamp.load(Ordering::SeqCst) == BLOCKED || broken::is(Twin::ClosesOverStamps)
+            let seen = stamp.load(Ordering::SeqCst);
+            let free = !is_claim(seen) && (seen == BLOCKED || stamp.cas(seen, BLOCKED));
+            free || broken::is(Twin::ClosesOverStamps)
         };
         closed = (0..slots(class)).all(blocked);
-        if closed {
+        if closed && is_log(class) {
+            // SeqCst: a sync that began before this does not count.
+            plane
+                .log_segment(segment)
+                .0
+                .store(plane.header(header::SYNCS_BEGUN).load(Ordering::SeqCst), Ordering::SeqCst);
+            word.cas(closing.0, closing.next(Use::Emptied, class).0);
+        } else if closed {
             // Before it may be prepared again: a late punch would take away what others have written.
             plane.data.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
             // Zero again, so a claimer that comes very late may take one; it then finds the state changed.
@@ -359,6 +421,22 @@ pub fn close(plane: &Plane, me: &Process, segment: u64) -> bool {
     closed
 }
 
+/// Gives the room of an emptied segment of the log back to the file system, if it may be reused already.
+pub fn give_back(plane: &Plane, me: &Process, segment: u64) -> bool {
+    let Some(log) = &plane.log else { return false };
+    let (word, lock) = plane.segment(segment);
+    let Some(mine) = try_lock(plane, me, lock) else { return false };
+    let seen = SegmentState(word.load(Ordering::SeqCst));
+    let given = seen.usage() == Use::Emptied && is_reusable(plane, segment);
+    if given {
+        log.file.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
+        plane.stamps.punch(segment * STAMPS_BYTES, STAMPS_BYTES);
+        word.cas(seen.0, seen.next(Use::Unbacked, seen.class()).0);
+    }
+    unlock(lock, mine);
+    given
+}
+
 /// Changes between open and evacuating, unless someone else is changing it.
 pub fn set_evacuating(plane: &Plane, me: &Process, segment: u64, evacuating: bool) -> bool {
     let (word, lock) = plane.segment(segment);
@@ -372,5 +450,5 @@ pub fn set_evacuating(plane: &Plane, me: &Process, segment: u64, evacuating: boo
 
 pub(crate) fn full() -> Error {
     Error::new(ErrorKind::Full, "the store has reached its size limit")
-        .advice("raise `size` in the URL, lower time to live or payloads, or run `sessile gc`")
+        .advice("raise `size_bytes_max` in the URL, lower time to live or payloads, or run `sessile gc`")
 }

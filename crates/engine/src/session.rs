@@ -111,7 +111,7 @@ pub(crate) fn alias_payload(target: Digest, grace_ends: Timestamp) -> Vec<u8> {
     [target.0, target.1, grace_ends.as_ms()].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn alias_of(payload: &[u8]) -> Option<(Digest, Timestamp)> {
+pub(crate) fn alias_of(payload: &[u8]) -> Option<(Digest, Timestamp)> {
     let (words, []) = payload.as_chunks::<8>() else { return None };
     let [first, second, grace] = words else { return None };
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);

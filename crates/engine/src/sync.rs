@@ -111,9 +111,9 @@ pub mod crash {
     }
 
     /// Called before each write.
-    #[cfg(not(sessile_model))]
+    #[cfg_attr(sessile_model, allow(dead_code, reason = "models let threads die in another way"))]
     #[inline(always)]
-    pub(super) fn point() {
+    pub(crate) fn point() {
         #[cfg(feature = "failpoints")]
         if LEFT.load(Ordering::Relaxed) != u64::MAX && LEFT.fetch_sub(1, Ordering::SeqCst) == 0 {
             // SIGKILL runs nothing: no destructor gives a lock back.

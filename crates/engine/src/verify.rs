@@ -15,8 +15,8 @@ use crate::index;
 use crate::lane::{Claim, intents};
 use crate::layout::PROCESSES_MAX;
 use crate::plane::Plane;
-use crate::record::{Header, Look, chunks, look};
-use crate::segment::{BLOCKED, Use, location, state};
+use crate::record::{Header, Look, chunks, look, settle};
+use crate::segment::{Use, is_claim, is_note, location, state};
 use crate::sync::Ordering;
 use crate::words::{Kind, Location, Lock};
 
@@ -149,7 +149,8 @@ fn check_entry(plane: &Plane, number: u64, pass: &mut Pass, led_to: &mut HashMap
     match look(plane, &entry, digest, true, 1_000) {
         Ok(Look::Record(snapshot)) => {
             let locked = Lock(entry.lock().load(Ordering::Relaxed)).owner().is_some();
-            if !locked && plane.due(number).load(Ordering::Relaxed) > snapshot.expires.as_ms() {
+            // On a disk the due time may be that of something older that has not expired there.
+            if !locked && plane.log.is_none() && plane.due(number).load(Ordering::Relaxed) > snapshot.expires.as_ms() {
                 pass.suspects.insert(Suspect::Late { entry: number, state: state.0 });
             }
             let head = Claim { location: snapshot.state.location(), stamp: snapshot.header.stamp };
@@ -161,6 +162,9 @@ fn check_entry(plane: &Plane, number: u64, pass: &mut Pass, led_to: &mut HashMap
         }
         Ok(_) => {}
         Err(_) => {
+            // What the entry leads to is not lost besides.
+            let claim = settle(plane, &entry, state).and_then(|(_, claim)| claim);
+            claim.map(|claim| led_to.insert(claim.location.0, claim.stamp));
             pass.suspects.insert(Suspect::Record { entry: number, state: state.0 });
         }
     }
@@ -170,12 +174,12 @@ fn check_entry(plane: &Plane, number: u64, pass: &mut Pass, led_to: &mut HashMap
 fn check_slots(plane: &Plane, pass: &mut Pass, led_to: &HashMap<u64, u64>, spoken_for: impl Fn(u64) -> bool) {
     for segment in 0..plane.segment_count() {
         let state = state(plane, segment);
-        if state.usage() == Use::Unbacked {
+        if matches!(state.usage(), Use::Unbacked | Use::Emptied) {
             continue;
         }
         for slot in 0..slots(state.class()) {
             let stamp = plane.stamp(segment, slot).load(Ordering::SeqCst);
-            if stamp <= BLOCKED {
+            if !is_claim(stamp) || is_note(stamp) {
                 continue;
             }
             let location = location(segment, state.class(), slot);

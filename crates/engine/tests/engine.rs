@@ -21,7 +21,11 @@ fn folder() -> tempfile::TempDir {
 
 fn reopen(path: &Path, clock: &Clock, options: Options) -> Sessions {
     let limits = Limits { payload_bytes_max: 128 << 20, ..Limits::default() };
-    Sessions::new("sessile", open(path, clock.clone(), options).unwrap(), limits)
+    Sessions::new("sessile", open(path, clock.clone(), &options).unwrap(), limits)
+}
+
+fn sized(size_bytes_max: u64) -> Options {
+    Options { size_bytes_max, ..Options::default() }
 }
 
 fn store(folder: &tempfile::TempDir) -> (Sessions, Clock) {
@@ -83,7 +87,7 @@ fn a_full_store_refuses_and_keeps_every_session_and_goes_on_when_it_may_grow() {
     let folder = folder();
     let clock = Clock::manual(START);
     let path = folder.path().join("store");
-    let sessions = reopen(&path, &clock, Options { size_bytes_max: 8 << 20 });
+    let sessions = reopen(&path, &clock, sized(8 << 20));
     let full = |result: sessile_core::Result<()>| result.is_err_and(|error| error.kind().code() == "full");
     let mut stored = 0;
     while !full(sessions.create(&key(stored), &payload(stored, 1_500), ttl(600))) {
@@ -107,11 +111,11 @@ fn a_full_store_refuses_and_keeps_every_session_and_goes_on_when_it_may_grow() {
     sessions.create(&key(0), &payload(0, 1_500), ttl(600)).unwrap();
     sound(&sessions);
     // Another process raises the limit: this one may grow at once. Lowered again, nothing is lost.
-    let other = reopen(&path, &clock, Options { size_bytes_max: 32 << 20 });
+    let other = reopen(&path, &clock, sized(32 << 20));
     for number in stored..stored + 2_000 {
         sessions.create(&key(number), &payload(number, 1_500), ttl(600)).unwrap();
     }
-    drop(reopen(&path, &clock, Options { size_bytes_max: 4 << 20 }));
+    drop(reopen(&path, &clock, sized(4 << 20)));
     assert!(full(other.create(&key(99_999), &payload(0, 1 << 20), ttl(600))));
     all_there(&sessions);
     sound(&other);
@@ -165,7 +169,7 @@ fn a_control_plane_that_was_removed_under_a_living_process_is_not_replaced() {
     let path = folder.path().join("store");
     sessions.create(&key(1), b"x", ttl(600)).unwrap();
     std::fs::remove_file(path.join("control")).unwrap();
-    let error = open(&path, clock.clone(), Options::default()).err().unwrap();
+    let error = open(&path, clock.clone(), &Options::default()).err().unwrap();
     assert_eq!(error.kind().code(), "io");
     assert!(error.to_string().contains("still use it"), "{error}");
     // Who is attached goes on; when the last one has left, a new store takes the place.
@@ -180,7 +184,7 @@ fn foreign_directories_and_formats_are_refused() {
     let folder = folder();
     let clock = Clock::manual(START);
     let refused = |path: &Path, code: &str| {
-        let error = open(path, clock.clone(), Options::default()).err().unwrap();
+        let error = open(path, clock.clone(), &Options::default()).err().unwrap();
         assert_eq!(error.kind().code(), code, "{error}");
     };
     let full = folder.path().join("full");
@@ -255,7 +259,7 @@ fn a_file_of_beacons_that_was_replaced_is_refused() {
             std::fs::write(folder.path().join("other"), "").unwrap();
             std::fs::write(path.join("beacons"), "").unwrap();
         }
-        assert_eq!(open(&path, clock.clone(), Options::default()).err().unwrap().kind().code(), "io");
+        assert_eq!(open(&path, clock.clone(), &Options::default()).err().unwrap().kind().code(), "io");
     }
     begun.lease.commit(b"y", ttl(600)).unwrap();
 }
@@ -299,7 +303,7 @@ fn the_table_does_not_grow_when_sessions_come_and_go() {
 fn a_full_store_can_be_swept() {
     let folder = folder();
     let clock = Clock::manual(START);
-    let sessions = reopen(&folder.path().join("store"), &clock, Options { size_bytes_max: 8 << 20 });
+    let sessions = reopen(&folder.path().join("store"), &clock, sized(8 << 20));
     let mut stored = 0;
     while sessions.create(&key(stored), &payload(stored, 1_500), ttl(60 + stored as u64 % 2 * 6_000)).is_ok() {
         stored += 1;

@@ -22,7 +22,7 @@ const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 fn main() {
     let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
-    let engine = open(&folder.path().join("store"), Clock::system(), Options::default()).unwrap();
+    let engine = open(&folder.path().join("store"), Clock::system(), &Options::default()).unwrap();
     let sessions = Sessions::new("sessile", engine, Limits::default());
     type Case = fn(&Sessions, &Key);
     let cases: [(&str, Case); 5] = [

@@ -1,10 +1,13 @@
-//! `sessile:/dir`, the embedded engine: all worker processes of a host share one directory in shared memory.
+//! `sessile:/dir`, the embedded engine: all worker processes of a host share one directory, in memory or on a disk.
 //!
 //! This file is the registry line and the options; the engine is a crate of its own (`sessile-engine`), and
 //! docs/engine.md has its protocol.
 
-use sessile_core::{Result, Sessions};
-use sessile_engine::{CAPABILITIES, Options};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sessile_core::{Durability, Error, ErrorKind, Result, Sessions};
+use sessile_engine::{CAPABILITIES_ON_DISK, Options};
 
 use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
 use crate::store_url::StoreUrl;
@@ -13,18 +16,56 @@ use crate::store_url::StoreUrl;
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "sessile",
     schemes: &["sessile"],
-    sentence: "The embedded engine: shared memory of one host, no server, the fastest",
-    capabilities: CAPABILITIES,
-    options: &[OptionHelp {
-        name: "size_bytes_max",
-        help: "most bytes of memory, for all its processes at once (default: three quarters of the file system)",
-    }],
-    fixtures: &[Fixture { variant: "default", url: "sessile:{shm}/sessile" }],
+    sentence: "The embedded engine: memory or a disk of one host, no server, the fastest",
+    capabilities: CAPABILITIES_ON_DISK,
+    options: &[
+        OptionHelp {
+            name: "size_bytes_max",
+            help: "most bytes, for all its processes at once (default: three quarters of the file system)",
+        },
+        OptionHelp {
+            name: "durability",
+            help: "on a disk: none, 1s or 250ms (all but so much of the end survives a power cut; default 1s)",
+        },
+        OptionHelp {
+            name: "control",
+            help: "on a disk: the directory in memory for locks and index (default /dev/shm)",
+        },
+    ],
+    fixtures: &[
+        Fixture { variant: "default", url: "sessile:{shm}/sessile" },
+        Fixture { variant: "disk", url: "sessile:{disk}/sessile" },
+    ],
     open,
 };
 
+const INTERVAL_MAX_MS: u64 = 3_600_000;
+
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
-    let options = Options { size_bytes_max: url.number("size_bytes_max", 0, 1..=1 << 50)? };
-    let engine = sessile_engine::open(&url.path()?, context.clock.clone(), options)?;
+    let control = url.text("control").map(PathBuf::from);
+    if control.as_ref().is_some_and(|path| !path.is_absolute()) {
+        let why = "the option `control` is not an absolute path";
+        return Err(Error::new(ErrorKind::InvalidUrl, why).advice("write it as control=/dev/shm"));
+    }
+    let sync_interval = url.text("durability").map(interval).transpose()?;
+    let size_bytes_max = url.number("size_bytes_max", 0, 1..=1 << 50)?;
+    let options = Options { size_bytes_max, sync_interval, control };
+    let engine = sessile_engine::open(&url.path()?, context.clock.clone(), &options)?;
     Ok(Sessions::new(url.redacted(), engine, registry::limits(url)?))
+}
+
+/// How old the oldest unsynced byte may become.
+fn interval(word: &str) -> Result<Duration> {
+    let number = |suffix| word.strip_suffix(suffix).and_then(|digits| digits.parse::<u64>().ok());
+    let ms = match Durability::from_name(word) {
+        Some(Durability::None) => Some(0),
+        Some(Durability::Second) => Some(1_000),
+        Some(Durability::Commit) => None,
+        None => number("ms").or_else(|| number("s").map(|seconds| seconds.saturating_mul(1_000))).filter(|ms| *ms > 0),
+    };
+    let ms = ms.filter(|ms| *ms <= INTERVAL_MAX_MS).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidUrl, "the option `durability` is not one that the engine has")
+            .advice("write none, 1s, 250ms; for every single commit use sqlite:, files: or a server")
+    })?;
+    Ok(Duration::from_millis(ms))
 }

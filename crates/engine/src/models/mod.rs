@@ -100,5 +100,5 @@ type Bodies<const N: usize> = [Box<dyn FnOnce() + Send>; N];
 
 /// A process that has the store open.
 fn process(path: &Path) -> Engine {
-    open(path, Clock::manual(NOW), Options::default()).unwrap()
+    open(path, Clock::manual(NOW), &Options::default()).unwrap()
 }

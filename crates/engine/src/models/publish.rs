@@ -124,7 +124,7 @@ fn move_it(engine: &Engine) {
     let location = entry.state().location();
     let Some(stamp) = stamp_of(plane, location) else { return };
     let old = Claim { location, stamp: stamp.load(Ordering::SeqCst) };
-    let _ = move_record(plane, me, &me.rotations, old);
+    let _ = move_record(plane, me, old);
 }
 
 /// A holder commits while two move the record away and back.

@@ -1,0 +1,237 @@
+//! Where this process appends to the log: one segment for each of its two classes.
+//!
+//! Invariants: a process appends only to segments whose lock it holds, so claiming is advancing; what is claimed is
+//! counted as appended before it is claimed, so whoever takes the segment over goes on behind it. docs/engine.md,
+//! "On a disk".
+
+use std::sync::{Mutex, PoisonError};
+
+use sessile_core::Result;
+
+use crate::class::{LOG, slots};
+use crate::disklog::LINE_BYTES;
+use crate::flush;
+use crate::lane::{Claim, Lane};
+use crate::layout::{GRANULE_BYTES, SEGMENT_BYTES, SEGMENTS_MAX, SLOTS_MAX, STAMPS_BYTES, header};
+use crate::lock::{try_lock, unlock};
+use crate::plane::Plane;
+use crate::process::{Process, slot};
+use crate::segment::{SegmentState, Use, add_segment, full, length_mark, location, note_stamp};
+use crate::sync::Ordering;
+use crate::words::Lock;
+
+/// Headers of segments looked at in one search for a free one.
+const SEARCH_MAX: u64 = 512;
+/// Segments for which room on the disk is made at a time.
+const ALLOCATE: u64 = 16;
+/// When this part of all segments, and some, are empty and wait for a sync, it comes early.
+const WAITING_PART: u64 = 8;
+const WAITING_LEAST: u64 = 32;
+/// Segments that only a move may claim: as long as there are some, compaction can always go on.
+const RESERVE: u64 = 4;
+
+/// A segment that this process appends to.
+struct Here {
+    segment: u64,
+    next: u64,
+    lock: Lock,
+}
+
+/// Both of them.
+#[derive(Default)]
+pub struct Appender([Mutex<Option<Here>>; 2]);
+
+/// Who claims.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    Commit,
+    /// A move or a note, without which nothing could ever become free.
+    Upkeep,
+}
+
+impl Appender {
+    /// Claims the next granules for a record. `announce` writes the claim down before it is made.
+    ///
+    /// # Errors
+    ///
+    /// `Full`.
+    pub fn claim(
+        &self,
+        lane: &Lane<'_>,
+        class: u64,
+        granules: u64,
+        purpose: For,
+        announce: impl Fn(Claim),
+    ) -> Result<Claim> {
+        self.advance(lane, class, (granules, lane.stamp()), purpose, announce)
+    }
+
+    /// Claims a granule for a note, which nothing leads to.
+    ///
+    /// # Errors
+    ///
+    /// `Full`.
+    pub fn claim_note(&self, lane: &Lane<'_>) -> Result<Claim> {
+        self.advance(lane, LOG, (1, note_stamp(lane.stamp())), For::Upkeep, |_| ())
+    }
+
+    fn advance(
+        &self,
+        lane: &Lane<'_>,
+        class: u64,
+        (granules, stamp): (u64, u64),
+        purpose: For,
+        announce: impl Fn(Claim),
+    ) -> Result<Claim> {
+        let (plane, me) = (lane.plane, lane.process);
+        let Some(here) = self.0.get((class - LOG) as usize) else { return Err(full()) };
+        let mut here = here.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let Some(at) = here.as_mut().filter(|at| at.next + granules <= slots(class)) else {
+                if let Some(filled) = here.take() {
+                    unlock(plane.segment(filled.segment).1, filled.lock);
+                }
+                *here = Some(open_one(plane, me, class, purpose)?);
+                continue;
+            };
+            let first = at.next;
+            at.next += granules;
+            let claim = Claim { location: location(at.segment, class, first), stamp };
+            announce(claim);
+            plane.log_segment(at.segment).1.store(at.next, Ordering::Release);
+            if granules > 1 {
+                plane.stamp(at.segment, first + 1).store(length_mark(granules), Ordering::Relaxed);
+            }
+            if plane.stamp(at.segment, first).cas(0, stamp) {
+                return Ok(claim);
+            }
+        }
+    }
+
+    /// Gives the segments back, for whoever needs room next.
+    pub fn leave(&self, plane: &Plane) {
+        for (class, here) in (LOG..).zip(&self.0) {
+            if let Some(at) = here.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                unlock(plane.segment(at.segment).1, at.lock);
+                if at.next < SLOTS_MAX / 2 {
+                    plane.header(header::PARTIAL + (class - LOG) * 8).store(at.segment + 1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// A segment to append to: what another process has left, an emptied one, a new one.
+fn open_one(plane: &Plane, me: &Process, class: u64, purpose: For) -> Result<Here> {
+    if let Some(left) = left_by_another(plane, me, class) {
+        return Ok(left);
+    }
+    let start = std::time::Instant::now();
+    let count = plane.segment_count();
+    // Behind the one that compaction has come to: there it has just emptied some.
+    let last = plane.header(header::COMPACTION).load(Ordering::Relaxed) % count.max(1);
+    for synced in [false, true] {
+        let mut waiting = 0;
+        for segment in (0..count.min(SEARCH_MAX)).map(|step| (last + count - step) % count) {
+            if let Some(here) = prepare(plane, me, segment, class, purpose)? {
+                return Ok(here);
+            }
+            let emptied = SegmentState(plane.segment(segment).0.load(Ordering::SeqCst)).usage() == Use::Emptied;
+            waiting += u64::from(emptied);
+        }
+        // Much more is written between two syncs than is kept: rather one more sync than twice the room.
+        if synced || waiting < WAITING_LEAST + count / WAITING_PART || !flush::sync_unless_busy(plane, me) {
+            break;
+        }
+    }
+    let opened = loop {
+        may_use(plane, plane.segment_count(), purpose)?;
+        if let Some(here) = prepare(plane, me, add_segment(plane)?, class, purpose)? {
+            break here;
+        }
+    };
+    let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    me.count_most(plane, slot::GROWTH_NS_MOST, elapsed);
+    Ok(opened)
+}
+
+/// Whether a segment without a use may get one. What was allocated ahead at the end of the file is counted already.
+fn may_use(plane: &Plane, segment: u64, purpose: For) -> Result<()> {
+    let never_used = segment >= plane.segment_count() || plane.segment(segment).0.load(Ordering::SeqCst) == 0;
+    let length = plane.log.as_ref().map_or(Ok(0), |log| log.file.length())?;
+    if never_used && length >= (segment + 1) * SEGMENT_BYTES {
+        return Ok(());
+    }
+    let reserve = if purpose == For::Commit { RESERVE } else { 0 };
+    if plane.occupied() + (1 + reserve) * SEGMENT_BYTES > plane.bytes_max() { Err(full()) } else { Ok(()) }
+}
+
+fn left_by_another(plane: &Plane, me: &Process, class: u64) -> Option<Here> {
+    let hint = plane.header(header::PARTIAL + (class - LOG) * 8);
+    let left = hint.load(Ordering::Relaxed);
+    let segment = left.checked_sub(1).filter(|segment| *segment < plane.segment_count())?;
+    if !hint.cas(left, 0) {
+        return None;
+    }
+    let (word, lock) = plane.segment(segment);
+    let mine = try_lock(plane, me, lock)?;
+    let seen = SegmentState(word.load(Ordering::SeqCst));
+    let next = plane.log_segment(segment).1.load(Ordering::Acquire);
+    if seen.usage() == Use::Open && seen.class() == class && next < SLOTS_MAX {
+        return Some(Here { segment, next, lock: mine });
+    }
+    unlock(lock, mine);
+    None
+}
+
+/// Makes a segment one to append to, and keeps its lock; `None` when it is of use to someone.
+fn prepare(plane: &Plane, me: &Process, segment: u64, class: u64, purpose: For) -> Result<Option<Here>> {
+    let usable = |state: SegmentState| match state.usage() {
+        Use::Unbacked => true,
+        Use::Emptied => is_reusable(plane, segment),
+        _ => false,
+    };
+    let (word, lock) = plane.segment(segment);
+    if !usable(SegmentState(word.load(Ordering::SeqCst))) {
+        return Ok(None);
+    }
+    let Some(mine) = try_lock(plane, me, lock) else { return Ok(None) };
+    let seen = SegmentState(word.load(Ordering::SeqCst));
+    let prepared = if usable(seen) { back(plane, segment, seen, purpose).map(|()| true) } else { Ok(false) };
+    if !matches!(prepared, Ok(true)) {
+        unlock(lock, mine);
+        return prepared.map(|_| None);
+    }
+    (0..SLOTS_MAX).for_each(|granule| plane.stamp(segment, granule).store(0, Ordering::Relaxed));
+    plane.log_segment(segment).1.store(0, Ordering::Relaxed);
+    word.cas(seen.0, seen.next(Use::Open, class).0);
+    Ok(Some(Here { segment, next: 0, lock: mine }))
+}
+
+fn back(plane: &Plane, segment: u64, seen: SegmentState, purpose: For) -> Result<()> {
+    let Some(log) = &plane.log else { return Err(full()) };
+    plane.stamps.back(segment * STAMPS_BYTES, STAMPS_BYTES)?;
+    if seen.usage() == Use::Emptied {
+        return Ok(());
+    }
+    may_use(plane, segment, purpose)?;
+    let (offset, least) = (segment * SEGMENT_BYTES, SEGMENT_BYTES);
+    let ahead = ALLOCATE.min(SEGMENTS_MAX - segment) * SEGMENT_BYTES;
+    // At the end of the file for some at a time, as long as the limit is far; what is behind gets its own.
+    let at_end = segment.is_multiple_of(ALLOCATE) && segment + 1 == plane.segment_count();
+    let far = plane.occupied() + (4 * ALLOCATE) * SEGMENT_BYTES < plane.bytes_max();
+    if at_end && far && log.file.allocate(offset, ahead).is_ok() {
+        return Ok(());
+    }
+    log.file.allocate(offset, least)
+}
+
+/// Whether what replaced the records of an emptied segment is on the disk.
+pub fn is_reusable(plane: &Plane, segment: u64) -> bool {
+    let emptied = plane.log_segment(segment).0.load(Ordering::SeqCst);
+    plane.header(header::SYNCED).load(Ordering::Relaxed) == 0
+        || plane.header(header::SYNCS_DONE).load(Ordering::SeqCst) > emptied
+}
+
+/// Fewer granules than this cannot hold a line and a header.
+const _: () = assert!(GRANULE_BYTES == LINE_BYTES + crate::record::HEADER_BYTES, "a note fills one granule");

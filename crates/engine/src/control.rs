@@ -1,0 +1,237 @@
+//! The control plane of a directory: found, created, mapped.
+//!
+//! Invariants: it is created only under the exclusive lock of the file `format`; so a control plane that was unlinked
+//! is never replaced by a second one while processes still use the first. A file that is named `control` is complete;
+//! one on behalf of a disk is named in that directory only after it is.
+
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, FlockOperation, OFlags, RenameFlags, fchmod, flock, fstat};
+use rustix::io::Errno;
+use sessile_core::{Clock, Error, ErrorKind, Result};
+
+use crate::bins;
+use crate::directory::{Directory, FILE_MODE, LEAVE_MAX, LEAVE_PAUSE, Opening, failed, pids};
+use crate::disk::KernelFile;
+use crate::disklog::Log;
+use crate::format::Kept;
+use crate::index;
+use crate::layout::{
+    BLOCK_BYTES, BLOCKS_MAX, CONTROL_BACKED, CONTROL_BYTES, ENTRIES_OF_BLOCK, FORMAT, INDEX_BYTES, MAGIC,
+    SEGMENT_BYTES, SEGMENTS_MAX, STAMPS_BYTES, header,
+};
+use crate::map::Region;
+use crate::plane::Plane;
+use crate::rebuild::rebuild;
+use crate::segment::{self, Use};
+use crate::sync::Ordering;
+
+pub(crate) const BEACONS_FILE: &str = "beacons";
+pub(crate) const CONTROL_FILE: &str = "control";
+const CONTROL_NEW: &str = "control.new";
+const ENTRIES_FILE: &str = "entries";
+const INDEX_FILE: &str = "index";
+const STAMPS_FILE: &str = "stamps";
+pub(crate) const DATA_FILE: &str = "data";
+const BINS_FILE: &str = "bins";
+/// The list of bins is short; more than this is not one.
+const BINS_BYTES_MAX: u64 = 64 << 10;
+
+impl Directory {
+    /// Attaches to the control plane, which is created if there is none.
+    pub(crate) fn lock_plane(&self, opening: &Opening) -> Result<OwnedFd> {
+        let start = Instant::now();
+        loop {
+            let attached = self.attach()?;
+            if let Some(control) = self.find_control()? {
+                let _ = self.control.set(control);
+                return Ok(attached);
+            }
+            match flock(&attached, FlockOperation::NonBlockingLockExclusive) {
+                // Once more: someone may have been faster.
+                Ok(()) if self.find_control()?.is_none() => self.create_plane(opening)?,
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) if start.elapsed() < LEAVE_MAX => std::thread::sleep(LEAVE_PAUSE),
+                Err(Errno::WOULDBLOCK) => {
+                    let why = format!(
+                        "the control plane is not here, while processes {}still use one with these data",
+                        pids(&attached)
+                    );
+                    return Err(Error::new(ErrorKind::Io, why).advice(
+                        "if it was removed, end or restart them, and keep tmp cleaners and RemoveIPC= away from it; if they run \
+                         in another container, give both the same /dev/shm",
+                    ));
+                }
+                Err(errno) => return Err(failed("the file `format` cannot be locked", errno)),
+            }
+        }
+    }
+
+    /// Creates the files of a control plane. Under the exclusive lock: what is there is left of an earlier one.
+    fn create_plane(&self, opening: &Opening) -> Result<()> {
+        if self.kept == Kept::OnDisk {
+            self.create_data_files()?;
+            let made = self.make_control_directory(opening.format.uuid)?;
+            let _ = self.control.set(made);
+        }
+        let directory = self.control.get().unwrap_or(&self.fd);
+        let in_memory = self.kept == Kept::InMemory;
+        let files = [CONTROL_FILE, CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE];
+        for name in files.into_iter().chain(in_memory.then_some(DATA_FILE)) {
+            match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed("a file of an earlier store cannot be removed", errno)),
+            }
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        for name in files.into_iter().skip(1).chain(in_memory.then_some(DATA_FILE)) {
+            let file = self.open_control(name, flags).map_err(|errno| failed("a file cannot be created", errno))?;
+            // umask may take rights away that we need.
+            fchmod(&file, FILE_MODE).map_err(|errno| failed("the rights of a file cannot be set", errno))?;
+        }
+        let plane = self.map_files(CONTROL_NEW, opening, opening.clock.clone())?;
+        plane.control.back(0, CONTROL_BACKED)?;
+        plane.entries.back(0, BLOCK_BYTES)?;
+        index::create(&plane)?;
+        let beacons = rustix::fs::statat(directory, BEACONS_FILE, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| failed("the file of beacons cannot be examined", errno))?;
+        plane.header(header::BEACONS).store(beacons.st_ino, Ordering::Relaxed);
+        let (uuid, boot) = (opening.format.uuid, boot_id());
+        let data = identity(plane.data.file())?;
+        let words = [(header::UUID, uuid), (header::BOOT, boot), (header::DATA, data)];
+        for (word, value) in words {
+            plane.header(word).store(value.0, Ordering::Relaxed);
+            plane.header(word + 8).store(value.1, Ordering::Relaxed);
+        }
+        plane.header(header::FORMAT).store(FORMAT, Ordering::Relaxed);
+        plane.header(header::ENTRY_BLOCKS).store(1, Ordering::Relaxed);
+        if let Some(log) = &plane.log {
+            bins::restore(&plane, &self.read_bins()?);
+            rebuild(&plane, log)?;
+        }
+        plane.header(header::MAGIC).store(MAGIC, Ordering::SeqCst);
+        rustix::fs::renameat_with(directory, CONTROL_NEW, directory, CONTROL_FILE, RenameFlags::NOREPLACE)
+            .map_err(|errno| failed("the control plane cannot be put in place", errno))?;
+        if in_memory { Ok(()) } else { self.name_control(data) }
+    }
+
+    /// The files that live on the disk, if they are not there yet.
+    fn create_data_files(&self) -> Result<()> {
+        for name in [DATA_FILE, BINS_FILE] {
+            let flags = OFlags::RDWR | OFlags::CREATE;
+            let file = self.open_file(name, flags).map_err(|errno| failed("a file cannot be created", errno))?;
+            fchmod(&file, FILE_MODE).map_err(|errno| failed("the rights of a file cannot be set", errno))?;
+        }
+        // Their names have to survive a power cut, too.
+        rustix::fs::fsync(&self.fd).map_err(|errno| failed("the directory cannot be synced", errno))
+    }
+
+    fn read_bins(&self) -> Result<String> {
+        let file =
+            self.open_file(BINS_FILE, OFlags::RDONLY).map_err(|errno| failed("`bins` cannot be opened", errno))?;
+        let mut bytes = Vec::new();
+        std::fs::File::from(file)
+            .take(BINS_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::new(ErrorKind::Io, "`bins` cannot be read").source(error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(crate) fn map(&self, opening: &Opening) -> Result<Plane> {
+        let plane = self.map_files(CONTROL_FILE, opening, opening.clock.clone())?;
+        let control =
+            fstat(plane.control.file()).map_err(|errno| failed("the control plane cannot be examined", errno))?;
+        if u64::try_from(control.st_size).unwrap_or(0) < CONTROL_BACKED {
+            return Err(Error::new(ErrorKind::Corrupt, "the control plane is cut short").advice(REMOVE));
+        }
+        let word = |word| plane.header(word).load(Ordering::Relaxed);
+        if word(header::MAGIC) != MAGIC || word(header::FORMAT) != FORMAT {
+            return Err(Error::new(ErrorKind::Incompatible, "the control plane has another format than this program")
+                .advice("end the processes of the other version, then remove the directory"));
+        }
+        // A segment has its memory before it is open; the newest may be counted and not have it yet.
+        let open = |segment: &u64| segment::state(&plane, *segment).usage() != Use::Unbacked;
+        let segments = (0..plane.segment_count()).rev().find(open).map_or(0, |last| last + 1);
+        let sizes = [
+            (&plane.entries, plane.entry_count() / ENTRIES_OF_BLOCK * BLOCK_BYTES),
+            (&plane.data, segments * SEGMENT_BYTES),
+        ];
+        let short = |(region, least): &(&Region, u64)| {
+            fstat(region.file()).map_or(true, |stat| u64::try_from(stat.st_size).unwrap_or(0) < *least)
+        };
+        if sizes.iter().any(short) {
+            return Err(Error::new(ErrorKind::Corrupt, "a file of the store is cut short").advice(REMOVE));
+        }
+        if (word(header::UUID), word(header::UUID + 8)) != opening.format.uuid {
+            return Err(Error::new(ErrorKind::Corrupt, "the control plane belongs to another store").advice(REMOVE));
+        }
+        if (word(header::DATA), word(header::DATA + 8)) != identity(plane.data.file())? {
+            return Err(
+                Error::new(ErrorKind::Corrupt, "the control plane belongs to another file of data").advice(REMOVE)
+            );
+        }
+        if (word(header::BOOT), word(header::BOOT + 8)) != boot_id() {
+            return Err(
+                Error::new(ErrorKind::Corrupt, "the control plane is a copy from before the last boot").advice(REMOVE)
+            );
+        }
+        Ok(plane)
+    }
+
+    fn map_files(&self, control: &str, opening: &Opening, clock: Clock) -> Result<Plane> {
+        // Room for the file system to be enlarged while we run; only address space.
+        let data_bytes = opening.file_system_bytes.saturating_mul(4);
+        // At least 64 GiB.
+        let data_bytes = data_bytes.clamp(SEGMENTS_MAX / 32 * SEGMENT_BYTES, SEGMENTS_MAX * SEGMENT_BYTES);
+        let data_bytes = data_bytes.next_multiple_of(SEGMENT_BYTES);
+        let lost = |name: &'static str| {
+            move |errno| match errno {
+                Errno::NOENT => {
+                    Error::new(ErrorKind::Corrupt, format!("the file of {name} was removed")).advice(REMOVE)
+                }
+                errno => failed("a file of the store cannot be opened", errno),
+            }
+        };
+        let map = |file: &str, name, bytes| {
+            Region::map(self.open_control(file, OFlags::RDWR).map_err(lost(name))?, name, bytes, true)
+        };
+        let on_disk = self.kept == Kept::OnDisk;
+        let data = || self.open_file(DATA_FILE, OFlags::RDWR).map_err(lost("data"));
+        let log = if on_disk {
+            let bins = OFlags::WRONLY | OFlags::APPEND;
+            let bins = self.open_file(BINS_FILE, bins).map_err(lost("bins"))?;
+            let interval_ms = u64::try_from(opening.interval.as_millis()).unwrap_or(u64::MAX);
+            Some(Log::new(Box::new(KernelFile(data()?)), bins, &opening.format.secret, interval_ms))
+        } else {
+            None
+        };
+        Ok(Plane {
+            control: map(control, "the control plane", CONTROL_BYTES)?,
+            entries: map(ENTRIES_FILE, "entries", BLOCKS_MAX * BLOCK_BYTES)?,
+            index: map(INDEX_FILE, "the index", INDEX_BYTES)?,
+            stamps: map(STAMPS_FILE, "stamps", data_bytes / SEGMENT_BYTES * STAMPS_BYTES)?,
+            data: Region::map(data()?, "data", data_bytes, !on_disk)?,
+            log,
+            clock,
+            secret: opening.format.secret,
+            file_system_bytes: opening.file_system_bytes,
+        })
+    }
+}
+
+const REMOVE: &str = "end the processes that use it, then remove the directory: its sessions are lost";
+
+/// Device and inode of a file.
+pub(crate) fn identity(file: &impl AsFd) -> Result<(u64, u64)> {
+    let stat = fstat(file).map_err(|errno| failed("a file cannot be examined", errno))?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+pub(crate) fn boot_id() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let half = |range| digits.get(range).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0);
+    (half(0..16), half(16..32))
+}

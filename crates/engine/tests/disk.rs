@@ -1,0 +1,398 @@
+//! The engine on a disk: what a rebuild finds, what a damaged or copied directory does, how the log stays small.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests are not recognised as tests"
+)]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sessile_core::{Bin, Budget, Clock, DetailValue, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_engine::{Options, open};
+
+const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
+const WAIT: Duration = Duration::from_secs(5);
+
+/// A directory on a disk; /tmp is often in memory.
+struct Ground {
+    folder: tempfile::TempDir,
+    clock: Clock,
+}
+
+impl Ground {
+    fn new() -> Ground {
+        Ground { folder: tempfile::TempDir::new_in("/var/tmp").unwrap(), clock: Clock::manual(START) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    fn open(&self) -> Sessions {
+        self.open_with(&Options::default())
+    }
+
+    fn open_with(&self, options: &Options) -> Sessions {
+        let limits = Limits { payload_bytes_max: 128 << 20, ..Limits::default() };
+        Sessions::new("sessile", open(&self.path(), self.clock.clone(), options).unwrap(), limits)
+    }
+
+    /// The control plane is gone, as after a reboot, and is made anew from the log.
+    fn rebuild(&self, sessions: Sessions) -> Sessions {
+        sound(&sessions);
+        drop(sessions);
+        std::fs::remove_dir_all(control_of(&self.path())).unwrap();
+        let sessions = self.open();
+        sound(&sessions);
+        sessions
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if self.path().join("plane").exists() {
+            let _ = std::fs::remove_dir_all(control_of(&self.path()));
+        }
+    }
+}
+
+fn control_of(store: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(store.join("plane")).unwrap();
+    PathBuf::from(text.lines().next().unwrap().strip_prefix("control ").unwrap())
+}
+
+fn key(number: usize) -> Key {
+    Key::session(&format!("session-{number}")).unwrap()
+}
+
+fn ttl(seconds: u64) -> Ttl {
+    Ttl::sliding(Duration::from_secs(seconds)).unwrap()
+}
+
+fn payload(number: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 31 + number) as u8).collect()
+}
+
+fn read(sessions: &Sessions, key: &Key) -> Option<Vec<u8>> {
+    sessions.peek(key).unwrap().map(|record| record.payload)
+}
+
+fn detail(sessions: &Sessions, name: &str) -> u64 {
+    match sessions.details().unwrap().into_iter().find(|detail| detail.name == name).unwrap().value {
+        DetailValue::Count(value) | DetailValue::Bytes(value) | DetailValue::Milliseconds(value) => value,
+        DetailValue::Text(text) => panic!("{name} is {text}"),
+    }
+}
+
+fn sound(sessions: &Sessions) {
+    let verified = sessions.verify(&mut |_| ()).unwrap();
+    assert!(verified.clean(), "{:?}", verified.problems);
+}
+
+#[test]
+fn payloads_of_every_kind_of_size_survive_a_rebuild() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    let sizes = [0, 1, 63, 64, 65, 1_500, 65_407, 65_408, 65_409, 200_001, 32 << 20];
+    for (number, bytes) in sizes.into_iter().enumerate() {
+        sessions.create(&key(number), &payload(number, bytes), ttl(600)).unwrap();
+    }
+    let sessions = ground.rebuild(sessions);
+    for (number, bytes) in sizes.into_iter().enumerate() {
+        let record = sessions.peek(&key(number)).unwrap().unwrap();
+        assert!(record.payload == payload(number, bytes), "{bytes} bytes differ");
+        assert_eq!(record.version, 1);
+        assert_eq!(record.created, START);
+    }
+}
+
+#[test]
+fn the_latest_of_many_records_is_the_one_that_survives() {
+    let ground = Ground::new();
+    let mut sessions = ground.open();
+    for round in 0..4 {
+        for number in 0..200 {
+            let lease = sessions.begin(&key(number), WAIT).unwrap().lease;
+            lease.commit(&payload(number + round, 700 + round * 100), ttl(600)).unwrap();
+        }
+        sessions = ground.rebuild(sessions);
+        for number in 0..200 {
+            let record = sessions.peek(&key(number)).unwrap().unwrap();
+            assert!(record.payload == payload(number + round, 700 + round * 100));
+            assert_eq!(record.version, round as u64 + 1);
+        }
+    }
+}
+
+#[test]
+fn a_destroyed_session_stays_destroyed() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    for number in 0..100 {
+        sessions.create(&key(number), b"cart", ttl(86_400)).unwrap();
+    }
+    let lease = sessions.begin(&key(3), WAIT).unwrap().lease;
+    for number in 0..100 {
+        sessions.destroy(&key(number)).unwrap();
+    }
+    lease.commit(b"too late", ttl(86_400)).unwrap_err();
+    let sessions = ground.rebuild(sessions);
+    assert!((0..100).all(|number| read(&sessions, &key(number)).is_none()));
+    // Long after the time for which others remember a log-out, but before the records on the disk expire.
+    ground.clock.advance(Duration::from_secs(7_200));
+    for _ in 0..100 {
+        sessions.sweep(Budget::default()).unwrap();
+    }
+    let sessions = ground.rebuild(sessions);
+    assert!((0..100).all(|number| read(&sessions, &key(number)).is_none()));
+    sessions.create(&key(5), b"new", ttl(60)).unwrap();
+    let sessions = ground.rebuild(sessions);
+    assert_eq!(read(&sessions, &key(5)).unwrap(), b"new");
+    // The new one expires soon; what was destroyed before it must not come up again.
+    ground.clock.advance(Duration::from_secs(600));
+    for _ in 0..100 {
+        sessions.sweep(Budget::default()).unwrap();
+    }
+    let sessions = ground.rebuild(sessions);
+    assert!(read(&sessions, &key(5)).is_none());
+}
+
+#[test]
+fn a_shorter_time_to_live_is_not_undone_by_what_was_written_before() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"long", ttl(86_400)).unwrap();
+    sessions.create(&key(2), b"long", ttl(86_400)).unwrap();
+    sessions.create(&key(3), b"touched", ttl(60)).unwrap();
+    let lease = sessions.begin(&key(1), WAIT).unwrap().lease;
+    lease.commit(b"short", ttl(60)).unwrap();
+    sessions.touch(&key(2), ttl(60)).unwrap();
+    sessions.touch(&key(3), ttl(86_400)).unwrap();
+    sessions.touch(&key(3), ttl(60)).unwrap();
+    let mut sessions = sessions;
+    for _ in 0..3 {
+        ground.clock.advance(Duration::from_secs(600));
+        for _ in 0..100 {
+            sessions.sweep(Budget::default()).unwrap();
+        }
+        // Other sessions come and go, so that segments are emptied.
+        for number in 100..400 {
+            sessions.create(&key(number), &payload(number, 3_000), ttl(60)).unwrap();
+        }
+        sessions.sync().unwrap();
+        sessions = ground.rebuild(sessions);
+        assert!((1..4).all(|number| read(&sessions, &key(number)).is_none()));
+    }
+}
+
+#[test]
+fn touches_and_absolute_ends_survive() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    let bounded = ttl(600).within(Duration::from_secs(3_000)).unwrap();
+    sessions.create(&key(1), b"touched", ttl(600)).unwrap();
+    sessions.create(&key(2), b"bounded", bounded).unwrap();
+    for _ in 0..20 {
+        ground.clock.advance(Duration::from_secs(60));
+        sessions.touch(&key(1), ttl(600)).unwrap();
+        sessions.touch(&key(2), bounded).unwrap();
+    }
+    let before = [1, 2].map(|number| sessions.peek(&key(number)).unwrap().unwrap());
+    let sessions = ground.rebuild(sessions);
+    for (number, before) in [1, 2].into_iter().zip(before) {
+        let after = sessions.peek(&key(number)).unwrap().unwrap();
+        assert!(after.expires >= before.expires, "nothing expires earlier than promised");
+        let grant = after.expires.as_ms() - before.expires.as_ms();
+        assert!(grant <= 2 * 600_000 / 16, "{grant} ms more than promised");
+        assert_eq!(after.ends, before.ends);
+    }
+    ground.clock.advance(Duration::from_secs(1_801));
+    assert!(read(&sessions, &key(2)).is_none(), "the absolute end is never extended");
+}
+
+#[test]
+fn a_regenerated_id_leads_to_the_new_one_after_a_rebuild() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"login", ttl(600)).unwrap();
+    let mut lease = sessions.begin(&key(1), WAIT).unwrap().lease;
+    lease.regenerate(&key(2), Duration::from_secs(60)).unwrap();
+    lease.commit(b"logged in", ttl(600)).unwrap();
+    let sessions = ground.rebuild(sessions);
+    assert_eq!(read(&sessions, &key(1)).unwrap(), b"logged in");
+    assert_eq!(read(&sessions, &key(2)).unwrap(), b"logged in");
+    ground.clock.advance(Duration::from_secs(61));
+    assert!(read(&sessions, &key(1)).is_none());
+}
+
+#[test]
+fn bins_keep_their_names() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    let cache = Key::in_bin(Bin::new("cache").unwrap(), "menu").unwrap();
+    let forms = Key::in_bin(Bin::new("forms").unwrap(), "menu").unwrap();
+    sessions.create(&cache, b"cache", ttl(600)).unwrap();
+    sessions.create(&forms, b"forms", ttl(600)).unwrap();
+    let sessions = ground.rebuild(sessions);
+    assert_eq!(read(&sessions, &cache).unwrap(), b"cache");
+    let listed = sessions.list(None, &sessile_core::Filter::default()).unwrap();
+    let mut bins: Vec<_> = listed.entries.iter().map(|entry| entry.key.bin().name().to_owned()).collect();
+    bins.sort();
+    assert_eq!(bins, ["cache", "forms"]);
+}
+
+#[test]
+fn a_log_that_is_rewritten_again_and_again_stays_small_and_right() {
+    let ground = Ground::new();
+    let mut sessions = ground.open_with(&Options { sync_interval: Some(Duration::ZERO), ..Options::default() });
+    let mut expected = HashMap::new();
+    let mut random = 1_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for round in 0..4 {
+        for _ in 0..20_000 {
+            let number = next(1_000) as usize;
+            let bytes = 200 + next(3_000) as usize;
+            if next(50) == 0 {
+                sessions.destroy(&key(number)).unwrap();
+                expected.remove(&number);
+                continue;
+            }
+            let lease = sessions.begin(&key(number), WAIT).unwrap().lease;
+            lease.commit(&payload(number + bytes, bytes), ttl(600)).unwrap();
+            expected.insert(number, bytes);
+        }
+        let live: usize = expected.values().sum();
+        let occupied = detail(&sessions, "data_file");
+        assert!(occupied < 3 * live as u64 + (16 << 20), "{occupied} bytes for {live} in round {round}");
+        sessions = ground.rebuild(sessions);
+        for number in 0..1_000 {
+            let expected = expected.get(&number).map(|bytes| payload(number + bytes, *bytes));
+            assert!(read(&sessions, &key(number)) == expected, "session {number} in round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_record_is_corrupt_and_no_other_is() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    for number in 0..50 {
+        sessions.create(&key(number), &payload(number, 1_000), ttl(600)).unwrap();
+    }
+    let data = std::fs::read(ground.path().join("data")).unwrap();
+    let needle = payload(7, 1_000);
+    let at = data.windows(1_000).position(|window| window == needle).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(ground.path().join("data")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"!", at as u64 + 500).unwrap();
+    assert_eq!(sessions.peek(&key(7)).unwrap_err().kind().code(), "corrupt");
+    assert_eq!(sessions.verify(&mut |_| ()).unwrap().problems.len(), 1);
+    drop(sessions);
+    std::fs::remove_dir_all(control_of(&ground.path())).unwrap();
+    let sessions = ground.open();
+    sound(&sessions);
+    for number in 0..50 {
+        let expected = (number != 7).then(|| payload(number, 1_000));
+        assert!(read(&sessions, &key(number)) == expected, "session {number}");
+    }
+}
+
+#[test]
+fn a_record_forged_inside_a_payload_is_not_believed() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"administrator", ttl(600)).unwrap();
+    // What lies on the disk for session 1, as the payload of session 2, at every place where a record could begin.
+    let data = std::fs::read(ground.path().join("data")).unwrap();
+    let record = &data[..256];
+    sessions.create(&key(2), &record.repeat(40), ttl(600)).unwrap();
+    sessions.destroy(&key(1)).unwrap();
+    let sessions = ground.rebuild(sessions);
+    assert!(read(&sessions, &key(1)).is_none());
+    assert_eq!(read(&sessions, &key(2)).unwrap(), record.repeat(40));
+}
+
+#[test]
+fn a_full_log_refuses_and_keeps_every_session() {
+    let ground = Ground::new();
+    let sessions = ground.open_with(&Options { size_bytes_max: 8 << 20, ..Options::default() });
+    let mut count = 0;
+    let error = loop {
+        match sessions.create(&key(count), &payload(count, 4_000), ttl(600)) {
+            Ok(()) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind().code(), "full");
+    assert!(count > 800, "only {count} sessions of 4,000 bytes in 8 MiB");
+    assert!((0..count).all(|number| read(&sessions, &key(number)).unwrap() == payload(number, 4_000)));
+    // Logging out works in a full store, and makes room.
+    for number in 0..count / 2 {
+        sessions.destroy(&key(number)).unwrap();
+    }
+    for number in 0..count / 4 {
+        sessions.create(&key(10_000 + number), &payload(number, 4_000), ttl(600)).unwrap();
+    }
+    let sessions = ground.rebuild(sessions);
+    assert!((count / 2..count).all(|number| read(&sessions, &key(number)).unwrap() == payload(number, 4_000)));
+}
+
+#[test]
+fn a_copy_of_a_directory_in_use_has_a_control_plane_of_its_own() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"original", ttl(600)).unwrap();
+    let copy = Ground::new();
+    std::fs::create_dir(copy.path()).unwrap();
+    for entry in std::fs::read_dir(ground.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(copy.path(), permissions).unwrap();
+    let other = copy.open();
+    assert_eq!(read(&other, &key(1)).unwrap(), b"original");
+    other.destroy(&key(1)).unwrap();
+    assert_eq!(read(&sessions, &key(1)).unwrap(), b"original");
+    sound(&sessions);
+    sound(&other);
+}
+
+#[test]
+fn a_control_plane_that_was_removed_under_a_living_process_is_not_replaced() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"cart", ttl(600)).unwrap();
+    std::fs::remove_dir_all(control_of(&ground.path())).unwrap();
+    let error = open(&ground.path(), ground.clock.clone(), &Options::default()).err().unwrap();
+    assert_eq!(error.kind().code(), "io");
+    assert!(format!("{error}").contains("still use"), "{error}");
+    assert_eq!(read(&sessions, &key(1)).unwrap(), b"cart");
+    let lease = sessions.begin(&key(1), WAIT).unwrap().lease;
+    lease.commit(b"paid", ttl(600)).unwrap();
+    drop(sessions);
+    assert_eq!(read(&ground.open(), &key(1)).unwrap(), b"paid");
+}
+
+#[test]
+fn writes_are_synced_when_the_interval_is_over() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"cart", ttl(600)).unwrap();
+    let syncs = detail(&sessions, "syncs");
+    ground.clock.advance(Duration::from_millis(999));
+    sessions.create(&key(2), b"cart", ttl(600)).unwrap();
+    assert_eq!(detail(&sessions, "syncs"), syncs);
+    assert_eq!(detail(&sessions, "oldest_unsynced_byte_age"), 999);
+    ground.clock.advance(Duration::from_millis(1));
+    sessions.create(&key(3), b"cart", ttl(600)).unwrap();
+    assert_eq!(detail(&sessions, "syncs"), syncs + 1);
+    sessions.sync().unwrap();
+    assert_eq!(detail(&sessions, "syncs"), syncs + 2);
+}
