@@ -4,12 +4,14 @@
 //! so, and from then on nobody writes to it, so no commit can go to an entry that nothing leads to. The bitmap of
 //! used entries is a hint: the state decides. docs/engine.md, "Entries".
 
-use sessile_core::Result;
+use sessile_core::{Result, Timestamp};
 
+use crate::expiry::set_due;
 use crate::index::{self, Inserted};
 use crate::lane::Lane;
 use crate::layout::{BLOCK_BYTES, BLOCKS_MAX, ENTRIES_OF_BLOCK, header};
 use crate::lock::{try_lock, unlock, wake_all};
+use crate::notes::log_destroy;
 use crate::plane::{Digest, Entry, Plane};
 use crate::process::Process;
 use crate::record::settle;
@@ -136,6 +138,29 @@ pub fn remove(lane: &Lane<'_>, entry: Entry<'_>, mine: Lock, seen: State) -> Res
     }
     lane.done();
     leave(plane, entry, mine)?;
+    Ok(true)
+}
+
+/// Leaves a tombstone in place of an expired record, and gives the lock back. False as in `remove`.
+///
+/// # Errors
+///
+/// `Full` or `Io`; nothing has changed then.
+pub fn bury(lane: &Lane<'_>, entry: Entry<'_>, mine: Lock, seen: State, until: Timestamp) -> Result<bool> {
+    let plane = lane.plane;
+    let Some((state, old)) = settle(plane, &entry, seen) else { return Ok(false) };
+    lane.intend(entry.number, old);
+    let until = log_destroy(lane, &entry, state, until)?;
+    if !entry.replace_state(state, state.tombstone(until)) {
+        lane.done();
+        return Ok(false);
+    }
+    if let Some(old) = old {
+        discard_replaced(plane, &entry, old);
+    }
+    lane.done();
+    set_due(plane, entry, until);
+    unlock(entry.lock(), mine);
     Ok(true)
 }
 

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use sessile_core::{Result, Timestamp};
 
 use crate::disklog::{Line, granted};
-use crate::entries::{leave, remove};
+use crate::entries::{bury, leave, remove};
 use crate::lane::Lane;
 use crate::layout::header;
 use crate::lock::{try_lock, unlock};
 use crate::plane::{Entry, Plane};
 use crate::process::{Process, slot};
-use crate::record::{Look, Snapshot, look};
+use crate::record::{Header, Look, look};
 use crate::sync::{Ordering, fence};
-use crate::words::{Kind, Lock, Override};
+use crate::words::{Kind, Lock, Override, State};
 
 /// Records examined in one call.
 pub const RECORDS_MAX: u64 = 4;
@@ -136,7 +136,7 @@ fn expiry_of(plane: &Plane, entry: Entry<'_>) -> Result<Option<Timestamp>> {
     Ok(match state.kind() {
         Kind::Destroyed => Some(state.forgotten_at()),
         Kind::Live | Kind::Regenerated => match look(plane, &entry, entry.digest(), false, LOCKED_TRIES)? {
-            Look::Record(snapshot) => Some(kept_until(plane, &snapshot)),
+            Look::Record(snapshot) => Some(snapshot.expires),
             // Someone is at it right now: not expired as far as we can tell.
             _ => Some(Timestamp::from_ms(u64::MAX)),
         },
@@ -144,13 +144,13 @@ fn expiry_of(plane: &Plane, entry: Entry<'_>) -> Result<Option<Timestamp>> {
     })
 }
 
-/// When a record may be removed: when it has expired; on a disk, when everything has that the disk has of its key.
-fn kept_until(plane: &Plane, snapshot: &Snapshot) -> Timestamp {
-    let (state, header, expires) = (snapshot.state, snapshot.header, snapshot.expires);
-    let Some(line) = plane.log.as_ref().and_then(|_| Line::read(plane, state.location())) else { return expires };
-    let ttl = header.expires.as_ms().saturating_sub(header.written.as_ms());
-    let from = Timestamp::from_ms(expires.as_ms().saturating_sub(ttl));
-    granted(from, expires).max(line.origin.longest)
+/// On a disk: until when something must be remembered of an expired record, because the disk has an older one of its key
+/// that expires later. `None` is the usual case.
+fn remembered_until(plane: &Plane, state: State, now: Timestamp) -> Option<Timestamp> {
+    plane.log.as_ref().filter(|_| state.has_record())?;
+    let (line, header) = Line::read(plane, state.location()).zip(Header::read(plane, state.location()))?;
+    let own = granted(header.written, header.expires);
+    Some(line.origin.longest).filter(|longest| *longest > own && *longest > now)
 }
 
 fn examine_locked(plane: &Plane, me: &Process, entry: Entry<'_>, mine: Lock, now: Timestamp) -> Result<Examined> {
@@ -178,7 +178,11 @@ fn examine_locked(plane: &Plane, me: &Process, entry: Entry<'_>, mine: Lock, now
         return Ok(Examined::Kept);
     }
     let lane = Lane::enter(plane, me);
-    if !remove(&lane, entry, mine, state)? {
+    let removed = match remembered_until(plane, state, now) {
+        None => remove(&lane, entry, mine, state)?,
+        Some(until) => bury(&lane, entry, mine, state, until)?,
+    };
+    if !removed {
         return Ok(Examined::Kept);
     }
     if state.kind() == Kind::Live {

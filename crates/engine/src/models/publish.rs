@@ -2,6 +2,8 @@
 //! a session has one record, also while it is moved.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sessile_core::{ErrorKind, Key, Record, Ttl};
@@ -131,7 +133,13 @@ fn move_it(engine: &Engine) {
 fn moving(path: &Path) {
     let [holder, one, two, last] = processes(path);
     let (held, _) = lease(&holder, 0);
-    let commits = move || commit(&holder, &held, 2).unwrap();
+    // The few free slots may all be the movers' just when the commit looks at them.
+    let committed = Arc::new(AtomicBool::new(false));
+    let says = Arc::clone(&committed);
+    let commits = move || match commit(&holder, &held, 2) {
+        Ok(()) => says.store(true, Ordering::Relaxed),
+        Err(kind) => assert_eq!(kind, ErrorKind::Full, "a commit that finds room succeeds"),
+    };
     let moves = |engine: Engine| {
         move || {
             move_it(&engine);
@@ -141,7 +149,8 @@ fn moving(path: &Path) {
     let bodies: Bodies<3> = [Box::new(commits), Box::new(moves(one)), Box::new(moves(two))];
     machine::together(bodies);
     sound(&last);
-    assert_eq!(peek(&last, 0), Some(2), "a committed record stays");
+    let expected = if committed.load(Ordering::Relaxed) { 2 } else { 1 };
+    assert_eq!(peek(&last, 0), Some(expected), "a committed record stays");
 }
 
 #[test]
