@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn what_is_read_is_what_was_written_at_every_length_and_place() {
         let file = rustix::fs::memfd_create("region", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let region = Region::map(file, "a test", 8_192).unwrap();
+        let region = Region::map(file, "a test", 8_192, true).unwrap();
         region.back(0, 8_192).unwrap();
         let written: Vec<u8> = (0..400_u32).map(|at| (at % 251) as u8 + 1).collect();
         for length in 0..=written.len() {
