@@ -203,7 +203,7 @@ impl Directory {
             let bins = OFlags::WRONLY | OFlags::APPEND;
             let bins = self.open_file(BINS_FILE, bins).map_err(lost("bins"))?;
             let interval_ms = u64::try_from(opening.interval.as_millis()).unwrap_or(u64::MAX);
-            Some(Log::new(Box::new(KernelFile(data()?)), bins, &opening.format.secret, interval_ms))
+            Some(Log::new(Box::new(KernelFile::new(data()?)), bins, &opening.format.secret, interval_ms))
         } else {
             None
         };

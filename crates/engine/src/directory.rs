@@ -87,6 +87,13 @@ pub fn open(path: &Path, clock: Clock, options: &Options) -> Result<Engine> {
     let mut directory = Directory::open(path)?;
     let (kept, file_system_bytes) = directory.check_file_system()?;
     directory.kept = kept;
+    if kept == Kept::InMemory && options.sync_interval.is_some_and(|interval| !interval.is_zero()) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the directory is in memory, which nothing survives a restart of",
+        )
+        .advice("leave the option `durability` out, or name a directory on a disk"));
+    }
     if let Some(parent) = &options.control {
         directory.control_parent.clone_from(parent);
     }

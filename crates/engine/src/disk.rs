@@ -3,12 +3,13 @@
 //! Invariant: nothing else of this crate writes, syncs or resizes that file, so a test that puts another
 //! implementation in its place sees, delays or fails each of these operations.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
+use crate::kernel_aio::{Background, Begun};
 use crate::sync::crash;
 
 /// What the engine does with the file of its log.
@@ -34,6 +35,16 @@ pub trait DataFile: Send + Sync {
     /// `Io`; then nothing that was written since the last success may be believed to be there.
     fn sync(&self) -> Result<()>;
 
+    /// Begins a sync that goes on while the caller does something else.
+    fn begin_sync(&self) -> Begun;
+
+    /// How the sync that was begun has ended, if it has.
+    ///
+    /// # Errors
+    ///
+    /// As of `sync`.
+    fn end_of_sync(&self) -> Option<Result<()>>;
+
     /// Makes sure that these bytes have room on the disk.
     ///
     /// # Errors
@@ -53,7 +64,16 @@ pub trait DataFile: Send + Sync {
 }
 
 /// The real one.
-pub struct KernelFile(pub OwnedFd);
+pub struct KernelFile {
+    file: OwnedFd,
+    background: Background,
+}
+
+impl KernelFile {
+    pub fn new(file: OwnedFd) -> KernelFile {
+        KernelFile { file, background: Background::default() }
+    }
+}
 
 fn failed(why: &'static str, errno: Errno) -> Error {
     match errno {
@@ -69,7 +89,7 @@ impl DataFile for KernelFile {
     fn write(&self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
         crash::point();
         while !bytes.is_empty() {
-            match rustix::io::pwrite(&self.0, bytes, offset) {
+            match rustix::io::pwrite(&self.file, bytes, offset) {
                 Ok(0) => return Err(failed("the log takes no more bytes", Errno::NOSPC)),
                 Ok(written) => {
                     bytes = bytes.get(written..).unwrap_or_default();
@@ -85,7 +105,7 @@ impl DataFile for KernelFile {
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match rustix::io::pread(&self.0, &mut *rest, offset + done as u64) {
+            match rustix::io::pread(&self.file, &mut *rest, offset + done as u64) {
                 Ok(0) => {
                     rest.fill(0);
                     return Ok(());
@@ -100,12 +120,22 @@ impl DataFile for KernelFile {
 
     fn sync(&self) -> Result<()> {
         crash::point();
-        rustix::fs::fdatasync(&self.0).map_err(|errno| failed("the log cannot be synced", errno))
+        rustix::fs::fdatasync(&self.file).map_err(|errno| failed("the log cannot be synced", errno))
+    }
+
+    fn begin_sync(&self) -> Begun {
+        crash::point();
+        self.background.begin(self.file.as_fd())
+    }
+
+    fn end_of_sync(&self) -> Option<Result<()>> {
+        let ended = self.background.end()?;
+        Some(ended.map_err(|errno| failed("the log cannot be synced", Errno::from_raw_os_error(errno as i32))))
     }
 
     fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
         loop {
-            match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), offset, bytes) {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, bytes) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(failed("the file system has no room for the log to grow", errno)),
@@ -116,13 +146,13 @@ impl DataFile for KernelFile {
     fn punch(&self, offset: u64, bytes: u64) {
         crash::point();
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if let Err(errno) = rustix::fs::fallocate(&self.0, flags, offset, bytes) {
+        if let Err(errno) = rustix::fs::fallocate(&self.file, flags, offset, bytes) {
             log::warn!("the log cannot give {bytes} bytes back: {errno}");
         }
     }
 
     fn length(&self) -> Result<u64> {
-        let stat = rustix::fs::fstat(&self.0).map_err(|errno| failed("the log cannot be examined", errno))?;
+        let stat = rustix::fs::fstat(&self.file).map_err(|errno| failed("the log cannot be examined", errno))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 }

@@ -28,6 +28,8 @@ use crate::words::{Kind, Location, Override, State};
 pub const LINE_BYTES: u64 = 64;
 const MAGIC: u64 = u32::from_le_bytes(*b"SLG1") as u64;
 const SECRET_BYTES: usize = 192;
+/// The words of a line or a header.
+pub type Words = [u64; LINE_WORDS];
 const SECRET_CONTEXT: &str = "sessile 2026 checksum of records in the log";
 /// The part of a time to live that a rebuild adds to each expiry, for touches that were not logged.
 const GRANT_PART: u64 = 16;
@@ -63,14 +65,13 @@ impl Log {
     }
 
     /// The checksum of a record at a place: the line up to the checksum, the header, the place, what follows.
-    pub fn checksum(&self, line: &[u8], header: &[u8], location: Location, rest: &[u8]) -> u64 {
-        let mut bytes = [0; (LINE_BYTES + HEADER_BYTES) as usize + 8];
-        let place = location.0.to_le_bytes();
-        let rest = xxh3_64_with_secret(rest, &self.secret).to_le_bytes();
-        let line = line.iter().take((LINE_BYTES - 8) as usize);
-        let parts = line.chain(header.iter().take(HEADER_BYTES as usize)).chain(&place).chain(&rest);
-        bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
-        xxh3_64_with_secret(&bytes, &self.secret)
+    pub fn checksum(&self, line: Words, header: Words, location: Location, rest: &[u8]) -> u64 {
+        let [line @ .., _] = line;
+        let [l0, l1, l2, l3, l4, l5, l6] = line;
+        let [h0, h1, h2, h3, h4, h5, h6, h7] = header;
+        let rest = xxh3_64_with_secret(rest, &self.secret);
+        let words = [l0, l1, l2, l3, l4, l5, l6, h0, h1, h2, h3, h4, h5, h6, h7, location.0, rest];
+        xxh3_64_with_secret(words.map(u64::to_le_bytes).as_flattened(), &self.secret)
     }
 }
 
@@ -167,11 +168,11 @@ pub fn put(
 ) -> Result<()> {
     let generation = crate::segment::state(plane, claim.location.segment()).generation();
     let mut line = Line { says, granules: granules(rest.len() as u64), origin, generation, checksum: 0 };
-    let header = bytes_of(Header { stamp: claim.stamp, ..*head }.to_words());
-    line.checksum = log.checksum(&bytes_of(line.to_words()), &header, claim.location, rest);
+    let header = Header { stamp: claim.stamp, ..*head }.to_words();
+    line.checksum = log.checksum(line.to_words(), header, claim.location, rest);
     let mut bytes = Vec::with_capacity((LINE_BYTES + HEADER_BYTES) as usize + rest.len());
-    bytes.extend_from_slice(&bytes_of(line.to_words()));
-    bytes.extend_from_slice(&header);
+    bytes.extend_from_slice(line.to_words().map(u64::to_le_bytes).as_flattened());
+    bytes.extend_from_slice(header.map(u64::to_le_bytes).as_flattened());
     bytes.extend_from_slice(rest);
     log.file.write(&bytes, claim.location.offset() - LINE_BYTES)?;
     flush::note_write(plane);
@@ -185,7 +186,8 @@ pub fn put(
 /// Those of the file.
 pub fn put_unfinished(plane: &Plane, log: &Log, claim: Claim, head: &Header, rest: &[u8]) -> Result<()> {
     let mut bytes = vec![0; LINE_BYTES as usize];
-    bytes.extend_from_slice(&bytes_of(Header { stamp: claim.stamp, ..*head }.to_words()));
+    let header = Header { stamp: claim.stamp, ..*head }.to_words();
+    bytes.extend_from_slice(header.map(u64::to_le_bytes).as_flattened());
     bytes.extend_from_slice(rest);
     log.file.write(&bytes, claim.location.offset() - LINE_BYTES)?;
     flush::note_write(plane);
@@ -204,14 +206,7 @@ pub fn invalidate(plane: &Plane, location: Location) {
 
 /// Whether a record that was read, and found unchanged afterwards, has the checksum that it was written with.
 pub fn is_valid(log: &Log, line: Line, header: &Header, location: Location, rest: &[u8]) -> bool {
-    log.checksum(&bytes_of(line.to_words()), &bytes_of(header.to_words()), location, rest) == line.checksum
-}
-
-pub fn bytes_of(words: [u64; LINE_WORDS]) -> [u8; LINE_WORDS * 8] {
-    let mut bytes = [0; LINE_WORDS * 8];
-    let (chunks, _) = bytes.as_chunks_mut::<8>();
-    chunks.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
-    bytes
+    log.checksum(line.to_words(), header.to_words(), location, rest) == line.checksum
 }
 
 /// The valid record at the start of some bytes of the log, and its length.
@@ -222,8 +217,7 @@ pub fn parse(log: &Log, bytes: &[u8], place: Location) -> Option<(Line, Header, 
     let header = Header::from_words(words_of(header_bytes)?);
     let stored = usize::try_from(header.stored_bytes()).ok()?;
     let stored_bytes = rest.get(..stored)?;
-    let valid = line.granules == granules(stored as u64)
-        && log.checksum(line_bytes, header_bytes, place, stored_bytes) == line.checksum;
+    let valid = line.granules == granules(stored as u64) && is_valid(log, line, &header, place, stored_bytes);
     valid.then_some((line, header, (LINE_BYTES + HEADER_BYTES) as usize + stored))
 }
 

@@ -4,12 +4,14 @@
 //! so it may be too early and never too late; a sync counts as done only if it ended well and nothing failed before
 //! it that was not written again. docs/engine.md, "On a disk".
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
 
 use crate::class::{is_log, slots};
 use crate::disklog::{LINE_BYTES, Log, parse};
+use crate::kernel_aio::Begun;
 use crate::layout::{GRANULE_BYTES, SEGMENT_BYTES, header};
 use crate::lock::{Locked, lock, try_lock, unlock};
 use crate::plane::Plane;
@@ -17,6 +19,8 @@ use crate::process::Process;
 use crate::segment::{Use, is_claim, location, state};
 use crate::sync::Ordering;
 
+/// After so many intervals a sync whose end nobody has noticed is done once more.
+const FORGOTTEN: u64 = 10;
 /// How long an explicit sync waits for one that is under way.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -28,21 +32,49 @@ pub fn note_write(plane: &Plane) {
     }
 }
 
-/// The oldest write that is not on the disk.
+/// The oldest write that is not known to be on the disk.
 pub fn dirty_since(plane: &Plane) -> Option<Timestamp> {
-    let since = plane.header(header::DIRTY_SINCE).load(Ordering::Relaxed);
-    (since != 0).then_some(Timestamp::from_ms(since))
+    let words = [header::SYNCING_SINCE, header::DIRTY_SINCE].map(|word| plane.header(word).load(Ordering::Relaxed));
+    words.into_iter().filter(|since| *since != 0).min().map(Timestamp::from_ms)
 }
 
-/// Syncs if the interval is over and nobody else is at it.
+/// A sync that this process has begun and that the kernel carries out.
+#[derive(Default)]
+pub struct UnderWay(Mutex<Option<Round>>);
+
+/// One sync: its number, and the oldest write that it covers (0: none was noted).
+#[derive(Clone, Copy)]
+struct Round {
+    number: u64,
+    oldest: u64,
+}
+
+/// Notices the end of the sync under way, and begins one if the interval is over. Never waits for the disk, unless the
+/// kernel offers nothing else.
 pub fn sync_if_due(plane: &Plane, me: &Process, now: Timestamp) {
-    let interval_ms = plane.log.as_ref().map_or(0, |log| log.interval_ms);
-    let age = |since: Timestamp| now.as_ms().saturating_sub(since.as_ms());
-    let due = interval_ms > 0 && dirty_since(plane).is_some_and(|since| age(since) >= interval_ms);
+    let Some(log) = plane.log.as_ref().filter(|log| log.interval_ms > 0) else { return };
+    let Ok(mut under_way) = me.under_way.0.try_lock() else { return };
+    if let Some(round) = *under_way {
+        let Some(result) = log.file.end_of_sync() else { return };
+        *under_way = None;
+        complain(end(plane, round, result));
+    }
+    let age = |word| match plane.header(word).load(Ordering::Relaxed) {
+        0 => 0,
+        since => now.as_ms().saturating_sub(since),
+    };
+    // Whoever has begun a sync and never came back has not noticed its end, or has died with it.
+    let due = age(header::DIRTY_SINCE) >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN;
     if !due {
         return;
     }
-    sync_unless_busy(plane, me);
+    let again = plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0;
+    let round = begin(plane);
+    if !again && log.file.begin_sync() == Begun::UnderWay {
+        *under_way = Some(round);
+    } else {
+        complain(finish_here(plane, log, round));
+    }
 }
 
 /// Syncs unless someone is at it; true when that ended well.
@@ -50,12 +82,9 @@ pub fn sync_unless_busy(plane: &Plane, me: &Process) -> bool {
     let Some(log) = &plane.log else { return false };
     let word = plane.header(header::SYNC_LOCK);
     let Some(mine) = try_lock(plane, me, word) else { return false };
-    let synced = sync_locked(plane, log);
+    let synced = finish_here(plane, log, begin(plane));
     unlock(word, mine);
-    if let Err(error) = &synced {
-        log::error!("sessions of the last seconds may be lost if the power fails now: {error:#}");
-    }
-    synced.is_ok()
+    complain(synced)
 }
 
 /// Brings everything to the disk that was written before the call.
@@ -70,35 +99,59 @@ pub fn sync(plane: &Plane, me: &Process) -> Result<()> {
         let error = Error::new(ErrorKind::Io, "another process is syncing the store and does not come to an end");
         return Err(error.advice("look at that process and at the disk"));
     };
-    let synced = sync_locked(plane, log);
+    let synced = finish_here(plane, log, begin(plane));
     unlock(word, mine);
     synced
 }
 
-fn sync_locked(plane: &Plane, log: &Log) -> Result<()> {
-    let (since, failed) = (plane.header(header::DIRTY_SINCE), plane.header(header::SYNC_FAILED));
+fn complain(synced: Result<()>) -> bool {
+    if let Err(error) = &synced {
+        log::error!("sessions of the last seconds may be lost if the power fails now: {error:#}");
+    }
+    synced.is_ok()
+}
+
+/// What is written from now on belongs to the next sync.
+fn begin(plane: &Plane) -> Round {
+    let since = plane.header(header::DIRTY_SINCE);
     let number = plane.header(header::SYNCS_BEGUN).add(1) + 1;
     let oldest = since.load(Ordering::SeqCst);
     if oldest != 0 {
+        plane.header(header::SYNCING_SINCE).store(oldest, Ordering::SeqCst);
         since.cas(oldest, 0);
     }
+    Round { number, oldest }
+}
+
+fn finish_here(plane: &Plane, log: &Log, round: Round) -> Result<()> {
     let attempt = || {
-        if failed.load(Ordering::SeqCst) != 0 {
+        if plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0 {
             write_again(plane, log)?;
         }
         log.file.sync()
     };
-    match attempt() {
+    end(plane, round, attempt())
+}
+
+/// Notes how a sync has ended.
+fn end(plane: &Plane, round: Round, result: Result<()>) -> Result<()> {
+    let Round { number, oldest } = round;
+    let (failed, syncing) = (plane.header(header::SYNC_FAILED), plane.header(header::SYNCING_SINCE));
+    match result {
         Ok(()) => {
-            failed.store(0, Ordering::SeqCst);
-            plane.header(header::SYNCS_DONE).raise(number);
+            // One that began before a failure may end well after it: what has failed was not written again then.
+            let clean = failed.load(Ordering::SeqCst) < number;
+            if clean {
+                failed.store(0, Ordering::SeqCst);
+                plane.header(header::SYNCS_DONE).raise(number);
+            }
+            syncing.cas(oldest, 0);
             Ok(())
         }
         Err(error) => {
-            failed.store(1, Ordering::SeqCst);
-            if oldest != 0 {
-                since.store(oldest, Ordering::SeqCst);
-            }
+            failed.raise(plane.header(header::SYNCS_BEGUN).load(Ordering::SeqCst));
+            let now = plane.now().as_ms().max(1);
+            plane.header(header::DIRTY_SINCE).store(if oldest == 0 { now } else { oldest }, Ordering::SeqCst);
             Err(error)
         }
     }

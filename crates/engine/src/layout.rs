@@ -24,9 +24,10 @@ pub mod header {
     pub const BEACONS: u64 = 512; // inode of the file of beacons
     // On a disk only.
     pub const DIRTY_SINCE: u64 = 576; // when the oldest byte was written that is not synced; 0: none
+    pub const SYNCING_SINCE: u64 = 584; // the same of what the latest sync under way covers; 0: none
     pub const SYNCS_BEGUN: u64 = 640;
     pub const SYNCS_DONE: u64 = 648; // the greatest number of a sync that has ended well
-    pub const SYNC_FAILED: u64 = 656; // 1: everything is written again before the next one
+    pub const SYNC_FAILED: u64 = 656; // 1 + the syncs begun when one has failed: a later one first writes everything again
     pub const SYNC_LOCK: u64 = 664;
     pub const SYNCED: u64 = 672; // 1: someone has opened the store with a durability other than none
     pub const PARTIAL: u64 = 704; // for each class of the log, 1 + a segment whose owner left room in it

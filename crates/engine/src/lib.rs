@@ -24,6 +24,7 @@ mod format;
 mod futex;
 mod home;
 mod index;
+mod kernel_aio;
 mod lane;
 mod layout;
 mod listing;
@@ -36,6 +37,9 @@ mod map;
 mod models;
 mod notes;
 mod plane;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod power;
 mod process;
 mod rebuild;
 mod record;

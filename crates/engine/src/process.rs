@@ -14,6 +14,7 @@ use nix::libc;
 use sessile_core::{Error, ErrorKind, Result};
 
 use crate::append::Appender;
+use crate::flush::UnderWay;
 use crate::layout::{LANES, PROCESSES_MAX};
 use crate::maintenance::Maintenance;
 use crate::plane::Plane;
@@ -53,6 +54,7 @@ pub struct Process {
     /// Where this process claims slots and entries, and what it does besides: hints, not shared.
     pub(crate) rotations: Rotations,
     pub(crate) appender: Appender,
+    pub(crate) under_way: UnderWay,
     pub(crate) entries_from: AtomicU64,
     pub(crate) maintenance: Maintenance,
 }
@@ -104,6 +106,7 @@ impl Process {
             pid_namespace,
             rotations: Rotations::default(),
             appender: Appender::default(),
+            under_way: UnderWay::default(),
             entries_from: AtomicU64::new(0),
             maintenance: Maintenance::default(),
         })

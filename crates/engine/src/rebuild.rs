@@ -90,7 +90,12 @@ pub fn rebuild(plane: &Plane, log: &Log) -> Result<()> {
 fn scan(plane: &Plane, log: &Log) -> Result<Scan> {
     let mut scan = Scan::default();
     let mut bytes = vec![0; SEGMENT_BYTES as usize];
-    let count = log.file.length()?.div_ceil(SEGMENT_BYTES);
+    let length = log.file.length()?;
+    let count = length.div_ceil(SEGMENT_BYTES);
+    if !length.is_multiple_of(SEGMENT_BYTES) {
+        // Whole segments: what is mapped beyond the end of a file cannot be touched.
+        log.file.allocate((count - 1) * SEGMENT_BYTES, SEGMENT_BYTES)?;
+    }
     for segment in 0..count {
         add_segment(plane)?;
         log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;

@@ -1,0 +1,203 @@
+//! Tests: what a power cut leaves, and what a sync that fails asks for. The file of the log is one that remembers what
+//! was written since the last sync; a cut keeps an arbitrary part of that, sector by sector.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sessile_core::{Clock, Key, Result, Store, Timestamp, Ttl};
+
+use crate::disk::{DataFile, KernelFile};
+use crate::kernel_aio::Begun;
+use crate::layout::header;
+use crate::sync::Ordering;
+use crate::{Engine, Options, open};
+
+const SECTOR: usize = 512;
+const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
+
+/// What the disk has for sure, and what it may have besides.
+#[derive(Default)]
+struct Disk {
+    synced: Vec<u8>,
+    since: Vec<(u64, Vec<u8>)>,
+    fails: bool,
+}
+
+impl Disk {
+    fn apply(image: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+        let offset = offset as usize;
+        image.resize(image.len().max(offset + bytes.len()), 0);
+        image[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// What a cut leaves: of each sector written since the last sync any of its contents since then.
+    fn cut(&self, random: &mut fastrand::Rng) -> Vec<u8> {
+        let mut image = self.synced.clone();
+        let kept = random.u8(0..=100);
+        for (offset, bytes) in &self.since {
+            let mut at = 0;
+            while at < bytes.len() {
+                let end = bytes.len().min(at + SECTOR - (*offset as usize + at) % SECTOR);
+                if random.u8(0..100) < kept {
+                    Disk::apply(&mut image, offset + at as u64, &bytes[at..end]);
+                }
+                at = end;
+            }
+        }
+        image
+    }
+}
+
+struct Recorder {
+    file: KernelFile,
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl DataFile for Recorder {
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.disk.lock().unwrap().since.push((offset, bytes.to_vec()));
+        self.file.write(bytes, offset)
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read(into, offset)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut disk = self.disk.lock().unwrap();
+        let since = std::mem::take(&mut disk.since);
+        if disk.fails {
+            // The kernel drops what it could not write, and the next sync has nothing to complain of.
+            disk.fails = false;
+            return Err(sessile_core::Error::new(sessile_core::ErrorKind::Io, "the log cannot be synced"));
+        }
+        since.iter().for_each(|(offset, bytes)| Disk::apply(&mut disk.synced, *offset, bytes));
+        Ok(())
+    }
+
+    fn begin_sync(&self) -> Begun {
+        Begun::Refused
+    }
+
+    fn end_of_sync(&self) -> Option<Result<()>> {
+        None
+    }
+
+    fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.file.allocate(offset, bytes)
+    }
+
+    fn punch(&self, offset: u64, bytes: u64) {
+        self.disk.lock().unwrap().since.push((offset, vec![0; bytes as usize]));
+        self.file.punch(offset, bytes);
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.file.length()
+    }
+}
+
+fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
+    let mut engine = open(path, clock.clone(), &Options::default()).unwrap();
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path.join("data")).unwrap();
+    let file = KernelFile::new(file.into());
+    engine.plane.log.as_mut().unwrap().file = Box::new(Recorder { file, disk: Arc::clone(&disk) });
+    (engine, disk)
+}
+
+fn key(number: usize) -> Key {
+    Key::session(&format!("session-{number}")).unwrap()
+}
+
+fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(3_600)).unwrap()
+}
+
+fn remove_control(store: &Path) {
+    let text = std::fs::read_to_string(store.join("plane")).unwrap();
+    std::fs::remove_dir_all(text.lines().next().unwrap().strip_prefix("control ").unwrap()).unwrap();
+}
+
+fn value(engine: &Engine, number: usize) -> Option<Vec<u8>> {
+    engine.peek(&key(number)).unwrap().record.map(|record| record.payload)
+}
+
+/// What each session was at the last sync, and everything that it has been since.
+type History = HashMap<usize, Vec<Option<Vec<u8>>>>;
+
+fn change(engine: &Engine, random: &mut fastrand::Rng, history: &mut History) {
+    let number = random.usize(0..40);
+    let past = history.entry(number).or_insert_with(|| vec![None]);
+    if random.u8(0..10) == 0 {
+        engine.destroy(&key(number)).unwrap();
+        past.push(None);
+    } else {
+        let bytes = if random.u8(0..50) == 0 { 150_000 } else { random.usize(0..9_000) };
+        let payload = vec![random.u8(..); bytes];
+        let locked = engine.begin(&key(number), Duration::ZERO).unwrap();
+        engine.commit(locked.held, &payload, ttl()).unwrap();
+        past.push(Some(payload));
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_every_session_as_it_was_at_the_last_sync_or_later() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..12 {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+        let (engine, disk) = recorded(&path, &clock);
+        let mut history = History::new();
+        for _ in 0..random.usize(1..6) {
+            // Enough to empty segments and use them again.
+            (0..random.usize(1..800)).for_each(|_| change(&engine, &mut random, &mut history));
+            engine.sync().unwrap();
+            history.values_mut().for_each(|past| drop(past.drain(..past.len() - 1)));
+        }
+        (0..random.usize(0..800)).for_each(|_| change(&engine, &mut random, &mut history));
+        for _ in 0..4 {
+            std::fs::remove_file(path.join("data.cut")).ok();
+            let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
+            for name in ["format", "bins"] {
+                std::fs::copy(path.join(name), copy.path().join(name)).unwrap();
+            }
+            std::fs::write(copy.path().join("data"), disk.lock().unwrap().cut(&mut random)).unwrap();
+            let after = open(copy.path(), clock.clone(), &Options::default()).unwrap();
+            let verified = after.verify(&mut |_| ()).unwrap();
+            assert!(verified.clean(), "seed {seed}: {:?}", verified.problems);
+            for (number, past) in &history {
+                let found = value(&after, *number);
+                assert!(past.contains(&found), "seed {seed}: session {number} is older than the last sync");
+            }
+            drop(after);
+            remove_control(copy.path());
+        }
+        drop(engine);
+        remove_control(&path);
+    }
+}
+
+#[test]
+fn after_a_sync_that_failed_everything_is_written_again() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    let word = |word| engine.plane.header(word).load(Ordering::Relaxed);
+    (0..50).for_each(|number| engine.create(&key(number), &vec![number as u8; 2_000], ttl()).unwrap());
+    disk.lock().unwrap().fails = true;
+    engine.sync().unwrap_err();
+    assert_eq!(word(header::SYNCS_DONE), 0);
+    assert!(word(header::DIRTY_SINCE) != 0 && word(header::SYNC_FAILED) != 0);
+    engine.sync().unwrap();
+    assert!(word(header::SYNCS_DONE) != 0 && word(header::SYNC_FAILED) == 0);
+    let synced = disk.lock().unwrap().synced.clone();
+    let lost = (0..50_u8).find(|number| !synced.windows(2_000).step_by(128).any(|window| window == [*number; 2_000]));
+    assert_eq!(lost, None, "a session is not on the disk although a sync has ended well");
+    drop(engine);
+    remove_control(&path);
+}
