@@ -259,3 +259,37 @@ pub fn grid_ms(now: Timestamp, expires: Timestamp) -> u64 {
 }
 
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(GRANULE_BYTES), "a segment is whole granules");
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use sessile_core::{Clock, Key, Store, Ttl};
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_valid_only_where_and_as_it_was_written() {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let path = folder.path().join("store");
+        let engine = crate::open(&path, Clock::system(), &crate::Options::default()).unwrap();
+        let ttl = Ttl::sliding(std::time::Duration::from_secs(60)).unwrap();
+        engine.create(&Key::session("one").unwrap(), &[7; 300], ttl).unwrap();
+        let log = engine.plane.log.as_ref().unwrap();
+        let mut bytes = vec![0; 4_096];
+        log.file.read(&mut bytes, 0).unwrap();
+        let place = crate::segment::location(0, crate::class::LOG, 0);
+        let (.., length) = parse(log, &bytes, place).unwrap();
+        assert_eq!(length, (LINE_BYTES + HEADER_BYTES) as usize + 300);
+        let elsewhere = crate::segment::location(0, crate::class::LOG, 1);
+        assert!(parse(log, &bytes, elsewhere).is_none(), "valid at another place");
+        for at in 0..length {
+            for bit in [1, 128] {
+                let mut bytes = bytes.clone();
+                bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= bit);
+                assert!(parse(log, &bytes, place).is_none(), "valid with byte {at} changed");
+            }
+        }
+        drop(engine);
+        crate::power::remove_control(&path);
+    }
+}

@@ -116,7 +116,7 @@ fn ttl() -> Ttl {
     Ttl::sliding(Duration::from_secs(3_600)).unwrap()
 }
 
-fn remove_control(store: &Path) {
+pub fn remove_control(store: &Path) {
     let text = std::fs::read_to_string(store.join("plane")).unwrap();
     std::fs::remove_dir_all(text.lines().next().unwrap().strip_prefix("control ").unwrap()).unwrap();
 }
