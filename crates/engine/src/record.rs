@@ -108,7 +108,7 @@ impl Header {
             payload_bytes: packed & 0xff_ffff_ffff,
             bin: packed >> 40 & 0xff,
             entry,
-            form: packed >> 48 & 0xff,
+            form: packed >> 48,
         }
     }
 
