@@ -150,7 +150,9 @@ fn remembered_until(plane: &Plane, state: State, now: Timestamp) -> Option<Times
     plane.log.as_ref().filter(|_| state.has_record())?;
     let (line, header) = Line::read(plane, state.location()).zip(Header::read(plane, state.location()))?;
     let own = granted(header.written, header.expires);
-    Some(line.origin.longest).filter(|longest| *longest > own && *longest > now)
+    // Its own expiry may be later, too, if a touch has moved it back.
+    let outlived = line.origin.longest > own || header.expires > now;
+    Some(line.origin.longest).filter(|longest| outlived && *longest > now)
 }
 
 fn examine_locked(plane: &Plane, me: &Process, entry: Entry<'_>, mine: Lock, now: Timestamp) -> Result<Examined> {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use sessile_core::{Result, Timestamp};
 
 use crate::class::{LOG, LOG_CHUNKS, slots};
-use crate::disklog::{Line, Log, Says, granted, parse};
+use crate::disklog::{LINE_BYTES, Line, Log, Says, granted, parse};
 use crate::index;
 use crate::lane::{made_by, skip_to};
 use crate::layout::{
@@ -175,12 +175,17 @@ impl Scan {
 fn settle(plane: &Plane, log: &Log, scan: &Scan, group: &[Found], number: u64, now: Timestamp) -> Result<bool> {
     let counts = |found: &&Found| found.line.says != Says::Touch && scan.is_whole(found);
     let Some(winner) = group.iter().find(counts) else { return Ok(false) };
+    // Notes of a touch count by their fence.
+    let touch = group.iter().filter(|found| found.line.says == Says::Touch);
+    let touch = touch.filter(|found| found.line.origin.sequence == winner.line.origin.sequence);
+    let touch = touch.max_by_key(|found| found.line.origin.fence);
     let longest = winner.line.origin.longest;
-    for loser in group.iter().filter(|loser| loser.location != winner.location) {
-        // What was never published, or misses something, and would outlive what counts.
+    let counts = |found: &Found| [Some(winner), touch].into_iter().flatten().any(|one| one.location == found.location);
+    for loser in group.iter().filter(|loser| !counts(loser)) {
+        // What was never published, misses something, or was overruled, and would outlive what counts.
         let outranks = loser.line.says != Says::Touch && loser.rank() > winner.rank();
-        if outranks || loser.line.says != Says::Touch && loser.line.origin.longest > longest {
-            log.file.write(&[0; 8], loser.location.offset() - crate::disklog::LINE_BYTES)?;
+        if outranks || loser.line.origin.longest > longest {
+            log.file.write(&[0; 8], loser.location.offset() - LINE_BYTES)?;
         }
     }
     if winner.line.says == Says::Tombstone {
@@ -192,10 +197,6 @@ fn settle(plane: &Plane, log: &Log, scan: &Scan, group: &[Found], number: u64, n
         stamp(plane, winner);
         return Ok(true);
     }
-    // Notes come latest first: their order is their fence.
-    let touch = group.iter().filter(|found| found.line.says == Says::Touch);
-    let touch = touch.filter(|found| found.line.origin.sequence == winner.line.origin.sequence);
-    let touch = touch.max_by_key(|found| found.line.origin.fence);
     let head = touch.map_or(winner.head, |touch| touch.head);
     let expires = granted(head.written, head.expires);
     let expires = head.ends.map_or(expires, |ends| ends.min(expires));
