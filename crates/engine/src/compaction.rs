@@ -30,9 +30,10 @@ const MOVES_MAX: u64 = 2;
 /// Stamps looked at in one call; those of a log are mostly empty.
 const STAMPS_MAX: u64 = 64;
 const STAMPS_MAX_LOG: u64 = 256;
-/// Emptied segments that a log keeps for the next writes: this part of all, and some.
-const KEPT_PART: u64 = 16;
-const KEPT_LEAST: u64 = 16;
+/// Emptied segments that a log keeps for the next writes: this part of all, and some. Giving one back takes milliseconds on
+/// a disk that is told of each freed block, and getting it again costs as much.
+const KEPT_PART: u64 = 2;
+const KEPT_LEAST: u64 = 64;
 
 /// Where this process is.
 pub struct Compaction {
