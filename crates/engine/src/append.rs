@@ -12,7 +12,7 @@ use crate::class::{LOG, slots};
 use crate::disklog::LINE_BYTES;
 use crate::flush;
 use crate::lane::{Claim, Lane};
-use crate::layout::{GRANULE_BYTES, SEGMENT_BYTES, SEGMENTS_MAX, SLOTS_MAX, STAMPS_BYTES, header};
+use crate::layout::{GRANULE_BYTES, PAGE_BYTES, SEGMENT_BYTES, SEGMENTS_MAX, SLOTS_MAX, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::{Process, slot};
@@ -25,7 +25,7 @@ const SEARCH_MAX: u64 = 512;
 /// Segments for which room on the disk is made at a time.
 const ALLOCATE: u64 = 16;
 /// When this part of all segments, and some, are empty and wait for a sync, it comes early.
-const WAITING_PART: u64 = 8;
+const WAITING_PART: u64 = 2;
 const WAITING_LEAST: u64 = 32;
 /// Segments that only a move may claim: as long as there are some, compaction can always go on.
 const RESERVE: u64 = 4;
@@ -35,6 +35,23 @@ struct Here {
     segment: u64,
     next: u64,
     lock: Lock,
+    /// How many syncs had begun when something was last appended.
+    syncs: u64,
+}
+
+impl Here {
+    fn new(plane: &Plane, segment: u64, next: u64, lock: Lock) -> Here {
+        Here { segment, next, lock, syncs: plane.header(header::SYNCS_BEGUN).load(Ordering::Relaxed) }
+    }
+
+    /// A page that the kernel may be writing to the disk is left alone: a write to it would wait for that.
+    fn leave_page(&mut self, plane: &Plane) {
+        let syncs = plane.header(header::SYNCS_BEGUN).load(Ordering::Relaxed);
+        if self.syncs != syncs {
+            self.syncs = syncs;
+            self.next = self.next.next_multiple_of(PAGE_BYTES / GRANULE_BYTES);
+        }
+    }
 }
 
 /// Both of them.
@@ -86,6 +103,9 @@ impl Appender {
         let (plane, me) = (lane.plane, lane.process);
         let Some(here) = self.0.get((class - LOG) as usize) else { return Err(full()) };
         let mut here = here.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = here.as_mut() {
+            at.leave_page(plane);
+        }
         loop {
             let Some(at) = here.as_mut().filter(|at| at.next + granules <= slots(class)) else {
                 if let Some(filled) = here.take() {
@@ -130,19 +150,17 @@ fn open_one(plane: &Plane, me: &Process, class: u64, purpose: For) -> Result<Her
     let count = plane.segment_count();
     // Behind the one that compaction has come to: there it has just emptied some.
     let last = plane.header(header::COMPACTION).load(Ordering::Relaxed) % count.max(1);
-    for synced in [false, true] {
-        let mut waiting = 0;
-        for segment in (0..count.min(SEARCH_MAX)).map(|step| (last + count - step) % count) {
-            if let Some(here) = prepare(plane, me, segment, class, purpose)? {
-                return Ok(here);
-            }
-            let emptied = SegmentState(plane.segment(segment).0.load(Ordering::SeqCst)).usage() == Use::Emptied;
-            waiting += u64::from(emptied);
+    let mut waiting = 0;
+    for segment in (0..count.min(SEARCH_MAX)).map(|step| (last + count - step) % count) {
+        if let Some(here) = prepare(plane, me, segment, class, purpose)? {
+            return Ok(here);
         }
-        // Much more is written between two syncs than is kept: rather one more sync than twice the room.
-        if synced || waiting < WAITING_LEAST + count / WAITING_PART || !flush::sync_unless_busy(plane, me) {
-            break;
-        }
+        let emptied = SegmentState(plane.segment(segment).0.load(Ordering::SeqCst)).usage() == Use::Emptied;
+        waiting += u64::from(emptied);
+    }
+    if waiting >= WAITING_LEAST + count.min(SEARCH_MAX) / WAITING_PART {
+        // Much is written between two syncs: rather a sync more than twice the room.
+        flush::sync_early(plane, me);
     }
     let opened = loop {
         may_use(plane, plane.segment_count(), purpose)?;
@@ -178,7 +196,7 @@ fn left_by_another(plane: &Plane, me: &Process, class: u64) -> Option<Here> {
     let seen = SegmentState(word.load(Ordering::SeqCst));
     let next = plane.log_segment(segment).1.load(Ordering::Acquire);
     if seen.usage() == Use::Open && seen.class() == class && next < SLOTS_MAX {
-        return Some(Here { segment, next, lock: mine });
+        return Some(Here::new(plane, segment, next, mine));
     }
     unlock(lock, mine);
     None
@@ -205,15 +223,15 @@ fn prepare(plane: &Plane, me: &Process, segment: u64, class: u64, purpose: For) 
     (0..SLOTS_MAX).for_each(|granule| plane.stamp(segment, granule).store(0, Ordering::Relaxed));
     plane.log_segment(segment).1.store(0, Ordering::Relaxed);
     word.cas(seen.0, seen.next(Use::Open, class).0);
-    Ok(Some(Here { segment, next: 0, lock: mine }))
+    Ok(Some(Here::new(plane, segment, 0, mine)))
 }
 
 fn back(plane: &Plane, segment: u64, seen: SegmentState, purpose: For) -> Result<()> {
     let Some(log) = &plane.log else { return Err(full()) };
-    plane.stamps.back(segment * STAMPS_BYTES, STAMPS_BYTES)?;
     if seen.usage() == Use::Emptied {
         return Ok(());
     }
+    plane.stamps.back(segment * STAMPS_BYTES, STAMPS_BYTES)?;
     may_use(plane, segment, purpose)?;
     let (offset, least) = (segment * SEGMENT_BYTES, SEGMENT_BYTES);
     let ahead = ALLOCATE.min(SEGMENTS_MAX - segment) * SEGMENT_BYTES;

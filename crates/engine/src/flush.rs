@@ -13,7 +13,7 @@ use crate::class::{is_log, slots};
 use crate::disklog::{LINE_BYTES, Log, parse};
 use crate::kernel_aio::Begun;
 use crate::layout::{GRANULE_BYTES, SEGMENT_BYTES, header};
-use crate::lock::{Locked, lock, try_lock, unlock};
+use crate::lock::{Locked, lock, unlock};
 use crate::plane::Plane;
 use crate::process::Process;
 use crate::segment::{Use, is_claim, location, state};
@@ -64,27 +64,27 @@ pub fn sync_if_due(plane: &Plane, me: &Process, now: Timestamp) {
         since => now.as_ms().saturating_sub(since),
     };
     // Whoever has begun a sync and never came back has not noticed its end, or has died with it.
-    let due = age(header::DIRTY_SINCE) >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN;
-    if !due {
-        return;
-    }
-    let again = plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0;
-    let round = begin(plane);
-    if !again && log.file.begin_sync() == Begun::UnderWay {
-        *under_way = Some(round);
-    } else {
-        complain(finish_here(plane, log, round));
+    if age(header::DIRTY_SINCE) >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN {
+        *under_way = begin_or_do(plane, log);
     }
 }
 
-/// Syncs unless someone is at it; true when that ended well.
-pub fn sync_unless_busy(plane: &Plane, me: &Process) -> bool {
-    let Some(log) = &plane.log else { return false };
-    let word = plane.header(header::SYNC_LOCK);
-    let Some(mine) = try_lock(plane, me, word) else { return false };
-    let synced = finish_here(plane, log, begin(plane));
-    unlock(word, mine);
-    complain(synced)
+/// Begins a sync before its time, unless this process has one under way.
+pub fn sync_early(plane: &Plane, me: &Process) {
+    let (Some(log), Ok(mut under_way)) = (&plane.log, me.under_way.0.try_lock()) else { return };
+    if under_way.is_none() {
+        *under_way = begin_or_do(plane, log);
+    }
+}
+
+fn begin_or_do(plane: &Plane, log: &Log) -> Option<Round> {
+    let again = plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0;
+    let round = begin(plane);
+    if !again && log.file.begin_sync() == Begun::UnderWay {
+        return Some(round);
+    }
+    complain(finish_here(plane, log, round));
+    None
 }
 
 /// Brings everything to the disk that was written before the call.
@@ -104,11 +104,10 @@ pub fn sync(plane: &Plane, me: &Process) -> Result<()> {
     synced
 }
 
-fn complain(synced: Result<()>) -> bool {
-    if let Err(error) = &synced {
+fn complain(synced: Result<()>) {
+    if let Err(error) = synced {
         log::error!("sessions of the last seconds may be lost if the power fails now: {error:#}");
     }
-    synced.is_ok()
 }
 
 /// What is written from now on belongs to the next sync.
