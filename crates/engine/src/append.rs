@@ -24,8 +24,9 @@ use crate::words::Lock;
 const SEARCH_MAX: u64 = 512;
 /// Segments for which room on the disk is made at a time.
 const ALLOCATE: u64 = 16;
-/// When this part of all segments, and some, are empty and wait for a sync, it comes early.
-const WAITING_PART: u64 = 2;
+/// When this part of the segments, and some, are empty and wait for a sync, it comes early; with three times as many,
+/// the writer waits for it.
+const WAITING_PART: u64 = 4;
 const WAITING_LEAST: u64 = 32;
 /// Segments that only a move may claim: as long as there are some, compaction can always go on.
 const RESERVE: u64 = 4;
@@ -158,7 +159,11 @@ fn open_one(plane: &Plane, me: &Process, class: u64, purpose: For) -> Result<Her
         let emptied = SegmentState(plane.segment(segment).0.load(Ordering::SeqCst)).usage() == Use::Emptied;
         waiting += u64::from(emptied);
     }
-    if waiting >= WAITING_LEAST + count.min(SEARCH_MAX) / WAITING_PART {
+    let searched = count.min(SEARCH_MAX);
+    if waiting >= WAITING_LEAST * 2 + searched / WAITING_PART * 3 {
+        // The disk does not keep up: whoever writes waits for it, or the log would grow without bound.
+        flush::sync(plane, me)?;
+    } else if waiting >= WAITING_LEAST + searched / WAITING_PART {
         // Much is written between two syncs: rather a sync more than twice the room.
         flush::sync_early(plane, me);
     }
