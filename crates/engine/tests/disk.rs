@@ -414,3 +414,24 @@ fn writes_are_synced_when_the_interval_is_over() {
     sessions.sync().unwrap();
     assert_eq!(detail(&sessions, "syncs"), syncs + 2);
 }
+
+/// A measurement: `cargo test --release -p sessile-engine --test disk -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement of a minute"]
+fn a_rebuild_of_550_000_sessions_takes_below_two_seconds() {
+    let ground = Ground::new();
+    let sessions = ground.open_with(&Options { sync_interval: Some(Duration::ZERO), ..Options::default() });
+    for number in 0..550_000 {
+        sessions.create(&key(number), &payload(number, 1_500), ttl(600)).unwrap();
+    }
+    drop(sessions);
+    for _ in 0..3 {
+        std::fs::remove_dir_all(control_of(&ground.path())).unwrap();
+        let start = std::time::Instant::now();
+        let sessions = ground.open();
+        let took = start.elapsed();
+        println!("opened after {took:.2?}");
+        assert_eq!(sessions.stat().unwrap().sessions, 550_000);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+}
