@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Cursor, Detail, Durability, Expiry, Filter, Found, Key, Limits, Locked, Locking, Ownership,
-    Page, Result, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
+    Budget, Capabilities, Cursor, Detail, Durability, Error, ErrorKind, Expiry, Filter, Found, Key, Limits, Locked,
+    Locking, Ownership, Page, Result, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use crate::directory::Directory;
@@ -225,6 +225,10 @@ impl Store for Engine {
     }
 
     fn sync(&self) -> Result<()> {
+        if self.plane.log.is_none() {
+            return Err(Error::new(ErrorKind::Unsupported, "the store is in memory, which nothing writes to a disk")
+                .advice("use a directory on a disk for sessions that must survive a restart"));
+        }
         flush::sync(&self.plane, self.me()?)
     }
 

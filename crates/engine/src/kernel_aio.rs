@@ -65,7 +65,8 @@ pub enum Begun {
 impl Background {
     /// Begins an fdatasync.
     pub fn begin(&self, file: BorrowedFd<'_>) -> Begun {
-        let mut context = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread is at it, or was in our parent when it forked.
+        let Ok(mut context) = self.0.try_lock() else { return Begun::Refused };
         let process = std::process::id();
         if context.as_ref().is_none_or(|context| context.process != process) {
             *context = setup().map(|id| Context { id, process, busy: false });
@@ -82,7 +83,7 @@ impl Background {
 
     /// How the sync under way has ended, if it has.
     pub fn end(&self) -> Option<Result<(), Errno>> {
-        let mut context = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut context = self.0.try_lock().ok()?;
         let context = context.as_mut().filter(|context| context.busy && context.process == std::process::id())?;
         let event = completed(context.id)?;
         context.busy = false;

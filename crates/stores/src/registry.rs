@@ -42,8 +42,9 @@ pub struct OptionHelp {
 pub struct Fixture {
     /// `default`, or what makes it different (`shm`, `php`): the `variant` of results.
     pub variant: &'static str,
-    /// Its URL. `{disk}` and `{shm}` stand for a fresh directory on disk or in shared memory, `{socket}` for
-    /// the unix socket of a private server (the one named in [`Capabilities::server`]).
+    /// Its URL. `{disk}` and `{shm}` stand for a fresh directory on disk or in shared memory, `{control}` for one more
+    /// in shared memory, `{socket}` for the unix socket of a private server (the one named in
+    /// [`Capabilities::server`]).
     pub url: &'static str,
 }
 

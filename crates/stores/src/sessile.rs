@@ -34,7 +34,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     ],
     fixtures: &[
         Fixture { variant: "default", url: "sessile:{shm}/sessile" },
-        Fixture { variant: "disk", url: "sessile:{disk}/sessile" },
+        Fixture { variant: "disk", url: "sessile:{disk}/sessile?control={control}" },
     ],
     open,
 };
