@@ -90,7 +90,7 @@ impl Appender {
     ///
     /// `Full`.
     pub fn claim_note(&self, lane: &Lane<'_>) -> Result<Claim> {
-        self.advance(lane, LOG, (1, note_stamp(lane.stamp())), For::Upkeep, |_| ())
+        self.advance(lane, LOG, (1, note_stamp(lane.stamp())), For::Upkeep, |note| lane.about_to_claim_chunk(note))
     }
 
     fn advance(

@@ -178,7 +178,10 @@ impl Engine {
         let plane = &self.plane;
         for _ in 0..FRESH_STARTS_MAX {
             let entry = match find_or_take(plane, me, digest)? {
-                Place::New(entry, mine) => return Ok((entry, mine, entry.state())),
+                Place::New(entry, mine) => {
+                    entry.fence().add(1);
+                    return Ok((entry, mine, entry.state()));
+                }
                 Place::Existing(entry) => entry,
             };
             let Some(mine) = try_lock(plane, me, entry.lock()) else {
@@ -187,6 +190,8 @@ impl Engine {
                 }
                 continue;
             };
+            // Like a holder's: on a disk it tells which of two that died here was the later.
+            entry.fence().add(1);
             let met = meaning(plane, &entry, digest, false, LOCKED_TRIES, plane.now());
             match met {
                 Ok(Meaning::Nothing(state, _)) => return Ok((entry, mine, state)),
@@ -236,7 +241,7 @@ impl Engine {
         let mut steps = 0;
         for _ in 0..FRESH_STARTS_MAX {
             let Some(number) = index::find(&self.plane, digest) else { return Err(gone()) };
-            match self.touch_entry(self.plane.entry(number), digest, ttl)? {
+            match self.touch_with_room(self.plane.entry(number), digest, ttl)? {
                 Touched::Done => return Ok(()),
                 Touched::Again => {}
                 Touched::LeadsTo(next) => {
@@ -257,10 +262,14 @@ impl Engine {
             if entry.state().version() != held.state.version() {
                 return Err(destroyed());
             }
-            if let Touched::Done = self.touch_entry(entry, held.digest, ttl)? {
+            if let Touched::Done = self.touch_with_room(entry, held.digest, ttl)? {
                 return Ok(());
             }
         }
+    }
+
+    fn touch_with_room(&self, entry: Entry<'_>, digest: Digest, ttl: Ttl) -> Result<Touched> {
+        self.with_room(self.me()?, || self.touch_entry(entry, digest, ttl))
     }
 
     fn touch_entry(&self, entry: Entry<'_>, digest: Digest, ttl: Ttl) -> Result<Touched> {
@@ -274,21 +283,30 @@ impl Engine {
             Meaning::Nothing(..) | Meaning::Leaving => return Err(gone()),
         };
         let (expires, ends) = ttl.deadline(now, snapshot.header.created, snapshot.ends);
+        // Written down first, like a tombstone: whoever comes second, in memory or on the disk, does it again.
+        let lane = self.plane.log.is_some().then(|| self.me().map(|me| Lane::enter(&self.plane, me))).transpose()?;
+        let noted = match &lane {
+            Some(lane) => notes::log_touch(lane, &entry, &notes::Touch { before: &snapshot, expires, ends, now })?,
+            None => None,
+        };
+        let again = || {
+            noted.into_iter().for_each(|note| discard(&self.plane, note));
+            Ok(Touched::Again)
+        };
         if ends != snapshot.ends
             && let Some(ends) = ends
             && !entry.ends().cas(seen_end, Override::new(ends, snapshot.state).0)
         {
-            return Ok(Touched::Again);
+            return again();
         }
         // Refused when the hand has closed the record, or another touch came first.
         if !entry.touched().cas(seen, Override::new(expires, snapshot.state).0) {
-            return Ok(Touched::Again);
+            return again();
         }
-        if self.plane.log.is_some() {
-            let lane = Lane::enter(&self.plane, self.me()?);
-            notes::log_touch(&lane, &entry, &notes::Touch { before: &snapshot, expires, ends, now })?;
+        // On a disk the due time remembers the later expiry that a touch has moved back.
+        if lane.is_none() || expires >= snapshot.expires {
+            note_expiry(&self.plane, entry, expires);
         }
-        note_expiry(&self.plane, entry, expires);
         // The words may have come round to what they were while someone removed or replaced the record.
         if entry.state().moved(snapshot.state.location()) != snapshot.state {
             return Ok(Touched::Again);

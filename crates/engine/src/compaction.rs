@@ -152,7 +152,7 @@ impl Compaction {
             if is_claim(stamp) {
                 let claim = Claim { location: location(segment, seen.class(), next), stamp };
                 let outcome = if is_note(stamp) {
-                    notes::move_note(&Lane::enter(plane, me), claim).map(|()| true)
+                    notes::move_note(&Lane::enter(plane, me), claim)
                 } else {
                     move_record(plane, me, claim)
                 };

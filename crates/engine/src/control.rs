@@ -110,6 +110,12 @@ impl Directory {
         if let Some(log) = &plane.log {
             bins::restore(&plane, &self.read_bins()?);
             rebuild(&plane, log)?;
+            if self.was_of_this_boot()? {
+                // The plane was lost without a reboot, and with it whether a sync had failed: the page cache may have what the
+                // disk has not. All is written once more before the next sync counts.
+                plane.header(header::SYNCS_BEGUN).store(1, Ordering::Relaxed);
+                plane.header(header::SYNC_FAILED).store(1, Ordering::Relaxed);
+            }
         }
         plane.header(header::MAGIC).store(MAGIC, Ordering::SeqCst);
         rustix::fs::renameat_with(directory, CONTROL_NEW, directory, CONTROL_FILE, RenameFlags::NOREPLACE)

@@ -60,7 +60,8 @@ impl Log {
         // A line begins on one of its own, also after one that was torn.
         let line = format!("\n{number} {name}\n");
         let written = rustix::io::write(&self.bins, line.as_bytes());
-        let kept = written.and_then(|_| rustix::fs::fdatasync(&self.bins));
+        let whole = |bytes| if bytes == line.len() { Ok(()) } else { Err(rustix::io::Errno::NOSPC) };
+        let kept = written.and_then(whole).and_then(|()| rustix::fs::fdatasync(&self.bins));
         kept.map_err(|errno| crate::directory::failed("a bin cannot be written down", errno))
     }
 

@@ -13,7 +13,7 @@ use crate::class::{is_log, slots};
 use crate::disklog::{LINE_BYTES, Log, parse};
 use crate::kernel_aio::Begun;
 use crate::layout::{GRANULE_BYTES, SEGMENT_BYTES, header};
-use crate::lock::{Locked, lock, unlock};
+use crate::lock::{Locked, lock, try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::Process;
 use crate::segment::{Use, is_claim, location, state};
@@ -65,7 +65,7 @@ pub fn sync_if_due(plane: &Plane, me: &Process, now: Timestamp) {
     };
     // Whoever has begun a sync and never came back has not noticed its end, or has died with it.
     if age(header::DIRTY_SINCE) >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN {
-        *under_way = begin_or_do(plane, log);
+        *under_way = begin_or_do(plane, me, log);
     }
 }
 
@@ -73,17 +73,24 @@ pub fn sync_if_due(plane: &Plane, me: &Process, now: Timestamp) {
 pub fn sync_early(plane: &Plane, me: &Process) {
     let (Some(log), Ok(mut under_way)) = (&plane.log, me.under_way.0.try_lock()) else { return };
     if under_way.is_none() {
-        *under_way = begin_or_do(plane, log);
+        *under_way = begin_or_do(plane, me, log);
     }
 }
 
-fn begin_or_do(plane: &Plane, log: &Log) -> Option<Round> {
-    let again = plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0;
-    let round = begin(plane);
-    if !again && log.file.begin_sync() == Begun::UnderWay {
-        return Some(round);
+fn begin_or_do(plane: &Plane, me: &Process, log: &Log) -> Option<Round> {
+    let failed = || plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0;
+    if !failed() {
+        let round = begin(plane);
+        // Once more: one that was noted meanwhile has a number below ours, and is not made good by this sync.
+        if !failed() && log.file.begin_sync() == Begun::UnderWay {
+            return Some(round);
+        }
     }
-    complain(finish_here(plane, log, round));
+    // What writes everything again is alone, or it might write over what others have put there since.
+    let word = plane.header(header::SYNC_LOCK);
+    let mine = try_lock(plane, me, word)?;
+    complain(finish_here(plane, log, begin(plane)));
+    unlock(word, mine);
     None
 }
 
@@ -139,9 +146,8 @@ fn end(plane: &Plane, round: Round, result: Result<()>) -> Result<()> {
     match result {
         Ok(()) => {
             // One that began before a failure may end well after it: what has failed was not written again then.
-            let clean = failed.load(Ordering::SeqCst) < number;
-            if clean {
-                failed.store(0, Ordering::SeqCst);
+            let seen = failed.load(Ordering::SeqCst);
+            if seen < number && (seen == 0 || failed.cas(seen, 0)) {
                 plane.header(header::SYNCS_DONE).raise(number);
             }
             syncing.cas(oldest, 0);

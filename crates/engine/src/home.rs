@@ -58,6 +58,11 @@ impl Directory {
         Ok(same.then_some(found))
     }
 
+    /// Whether the last control plane was made since the kernel was started.
+    pub(crate) fn was_of_this_boot(&self) -> Result<bool> {
+        Ok(self.read_plane_file()?.is_some_and(|text| named(&text, "boot") == Some(&boot_text())))
+    }
+
     fn read_plane_file(&self) -> Result<Option<String>> {
         let file = match self.open_file(PLANE_FILE, OFlags::RDONLY) {
             Ok(file) => file,

@@ -7,7 +7,7 @@
 use crate::layout::{LANES, PROCESSES_MAX};
 use crate::map::LINE_WORDS;
 use crate::plane::Plane;
-use crate::process::Process;
+use crate::process::{Process, slot::LIFE};
 use crate::sync::{Ordering, Word};
 use crate::words::Location;
 
@@ -146,6 +146,16 @@ pub fn is_in_progress(plane: &Plane, stamp: u64) -> bool {
     let words = plane.lane(slot, lane);
     let entry = words[ENTRY].load(Ordering::SeqCst);
     entry != 0 && entry & PUBLISHED == 0 && words[NEW + 1].load(Ordering::SeqCst) == stamp
+}
+
+/// Whether a living process is still at the note that has this stamp: it stands where a chunk would, without a record.
+pub fn is_being_noted(plane: &Plane, stamp: u64) -> bool {
+    let (slot, lane, _) = made_by(stamp);
+    if slot >= PROCESSES_MAX || lane >= LANES {
+        return false;
+    }
+    let (life, words) = (plane.process_word(slot, LIFE).load(Ordering::SeqCst), plane.lane(slot, lane));
+    life & 1 == 1 && words[ENTRY].load(Ordering::SeqCst) != 0 && words[CHUNK + 1].load(Ordering::SeqCst) == stamp
 }
 
 /// What a dead process was about to do in each lane.

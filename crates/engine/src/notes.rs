@@ -5,16 +5,19 @@
 
 use sessile_core::{Result, Timestamp};
 
-use crate::disklog::{self, Line, Log, Origin, Says, granted, grid_ms};
+use crate::disklog::{self, Line, Log, Origin, Says, granted, grid_ms, is_valid};
 use crate::index;
-use crate::lane::{Claim, Lane};
+use crate::lane::{Claim, Lane, is_being_noted};
 use crate::plane::{Digest, Entry, Plane};
 use crate::record::{Header, PLAIN, Snapshot};
 use crate::segment;
 use crate::sync::Ordering;
 use crate::words::{Kind, Override, State};
 
-/// A touch that has succeeded in memory.
+/// How far from the present expiry, in sixteenths of the time to live, a note may be that still counts.
+const NOTE_PARTS: u64 = 3;
+
+/// A touch that is about to be made.
 pub struct Touch<'a> {
     pub before: &'a Snapshot,
     pub expires: Timestamp,
@@ -22,11 +25,13 @@ pub struct Touch<'a> {
     pub now: Timestamp,
 }
 
-fn write(lane: &Lane<'_>, log: &Log, says: Says, origin: Origin, head: &Header) -> Result<()> {
+/// The lane is in use and names the note until the caller is done with it, so that compaction leaves it alone.
+fn write(lane: &Lane<'_>, log: &Log, says: Says, origin: Origin, head: &Header) -> Result<Claim> {
     let claim = lane.process.appender.claim_note(lane)?;
     disklog::put(lane.plane, log, claim, says, origin, head, &[]).inspect_err(|_| {
         segment::free(lane.plane, claim);
-    })
+    })?;
+    Ok(claim)
 }
 
 /// Writes that an entry is being destroyed. Returns until when that has to be remembered.
@@ -52,67 +57,75 @@ pub fn log_destroy(lane: &Lane<'_>, entry: &Entry<'_>, present: State, until: Ti
     Ok(origin.longest)
 }
 
-/// Writes a touch if it has crossed a line of the grid, moved the expiry back, or set another end.
+/// Writes a touch if it crosses a line of the grid, moves the expiry back, or sets another end. Returns the note.
 ///
 /// # Errors
 ///
 /// `Full` or `Io`.
-pub fn log_touch(lane: &Lane<'_>, entry: &Entry<'_>, touch: &Touch<'_>) -> Result<()> {
+pub fn log_touch(lane: &Lane<'_>, entry: &Entry<'_>, touch: &Touch<'_>) -> Result<Option<Claim>> {
     let plane = lane.plane;
-    let Some(log) = &plane.log else { return Ok(()) };
+    let Some(log) = &plane.log else { return Ok(None) };
     let Touch { before, expires, ends, now } = *touch;
     let grid = grid_ms(now, expires);
     let back = expires < before.expires;
     if !back && ends == before.ends && expires.as_ms() / grid == before.expires.as_ms() / grid {
-        return Ok(());
+        return Ok(None);
     }
+    lane.intend(entry.number, None);
     if back {
         // What the disk may have for it is later than what it will say now.
         let later = granted(before.header.written, before.expires).as_ms();
         entry.due().raise(later);
         plane.due(entry.number).raise(later);
     }
-    let Some(line) = Line::read(plane, before.state.location()) else { return Ok(()) };
+    let Some(line) = Line::read(plane, before.state.location()) else { return Ok(None) };
     let order = entry.fence().add(1) + 1;
     let longest = line.origin.longest.max(granted(now, expires));
     let origin = Origin { fence: order, longest, ..line.origin };
     let head = Header { written: now, expires, ends, payload_bytes: 0, form: PLAIN, ..before.header };
-    write(lane, log, Says::Touch, origin, &head)
+    write(lane, log, Says::Touch, origin, &head).map(Some)
 }
 
-/// Looks at a note in a segment that is being emptied: writes it again if it still says something, and frees it.
+/// Looks at a note in a segment that is being emptied: writes it again if it still says something, and frees it. False
+/// when whoever writes it is not done with it.
 ///
 /// # Errors
 ///
 /// `Full` or `Io`; then the note stays.
-pub fn move_note(lane: &Lane<'_>, old: Claim) -> Result<()> {
+pub fn move_note(lane: &Lane<'_>, old: Claim) -> Result<bool> {
     let plane = lane.plane;
+    if is_being_noted(plane, old.stamp) {
+        return Ok(false);
+    }
     if let (Some(log), Some(line)) = (&plane.log, Line::read(plane, old.location))
         && let Some(head) = Header::read(plane, old.location).filter(|head| head.stamp == old.stamp)
-        && let Some((origin, head)) = present(plane, line, head)
+        && is_valid(log, line, &head, old.location, &[])
+        && let Some((number, origin, head)) = present(plane, line, head)
     {
+        lane.intend(number, None);
         write(lane, log, line.says, origin, &head)?;
     }
     segment::free(plane, old);
-    Ok(())
+    Ok(true)
 }
 
 /// What a note has to say today; `None` when that is nothing.
-fn present(plane: &Plane, line: Line, head: Header) -> Option<(Origin, Header)> {
+fn present(plane: &Plane, line: Line, head: Header) -> Option<(u64, Origin, Header)> {
     let entry = entry_of(plane, line.origin.digest)?;
     let state = entry.state();
     match line.says {
         Says::Tombstone if state.kind() == Kind::Destroyed => {
             let longest = line.origin.longest.max(state.forgotten_at());
-            Some((Origin { longest, ..line.origin }, Header { expires: longest, ..head }))
+            Some((entry.number, Origin { longest, ..line.origin }, Header { expires: longest, ..head }))
         }
         Says::Touch if state.has_record() => {
             let record = Line::read(plane, state.location())?;
             let touched = Override(entry.touched().load(Ordering::Relaxed)).applies_to(state)?;
             let part = grid_ms(head.written, head.expires);
-            let about = touched.as_ms().abs_diff(head.expires.as_ms()) <= part;
+            // A rebuild has added one part, and touches within a cell, perhaps of a longer time to live, are not logged.
+            let about = touched.as_ms().abs_diff(head.expires.as_ms()) <= NOTE_PARTS * part;
             let same = record.origin.digest == line.origin.digest && record.origin.sequence == line.origin.sequence;
-            (same && about).then_some((line.origin, Header { expires: touched, ..head }))
+            (same && about).then_some((entry.number, line.origin, Header { expires: touched, ..head }))
         }
         _ => None,
     }

@@ -101,12 +101,13 @@ fn scan(plane: &Plane, log: &Log) -> Result<Scan> {
         log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;
         let records = scan_segment(log, &bytes, segment);
         let Some(generation) = records.iter().map(|found| found.line.generation).max() else { continue };
+        let records: Vec<Found> = records.into_iter().filter(|found| found.line.generation == generation).collect();
         plane.stamps.back(segment * STAMPS_BYTES, STAMPS_BYTES)?;
         let of_chunks = |found: &Found| found.line.says == Says::Chunk || found.head.form == CHUNKED;
         let class = if records.iter().any(of_chunks) { LOG_CHUNKS } else { LOG };
         plane.segment(segment).0.store(SegmentState::rebuilt(Use::Open, class, generation).0, Ordering::SeqCst);
         plane.log_segment(segment).1.store(SLOTS_MAX, Ordering::Relaxed);
-        records.into_iter().filter(|found| found.line.generation == generation).for_each(|found| scan.add(found));
+        records.into_iter().for_each(|found| scan.add(found));
     }
     Ok(scan)
 }
@@ -114,20 +115,16 @@ fn scan(plane: &Plane, log: &Log) -> Result<Scan> {
 /// The valid records of a segment. Where there is none, the next granule is tried: a writer may have died there.
 fn scan_segment(log: &Log, bytes: &[u8], segment: u64) -> Vec<Found> {
     let mut records = Vec::new();
-    let mut granule = 0;
-    while granule < slots(LOG) {
+    // Every granule: what an earlier generation has left may end where a new record begins.
+    for granule in 0..slots(LOG) {
         let place = location(segment, LOG, granule);
         let start = (granule * GRANULE_BYTES) as usize;
         let rest = bytes.get(start..).unwrap_or_default();
-        let Some((line, head, length)) = parse(log, rest, place) else {
-            granule += 1;
-            continue;
-        };
+        let Some((line, head, length)) = parse(log, rest, place) else { continue };
         let stored = rest.get((GRANULE_BYTES as usize)..length).unwrap_or_default();
         let target = if line.says == Says::Regenerated { alias_of(stored).map(|alias| alias.0) } else { None };
         let chunks = if head.form == CHUNKED { listed(stored) } else { Vec::new() };
         records.push(Found { line, head, location: place, target, chunks });
-        granule += line.granules.max(1);
     }
     records
 }

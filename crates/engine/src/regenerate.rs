@@ -8,8 +8,9 @@ use std::time::Duration;
 use sessile_core::{Key, Limits, Result, Timestamp};
 
 use crate::change::{Published, destroyed};
+use crate::disklog::{granted, origin};
 use crate::engine::Engine;
-use crate::entries::remove;
+use crate::entries::{bury, remove};
 use crate::lane::Lane;
 use crate::lock::unlock;
 use crate::plane::{Digest, Entry};
@@ -66,14 +67,21 @@ impl Engine {
             _ => return Err(destroyed()),
         };
         let header = Header { entry: entry.number, expires: snapshot.expires, ends: snapshot.ends, ..snapshot.header };
+        let grace_ends = now.plus(grace);
+        let forgotten = grace_ends.plus(Limits::TOMBSTONE_TTL);
+        if self.plane.log.is_some() {
+            // As long as the disk has the old id, it has to find something of the new one: without it the record before would
+            // count. What the due time says, the record takes over.
+            let longest = origin(&self.plane, &old, held.state).longest.max(granted(now, forgotten));
+            entry.due().raise(longest.as_ms());
+        }
         match self.publish(me, entry, from, Kind::Live, header, &snapshot.payload)? {
             Published::Done => {}
             Published::Refused => return Err(destroyed()),
         }
         let state = entry.state();
-        let grace_ends = now.plus(grace);
         let header = Header::new(old.number, held.bin, snapshot.header.version, now, now);
-        let header = Header { expires: grace_ends.plus(Limits::TOMBSTONE_TTL), ..header };
+        let header = Header { expires: forgotten, ..header };
         let signpost = alias_payload(digest, grace_ends);
         match self.publish(me, old, held.state, Kind::Regenerated, header, &signpost)? {
             Published::Done => Ok((state, snapshot.ends)),
@@ -86,7 +94,13 @@ impl Engine {
         let state = entry.state();
         if matches!(state.kind(), Kind::Live | Kind::Empty) && belongs(&entry, digest) {
             let lane = Lane::enter(&self.plane, me);
-            if remove(&lane, entry, mine, state)? {
+            // On a disk the copy would be a session again after a rebuild.
+            let gone = if self.plane.log.is_some() && state.has_record() {
+                bury(&lane, entry, mine, state, self.plane.now())?
+            } else {
+                remove(&lane, entry, mine, state)?
+            };
+            if gone {
                 return Ok(());
             }
         }

@@ -14,7 +14,7 @@ use crate::broken::{self, Twin};
 use crate::class::{CLASSES, CLASSES_ALL, class_of, is_log, slot_bytes, slots};
 use crate::disklog::LINE_BYTES;
 use crate::lane::{Claim, Lane};
-use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header};
+use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SLOTS_MAX, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::{Process, slot};
@@ -444,6 +444,10 @@ pub fn set_evacuating(plane: &Plane, me: &Process, segment: u64, evacuating: boo
     let seen = SegmentState(word.load(Ordering::SeqCst));
     let (from, to) = if evacuating { (Use::Open, Use::Evacuating) } else { (Use::Evacuating, Use::Open) };
     let changed = seen.usage() == from && word.cas(seen.0, seen.next(to, seen.class()).0);
+    if changed && is_log(seen.class()) {
+        // Never appended to again in this use, also if it is not emptied after all: its records have one generation.
+        plane.log_segment(segment).1.store(SLOTS_MAX, Ordering::Release);
+    }
     unlock(lock, mine);
     changed
 }

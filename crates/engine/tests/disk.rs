@@ -203,6 +203,60 @@ fn a_shorter_time_to_live_is_not_undone_by_what_was_written_before() {
     }
 }
 
+/// Empties the segments of what does not stay, and uses them again.
+fn go_round(sessions: &Sessions) {
+    for _ in 0..2 {
+        for number in 100..400 {
+            sessions.destroy(&key(number)).unwrap();
+            sessions.create(&key(number), &payload(number, 3_000), ttl(60)).unwrap();
+        }
+        for _ in 0..100 {
+            sessions.sweep(Budget::default()).unwrap();
+        }
+        sessions.sync().unwrap();
+    }
+}
+
+/// Sessions that stay, so that the segment of what was written before them does too.
+fn neighbours(sessions: &Sessions) {
+    for number in 1_000..1_200 {
+        sessions.create(&key(number), &payload(number, 1_200), ttl(864_000)).unwrap();
+    }
+}
+
+#[test]
+fn a_session_that_was_touched_back_and_destroyed_stays_destroyed() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"cart", ttl(600)).unwrap();
+    sessions.touch(&key(1), ttl(86_400)).unwrap();
+    neighbours(&sessions);
+    sessions.touch(&key(1), ttl(300)).unwrap();
+    sessions.destroy(&key(1)).unwrap();
+    ground.clock.advance(Duration::from_secs(8_000));
+    go_round(&sessions);
+    let sessions = ground.rebuild(sessions);
+    assert!(read(&sessions, &key(1)).is_none());
+}
+
+#[test]
+fn an_old_id_is_not_valid_again_when_the_new_one_has_expired() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"login", ttl(86_400)).unwrap();
+    neighbours(&sessions);
+    let mut lease = sessions.begin(&key(1), WAIT).unwrap().lease;
+    lease.regenerate(&key(2), Duration::from_secs(30)).unwrap();
+    lease.commit(b"logged in", ttl(60)).unwrap();
+    let mut sessions = sessions;
+    for _ in 0..3 {
+        ground.clock.advance(Duration::from_secs(1_000));
+        go_round(&sessions);
+        sessions = ground.rebuild(sessions);
+        assert!(read(&sessions, &key(1)).is_none() && read(&sessions, &key(2)).is_none());
+    }
+}
+
 #[test]
 fn touches_and_absolute_ends_survive() {
     let ground = Ground::new();
