@@ -217,10 +217,18 @@ fn go_round(sessions: &Sessions) {
     }
 }
 
-/// Sessions that stay, so that the segment of what was written before them does too.
+/// Sessions that stay, so that the segment of what was written before them does too; then some that do not, so that
+/// what comes next lies in a segment that is emptied.
 fn neighbours(sessions: &Sessions) {
     for number in 1_000..1_200 {
         sessions.create(&key(number), &payload(number, 1_200), ttl(864_000)).unwrap();
+    }
+    passing(sessions, 2_000);
+}
+
+fn passing(sessions: &Sessions, first: usize) {
+    for number in first..first + 200 {
+        sessions.create(&key(number), &payload(number, 1_200), ttl(60)).unwrap();
     }
 }
 
@@ -233,6 +241,7 @@ fn a_session_that_was_touched_back_and_destroyed_stays_destroyed() {
     neighbours(&sessions);
     sessions.touch(&key(1), ttl(300)).unwrap();
     sessions.destroy(&key(1)).unwrap();
+    passing(&sessions, 3_000);
     ground.clock.advance(Duration::from_secs(8_000));
     go_round(&sessions);
     let sessions = ground.rebuild(sessions);
@@ -248,9 +257,10 @@ fn an_old_id_is_not_valid_again_when_the_new_one_has_expired() {
     let mut lease = sessions.begin(&key(1), WAIT).unwrap().lease;
     lease.regenerate(&key(2), Duration::from_secs(30)).unwrap();
     lease.commit(b"logged in", ttl(60)).unwrap();
+    passing(&sessions, 3_000);
     let mut sessions = sessions;
     for _ in 0..3 {
-        ground.clock.advance(Duration::from_secs(1_000));
+        ground.clock.advance(Duration::from_secs(1_500));
         go_round(&sessions);
         sessions = ground.rebuild(sessions);
         assert!(read(&sessions, &key(1)).is_none() && read(&sessions, &key(2)).is_none());
