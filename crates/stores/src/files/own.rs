@@ -33,8 +33,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, Stat, flock, fstat, fsync, futimens, openat, unlinkat};
 use rustix::io::Errno;
 use sessile_core::{
-    Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Filter, Found, Key, Limits, Locked, Page,
-    Result, Store, Swept, Ttl, Verified,
+    Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Filter, Found, Key, Limits, Locked, Page, Result, Store,
+    Swept, Ttl, Verified,
 };
 use xxhash_rust::xxh3::xxh3_64;
 

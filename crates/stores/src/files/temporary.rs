@@ -37,8 +37,8 @@ impl Own {
         let mut left = &mut parts[..];
         while !left.is_empty() {
             // A disk that is almost full takes a part, and says why only the next time.
-            let written = writev(&temporary.file, left)
-                .map_err(|errno| failed("a session file cannot be written", errno))?;
+            let written =
+                writev(&temporary.file, left).map_err(|errno| failed("a session file cannot be written", errno))?;
             IoSlice::advance_slices(&mut left, written);
         }
         futimens(&temporary.file, &modified_at(time)).map_err(|errno| failed("a file's time cannot be set", errno))?;
