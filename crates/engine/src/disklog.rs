@@ -235,16 +235,16 @@ pub fn origin(plane: &Plane, entry: &Entry<'_>, present: State) -> Origin {
     let digest = entry.digest();
     let last = entry.fence().load(Ordering::Relaxed);
     let fence = last;
+    let due = Timestamp::from_ms(entry.due().load(Ordering::Relaxed));
     if !present.has_record() {
-        let longest = if present.kind() == Kind::Destroyed { present.forgotten_at() } else { Timestamp::ZERO };
-        return Origin { digest, sequence: last + 1, fence, longest };
+        let buried = if present.kind() == Kind::Destroyed { present.forgotten_at() } else { Timestamp::ZERO };
+        return Origin { digest, sequence: last + 1, fence, longest: buried.max(due) };
     }
     let line = Line::read(plane, present.location());
     let (sequence, longest) = line.map_or((last, Timestamp::ZERO), |line| (line.origin.sequence, line.origin.longest));
     // What a touch has logged counts too; where one has moved the expiry back, the due time remembers the later one.
     let touched = Override(entry.touched().load(Ordering::Relaxed)).applies_to(present);
     let touched = touched.map_or(Timestamp::ZERO, |expires| granted(plane.now(), expires));
-    let due = Timestamp::from_ms(entry.due().load(Ordering::Relaxed));
     Origin { digest, sequence: sequence + 1, fence, longest: longest.max(touched).max(due) }
 }
 

@@ -205,7 +205,7 @@ fn a_shorter_time_to_live_is_not_undone_by_what_was_written_before() {
 
 /// Empties the segments of what does not stay, and uses them again.
 fn go_round(sessions: &Sessions) {
-    for _ in 0..2 {
+    for _ in 0..4 {
         for number in 100..400 {
             sessions.destroy(&key(number)).unwrap();
             sessions.create(&key(number), &payload(number, 3_000), ttl(60)).unwrap();
