@@ -254,6 +254,7 @@ fn an_old_id_is_not_valid_again_when_the_new_one_has_expired() {
     let sessions = ground.open();
     sessions.create(&key(1), b"login", ttl(86_400)).unwrap();
     neighbours(&sessions);
+    sessions.begin(&key(1), WAIT).unwrap().lease.commit(b"shorter", ttl(60)).unwrap();
     let mut lease = sessions.begin(&key(1), WAIT).unwrap().lease;
     lease.regenerate(&key(2), Duration::from_secs(30)).unwrap();
     lease.commit(b"logged in", ttl(60)).unwrap();
