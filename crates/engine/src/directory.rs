@@ -88,7 +88,10 @@ pub fn open(path: &Path, clock: Clock, options: &Options) -> Result<Engine> {
     let (kept, file_system_bytes) = directory.check_file_system()?;
     directory.kept = kept;
     if kept == Kept::InMemory && options.sync_interval.is_some_and(|interval| !interval.is_zero()) {
-        log::warn!("{} is in memory: `durability` means nothing there, and no session survives a restart", path.display());
+        log::warn!(
+            "{} is in memory: `durability` means nothing there, and no session survives a restart",
+            path.display()
+        );
     }
     if let Some(parent) = &options.control {
         directory.control_parent.clone_from(parent);

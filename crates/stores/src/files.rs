@@ -11,7 +11,6 @@ mod frame;
 mod gate;
 mod holder;
 mod own;
-mod own_commit;
 mod own_listing;
 mod own_regenerate;
 mod own_sweep;

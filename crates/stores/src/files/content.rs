@@ -5,10 +5,10 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::libc::F_RDLCK;
-use rustix::fs::Stat;
+use rustix::fs::{Stat, fstat};
 use sessile_core::{Bin, ErrorKind, Found, Key, Record, Result, Timestamp, Trace};
 
 use super::frame::{HEADER_BYTES, Header, Kind, corrupt};
@@ -43,34 +43,25 @@ impl Content {
     }
 }
 
-/// How long bytes that look damaged are read again. Whoever is writing them needs a microsecond.
-const SETTLE_MAX: Duration = Duration::from_secs(1);
-
 /// Reads a whole file.
 ///
 /// # Errors
 ///
 /// `Corrupt` and `Incompatible` as in frame.rs.
 pub fn read(file: &OwnedFd, stat: &Stat) -> Result<Content> {
-    settled(file, || read_once(file, stat))
-}
-
-/// Commits and touches rewrite a file in place and may be seen half-done. They do so under the gate: bytes that
-/// are still wrong under it are wrong.
-fn settled<T>(file: &OwnedFd, read: impl Fn() -> Result<T>) -> Result<T> {
-    let start = Instant::now();
-    loop {
-        match read() {
-            Err(error) if *error.kind() == ErrorKind::Corrupt => {}
-            read => return read,
-        }
-        // Whoever has the gate may be stopped in it, but not within a write: the bytes are whole all the same.
-        if gate::try_lock(file, F_RDLCK, 0).unwrap_or(false) || start.elapsed() >= SETTLE_MAX {
-            let read = read();
+    match read_once(file, stat) {
+        Err(error) if *error.kind() == ErrorKind::Corrupt => {
+            // A touch rewrites the header in place when the absolute end changes, and may have been seen
+            // half-done. It does so under the gate: bytes that are still wrong under it are wrong.
+            if !gate::try_lock(file, F_RDLCK, 0).unwrap_or(false) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let again = fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))?;
+            let read = read_once(file, &again);
             gate::leave(file);
-            return read;
+            read
         }
-        std::thread::sleep(Duration::from_micros(20));
+        read => read,
     }
 }
 
@@ -94,9 +85,6 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
         return Err(corrupt("the session file is truncated"));
     }
     let header = Header::decode(&header)?;
-    if header.fits(bytes) {
-        payload.truncate(header.end().saturating_sub(HEADER_BYTES));
-    }
     header.check(&payload)?;
     let moment = mtime(stat);
     match header.kind {
@@ -117,15 +105,7 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
 }
 
 /// The header alone; `None` for a placeholder.
-///
-/// # Errors
-///
-/// `Corrupt` and `Incompatible` as in frame.rs. A caller that has the gate has lost it then.
 pub fn read_header(file: &OwnedFd) -> Result<Option<Header>> {
-    settled(file, || read_header_once(file))
-}
-
-fn read_header_once(file: &OwnedFd) -> Result<Option<Header>> {
     let mut header = [0; HEADER_BYTES];
     match rustix::io::pread(file, &mut header, 0) {
         Ok(0) => Ok(None),

@@ -10,20 +10,14 @@
 //! ```
 //!
 //! All numbers little-endian. The sums are the low halves of XXH3-64: of the payload, and of bytes 0 to 68. The
-//! expiry of a session is `expires`; the file's modification time repeats it, so that a sweep needs only stat
-//! (and is the expiry where the field is 0: of tombstones, of aliases, of sessions from before it was filled).
-//! The file of a session is filled up to a page with zeros, so that the next payload has room in it.
-//!
-//! This module owns one invariant: bytes that it decodes are bytes that it encoded. It opens nothing.
+//! expiry is the file's modification time, so that a touch is one system call and a sweep needs only stat; the
+//! field `expires` is 0 unless a touch moved the absolute end, and then overrides it (see own.rs, `touch_file`). This module owns one invariant: bytes that it decodes are bytes that it encoded. It opens nothing.
 
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 72;
-/// The smallest size of a session's file, and the largest that is overwritten in place: the unit in which the
-/// kernel copies a write, on every machine that Linux runs on.
-pub const PAGE_BYTES: usize = 4_096;
 const MAGIC: &[u8; 7] = b"sessile";
 /// The format that this program writes, and the newest it reads.
 pub const FORMAT: u8 = 1;
@@ -121,17 +115,6 @@ impl Header {
             payload_bytes: number(bytes, 56, 8),
             payload_sum: u32::try_from(number(bytes, 64, 4)).unwrap_or(0),
         })
-    }
-
-    /// Where the payload ends in the file.
-    pub fn end(&self) -> usize {
-        usize::try_from(self.payload_bytes).unwrap_or(usize::MAX).saturating_add(HEADER_BYTES)
-    }
-
-    /// Whether a file of this size is whole: it ends with the payload or, up to a page, some zeros later.
-    pub fn fits(&self, file_bytes: u64) -> bool {
-        let file_bytes = usize::try_from(file_bytes).unwrap_or(usize::MAX);
-        self.end() == file_bytes || (self.end() < file_bytes && file_bytes <= PAGE_BYTES)
     }
 
     /// # Errors

@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects")]
 
-mod commits;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -16,8 +14,6 @@ use sessile_core::{Budget, Clock, ErrorKind, Key, Sessions, Timestamp, Ttl};
 use sessile_stores::Context;
 
 const WAIT: Duration = Duration::from_secs(20);
-/// The longest payload that is overwritten in place.
-const IN_PLACE_MAX: usize = 4_096 - 72;
 
 fn open_at(path: &Path) -> sessile_core::Result<Sessions> {
     sessile_stores::open(&format!("files:{}", path.display()), &Context::default())
@@ -102,7 +98,8 @@ fn role_of_a_child() {
             let begun = sessions.begin(&shared, WAIT).unwrap();
             let mut payload = begun.record.map(|record| record.payload).unwrap_or_default();
             let next = payload.first().copied().unwrap_or(0).wrapping_add(1);
-            payload.fill(next);
+            payload.clear();
+            payload.resize(20_000, next);
             begun.lease.commit(&payload, ttl()).unwrap();
         },
         "regenerate" => {
@@ -186,8 +183,7 @@ fn damaged_files_are_corrupt_and_stay_as_they_are() {
     let base = tempfile::tempdir().unwrap();
     let root = base.path().join("files");
     let sessions = open_at(&root).unwrap();
-    // A payload that fills the page: behind a shorter one come zeros that nobody would miss.
-    sessions.create(&key("a"), &[b'p'; IN_PLACE_MAX], ttl()).unwrap();
+    sessions.create(&key("a"), b"payload", ttl()).unwrap();
     let path = file_of(&root, "a");
     let whole = fs::read(&path).unwrap();
     let mut flipped = whole.clone();
@@ -307,6 +303,26 @@ fn in_a_closed_loop_on_one_session_nobody_starves() {
     let mean = cycles.iter().sum::<u64>() / 8;
     eprintln!("cycles of eight processes on one session in 2 s: {cycles:?}");
     assert!(cycles.iter().all(|own| *own * 2 >= mean), "{cycles:?}");
+}
+
+#[test]
+fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_payload() {
+    let base = tempfile::tempdir().unwrap();
+    let root = base.path().join("files");
+    let sessions = open_at(&root).unwrap();
+    sessions.create(&key("shared"), &[0; 20_000], ttl()).unwrap();
+    for round in 0..20 {
+        let mut writer = child("churn", &root);
+        let version = sessions.peek(&key("shared")).unwrap().unwrap().version;
+        until("the child writes", || sessions.peek(&key("shared")).unwrap().unwrap().version > version + 3);
+        std::thread::sleep(Duration::from_micros(round * 37));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let begun = sessions.begin(&key("shared"), Duration::from_secs(1)).unwrap();
+        let payload = begun.record.unwrap().payload;
+        assert_eq!(payload.len(), 20_000);
+        assert!(payload.iter().all(|byte| *byte == payload[0]));
+    }
 }
 
 #[test]
@@ -437,7 +453,7 @@ fn verify_names_damaged_files_by_inode_and_changes_none() {
     let dir = tempfile::tempdir().unwrap();
     let store = open_at(dir.path()).unwrap();
     for id in ["secretflip", "secretcut", "secretmove", "secretgood"] {
-        store.create(&key(id), &[b'p'; IN_PLACE_MAX], ttl()).unwrap();
+        store.create(&key(id), b"payload", ttl()).unwrap();
     }
     assert!(store.verify(&mut |_| ()).unwrap().clean());
     let flipped = file_of(dir.path(), "secretflip");
