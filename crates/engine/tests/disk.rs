@@ -168,10 +168,7 @@ fn a_shorter_time_to_live_is_not_undone_by_what_was_written_before() {
     sessions.create(&key(1), b"long", ttl(86_400)).unwrap();
     sessions.create(&key(2), b"long", ttl(86_400)).unwrap();
     sessions.create(&key(3), b"touched", ttl(60)).unwrap();
-    // The long ones lie among others that stay, so that their segment is not emptied; the short ones will not.
-    for number in 1_000..1_200 {
-        sessions.create(&key(number), &payload(number, 1_200), ttl(86_400)).unwrap();
-    }
+    neighbours(&sessions);
     for _ in 0..3 {
         let lease = sessions.begin(&key(1), WAIT).unwrap().lease;
         lease.commit(b"short", ttl(60)).unwrap();
