@@ -43,26 +43,10 @@ fn increments(ground: &Ground) -> Outcome {
 
 fn fairness(ground: &Ground) -> Outcome {
     let mut workers = start(ground, 8)?;
-    let line = format!("cycle 2000 {}", key_word(&ground.key()));
-    let mut totals = [0; 8];
-    // What looks unfair after two seconds may be what else the machine does; it goes on for up to six, and the sum counts.
-    for _ in 1..FAIRNESS_RUNS {
-        if cycle(&mut workers, &line, &mut totals).and_then(|()| fair(&totals)).is_ok() {
-            return Ok(());
-        }
-    }
-    cycle(&mut workers, &line, &mut totals)?;
-    fair(&totals)
-}
-
-const FAIRNESS_RUNS: usize = 3;
-
-fn cycle(workers: &mut [Worker], line: &str, totals: &mut [u64; 8]) -> Outcome {
-    let answers = together(workers, line)?;
+    let answers = together(&mut workers, &format!("cycle 2000 {}", key_word(&ground.key())))?;
     let counts: Vec<u64> = answers.iter().filter_map(|answer| answer.parse().ok()).collect();
-    equal("answers", counts.len(), totals.len())?;
-    totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
-    Ok(())
+    equal("answers", counts.len(), 8)?;
+    fair(&counts)
 }
 
 fn killed_increments(ground: &Ground) -> Outcome {
