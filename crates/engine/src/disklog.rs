@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants: a line is written together with what it describes and is believed only with a valid checksum, which
-//! is good for one place in one generation of one store; of two records of a digest the one of higher [`Rank`] is
-//! the later. docs/engine.md, "On a disk".
+//! is good for one place in one generation of one store; of two records of a digest the one with the greater
+//! sequence is the later; then a tombstone is, then what has the greater fence. docs/engine.md, "On a disk".
 
 use std::os::fd::OwnedFd;
 
