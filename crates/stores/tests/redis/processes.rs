@@ -62,13 +62,13 @@ fn rendezvous(store: &Sessions) {
     until("all are ready", || store.peek(&key("ready")).unwrap().is_some_and(|record| record.payload.len() == 8));
 }
 
-/// 50 a second for two seconds, 0.2 ms of work inside. The median wait in us of the begins that found it taken,
-/// which is told by a first try that does not wait.
+/// 50 a second for two seconds, each at a random moment of its 20 ms as in the benchmark, 0.2 ms of work inside.
+/// The median wait in us of the begins that found it taken, which is told by a first try that does not wait.
 fn fixed_rate(store: &Sessions) -> u128 {
     let start = Instant::now();
     let mut waits = Vec::new();
     for arrival in 0..100 {
-        let due = start + Duration::from_millis(20) * arrival;
+        let due = start + Duration::from_millis(20).mul_f64(f64::from(arrival) + fastrand::f64());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let arrived = Instant::now();
         let begun = match store.begin(&key("sum"), Duration::ZERO) {
@@ -111,7 +111,7 @@ fn increments_of_eight_processes_sum_up() {
 
 #[test]
 fn in_a_closed_loop_on_one_session_nobody_gets_less_than_half_of_the_mean() {
-    let Some(private) = Private::start() else { return };
+    let Some(private) = Private::start_alone() else { return };
     let cycles = results("loop", &private);
     let mean = cycles.iter().sum::<u64>() / 8;
     eprintln!("closed loop, 2 s: {cycles:?}");
@@ -121,7 +121,7 @@ fn in_a_closed_loop_on_one_session_nobody_gets_less_than_half_of_the_mean() {
 
 #[test]
 fn at_a_fixed_rate_the_median_wait_is_far_below_that_of_a_poller() {
-    let Some(private) = Private::start() else { return };
+    let Some(private) = Private::start_alone() else { return };
     let mut waits = results("rate", &private);
     waits.sort_unstable();
     eprintln!("fixed rate: median waits of the eight in us: {waits:?}");

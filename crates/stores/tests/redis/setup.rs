@@ -1,6 +1,7 @@
 //! A private server and a store on it.
 
 use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, Key, Sessions, Ttl};
@@ -9,11 +10,20 @@ use sessile_stores::Context;
 
 pub const WAIT: Duration = Duration::from_secs(20);
 
+/// Shared by tests, exclusive to those that measure: eight processes of a neighbour are not the store's slowness.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+}
+
 /// A private server in a directory of its own.
 pub struct Private {
     pub server: Server,
     pub dir: PathBuf,
     _kept: PrivateDir,
+    _turn: Turn,
 }
 
 impl Private {
@@ -23,12 +33,23 @@ impl Private {
     }
 
     pub fn start_with(extra: &[&str]) -> Option<Private> {
+        let turn = Turn::Shared { _guard: MACHINE.read().unwrap_or_else(PoisonError::into_inner) };
+        Private::start_in(turn, extra)
+    }
+
+    /// While no other test of this program runs.
+    pub fn start_alone() -> Option<Private> {
+        let turn = Turn::Alone { _guard: MACHINE.write().unwrap_or_else(PoisonError::into_inner) };
+        Private::start_in(turn, &[])
+    }
+
+    fn start_in(turn: Turn, extra: &[&str]) -> Option<Private> {
         let kept = PrivateDir::on_disk().unwrap();
         let dir = kept.path().to_owned();
         let kind = ServerKind::by_name("redis-server").unwrap();
         let extra = extra.iter().map(|arg| arg.replace("{dir}", dir.to_str().unwrap()).into()).collect();
         match kind.start(&dir, &ServerOptions { extra, ..ServerOptions::default() }) {
-            Ok(server) => Some(Private { server, dir, _kept: kept }),
+            Ok(server) => Some(Private { server, dir, _kept: kept, _turn: turn }),
             Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
                 eprintln!("SKIPPED: redis-server is not installed");
                 None
