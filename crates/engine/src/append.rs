@@ -28,6 +28,8 @@ const ALLOCATE: u64 = 16;
 /// the writer waits for it.
 const WAITING_PART: u64 = 4;
 const WAITING_LEAST: u64 = 32;
+/// The disk is asked to begin with so many bytes at a time.
+const PORTION: u64 = 64 << 10;
 /// Segments that only a move may claim: as long as there are some, compaction can always go on.
 const RESERVE: u64 = 4;
 
@@ -38,11 +40,13 @@ struct Here {
     lock: Lock,
     /// How many syncs had begun when something was last appended.
     syncs: u64,
+    /// The disk was asked to begin with what lies before this granule.
+    begun: u64,
 }
 
 impl Here {
     fn new(plane: &Plane, segment: u64, next: u64, lock: Lock) -> Here {
-        Here { segment, next, lock, syncs: plane.header(header::SYNCS_BEGUN).load(Ordering::Relaxed) }
+        Here { segment, next, lock, syncs: plane.header(header::SYNCS_BEGUN).load(Ordering::Relaxed), begun: next }
     }
 
     /// A page that the kernel may be writing to the disk is left alone: a write to it would wait for that.
@@ -51,6 +55,20 @@ impl Here {
         if self.syncs != syncs {
             self.syncs = syncs;
             self.next = self.next.next_multiple_of(PAGE_BYTES / GRANULE_BYTES);
+        }
+    }
+}
+
+impl Here {
+    /// Lets the disk begin with what was appended, a portion at a time and whole pages of it: a sync that finds the pages of
+    /// a whole interval keeps the disk, and the processor that it was begun on, busy for milliseconds.
+    fn begin_write_back(&mut self, plane: &Plane) {
+        let Some(log) = plane.log.as_ref().filter(|log| log.interval_ms > 0) else { return };
+        let bytes = (self.next - self.begun) * GRANULE_BYTES;
+        if bytes >= PORTION {
+            let whole = bytes - bytes % PAGE_BYTES;
+            log.file.begin_write_back(self.segment * SEGMENT_BYTES + self.begun * GRANULE_BYTES, whole);
+            self.begun += whole / GRANULE_BYTES;
         }
     }
 }
@@ -106,6 +124,7 @@ impl Appender {
         let mut here = here.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = here.as_mut() {
             at.leave_page(plane);
+            at.begin_write_back(plane);
         }
         loop {
             let Some(at) = here.as_mut().filter(|at| at.next + granules <= slots(class)) else {

@@ -9,7 +9,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
-use crate::kernel_aio::{Background, Begun};
+use crate::kernel_aio::{self, Background, Begun};
 use crate::sync::crash;
 
 /// What the engine does with the file of its log.
@@ -34,6 +34,9 @@ pub trait DataFile: Send + Sync {
     ///
     /// `Io`; then nothing that was written since the last success may be believed to be there.
     fn sync(&self) -> Result<()>;
+
+    /// Lets the disk begin with these bytes, so that the next sync has less to do. Promises nothing.
+    fn begin_write_back(&self, offset: u64, bytes: u64);
 
     /// Begins a sync that goes on while the caller does something else.
     fn begin_sync(&self) -> Begun;
@@ -121,6 +124,10 @@ impl DataFile for KernelFile {
     fn sync(&self) -> Result<()> {
         crash::point();
         rustix::fs::fdatasync(&self.file).map_err(|errno| failed("the log cannot be synced", errno))
+    }
+
+    fn begin_write_back(&self, offset: u64, bytes: u64) {
+        kernel_aio::begin_write_back(self.file.as_fd(), offset, bytes);
     }
 
     fn begin_sync(&self) -> Begun {

@@ -118,6 +118,13 @@ fn submit(context: c_long, file: BorrowedFd<'_>) -> bool {
     unsafe { libc::syscall(libc::SYS_io_submit, context, 1, list.as_mut_ptr()) == 1 }
 }
 
+/// Begins to write pages of a file to the disk. It waits for none of them; a failure is seen by the next sync.
+pub fn begin_write_back(file: BorrowedFd<'_>, offset: u64, bytes: u64) {
+    let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
+    // SAFETY: a descriptor and numbers; the kernel reads and writes no memory of ours.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
 fn completed(context: c_long) -> Option<Event> {
     let mut event = Event::default();
     let mut at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };

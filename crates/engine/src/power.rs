@@ -10,7 +10,7 @@ use sessile_core::{Clock, Key, Result, Store, Timestamp, Ttl};
 
 use crate::disk::{DataFile, KernelFile};
 use crate::kernel_aio::Begun;
-use crate::layout::header;
+use crate::layout::{PAGE_BYTES, header};
 use crate::sync::Ordering;
 use crate::{Engine, Options, open};
 
@@ -22,6 +22,8 @@ const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 struct Disk {
     synced: Vec<u8>,
     since: Vec<(u64, Vec<u8>)>,
+    /// Offsets and lengths that it was asked to begin with.
+    begun: Vec<(u64, u64)>,
     fails: bool,
 }
 
@@ -75,6 +77,10 @@ impl DataFile for Recorder {
         }
         since.iter().for_each(|(offset, bytes)| Disk::apply(&mut disk.synced, *offset, bytes));
         Ok(())
+    }
+
+    fn begin_write_back(&self, offset: u64, bytes: u64) {
+        self.disk.lock().unwrap().begun.push((offset, bytes));
     }
 
     fn begin_sync(&self) -> Begun {
@@ -180,6 +186,30 @@ fn a_power_cut_leaves_every_session_as_it_was_at_the_last_sync_or_later() {
         drop(engine);
         remove_control(&path);
     }
+}
+
+#[test]
+fn the_disk_begins_with_whole_pages_that_are_written_each_once() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    (0..600).for_each(|number| engine.create(&key(number), &[1; 1_500], ttl()).unwrap());
+    let disk = disk.lock().unwrap();
+    let written: u64 = disk.since.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    let ends = disk.since.iter().map(|(offset, bytes)| offset + bytes.len() as u64);
+    let end = ends.max().unwrap();
+    let mut begun = disk.begun.clone();
+    begun.sort_unstable();
+    let pages =
+        |(offset, bytes): &(u64, u64)| offset % PAGE_BYTES == 0 && bytes % PAGE_BYTES == 0 && offset + bytes <= end;
+    assert!(begun.iter().all(pages), "{begun:?}");
+    assert!(begun.is_sorted_by(|one, next| one.0 + one.1 <= next.0), "a page twice: {begun:?}");
+    let asked: u64 = begun.iter().map(|(_, bytes)| bytes).sum();
+    // All but the end of each segment, which the sync finds.
+    assert!(asked > written / 2, "{asked} of {written} bytes");
+    drop(disk);
+    drop(engine);
+    remove_control(&path);
 }
 
 #[test]
