@@ -207,8 +207,16 @@ impl Php {
         if !self.durable && !php_redo::is_needed(old_bytes, payload) {
             return php_redo::overwrite(file, payload, note, mtime);
         }
-        php_redo::reserve(file, payload)?;
-        let redo = Redo::new(file, old_pages.to_vec(), *note, payload, mtime)?;
+        let now = self.clock.now();
+        let stat = fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))?;
+        let old_ends = Note::read(file).and_then(|note| note.ends);
+        let expired = old_ends.map_or(self.expiry(&stat), |ends| ends.min(self.expiry(&stat))) <= now;
+        if expired {
+            php_redo::take_out(file, now)?;
+        }
+        let old_pages = if expired { Vec::new() } else { old_pages.to_vec() };
+        php_redo::reserve(file, payload, super::system::mtime(&stat))?;
+        let redo = Redo::new(file, old_pages, *note, payload, mtime)?;
         let (redo_file, from) = self.shared.write_beside(key.bin(), &redo.encode(), None)?;
         if self.durable {
             php_redo::sync(&redo_file)?;

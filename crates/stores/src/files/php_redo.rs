@@ -119,10 +119,12 @@ impl Redo {
     }
 }
 
-/// Takes the space beforehand, so that a full disk is noticed while the old payload is still whole.
-pub fn reserve(file: &OwnedFd, payload: &[u8]) -> Result<()> {
+/// Takes the space beforehand, so that a full disk is noticed while the old payload is still whole. The file's time is
+/// moved by that; it is put back, because it says when the old payload expires.
+pub fn reserve(file: &OwnedFd, payload: &[u8], mtime: Timestamp) -> Result<()> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, 0, (payload.len() as u64).max(1)) {
-        Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS) => Ok(()),
+        Ok(()) => set_time(file, mtime),
+        Err(Errno::NOTSUP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(failed("there is no space for the session", errno)),
     }
 }
@@ -136,7 +138,19 @@ pub fn overwrite(file: &OwnedFd, payload: &[u8], note: &Note, mtime: Timestamp) 
     }
     ftruncate(file, payload.len() as u64).map_err(cannot_write)?;
     note.write(file)?;
+    set_time(file, mtime)
+}
+
+fn set_time(file: &OwnedFd, mtime: Timestamp) -> Result<()> {
     futimens(file, &modified_at(mtime)).map_err(|errno| failed("a file's time cannot be set", errno))
+}
+
+/// Takes an expired payload out of its file. What is written next moves the file's time before it is there as a whole, and
+/// meanwhile, or for good if the writer is killed, the old payload would look alive.
+pub fn take_out(file: &OwnedFd, now: Timestamp) -> Result<()> {
+    // An empty payload that fits its note would be a session, too.
+    Note::of_unknown(now, None).write(file)?;
+    ftruncate(file, 0).map_err(|errno| failed("a session file cannot be written", errno))
 }
 
 /// Makes a file durable.
@@ -187,5 +201,27 @@ mod tests {
         assert!(!redo.belongs_to(&file, b"php|i:1;"));
         let other = OwnedFd::from(tempfile::tempfile().unwrap());
         assert!(!redo.belongs_to(&other, &old), "a file that came later may have the same inode number");
+    }
+
+    #[test]
+    fn making_room_does_not_move_the_time_that_says_when_the_session_expires() {
+        let file = OwnedFd::from(tempfile::tempfile_in("/var/tmp").unwrap());
+        let long_ago = Timestamp::from_ms(5_000);
+        overwrite(&file, b"old", &Note::of(b"old", 1, long_ago, long_ago, None), long_ago).unwrap();
+        reserve(&file, &[1; 20_000], long_ago).unwrap();
+        let stat = rustix::fs::fstat(&file).unwrap();
+        assert_eq!((super::super::system::mtime(&stat), stat.st_size), (long_ago, 3));
+    }
+
+    #[test]
+    fn what_is_taken_out_is_no_session_whatever_its_time() {
+        let now = Timestamp::from_ms(9_000);
+        for old in [&b"old"[..], b""] {
+            let file = OwnedFd::from(tempfile::tempfile_in("/var/tmp").unwrap());
+            overwrite(&file, old, &Note::of(old, 1, now, now, None), now).unwrap();
+            take_out(&file, now).unwrap();
+            assert_eq!(rustix::fs::fstat(&file).unwrap().st_size, 0);
+            assert_eq!(record(Vec::new(), now, now.plus(Duration::from_secs(60)), Note::read(&file)), None);
+        }
     }
 }
