@@ -242,7 +242,7 @@ pub struct Sampled {
     pub errors: u64,
     /// The first of them.
     pub first_error: Option<String>,
-    /// Time from the first recorded start to the end.
+    /// Time from the first recorded start to the end; in a closed loop without the announcements between requests.
     pub elapsed_ns: u64,
     /// CPU time of the worker meanwhile.
     pub cpu_us: u64,

@@ -92,12 +92,18 @@ impl<'a> Sample<'a> {
         let mut cpu_before = 0;
         let mut recording_since = 0;
         let mut arrival = 0u64;
+        let mut aside_ns = 0;
         wait_until(start_ns);
         let mut asked = now_ns();
         loop {
             if self.ahead.is_empty() && self.plan.action != Action::Create {
+                let since = now_ns();
                 self.look_ahead();
                 asked = now_ns();
+                // At a fixed rate it falls into the wait for the next request.
+                if recording_since != 0 && period_ns.is_none() {
+                    aside_ns += asked.saturating_sub(since);
+                }
             }
             let due = match period_ns {
                 None => asked,
@@ -131,7 +137,7 @@ impl<'a> Sample<'a> {
                 self.tell(outcome);
             }
             if recording_since != 0 {
-                self.result.elapsed_ns = ended.saturating_sub(recording_since);
+                self.result.elapsed_ns = ended.saturating_sub(recording_since + aside_ns);
             }
             let exhausted = self.plan.action == Action::Create && self.fresh.is_empty();
             if ended >= end || self.result.operations >= most || exhausted {
@@ -174,7 +180,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Draws the next sessions.
+    /// Draws the next sessions. In a closed loop the time of this counts neither as latency nor in the rate.
     fn look_ahead(&mut self) {
         let (random, sessions) = (&mut self.random, self.plan.sessions.clone());
         self.ahead.extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD));
@@ -304,4 +310,64 @@ impl<'a> Sample<'a> {
 /// periods would make all workers collide at each tick, or never.
 fn arrival_ns(number: u64, period_ns: f64, random: &mut fastrand::Rng) -> u64 {
     ((number as f64 + random.f64()) * period_ns) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spread::Spread;
+    use crate::worker::protocol::{Opening, What};
+
+    const ANNOUNCE_NS: u64 = 2_000_000;
+    const MEASURE_NS: u64 = 100_000_000;
+
+    /// Costs nothing but its announcements.
+    struct Announcing {
+        payload: Vec<u8>,
+        announced: u64,
+    }
+
+    impl Contender for Announcing {
+        fn announce(&mut self, _: &[usize]) {
+            self.announced += 1;
+            wait_until(now_ns() + ANNOUNCE_NS);
+        }
+        fn create(&mut self, _: usize, _: &[u8], _: Duration) -> Result<()> {
+            Ok(())
+        }
+        fn read(&mut self, _: usize) -> Result<Option<&[u8]>> {
+            Ok(Some(&self.payload))
+        }
+        fn commit(&mut self, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn sample(rate: Option<f64>) -> (Sampled, u64) {
+        let what = What::Store { url: String::new() };
+        let (ttl, spread) = (Duration::MAX, Spread::Fixed);
+        let payloads = Payloads::new(&Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl });
+        let mut contender = Announcing { payload: Vec::new(), announced: 0 };
+        payloads.compose(0, 0, &mut contender.payload);
+        let plan = Plan { sessions: 0..1, measure_ns: MEASURE_NS, rate, ..Plan::of(Action::Read) };
+        let sampled = Sample::new(&mut contender, &payloads, ttl, plan).run(now_ns());
+        assert_eq!((sampled.errors, sampled.misses), (0, 0));
+        (sampled, contender.announced)
+    }
+
+    #[test]
+    fn the_rate_of_a_closed_loop_is_that_of_the_operations_without_the_announcements() {
+        let (sampled, announced) = sample(None);
+        assert!(announced > 10, "{announced}");
+        // Nearly all of the time went into announcements; half of it leaves room for a busy machine.
+        assert!(sampled.elapsed_ns < MEASURE_NS / 2, "{sampled:?}");
+        assert!(sampled.operations >= (announced - 1) * AHEAD as u64, "{sampled:?}");
+    }
+
+    #[test]
+    fn at_a_fixed_rate_all_of_the_time_counts() {
+        let (sampled, announced) = sample(Some(8_000.0));
+        assert!(announced > 10, "{announced}");
+        assert!(sampled.elapsed_ns > MEASURE_NS / 4 * 3, "{sampled:?}");
+    }
 }
