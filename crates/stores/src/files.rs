@@ -22,6 +22,7 @@ mod php_redo;
 mod php_store;
 mod php_turns;
 mod php_walk;
+mod queue;
 mod system;
 mod temporary;
 mod wait;

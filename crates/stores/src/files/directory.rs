@@ -135,6 +135,13 @@ impl Directory {
         Ok(Directory { fd, path: self.path.join(name), owner: self.owner, give_to: self.give_to })
     }
 
+    /// The same directory for another owner.
+    pub fn share(&self) -> Result<Directory> {
+        let fd = self.fd.try_clone();
+        let fd = fd.map_err(|error| Error::new(ErrorKind::Io, "the directory cannot be kept open").source(error))?;
+        Ok(Directory { fd, path: self.path.clone(), owner: self.owner, give_to: self.give_to })
+    }
+
     /// Makes the names of a directory durable.
     pub fn sync(&self, name: &str) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -59,11 +59,16 @@ pub fn try_lock(file: impl AsFd, kind: libc::c_int, byte: i64) -> Result<bool> {
     }
 }
 
-/// Whether another open file description has any lock on this byte.
-pub fn is_locked(file: impl AsFd, byte: i64) -> Result<bool> {
-    let mut lock = byte_lock(libc::F_WRLCK, byte);
+/// The first byte of a lock that another open file description has in this range; not always the first lock.
+pub fn find_lock(file: impl AsFd, range: std::ops::Range<i64>) -> Result<Option<i64>> {
+    let length = range.end.saturating_sub(range.start);
+    if length <= 0 {
+        // To the kernel a length of zero means up to the end.
+        return Ok(None);
+    }
+    let mut lock = libc::flock { l_len: length, ..byte_lock(libc::F_WRLCK, range.start) };
     match fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)) {
-        Ok(_) => Ok(i32::from(lock.l_type) != libc::F_UNLCK),
+        Ok(_) => Ok((i32::from(lock.l_type) != libc::F_UNLCK).then_some(lock.l_start)),
         Err(errno) => Err(cannot_lock(errno)),
     }
 }

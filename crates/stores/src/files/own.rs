@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   dir/format                     "sessile files 1"
-//!   dir/waiting                    one byte for each session: who waits for its lock (see wait.rs)
+//!   dir/waiting, dir/.turns/       who waits for which lock, in which order (see queue.rs)
 //!   dir/session/3f/<id>            bin / two hex digits of the id's hash / id
 //!   dir/session/3f/~<pid>-<n>-<t>  a temporary file, before its rename
 //! ```
@@ -467,7 +467,7 @@ impl Door for Name<'_> {
         self.store.directory.path.join(&self.name)
     }
 
-    fn byte(&self) -> i64 {
+    fn number(&self) -> i64 {
         let name = xxh3_64(self.name.as_bytes());
         i64::try_from(name >> 1).unwrap_or(0)
     }

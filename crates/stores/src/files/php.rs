@@ -147,8 +147,8 @@ impl Php {
         {
             return Ok(Step::LeadsTo(next.clone()));
         }
-        let door = Name { shared: &self.shared, key, byte: byte_of(key) };
-        let looping = !wait_max.is_zero() && self.turns.step_back(door.byte);
+        let door = Name { shared: &self.shared, key, number: number_of(key) };
+        let looping = !wait_max.is_zero() && self.turns.step_back(door.number);
         let Outcome::Locked(file, mut stat) = self.waiting.lock(&door, start, wait_max)? else {
             return Ok(Step::LeadsTo(key.clone()));
         };
@@ -257,7 +257,7 @@ impl Php {
         if held.pid != std::process::id() {
             return Ok(());
         }
-        self.turns.leaving(byte_of(&held.key), held.identity, held.looping);
+        self.turns.leaving(number_of(&held.key), held.identity, held.looping);
         flock(&held.file, FlockOperation::Unlock).map_err(|errno| failed("the lock cannot be given back", errno))
     }
 
@@ -355,7 +355,7 @@ pub(super) fn read_payload(file: &OwnedFd, bytes: u64) -> Result<Vec<u8>> {
     Ok(payload)
 }
 
-fn byte_of(key: &Key) -> i64 {
+fn number_of(key: &Key) -> i64 {
     let name = format!("{}/{}", key.bin().name(), key.id());
     i64::try_from(xxh3_64(name.as_bytes()) >> 1).unwrap_or(0)
 }
@@ -364,7 +364,7 @@ fn byte_of(key: &Key) -> i64 {
 struct Name<'a> {
     shared: &'a Shared,
     key: &'a Key,
-    byte: i64,
+    number: i64,
 }
 
 impl Door for Name<'_> {
@@ -385,7 +385,7 @@ impl Door for Name<'_> {
         self.shared.file(self.key).map(|(directory, name)| directory.path.join(name)).unwrap_or_default()
     }
 
-    fn byte(&self) -> i64 {
-        self.byte
+    fn number(&self) -> i64 {
+        self.number
     }
 }

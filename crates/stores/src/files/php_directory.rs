@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   dir/sess_<id>                  a session, as PHP names it; with depth=2: dir/a/b/sess_ab...
-//!   dir/.sessile/format, waiting   as in the store's own mode
+//!   dir/.sessile/format, waiting, .turns   as in the store's own mode
 //!   dir/.sessile/<bin>/past/<id>   a tombstone or alias (frame.rs), while there is no session of that id
 //!   dir/.sessile/<bin>/redo/<id>   an overwriting that is under way (php_redo.rs)
 //!   dir/.sessile/<bin>/data/sess_<id>   sessions of other bins than `session`, out of PHP's sight

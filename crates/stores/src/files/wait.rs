@@ -5,34 +5,39 @@
 //! try, so no wake-up is lost. A holder that is killed closes its file, which wakes the waiters at once.
 //!
 //! Fairness: flock goes to whoever asks first once it is free, so a worker that begins again right after its
-//! commit would always win against sleepers that still have to wake up. Therefore a waiter marks that it waits
-//! (a read lock on the session's byte of the side file `waiting`, which dies with the waiter), and a begin that
-//! finds a mark steps back and waits itself before it tries. [`STEP_BACK`] bounds that, so that a waiter that is
-//! stopped cannot keep others out.
+//! commit would always win against sleepers that still have to wake up. Therefore those who wait form a queue
+//! (queue.rs). Only its first watches the session's file and tries; everybody else, a newcomer too, sleeps until
+//! the one before has his turn. Nobody sleeps for ever behind one who is stopped: whoever has had the same one before
+//! him for [`PATIENCE`], finds the lock free, and finds it free once more after that time, takes it. (Once would
+//! not do: on a busy machine the first has often been woken and waits for a processor.)
 //!
 //! Invariant: what is returned as locked was, under the lock, the file that the name stands for.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::libc::F_RDLCK;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, fstat, openat};
+use rustix::fs::{FlockOperation, Stat, flock, fstat};
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::directory::Directory;
-use super::gate;
 use super::holder;
+use super::queue::{Queue, Ticket};
 use super::system::{Identity, check_session_file, failed};
 
-/// The longest a newcomer leaves the lock to those who were there before.
-const STEP_BACK: Duration = Duration::from_millis(3);
 /// A second line behind inotify: a forked child that inherited the holder's file delays the close event, and
 /// a file system may not report at all.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// When a holder dies, the kernel tells that its file is closed just before it drops the lock. So whoever was woken in
+/// vain looks once more, soon.
+const LOOK_SOON: Duration = Duration::from_millis(2);
+/// How long the one before is waited for before it is asked whether the lock is free all the same. It doubles up to
+/// [`LOOK_AGAIN`] when the lock is not.
+const PATIENCE: Duration = Duration::from_millis(25);
 const RETRY_MIN: Duration = Duration::from_micros(200);
 const RETRY_MAX: Duration = Duration::from_millis(5);
 
@@ -45,9 +50,9 @@ pub trait Door {
     /// Whether this file says that the session is elsewhere, so that waiting here is pointless.
     fn leads_on(&self, file: &OwnedFd) -> bool;
     /// The path, for inotify.
-    fn watch_path(&self) -> std::path::PathBuf;
-    /// The session's byte in the side file.
-    fn byte(&self) -> i64;
+    fn watch_path(&self) -> PathBuf;
+    /// The session's number, of 63 bits.
+    fn number(&self) -> i64;
 }
 
 /// What became of a begin.
@@ -58,8 +63,7 @@ pub enum Outcome {
 
 /// The waiting room of one opened store.
 pub struct Waiting {
-    directory: OwnedFd,
-    side_file: OwnedFd,
+    queue: Queue,
     /// Idle inotify descriptors and the process they belong to. They are kept because closing one makes the
     /// kernel wait for a grace period of milliseconds; a forked child must not read its parent's events.
     idle: Mutex<(u32, Vec<OwnedFd>)>,
@@ -68,16 +72,7 @@ pub struct Waiting {
 impl Waiting {
     /// `directory` is where the side file is.
     pub fn open(directory: &Directory) -> Result<Waiting> {
-        let adopt = |file: &OwnedFd| {
-            directory.adopt(file).map_err(|errno| failed("a file cannot be given to the directory's owner", errno))
-        };
-        let fd = &directory.fd;
-        let directory = fd
-            .try_clone()
-            .map_err(|error| Error::new(ErrorKind::Io, "the directory cannot be kept open").source(error))?;
-        let side_file = open_side_file(&directory)?;
-        adopt(&side_file)?;
-        Ok(Waiting { directory, side_file, idle: Mutex::default() })
+        Ok(Waiting { queue: Queue::open(directory)?, idle: Mutex::default() })
     }
 
     /// Takes the lock. `start` is when the caller began to wait, perhaps at another name.
@@ -87,42 +82,41 @@ impl Waiting {
     /// `LockTimeout`, and whatever the door says.
     pub fn lock(&self, door: &impl Door, start: Instant, wait_max: Duration) -> Result<Outcome> {
         let mut turn = None;
-        // Before flock, not after: whoever takes and returns the lock without closing the file wakes nobody.
-        if !wait_max.is_zero() && gate::is_locked(&self.side_file, door.byte())? {
-            let mut queued = Turn::new(self);
-            queued.arm(door);
-            queued.sleep(STEP_BACK.min(wait_max));
-            turn = Some(queued);
+        if !wait_max.is_zero() && !self.queue.is_empty(door.number())? {
+            turn = Some(Turn::new(self, door)?);
         }
-        let (mut file, mut identity) = open_identified(door)?;
+        let mut opened = None;
         loop {
-            let locked = try_flock(&file)?;
-            match door.named()?.filter(|named| Identity::of(named) == identity) {
-                Some(named) if locked => return Ok(Outcome::Locked(file, named)),
-                Some(_) => {}
-                // Replaced, moved or removed since it was opened: the session is elsewhere.
-                None => {
-                    (file, identity) = open_identified(door)?;
-                    continue;
-                }
-            }
-            if door.leads_on(&file) {
-                return Ok(Outcome::LeadsOn);
-            }
+            let place = turn.as_mut().map_or(Ok(Place::First), Turn::place)?;
             let waited = start.elapsed();
-            let Some(left) = wait_max.checked_sub(waited).filter(|left| !left.is_zero()) else {
-                let kind = ErrorKind::LockTimeout { holder: holder::of(identity), waited };
-                return Err(Error::new(kind, "another request holds the session"));
-            };
-            let queued = match &mut turn {
-                Some(queued) => queued,
-                none => none.insert(Turn::new(self)),
-            };
-            // Not while stepping back: two newcomers would step back from each other.
-            queued.mark(door)?;
-            // A watch that was not there before the try may have missed the release: try once more.
-            if queued.arm(door) {
-                queued.sleep(left);
+            // The last look is at the lock, wherever one stands: those ahead may be stopped.
+            if !matches!(place, Place::Behind(_)) || waited >= wait_max {
+                let (file, identity) = opened.take().map_or_else(|| open_identified(door), Ok)?;
+                let locked = try_flock(&file)?;
+                match door.named()?.filter(|named| Identity::of(named) == identity) {
+                    Some(named) if locked => {
+                        if turn.as_mut().is_none_or(|turn| turn.may_take(&place) || waited >= wait_max) {
+                            return Ok(Outcome::Locked(file, named));
+                        }
+                        give_back(&file)?;
+                    }
+                    Some(_) => turn.iter_mut().for_each(|turn| turn.found_free = false),
+                    // Replaced, moved or removed since it was opened: the session is elsewhere.
+                    None => continue,
+                }
+                if door.leads_on(&file) {
+                    return Ok(Outcome::LeadsOn);
+                }
+                if waited >= wait_max {
+                    let kind = ErrorKind::LockTimeout { holder: holder::of(identity), waited };
+                    return Err(Error::new(kind, "another request holds the session"));
+                }
+                opened = Some((file, identity));
+            }
+            match &mut turn {
+                // Perhaps others queued up in this instant: look before sleeping.
+                None => turn = Some(Turn::new(self, door)?),
+                Some(turn) => turn.wait(door, &place, wait_max.saturating_sub(waited)),
             }
         }
     }
@@ -159,6 +153,10 @@ pub fn try_flock(file: &OwnedFd) -> Result<bool> {
     }
 }
 
+fn give_back(file: &OwnedFd) -> Result<()> {
+    flock(file, FlockOperation::Unlock).map_err(|errno| failed("the lock cannot be given back", errno))
+}
+
 fn open_identified(door: &impl Door) -> Result<(OwnedFd, Identity)> {
     let file = door.open()?;
     let stat = fstat(&file).map_err(|errno| failed("the session file cannot be examined", errno))?;
@@ -166,55 +164,100 @@ fn open_identified(door: &impl Door) -> Result<(OwnedFd, Identity)> {
     Ok((file, Identity::of(&stat)))
 }
 
-fn open_side_file(directory: &OwnedFd) -> Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    openat(directory, "waiting", flags, Mode::RUSR | Mode::WUSR)
-        .map_err(|errno| failed("the file of waiting processes cannot be opened", errno))
+/// Where a waiter stands.
+enum Place {
+    /// Nobody is ahead.
+    First,
+    /// The owner of this ticket is ahead.
+    Behind(i64),
+    /// He is, and has been for so long that the lock is tried all the same.
+    Passing(i64),
 }
 
-/// A place among the waiters. Once marked, others see it until it is dropped or its process dies.
+/// One who waits: a ticket, and a way to sleep.
 struct Turn<'a> {
     room: &'a Waiting,
-    /// Holds the mark; a description of its own, so that threads see each other.
-    mark: Option<OwnedFd>,
+    ticket: Ticket<'a>,
     events: Option<OwnedFd>,
     watch: Option<i32>,
+    /// The last sleep ended with an event.
+    woken: bool,
+    /// Who is ahead, since when, and until when he is waited for.
+    behind: Option<(i64, Instant, Duration)>,
+    /// The last try was out of turn, and the lock was free.
+    found_free: bool,
     retry: Duration,
 }
 
 impl<'a> Turn<'a> {
-    fn new(room: &'a Waiting) -> Turn<'a> {
-        Turn { room, mark: None, events: room.take_inotify(), watch: None, retry: RETRY_MIN }
+    fn new(room: &'a Waiting, door: &impl Door) -> Result<Turn<'a>> {
+        let ticket = room.queue.enter(door.number())?;
+        let events = room.take_inotify();
+        Ok(Turn { room, ticket, events, watch: None, woken: false, behind: None, found_free: false, retry: RETRY_MIN })
     }
 
-    /// Lets newcomers see that someone waits.
-    fn mark(&mut self, door: &impl Door) -> Result<()> {
-        if self.mark.is_none() {
-            let mark = open_side_file(&self.room.directory)?;
-            // Read locks do not exclude each other: any number may wait.
-            gate::try_lock(&mark, F_RDLCK, door.byte())?;
-            self.mark = Some(mark);
+    fn place(&mut self) -> Result<Place> {
+        let Some(ahead) = self.ticket.ahead()? else {
+            self.behind = None;
+            return Ok(Place::First);
+        };
+        match &mut self.behind {
+            Some((same, since, patience)) if *same == ahead => {
+                if since.elapsed() < *patience {
+                    return Ok(Place::Behind(ahead));
+                }
+                (*since, *patience) = (Instant::now(), (*patience * 2).min(LOOK_AGAIN));
+                Ok(Place::Passing(ahead))
+            }
+            behind => {
+                *behind = Some((ahead, Instant::now(), PATIENCE));
+                self.found_free = false;
+                Ok(Place::Behind(ahead))
+            }
         }
-        Ok(())
     }
 
-    /// Watches what the name stands for; true if that was watched already.
-    fn arm(&mut self, door: &impl Door) -> bool {
+    /// Whether the lock, which was just got, may be kept.
+    fn may_take(&mut self, place: &Place) -> bool {
+        let &Place::Passing(ahead) = place else { return true };
+        if std::mem::replace(&mut self.found_free, true) {
+            self.room.queue.pass(ahead);
+            return true;
+        }
+        self.behind = Some((ahead, Instant::now(), PATIENCE));
+        false
+    }
+
+    /// Sleeps until it is worth to look again, at most `left`.
+    fn wait(&mut self, door: &impl Door, place: &Place, left: Duration) {
+        let (path, time) = match (place, &self.behind) {
+            (Place::Behind(ahead) | Place::Passing(ahead), Some((_, since, patience))) => {
+                (self.room.queue.lane_path(*ahead), patience.saturating_sub(since.elapsed()))
+            }
+            _ => (door.watch_path(), if self.woken { LOOK_SOON } else { LOOK_AGAIN }),
+        };
+        // A watch that was not there before the look may have missed the end of a turn: look once more.
+        if self.arm(path) {
+            self.sleep(time.min(left));
+        }
+    }
+
+    /// Watches a file; true if that was watched already.
+    fn arm(&mut self, path: PathBuf) -> bool {
         let Some(events) = &self.events else { return true };
         // Not CLOSE_NOWRITE: readers take no lock. ATTRIB tells that the last name is gone (replaced, removed).
         let flags = WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::MOVE_SELF | WatchFlags::DONT_FOLLOW;
-        let Ok(watch) = inotify::add_watch(events, door.watch_path(), flags) else {
-            // Missing just now, or too many watches: the retry finds out.
-            return self.watch.is_none();
-        };
-        if self.watch == Some(watch) {
+        // None: missing just now, or too many watches. The retry finds out.
+        let watch = inotify::add_watch(events, path, flags).ok();
+        if self.watch == watch {
             return true;
         }
-        if let Some(old) = self.watch.replace(watch) {
+        if let Some(old) = std::mem::replace(&mut self.watch, watch) {
             // It may be gone by itself, with its file.
             let _ = inotify::remove_watch(events, old);
         }
         drain(events);
+        self.woken = false;
         false
     }
 
@@ -225,10 +268,9 @@ impl<'a> Turn<'a> {
             self.retry = (self.retry * 2).min(RETRY_MAX);
             return;
         };
-        let time = left.min(LOOK_AGAIN);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.min(LOOK_AGAIN).subsec_nanos()) };
         // An error (a signal) is a wake-up like any other: the caller tries and comes back.
-        let _ = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&timeout));
+        self.woken = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&timeout)).is_ok_and(|ready| ready > 0);
         drain(events);
     }
 }

@@ -1,0 +1,74 @@
+//! The queue alone: who is ahead of whom, and for which session.
+
+use std::time::Duration;
+
+use super::*;
+
+const SESSION: i64 = (7 << WINDOW_BITS) + 4_711;
+
+fn queue(root: &std::path::Path) -> Queue {
+    Queue::open(&Directory::open(root, false).unwrap()).unwrap()
+}
+
+#[test]
+fn the_one_ahead_is_the_last_who_came_before_and_is_still_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (queue, other_process) = (queue(dir.path()), queue(dir.path()));
+    assert!(queue.is_empty(SESSION).unwrap());
+    let mut tickets: Vec<Ticket> =
+        (0..9).map(|n| if n % 2 == 0 { &queue } else { &other_process }.enter(SESSION).unwrap()).collect();
+    assert!(!queue.is_empty(SESSION).unwrap() && !other_process.is_empty(SESSION).unwrap());
+    // Others' queues are no part of it, also that of the neighbour.
+    let _strangers = [queue.enter(SESSION - (1 << WINDOW_BITS)).unwrap(), queue.enter(1).unwrap()];
+    assert_eq!(tickets[0].ahead().unwrap(), None);
+    for gone in [4, 4, 0, 5] {
+        drop(tickets.remove(gone));
+        for pair in tickets.windows(2) {
+            assert!(pair[0].byte < pair[1].byte, "in the order of arrival");
+            assert_eq!(pair[1].ahead().unwrap(), Some(pair[0].byte));
+        }
+        assert_eq!(tickets[0].ahead().unwrap(), None);
+    }
+    tickets.clear();
+    assert!(queue.is_empty(SESSION).unwrap());
+}
+
+#[test]
+fn who_was_passed_and_those_before_him_do_not_count_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let queue = queue(dir.path());
+    let tickets: Vec<Ticket> = (0..3).map(|_| queue.enter(SESSION).unwrap()).collect();
+    let stranger = queue.enter(1).unwrap();
+    queue.pass(tickets[1].byte);
+    assert_eq!(tickets[2].ahead().unwrap(), None);
+    assert!(!queue.is_empty(SESSION).unwrap(), "who came after him counts");
+    assert!(!queue.is_empty(1).unwrap(), "other sessions are not concerned");
+    drop((tickets, stranger));
+    let tickets = [queue.enter(SESSION).unwrap(), queue.enter(SESSION).unwrap()];
+    assert_eq!(tickets[1].ahead().unwrap(), Some(tickets[0].byte), "when he comes again he is waited for");
+    queue.pass(tickets[0].byte);
+    *queue.passed.lock().unwrap() =
+        Some(Passed { ticket: tickets[0].byte, at: Instant::now().checked_sub(PASSED_MAX).unwrap() });
+    assert_eq!(tickets[1].ahead().unwrap(), Some(tickets[0].byte), "it is forgotten");
+}
+
+#[test]
+fn the_end_of_a_ticket_is_told_to_whoever_watches_its_lane() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+
+    let dir = tempfile::tempdir().unwrap();
+    let queue = queue(dir.path());
+    let ticket = queue.enter(SESSION).unwrap();
+    let events = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
+    add_watch(&events, queue.lane_path(ticket.byte), WatchFlags::CLOSE_WRITE).unwrap();
+    let told = |wait: Duration| {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+        poll(&mut [PollFd::new(&events, PollFlags::IN)], Some(&timeout)).unwrap() > 0
+    };
+    let other = queue.enter(SESSION).unwrap();
+    assert!(!told(Duration::ZERO), "nobody has left");
+    drop(ticket);
+    assert!(told(Duration::from_millis(900)));
+    assert_eq!(other.ahead().unwrap(), None, "it had left when that was told");
+}
