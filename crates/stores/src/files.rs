@@ -1,6 +1,6 @@
 //! `files:/dir`, sessions in plain files: fast, no server, and known to everyone.
 //!
-//! Two modes. The store's own ([`own`]) keeps a checked file for each session and replaces it by rename. With
+//! Two modes. The store's own ([`own`]) keeps a checked file for each session and overwrites or replaces it. With
 //! `?php=1` it shares the directory of PHP's `files` handler, file for file and lock for lock.
 //!
 //! This file is the registry line and the options; docs/stores/files.md is the manual.
@@ -11,6 +11,7 @@ mod frame;
 mod gate;
 mod holder;
 mod own;
+mod own_commit;
 mod own_listing;
 mod own_regenerate;
 mod own_sweep;

@@ -5,10 +5,10 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::libc::F_RDLCK;
-use rustix::fs::{Stat, fstat};
+use rustix::fs::Stat;
 use sessile_core::{Bin, ErrorKind, Found, Key, Record, Result, Timestamp, Trace};
 
 use super::frame::{HEADER_BYTES, Header, Kind, corrupt};
@@ -43,25 +43,34 @@ impl Content {
     }
 }
 
-/// Reads a whole file.
+/// How long bytes that look damaged are read again. Whoever is writing them needs a microsecond.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
+
+/// Reads a whole file. Not for a caller that has the gate: it could lose it.
 ///
 /// # Errors
 ///
 /// `Corrupt` and `Incompatible` as in frame.rs.
 pub fn read(file: &OwnedFd, stat: &Stat) -> Result<Content> {
-    match read_once(file, stat) {
-        Err(error) if *error.kind() == ErrorKind::Corrupt => {
-            // A touch rewrites the header in place when the absolute end changes, and may have been seen
-            // half-done. It does so under the gate: bytes that are still wrong under it are wrong.
-            if !gate::try_lock(file, F_RDLCK, 0).unwrap_or(false) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            let again = fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))?;
-            let read = read_once(file, &again);
-            gate::leave(file);
-            read
+    settled(file, || read_once(file, stat))
+}
+
+/// Commits and touches rewrite a file in place and may be seen half-done. They do so under the gate: bytes that
+/// are still wrong under it are wrong.
+fn settled<T>(file: &OwnedFd, read: impl Fn() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        match read() {
+            Err(error) if *error.kind() == ErrorKind::Corrupt => {}
+            read => return read,
         }
-        read => read,
+        // Whoever has the gate may be stopped in it, but not within a write: the bytes are whole all the same.
+        if gate::try_lock(file, F_RDLCK, 0).unwrap_or(false) || start.elapsed() >= SETTLE_MAX {
+            let read = read();
+            gate::leave(file);
+            return read;
+        }
+        std::thread::sleep(Duration::from_micros(20));
     }
 }
 
@@ -85,7 +94,7 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
         return Err(corrupt("the session file is truncated"));
     }
     let header = Header::decode(&header)?;
-    header.check(&payload)?;
+    header.unfill(&mut payload)?;
     let moment = mtime(stat);
     match header.kind {
         Kind::Live => Ok(Content::Live(Record {
@@ -105,7 +114,16 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
 }
 
 /// The header alone; `None` for a placeholder.
+///
+/// # Errors
+///
+/// `Corrupt` and `Incompatible` as in frame.rs.
 pub fn read_header(file: &OwnedFd) -> Result<Option<Header>> {
+    settled(file, || read_header_once(file))
+}
+
+/// The same for a caller that has the gate.
+pub fn read_header_once(file: &OwnedFd) -> Result<Option<Header>> {
     let mut header = [0; HEADER_BYTES];
     match rustix::io::pread(file, &mut header, 0) {
         Ok(0) => Ok(None),

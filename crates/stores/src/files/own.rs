@@ -1,4 +1,4 @@
-//! `files:/dir`, the store's own mode: one file a session, replaced as a whole by rename.
+//! `files:/dir`, the store's own mode: one file a session, changed as a whole (see own_commit.rs).
 //!
 //! ```text
 //!   dir/format                     "sessile files 1"
@@ -14,13 +14,14 @@
 //!
 //! The gate's invariant (gate.rs): a name leaves an inode I only by someone who holds I's gate and has seen
 //! under it that the name still stands for I; and I gets no name again. `commit` enters the gate of the inode
-//! that it leased, looks, and renames its new file over the name; `destroy` enters the gate of the inode that
-//! it finds, looks, and renames a tombstone over the name. So of a commit and a destroy that meet, one is
-//! first. Commit first: destroy finds another inode under the name, starts over, and removes the new record.
-//! Destroy first: the leased inode has lost its name for ever, whatever `create` or another `begin` put under
-//! the name since, so the commit sees a foreign inode and answers `Destroyed`. SIGKILL between any two steps
-//! drops gate and flock with the descriptors, and the single step that others can see is the rename: before it
-//! nothing has changed but a temporary file that the sweep removes, after it everything is done.
+//! that it leased, looks, and overwrites that inode or renames its new file over the name; `destroy` enters the
+//! gate of the inode that it finds, looks, and renames a tombstone over the name. So of a commit and a destroy
+//! that meet, one is first. Commit first: destroy finds the new record, under this inode or (it starts over)
+//! under another, and removes it. Destroy first: the leased inode has lost its name for ever, whatever `create`
+//! or another `begin` put under the name since, so the commit sees a foreign inode and answers `Destroyed`.
+//! SIGKILL between any two steps drops gate and flock with the descriptors, and the single step that others can
+//! see is the write or the rename: before it nothing has changed but a temporary file that the sweep removes,
+//! after it everything is done.
 //!
 //! Only `regenerate` gives an inode another name, by an atomic exchange (own_regenerate.rs); a lease follows
 //! the inode to it, under both gates.
@@ -32,15 +33,16 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, Stat, flock, fstat, fsync, futimens, openat, unlinkat};
 use rustix::io::Errno;
 use sessile_core::{
-    Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Filter, Found, Key, Limits, Locked, Page, Record,
-    Result, Store, Swept, Timestamp, Ttl, Verified,
+    Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Filter, Found, Key, Limits, Locked, Page, Result, Store,
+    Swept, Ttl, Verified,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::content::{Content, read, read_header, read_once};
+use super::content::{Content, read, read_header, read_header_once, read_once};
 use super::directory::{Directory, FILE_MODE};
 use super::frame::{Header, Kind, corrupt};
 use super::gate;
+use super::own_commit::Base;
 use super::own_sweep::SweepCursor;
 use super::system::{Identity, check_session_file, failed, fence, modified_at, mtime, size};
 use super::wait::{Door, Outcome, Waiting};
@@ -70,14 +72,6 @@ pub struct Held {
     /// What a commit carries on; `None` when no live record was found.
     pub(super) record: Option<Base>,
     pub(super) placeholder: bool,
-}
-
-/// What a new payload inherits from the old record.
-#[derive(Clone, Copy)]
-pub(super) struct Base {
-    version: u64,
-    created: Timestamp,
-    ends: Option<Timestamp>,
 }
 
 impl Own {
@@ -153,34 +147,6 @@ impl Own {
         Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from"))
     }
 
-    fn replace(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let now = self.clock.now();
-        let name = Own::name(&held.key);
-        let base = held.record.unwrap_or(Base { version: 0, created: now, ends: None });
-        let (expires, ends) = ttl.deadline(now, base.created, base.ends);
-        let header = Header {
-            version: base.version + 1,
-            created: base.created,
-            written: now,
-            ends,
-            ..Header::new(Kind::Live, payload)
-        };
-        let mut new = self.write(&held.key, &header, payload, expires)?;
-        gate::enter(&held.file)?;
-        self.check_lease(held)?;
-        if held.record.is_some() {
-            // Someone without a lease may have set another absolute end meanwhile.
-            let stored = read_header(&held.file)?.and_then(|header| header.ends);
-            let (expires, ends) = ttl.deadline(now, base.created, stored);
-            if ends != header.ends {
-                new.rewrite_header(&Header { ends, ..header }, expires)?;
-            }
-        }
-        new.publish(&name)?;
-        // The gate goes with the lease's file: its inode has no name any more.
-        self.renamed(&held.key)
-    }
-
     /// Replaces what the key stands for by a tombstone. Returns where the key leads instead, if it does.
     fn bury(&self, key: &Key, buried: &[Key]) -> Result<Option<Key>> {
         let now = self.clock.now();
@@ -228,13 +194,12 @@ impl Own {
             return Ok(Step::LeadsTo(next.clone()));
         }
         let found = content.found(key, now);
-        let base = |record: &Record| Base { version: record.version, created: record.created, ends: record.ends };
         let held = Held {
             identity: Identity::of(&stat),
             key: key.clone(),
             fence: fence(),
             pid: std::process::id(),
-            record: found.record.as_ref().map(base),
+            record: found.record.as_ref().map(|record| Base::of(record, size(&stat))),
             placeholder: size(&stat) == 0,
             file,
         };
@@ -266,11 +231,12 @@ impl Own {
         Ok((Some(file), content))
     }
 
+    /// The caller has the gate.
     fn touch_file(&self, file: &OwnedFd, ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
         let gone = || Error::new(ErrorKind::Gone, "there is no record to touch");
         let stat = fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))?;
-        let header = read_header(file)?.filter(|header| header.kind == Kind::Live).ok_or_else(gone)?;
+        let header = read_header_once(file)?.filter(|header| header.kind == Kind::Live).ok_or_else(gone)?;
         if header.expires.unwrap_or(mtime(&stat)) <= now {
             return Err(gone());
         }
@@ -333,7 +299,14 @@ impl Store for Own {
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
         let (expires, ends) = ttl.deadline(now, now, None);
-        let header = Header { version: 1, created: now, written: now, ends, ..Header::new(Kind::Live, payload) };
+        let header = Header {
+            version: 1,
+            created: now,
+            written: now,
+            ends,
+            expires: Some(expires),
+            ..Header::new(Kind::Live, payload)
+        };
         let mut new = self.write(key, &header, payload, expires)?;
         self.publish_if_free(key, &mut new)?;
         self.renamed(key)

@@ -11,7 +11,7 @@ use sessile_core::{Bin, Cursor, Entry, Error, ErrorKind, Filter, Key, Page, Resu
 
 use super::content::read_header;
 use super::directory::TEMPORARY;
-use super::frame::{HEADER_BYTES, Header, Kind};
+use super::frame::{Header, Kind};
 use super::own::Own;
 use super::system::{failed, mtime, size};
 
@@ -56,8 +56,7 @@ impl Own {
         // A damaged file or a link is not a session; whoever asks for that session is told.
         let Ok(Some(file)) = self.open_file(path, OFlags::RDONLY) else { return Ok(None) };
         let (Ok(Some(header)), Ok(stat)) = (read_header(&file), fstat(&file)) else { return Ok(None) };
-        let whole = size(&stat) == header.payload_bytes.saturating_add(HEADER_BYTES as u64);
-        let record = header.kind == Kind::Live && whole;
+        let record = header.kind == Kind::Live && header.fits(size(&stat));
         Ok(record.then_some((header, header.expires.unwrap_or(mtime(&stat)))))
     }
 

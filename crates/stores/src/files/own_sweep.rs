@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use sessile_core::{Bin, Budget, Result, Swept};
 
-use super::content::read_header;
+use super::content::read_header_once;
 use super::directory::TEMPORARY;
 use super::frame::Kind;
 use super::gate;
@@ -106,7 +106,7 @@ impl Own {
             return Ok(false);
         };
         // What cannot be read is left for a human to look at.
-        let Ok(header) = read_header(&file) else { return Ok(false) };
+        let Ok(header) = read_header_once(&file) else { return Ok(false) };
         let expires = header.and_then(|header| header.expires).unwrap_or(mtime(&stat));
         if header.is_some() && expires > now {
             return Ok(false);

@@ -1,8 +1,8 @@
 //! `verify` of the store's own mode: every file is read whole, and must be what the store writes.
 //!
-//! It takes no session lock and changes nothing. Files come by rename and are whole, so that what is damaged
-//! here is damaged; only a touch that is under way is waited for, inside [`read`]. Invariant: a problem names
-//! a folder and an inode (`find -inum`), never a file: file names are ids.
+//! It takes no session lock and changes nothing. A file that is just being overwritten is read again, inside [`read`],
+//! so that what is damaged here is damaged. Invariant: a problem names a folder and an inode (`find -inum`), never
+//! a file: file names are ids.
 
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use sessile_core::{Bin, ErrorKind, Key, Result, Verified};

@@ -7,12 +7,12 @@ use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, OFlags, RenameFlags, fsync, futimens, renameat, renameat_with, unlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, writev};
 use sessile_core::{Error, ErrorKind, Key, Result, Timestamp};
 
-use super::content::read;
+use super::content::read_once;
 use super::directory::temporary_name;
-use super::frame::{HEADER_BYTES, Header};
+use super::frame::{Header, Kind, PAGE_BYTES};
 use super::gate;
 use super::own::Own;
 use super::system::{Identity, failed, modified_at};
@@ -29,12 +29,17 @@ impl Own {
     /// Writes a complete file under a temporary name beside the key's.
     pub(super) fn write(&self, key: &Key, header: &Header, payload: &[u8], time: Timestamp) -> Result<Temporary<'_>> {
         let temporary = self.create_temporary(key)?;
+        let zeros = [0; PAGE_BYTES];
+        // A session that grows a little later finds room, and its commits stay in place.
+        let filling = if header.kind == Kind::Live { zeros.get(header.end()..).unwrap_or_default() } else { &[] };
         let header = header.encode();
-        let mut written = write_some(&temporary.file, &header, payload)?;
-        while written < HEADER_BYTES + payload.len() {
+        let mut parts = [IoSlice::new(&header), IoSlice::new(payload), IoSlice::new(filling)];
+        let mut left = &mut parts[..];
+        while !left.is_empty() {
             // A disk that is almost full takes a part, and says why only the next time.
-            let rest = payload.get(written.saturating_sub(HEADER_BYTES)..).unwrap_or_default();
-            written += write_some(&temporary.file, header.get(written..).unwrap_or_default(), rest)?;
+            let written =
+                writev(&temporary.file, left).map_err(|errno| failed("a session file cannot be written", errno))?;
+            IoSlice::advance_slices(&mut left, written);
         }
         futimens(&temporary.file, &modified_at(time)).map_err(|errno| failed("a file's time cannot be set", errno))?;
         if self.durable {
@@ -81,7 +86,7 @@ impl Own {
                 continue;
             }
             let now = self.clock.now();
-            let content = read(&old, &stat)?;
+            let content = read_once(&old, &stat)?;
             if content.leads_to(key, now).is_some() || content.found(key, now).record.is_some() {
                 return Err(taken());
             }
@@ -146,9 +151,4 @@ impl Drop for Temporary<'_> {
             let _ = unlinkat(&self.store.directory.fd, name.as_str(), AtFlags::empty());
         }
     }
-}
-
-fn write_some(file: &OwnedFd, header: &[u8], payload: &[u8]) -> Result<usize> {
-    rustix::io::writev(file, &[IoSlice::new(header), IoSlice::new(payload)])
-        .map_err(|errno| failed("a session file cannot be written", errno))
 }
