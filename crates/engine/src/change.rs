@@ -12,6 +12,7 @@ use crate::disklog::{self, Says, granted};
 use crate::engine::Engine;
 use crate::entries::{Place, find_or_take, leave, remove};
 use crate::expiry::note_expiry;
+use crate::hint;
 use crate::index;
 use crate::lane::Lane;
 use crate::lock::{try_lock, unlock, void};
@@ -19,7 +20,7 @@ use crate::maintenance::Maintenance;
 use crate::notes;
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
-use crate::record::{HEADER_BYTES, Header, corrupt, settle};
+use crate::record::{HEADER_BYTES, Header, Part, corrupt, settle};
 use crate::session::{ALIAS_STEPS_MAX, Base, FRESH_STARTS_MAX, Held, LOCKED_TRIES, Meaning, meaning};
 use crate::sync::Ordering;
 use crate::words::{Kind, Lock, Override, State};
@@ -95,6 +96,8 @@ impl Engine {
     ) -> Result<Published> {
         let plane = &self.plane;
         let Some((mut present, mut old)) = settle(plane, &entry, from) else { return Ok(Published::Refused) };
+        // For the hint; the caller may have done much else since the look-up.
+        index::ask(plane, entry.digest());
         let lane = Lane::enter(plane, me);
         lane.intend(entry.number, old);
         let logged = plane.log.is_some().then(|| self.logged(entry, present, kind, &header));
@@ -114,6 +117,7 @@ impl Engine {
         if broken::is(Twin::StateBeforeRecord) {
             plane.data.write(new.location.offset() + HEADER_BYTES, payload);
         }
+        hint::leave(plane, &entry, new.location, payload.len() as u64);
         if let Some(old) = old {
             discard_replaced(plane, &entry, old);
         }
@@ -182,7 +186,7 @@ impl Engine {
                     entry.fence().add(1);
                     return Ok((entry, mine, entry.state()));
                 }
-                Place::Existing(entry) => entry,
+                Place::Existing(entry, _) => entry,
             };
             let Some(mine) = try_lock(plane, me, entry.lock()) else {
                 if crate::session::belongs(&entry, digest) {
@@ -192,7 +196,7 @@ impl Engine {
             };
             // Like a holder's: on a disk it tells which of two that died here was the later.
             entry.fence().add(1);
-            let met = meaning(plane, &entry, digest, false, LOCKED_TRIES, plane.now());
+            let met = meaning(plane, &entry, digest, Part::Header, LOCKED_TRIES, plane.now());
             match met {
                 Ok(Meaning::Nothing(state, _)) => return Ok((entry, mine, state)),
                 Ok(Meaning::Leaving) => leave(plane, entry, mine)?,
@@ -276,7 +280,7 @@ impl Engine {
         let seen = entry.touched().load(Ordering::Acquire);
         let seen_end = entry.ends().load(Ordering::Acquire);
         let now = self.plane.now();
-        let snapshot = match meaning(&self.plane, &entry, digest, false, LOCKED_TRIES, now)? {
+        let snapshot = match meaning(&self.plane, &entry, digest, Part::Header, LOCKED_TRIES, now)? {
             Meaning::Live(snapshot) => snapshot,
             Meaning::LeadsTo(next) => return Ok(Touched::LeadsTo(next)),
             Meaning::Elsewhere | Meaning::Restless => return Ok(Touched::Again),
@@ -328,7 +332,7 @@ impl Engine {
             let owner = Lock(entry.lock().load(Ordering::SeqCst));
             let now = plane.now();
             // What cannot be read leads nowhere, and can be destroyed like anything else.
-            let met = meaning(plane, &entry, digest, false, LOCKED_TRIES, now);
+            let met = meaning(plane, &entry, digest, Part::Header, LOCKED_TRIES, now);
             let state = match met {
                 Ok(Meaning::Live(snapshot)) => snapshot.state,
                 Ok(Meaning::LeadsTo(next)) => {

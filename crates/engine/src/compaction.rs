@@ -10,13 +10,14 @@ use sessile_core::Result;
 use crate::append::For;
 use crate::class::{CLASSES_ALL, LOG, is_log, slots};
 use crate::disklog::{Line, Says};
+use crate::hint;
 use crate::index;
 use crate::lane::{Claim, Lane};
 use crate::layout::header;
 use crate::notes;
 use crate::plane::Plane;
 use crate::process::{Process, slot};
-use crate::record::{Header, Look, look};
+use crate::record::{Header, Look, WHOLE, look};
 use crate::segment::{
     SegmentState, Use, close, free, give_back, has_others, is_claim, is_note, location, marked_length, set_evacuating,
     state,
@@ -219,7 +220,8 @@ pub(crate) fn move_record(plane: &Plane, me: &Process, old: Claim) -> Result<boo
     if !state.has_record() || state.location() != old.location {
         return Ok(false);
     }
-    let Look::Record(snapshot) = look(plane, &entry, entry.digest(), true, 1)? else { return Ok(false) };
+    index::ask(plane, entry.digest()); // for the hint
+    let Look::Record(snapshot) = look(plane, &entry, entry.digest(), WHOLE, 1)? else { return Ok(false) };
     if snapshot.state != state || snapshot.header.stamp != old.stamp {
         return Ok(false);
     }
@@ -236,6 +238,7 @@ pub(crate) fn move_record(plane: &Plane, me: &Process, old: Claim) -> Result<boo
         return Ok(false);
     }
     lane.published();
+    hint::leave(plane, &entry, new.location, snapshot.header.payload_bytes);
     discard_replaced(plane, &entry, old);
     // Who replaced the new one before it saw the mark may have known it by the stamp of an earlier record at the same
     // place, and has left it to us.

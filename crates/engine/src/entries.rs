@@ -7,6 +7,7 @@
 use sessile_core::{Result, Timestamp};
 
 use crate::expiry::set_due;
+use crate::hint::Hint;
 use crate::index::{self, Inserted};
 use crate::lane::Lane;
 use crate::layout::{BLOCK_BYTES, BLOCKS_MAX, ENTRIES_OF_BLOCK, header};
@@ -25,7 +26,7 @@ pub enum Place<'a> {
     /// A new one, empty and locked by us.
     New(Entry<'a>, Lock),
     /// An existing one, in any state.
-    Existing(Entry<'a>),
+    Existing(Entry<'a>, Hint),
 }
 
 /// Finds the entry of a key, or takes a new one for it.
@@ -34,8 +35,9 @@ pub enum Place<'a> {
 ///
 /// `Full`.
 pub fn find_or_take<'a>(plane: &'a Plane, me: &Process, digest: Digest) -> Result<Place<'a>> {
-    if let Some(number) = index::find(plane, digest) {
-        return Ok(Place::Existing(plane.entry(number)));
+    index::ask(plane, digest);
+    if let Some((number, hint)) = index::find_to_read(plane, digest) {
+        return Ok(Place::Existing(plane.entry(number), hint));
     }
     let (entry, mine) = take(plane, me, digest)?;
     match index::insert(plane, digest, entry.number) {
@@ -48,7 +50,7 @@ pub fn find_or_take<'a>(plane: &'a Plane, me: &Process, digest: Digest) -> Resul
         }
         Ok(Inserted::Existing(number)) => {
             set_free(plane, entry, mine);
-            Ok(Place::Existing(plane.entry(number)))
+            Ok(Place::Existing(plane.entry(number), Hint::NONE))
         }
         Err(error) => {
             set_free(plane, entry, mine);

@@ -16,7 +16,7 @@ use crate::layout::header;
 use crate::lock::{try_lock, unlock};
 use crate::plane::{Entry, Plane};
 use crate::process::{Process, slot};
-use crate::record::{Header, Look, look};
+use crate::record::{Header, Look, Part, look};
 use crate::sync::{Ordering, fence};
 use crate::words::{Kind, Lock, Override, State};
 
@@ -135,7 +135,7 @@ fn expiry_of(plane: &Plane, entry: Entry<'_>) -> Result<Option<Timestamp>> {
     let state = entry.state();
     Ok(match state.kind() {
         Kind::Destroyed => Some(state.forgotten_at()),
-        Kind::Live | Kind::Regenerated => match look(plane, &entry, entry.digest(), false, LOCKED_TRIES)? {
+        Kind::Live | Kind::Regenerated => match look(plane, &entry, entry.digest(), Part::Header, LOCKED_TRIES)? {
             Look::Record(snapshot) => Some(snapshot.expires),
             // Someone is at it right now: not expired as far as we can tell.
             _ => Some(Timestamp::from_ms(u64::MAX)),

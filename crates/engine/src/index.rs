@@ -1,8 +1,8 @@
 //! The index: from the digest of a key to its entry, growing bucket by bucket.
 //!
-//! A bucket is one cache line: a head and seven cells. A full bucket of level `l` splits into two of level `l + 1`;
-//! it stays behind as a signpost. Bucket `i` of level `l` has number `2^l + i`, so no directory is needed and nothing
-//! is ever rehashed as a whole.
+//! A bucket is two cache lines: a head and seven cells, and beside them a hint for each cell (hint.rs). A full bucket of
+//! level `l` splits into two of level `l + 1`; it stays behind as a signpost. Bucket `i` of level `l` has number
+//! `2^l + i`, so no directory is needed and nothing is ever rehashed as a whole.
 //!
 //! ```text
 //! head  entry 32 | sequence 24 | cell 3 | step 2 | kind 3       cell  entry + 1: 32 | tag 16 | sequence 16
@@ -16,7 +16,8 @@
 use sessile_core::Result;
 
 use crate::broken::{self, Twin};
-use crate::layout::{INDEX_PAGES, LEVEL_FIRST, LEVEL_LAST, PAGE_BYTES};
+use crate::hint::{self, Hint};
+use crate::layout::{BUCKETS_OF_PART, INDEX_PART_BYTES, INDEX_PARTS, LEVEL_FIRST, LEVEL_LAST};
 use crate::map::LINE_WORDS;
 use crate::plane::{Digest, Plane};
 use crate::segment::full;
@@ -173,20 +174,20 @@ pub fn create(plane: &Plane) -> Result<()> {
 }
 
 fn is_backed(plane: &Plane, number: u64) -> bool {
-    let page = number * 64 / PAGE_BYTES;
-    plane.control.word(INDEX_PAGES + page / 64 * 8).load(Ordering::Acquire) >> (page % 64) & 1 == 1
+    let part = number / BUCKETS_OF_PART;
+    plane.control.word(INDEX_PARTS + part / 64 * 8).load(Ordering::Acquire) >> (part % 64) & 1 == 1
 }
 
 fn back(plane: &Plane, number: u64) -> Result<()> {
     if is_backed(plane, number) {
         return Ok(());
     }
-    if plane.occupied() + PAGE_BYTES > plane.bytes_max() {
+    if plane.occupied() + INDEX_PART_BYTES > plane.bytes_max() {
         return Err(full());
     }
-    let page = number * 64 / PAGE_BYTES;
-    plane.index.back(page * PAGE_BYTES, PAGE_BYTES)?;
-    plane.control.word(INDEX_PAGES + page / 64 * 8).set(1 << (page % 64));
+    let part = number / BUCKETS_OF_PART;
+    plane.index.back(part * INDEX_PART_BYTES, INDEX_PART_BYTES)?;
+    plane.control.word(INDEX_PARTS + part / 64 * 8).set(1 << (part % 64));
     Ok(())
 }
 
@@ -195,13 +196,18 @@ fn usual_level(plane: &Plane) -> u32 {
     (plane.entry_count() / 4).max(1).ilog2().clamp(LEVEL_FIRST, LEVEL_LAST)
 }
 
-/// The bucket in charge of a digest. Signposts are followed from the level where most buckets are, and the lines
-/// above and below are asked for at the same time, for a third of the keys are there.
+/// Asks for the buckets in which a digest may be: where most are, and those above and below, for a third of the keys
+/// are there. Whoever has something else to do does it between this and the look-up.
+pub fn ask(plane: &Plane, digest: Digest) {
+    let level = usual_level(plane);
+    for near in level.saturating_sub(1).max(LEVEL_FIRST)..=(level + 1).min(LEVEL_LAST) {
+        plane.prefetch_bucket(bucket_number(near, digest));
+    }
+}
+
+/// The bucket in charge of a digest. Signposts are followed from the level where most buckets are.
 fn find_bucket(plane: &Plane, digest: Digest) -> Place<'_> {
     let mut level = usual_level(plane);
-    for near in level.saturating_sub(1).max(LEVEL_FIRST)..=(level + 1).min(LEVEL_LAST) {
-        plane.index.prefetch(bucket_number(near, digest) * 64);
-    }
     loop {
         let number = bucket_number(level, digest);
         if is_backed(plane, number) {
@@ -223,20 +229,43 @@ fn find_bucket(plane: &Plane, digest: Digest) -> Place<'_> {
     }
 }
 
-fn entry_with(plane: &Plane, bucket: Bucket<'_>, digest: Digest) -> Option<(usize, Cell, u64)> {
+/// The cell and the entry of a digest. Which cell it probably is, is told while the entry is on its way from memory.
+fn entry_with<T>(plane: &Plane, bucket: Bucket<'_>, digest: Digest, probable: impl Fn(usize) -> T) -> Option<(u64, T)> {
     cells(bucket).find_map(|(at, cell)| {
         let entry = cell.entry().filter(|entry| cell.tag() == tag(digest) && *entry < plane.entry_count())?;
-        (plane.entry(entry).digest() == digest).then_some((at, cell, entry))
+        let found = plane.entry(entry).digest();
+        let meanwhile = probable(at);
+        (found == digest).then_some((entry, meanwhile))
     })
 }
 
 /// The entry of a key. The entry may be reused the next moment: compare its digest again.
 pub fn find(plane: &Plane, digest: Digest) -> Option<u64> {
+    ask(plane, digest);
+    look_up(plane, digest, |_| {}).map(|(entry, ())| entry)
+}
+
+/// The same for who is going to read the record, and has asked for the buckets: the record is asked for while the entry
+/// is still on its way from memory.
+pub fn find_to_read(plane: &Plane, digest: Digest) -> Option<(u64, Hint)> {
+    look_up(plane, digest, |word| hint::follow(plane, word))
+}
+
+/// The hint of an entry that the index leads to.
+pub fn hint_word(plane: &Plane, digest: Digest, entry: u64) -> Option<&Word> {
+    let Place { number, bucket, .. } = find_bucket(plane, digest);
+    let (at, _) = cells(bucket).find(|(_, cell)| cell.entry() == Some(entry))?;
+    Some(cell_word(plane.hints(number), at))
+}
+
+fn look_up<T>(plane: &Plane, digest: Digest, probable: impl Fn(&Word) -> T) -> Option<(u64, T)> {
     loop {
-        let bucket = find_bucket(plane, digest).bucket;
+        let Place { number, bucket, .. } = find_bucket(plane, digest);
         let before = head(bucket);
-        if let Some((_, _, entry)) = entry_with(plane, bucket, digest) {
-            return Some(entry);
+        let probable = |at| probable(cell_word(plane.hints(number), at));
+        let found = entry_with(plane, bucket, digest, probable);
+        if found.is_some() {
+            return found;
         }
         fence(Ordering::Acquire);
         // Not found only counts if no cell can have moved or changed in between.
@@ -253,11 +282,12 @@ pub fn find(plane: &Plane, digest: Digest) -> Option<u64> {
 ///
 /// `Full` when the index cannot grow.
 pub fn insert(plane: &Plane, digest: Digest, entry: u64) -> Result<Inserted> {
+    ask(plane, digest);
     loop {
         let place = find_bucket(plane, digest);
         let bucket = place.bucket;
         let Some(seen) = settled(plane, &place)? else { continue };
-        if let Some((_, _, existing)) = entry_with(plane, bucket, digest) {
+        if let Some((existing, ())) = entry_with(plane, bucket, digest, |_| {}) {
             return Ok(Inserted::Existing(existing));
         }
         let Some((at, free)) = cells(bucket).find(|(_, cell)| cell.entry().is_none()) else {
@@ -284,6 +314,7 @@ pub fn insert(plane: &Plane, digest: Digest, entry: u64) -> Result<Inserted> {
 
 /// Takes an entry out of the index. True when the index led to it.
 pub fn remove(plane: &Plane, digest: Digest, entry: u64) -> Result<bool> {
+    ask(plane, digest);
     loop {
         let place = find_bucket(plane, digest);
         let bucket = place.bucket;
@@ -346,12 +377,12 @@ fn children(place: &Place<'_>) -> [u64; 2] {
 
 /// Copies the cells of a frozen bucket to its children and turns it into a signpost.
 fn split(plane: &Plane, place: &Place<'_>, frozen: Head) -> Result<()> {
-    let Place { level, bucket, .. } = *place;
+    let Place { level, number, bucket } = *place;
     let children = children(place);
     for child in children {
         back(plane, child)?;
     }
-    let [low, high] = children.map(|child| plane.bucket(child));
+    let [low, high] = children.map(|child| (plane.bucket(child), plane.hints(child)));
     for (at, cell) in cells(bucket) {
         let Some(entry) = cell.entry().filter(|entry| *entry < plane.entry_count()) else { continue };
         let digest = plane.entry(entry).digest();
@@ -360,11 +391,13 @@ fn split(plane: &Plane, place: &Place<'_>, frozen: Head) -> Result<()> {
         if head(bucket) != frozen {
             return Ok(());
         }
-        let child = if digest.0 >> level & 1 == 0 { low } else { high };
+        let (child, hints) = if digest.0 >> level & 1 == 0 { low } else { high };
+        // Whose it is does not matter much: a hint may be wrong.
+        hint::copy(cell_word(plane.hints(number), at), cell_word(hints, at));
         // A virgin cell is zero. One that was ever used is not: a late helper changes nothing.
         cell_word(child, at).cas(0, Cell::new(entry, digest, 1).0);
     }
-    for child in [low, high] {
+    for (child, _) in [low, high] {
         child[0].cas(0, Head(BucketKind::Active as u64 | 1 << 8).0);
     }
     bucket[0].cas(frozen.0, frozen.rested(BucketKind::Split).0);

@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Version of the layout of the control plane. Another one is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -39,9 +39,9 @@ pub const BINS: u64 = 4_096;
 pub const BIN_BYTES: u64 = 40; // a length and 32 bytes
 pub const BINS_MAX: u64 = 200;
 
-/// One bit for each page of the index that has memory.
-pub const INDEX_PAGES: u64 = 64 << 10;
-pub const INDEX_PAGES_BYTES: u64 = 128 << 10;
+/// One bit for each part of the index that has memory.
+pub const INDEX_PARTS: u64 = 64 << 10;
+pub const INDEX_PARTS_BYTES: u64 = 128 << 10;
 
 /// Process table.
 pub const PROCESSES: u64 = 256 << 10;
@@ -80,16 +80,21 @@ pub const BLOCK_ENTRIES_AT: u64 = BLOCK_DUE_AT + ENTRIES_OF_BLOCK * 8;
 pub const BLOCK_BYTES: u64 = BLOCK_ENTRIES_AT + ENTRIES_OF_BLOCK * 64;
 pub const BLOCKS_MAX: u64 = 1 << 15; // 134 million sessions
 
-/// Levels of the index: the first exists from the beginning (64 buckets, one page), the last bounds the file.
+/// Levels of the index: the first exists from the beginning (64 buckets, one part), the last bounds the file.
 pub const LEVEL_FIRST: u32 = 6;
 pub const LEVEL_LAST: u32 = 25;
-pub const INDEX_BYTES: u64 = 64 << (LEVEL_LAST + 1);
+pub const INDEX_BYTES: u64 = BUCKET_BYTES << (LEVEL_LAST + 1);
+/// A bucket: a line that decides, and a line of hints.
+pub const BUCKET_BYTES: u64 = 128;
+/// Buckets that get their memory together.
+pub const BUCKETS_OF_PART: u64 = 64;
+pub const INDEX_PART_BYTES: u64 = BUCKETS_OF_PART * BUCKET_BYTES;
 
 const _: () = {
-    assert!(INDEX_BYTES / PAGE_BYTES / 8 <= INDEX_PAGES_BYTES, "the bitmap covers the index");
-    assert!(INDEX_PAGES + INDEX_PAGES_BYTES <= PROCESSES, "the parts of the control file do not overlap");
+    assert!(INDEX_BYTES / INDEX_PART_BYTES / 8 <= INDEX_PARTS_BYTES, "the bitmap covers the index");
+    assert!(INDEX_PARTS + INDEX_PARTS_BYTES <= PROCESSES, "the parts of the control file do not overlap");
     assert!(PROCESSES + PROCESSES_MAX * PROCESS_BYTES <= SEGMENTS, "the parts of the control file do not overlap");
-    assert!(BINS + BINS_MAX * BIN_BYTES <= INDEX_PAGES, "the parts of the control file do not overlap");
+    assert!(BINS + BINS_MAX * BIN_BYTES <= INDEX_PARTS, "the parts of the control file do not overlap");
     assert!(header::CURSORS + crate::class::CLASSES * 8 <= BINS, "the cursors fit into the header");
     assert!(LANES_AT + LANES * 64 <= PROCESS_BYTES, "the lanes fit into a slot");
     assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES), "blocks are whole pages");

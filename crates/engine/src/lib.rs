@@ -22,6 +22,7 @@ mod expiry;
 mod flush;
 mod format;
 mod futex;
+mod hint;
 mod home;
 mod index;
 mod kernel_aio;

@@ -5,7 +5,7 @@ use sessile_core::{Cursor, Entry as Listed, Error, ErrorKind, Filter, Key, Page,
 use crate::bins;
 use crate::engine::Engine;
 use crate::plane::{Digest, Plane};
-use crate::record::{Look, Snapshot, look};
+use crate::record::{Look, Part, Snapshot, look};
 use crate::session::hex;
 use crate::words::Kind;
 
@@ -21,7 +21,7 @@ fn record(plane: &Plane, number: u64) -> Option<(Digest, Snapshot)> {
     }
     // The look fails if the digest is not that of the record it finds.
     let digest = entry.digest();
-    match look(plane, &entry, digest, false, TRIES) {
+    match look(plane, &entry, digest, Part::Header, TRIES) {
         Ok(Look::Record(snapshot)) if snapshot.state.kind() == Kind::Live => Some((digest, snapshot)),
         _ => None,
     }

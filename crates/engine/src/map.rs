@@ -19,7 +19,7 @@ use sessile_core::{Error, ErrorKind, Result};
 
 use crate::sync::{Ordering, Word};
 
-/// Bytes of a cache line, of an entry, of a bucket.
+/// Bytes of a cache line, of an entry, of either half of a bucket.
 pub const LINE_BYTES: u64 = 64;
 /// Words of a line.
 pub const LINE_WORDS: usize = 8;
@@ -127,6 +127,24 @@ impl Region {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = offset;
+    }
+
+    /// Asks for several lines, one after the other, in advance.
+    #[inline]
+    pub fn prefetch_lines(&self, offset: u64, lines: u64) {
+        #[cfg(target_arch = "x86_64")]
+        if offset.saturating_add(lines * LINE_BYTES) <= self.bytes {
+            for line in 0..lines {
+                // SAFETY: a prefetch never faults; the address is inside the mapping anyway.
+                unsafe {
+                    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                    let at = (offset + line * LINE_BYTES) as usize;
+                    _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().add(at).cast());
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (offset, lines);
     }
 
     /// Appends `length` bytes from `offset` (a multiple of 8) to a vector. What is read may be in use by someone

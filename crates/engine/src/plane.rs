@@ -7,8 +7,8 @@ use sessile_core::{Clock, Timestamp};
 
 use crate::disklog::Log;
 use crate::layout::{
-    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, ENTRIES_OF_BLOCK, LANES_AT, PROCESS_BYTES, PROCESSES,
-    SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
+    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, BUCKET_BYTES, ENTRIES_OF_BLOCK, LANES_AT, PROCESS_BYTES,
+    PROCESSES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
 };
 use crate::map::{LINE_BYTES, LINE_WORDS, Region};
 use crate::sync::{Ordering, Word};
@@ -136,9 +136,12 @@ impl Plane {
     /// Asks for all lines of a record of the usual size. The processor would fetch what follows the first ones by
     /// itself, but late, and not beyond a page.
     pub fn prefetch_data(&self, location: Location) {
-        for line in 0..USUAL_LINES {
-            self.data.prefetch(location.offset() + line * LINE_BYTES);
-        }
+        self.prefetch_lines(location, USUAL_LINES);
+    }
+
+    /// Asks for the first lines of a record, at most for as many as one of the usual size has.
+    pub fn prefetch_lines(&self, location: Location, lines: u64) {
+        self.data.prefetch_lines(location.offset(), lines.min(USUAL_LINES));
     }
 
     /// The word of the bitmap of entries in use that has this one, and its bit.
@@ -153,7 +156,19 @@ impl Plane {
     }
 
     pub fn bucket(&self, number: u64) -> &[Word; LINE_WORDS] {
-        self.index.line(number * 64)
+        self.index.line(number * BUCKET_BYTES)
+    }
+
+    /// The hints of a bucket: one for each of its cells, at the same place. They lie beside it, so that the one page of
+    /// both is looked up once.
+    pub fn hints(&self, number: u64) -> &[Word; LINE_WORDS] {
+        self.index.line(number * BUCKET_BYTES + LINE_BYTES)
+    }
+
+    /// Asks for a bucket and its hints.
+    pub fn prefetch_bucket(&self, number: u64) {
+        self.index.prefetch(number * BUCKET_BYTES);
+        self.index.prefetch(number * BUCKET_BYTES + LINE_BYTES);
     }
 
     /// State and lock of a segment.

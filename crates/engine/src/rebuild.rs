@@ -10,6 +10,7 @@ use sessile_core::{Result, Timestamp};
 
 use crate::class::{LOG, LOG_CHUNKS, slots};
 use crate::disklog::{LINE_BYTES, Line, Log, Says, granted, parse};
+use crate::hint;
 use crate::index;
 use crate::lane::{made_by, skip_to};
 use crate::layout::{
@@ -233,7 +234,9 @@ fn take(plane: &Plane, of: &Found, number: u64, state: State, due: Timestamp) ->
     crate::expiry::set_due(plane, entry, due);
     let (word, bit) = plane.used_bit(number);
     word.set(bit);
-    index::insert(plane, of.digest(), number).map(|_| ())
+    index::insert(plane, of.digest(), number)?;
+    hint::leave(plane, &entry, of.location, of.head.payload_bytes);
+    Ok(())
 }
 
 fn stamp(plane: &Plane, found: &Found) {

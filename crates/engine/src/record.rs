@@ -14,6 +14,7 @@ use sessile_core::{Error, ErrorKind, Result, Timestamp};
 use crate::broken::{self, Twin};
 use crate::class::LARGEST;
 use crate::disklog::{LINE_BYTES, Line, is_valid};
+use crate::hint::Hint;
 use crate::lane::Claim;
 use crate::map::LINE_WORDS;
 use crate::plane::{Digest, Entry, Plane};
@@ -73,6 +74,23 @@ pub enum Look {
     Restless,
 }
 
+/// How much of a record is asked for.
+#[derive(Clone, Copy)]
+pub enum Part {
+    Header,
+    /// With its payload. What a hint says has been asked for, and gets its room while it is on the way.
+    Whole(Hint),
+}
+
+/// All of a record of which nothing is known yet.
+pub const WHOLE: Part = Part::Whole(Hint::NONE);
+
+impl Part {
+    pub fn has_payload(self) -> bool {
+        matches!(self, Part::Whole(_))
+    }
+}
+
 /// How often a reader without the lock tries.
 pub const TRIES: usize = 3;
 
@@ -84,6 +102,7 @@ impl Header {
     }
 
     /// Reads a header; nothing in it can be trusted until the entry was looked at again.
+    #[inline(always)]
     pub fn read(plane: &Plane, location: Location) -> Option<Header> {
         if !plane.may_read(location) {
             return None;
@@ -166,7 +185,13 @@ pub fn settle(plane: &Plane, entry: &Entry<'_>, from: State) -> Option<(State, O
 /// # Errors
 ///
 /// `Corrupt` when the record is not one of this entry although nobody changed it.
-pub fn look(plane: &Plane, entry: &Entry<'_>, digest: Digest, with_payload: bool, tries: usize) -> Result<Look> {
+#[inline(always)] // what it returns is large, and moving it from call to call was a twentieth of a peek
+pub fn look(plane: &Plane, entry: &Entry<'_>, digest: Digest, part: Part, tries: usize) -> Result<Look> {
+    let with_payload = part.has_payload();
+    let mut payload = match part {
+        Part::Header => Vec::new(),
+        Part::Whole(hint) => Vec::with_capacity(hint.room()),
+    };
     for _ in 0..tries {
         let state = entry.state();
         if state.kind() == Kind::Free || entry.digest() != digest {
@@ -181,12 +206,14 @@ pub fn look(plane: &Plane, entry: &Entry<'_>, digest: Digest, with_payload: bool
             continue;
         }
         let location = state.location();
-        if with_payload {
+        if let Part::Whole(hint) = part
+            && !hint.says(location)
+        {
             plane.prefetch_data(location);
         }
         let header = Header::read(plane, location);
         let line = plane.log.as_ref().and_then(|_| Line::read(plane, location));
-        let mut payload = Vec::new();
+        payload.clear();
         let copied = header.is_some_and(|header| !with_payload || copy(plane, location, &header, &mut payload));
         // Overrides are read before the state is looked at again, so they are not older than a later commit.
         let touched = Override(entry.touched().load(Ordering::Relaxed));
@@ -224,6 +251,7 @@ fn unchanged(plane: &Plane, location: Location, header: &Header) -> bool {
 }
 
 /// Copies the payload; false when what the header says cannot be.
+#[inline(always)]
 fn copy(plane: &Plane, location: Location, header: &Header, payload: &mut Vec<u8>) -> bool {
     let room = location.room() - HEADER_BYTES;
     if header.stored_bytes() > room || header.payload_bytes > PAYLOAD_BYTES_MAX {

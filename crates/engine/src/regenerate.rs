@@ -15,7 +15,7 @@ use crate::lane::Lane;
 use crate::lock::unlock;
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
-use crate::record::{Header, Look, look};
+use crate::record::{Header, Look, WHOLE, look};
 use crate::session::{Base, Held, LOCKED_TRIES, alias_payload, belongs};
 use crate::words::{Kind, Lock, State};
 
@@ -62,7 +62,7 @@ impl Engine {
     ) -> Result<(State, Option<Timestamp>)> {
         let now = self.plane.now();
         // Also one that has expired since it was read: whoever holds the lease goes on with it.
-        let snapshot = match look(&self.plane, &old, held.digest, true, LOCKED_TRIES)? {
+        let snapshot = match look(&self.plane, &old, held.digest, WHOLE, LOCKED_TRIES)? {
             Look::Record(snapshot) if snapshot.state.version() == held.state.version() => snapshot,
             _ => return Err(destroyed()),
         };

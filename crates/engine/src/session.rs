@@ -12,7 +12,7 @@ use crate::layout::PROCESSES_MAX;
 use crate::lock::{self, lock, unlock};
 use crate::plane::{Digest, Entry, Plane};
 use crate::process::{Process, slot};
-use crate::record::{Look, Snapshot, TRIES, corrupt, look};
+use crate::record::{Look, Part, Snapshot, TRIES, WHOLE, corrupt, look};
 use crate::sync::Ordering;
 use crate::words::{Kind, Lock, State};
 
@@ -65,15 +65,16 @@ pub(crate) enum Meaning {
     Restless,
 }
 
+#[inline(always)]
 pub(crate) fn meaning(
     plane: &Plane,
     entry: &Entry<'_>,
     digest: Digest,
-    with_payload: bool,
+    part: Part,
     tries: usize,
     now: Timestamp,
 ) -> Result<Meaning> {
-    Ok(match look(plane, entry, digest, with_payload, tries)? {
+    Ok(match look(plane, entry, digest, part, tries)? {
         Look::Elsewhere => Meaning::Elsewhere,
         Look::Restless => Meaning::Restless,
         Look::Bare(state) => match state.kind() {
@@ -90,8 +91,8 @@ pub(crate) fn meaning(
         }
         Look::Record(snapshot) => {
             let alias = match snapshot {
-                snapshot if with_payload => snapshot,
-                _ => match look(plane, entry, digest, true, LOCKED_TRIES)? {
+                snapshot if part.has_payload() => snapshot,
+                _ => match look(plane, entry, digest, WHOLE, LOCKED_TRIES)? {
                     Look::Record(alias) if alias.state.kind() == Kind::Regenerated => alias,
                     _ => return Ok(Meaning::Restless), // it became something else in between
                 },
@@ -156,13 +157,13 @@ impl Engine {
 
     fn begin_at(&self, me: &Process, digest: Digest, bin: u64, wait_max: Duration) -> Result<Step> {
         let plane = &self.plane;
-        let entry = match find_or_take(plane, me, digest)? {
+        let (entry, hint) = match find_or_take(plane, me, digest)? {
             Place::New(entry, mine) => {
                 let state = entry.state();
                 let held = self.held(entry, mine, digest, bin, state, None, plane.now());
                 return Ok(Step::Locked(Locked { held, found: Found::nothing() }));
             }
-            Place::Existing(entry) => entry,
+            Place::Existing(entry, hint) => (entry, hint),
         };
         let mine = match lock(plane, me, entry.lock(), wait_max, || belongs(&entry, digest)) {
             lock::Locked::Ours(mine) => mine,
@@ -170,7 +171,7 @@ impl Engine {
             lock::Locked::TimedOut(owner) => return Err(self.timed_out(&entry, owner, wait_max)),
         };
         let now = plane.now();
-        let found = match meaning(plane, &entry, digest, true, LOCKED_TRIES, now) {
+        let found = match meaning(plane, &entry, digest, Part::Whole(hint), LOCKED_TRIES, now) {
             Ok(Meaning::Live(snapshot)) => {
                 let Snapshot { state, header, expires, ends, payload } = snapshot;
                 let base = Base { version: header.version, created: header.created, ends };
@@ -244,10 +245,12 @@ impl Engine {
         let mut digest = asked;
         let mut steps = 0;
         for _ in 0..FRESH_STARTS_MAX {
-            let Some(number) = index::find(&self.plane, digest) else { return Ok(Found::nothing()) };
-            let entry = self.plane.entry(number);
+            index::ask(&self.plane, digest);
+            // The clock is read while the index is on its way from memory.
             let now = self.plane.now();
-            let mut met = meaning(&self.plane, &entry, digest, true, TRIES, now)?;
+            let Some((number, hint)) = index::find_to_read(&self.plane, digest) else { return Ok(Found::nothing()) };
+            let entry = self.plane.entry(number);
+            let mut met = meaning(&self.plane, &entry, digest, Part::Whole(hint), TRIES, now)?;
             if let Meaning::Restless = met {
                 met = self.pinned(me, &entry, digest)?;
             }
@@ -277,7 +280,7 @@ impl Engine {
     fn pinned(&self, me: &Process, entry: &Entry<'_>, digest: Digest) -> Result<Meaning> {
         match lock(&self.plane, me, entry.lock(), PIN_WAIT, || belongs(entry, digest)) {
             lock::Locked::Ours(mine) => {
-                let met = meaning(&self.plane, entry, digest, true, LOCKED_TRIES, self.plane.now());
+                let met = meaning(&self.plane, entry, digest, WHOLE, LOCKED_TRIES, self.plane.now());
                 unlock(entry.lock(), mine);
                 met
             }

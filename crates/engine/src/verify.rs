@@ -15,7 +15,7 @@ use crate::index;
 use crate::lane::{Claim, intents};
 use crate::layout::PROCESSES_MAX;
 use crate::plane::Plane;
-use crate::record::{Header, Look, chunks, look, settle};
+use crate::record::{Header, Look, WHOLE, chunks, look, settle};
 use crate::segment::{Use, is_claim, is_note, location, state};
 use crate::sync::Ordering;
 use crate::words::{Kind, Location, Lock};
@@ -146,7 +146,7 @@ fn check_entry(plane: &Plane, number: u64, pass: &mut Pass, led_to: &mut HashMap
     if !state.has_record() {
         return Ok(());
     }
-    match look(plane, &entry, digest, true, 1_000) {
+    match look(plane, &entry, digest, WHOLE, 1_000) {
         Ok(Look::Record(snapshot)) => {
             let locked = Lock(entry.lock().load(Ordering::Relaxed)).owner().is_some();
             // On a disk the due time may be that of something older that has not expired there.
