@@ -52,11 +52,14 @@ impl Contender for StoreContender {
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        // A request has dropped what the one before it read; the buffer is free for the next.
+        self.record = None;
         self.record = self.sessions.peek(self.key(session)?)?;
         Ok(self.payload())
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        self.record = None;
         let begun = self.sessions.begin(self.key(session)?, WAIT_MAX)?;
         self.lease = Some(begun.lease);
         self.record = begun.record;
