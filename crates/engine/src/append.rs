@@ -1,15 +1,15 @@
 //! Where this process appends to the log: one segment for each of its two classes.
 //!
 //! Invariants: a process appends only to segments whose lock it holds, so claiming is advancing; what is claimed is
-//! counted as appended before it is claimed, so whoever takes the segment over goes on behind it. docs/engine.md,
-//! "On a disk".
+//! counted as appended before it is claimed, so whoever takes the segment over goes on behind it; a record in one piece
+//! is put into the stage under the same mutex, so what lies before it is complete. docs/engine.md, "On a disk".
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sessile_core::Result;
 
-use crate::class::{LOG, slots};
-use crate::disklog::LINE_BYTES;
+use crate::class::{LOG, LOG_CHUNKS, slots};
+use crate::disklog::{LINE_BYTES, Log, Text, granules};
 use crate::flush;
 use crate::lane::{Claim, Lane};
 use crate::layout::{GRANULE_BYTES, PAGE_BYTES, SEGMENT_BYTES, SEGMENTS_MAX, SLOTS_MAX, STAMPS_BYTES, header};
@@ -17,8 +17,10 @@ use crate::lock::{try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::{Process, slot};
 use crate::segment::{SegmentState, Use, add_segment, full, length_mark, location, note_stamp};
+use crate::staging;
 use crate::sync::Ordering;
 use crate::words::Lock;
+use crate::writing::discard;
 
 /// Headers of segments looked at in one search for a free one.
 const SEARCH_MAX: u64 = 512;
@@ -42,11 +44,13 @@ struct Here {
     syncs: u64,
     /// The disk was asked to begin with what lies before this granule.
     begun: u64,
+    stage: Option<u64>,
 }
 
 impl Here {
     fn new(plane: &Plane, segment: u64, next: u64, lock: Lock) -> Here {
-        Here { segment, next, lock, syncs: plane.header(header::SYNCS_BEGUN).load(Ordering::Relaxed), begun: next }
+        let syncs = plane.header(header::SYNCS_BEGUN).load(Ordering::Relaxed);
+        Here { segment, next, lock, syncs, begun: next, stage: None }
     }
 
     /// A page that the kernel may be writing to the disk is left alone: a write to it would wait for that.
@@ -57,13 +61,22 @@ impl Here {
             self.next = self.next.next_multiple_of(PAGE_BYTES / GRANULE_BYTES);
         }
     }
+
+    /// Ends to append here.
+    fn close(self, plane: &Plane, me: &Process) {
+        // While someone else has the stage's lock it stays: the next sync takes it away.
+        staging::give_up(plane, me, self.segment);
+        unlock(plane.segment(self.segment).1, self.lock);
+    }
 }
 
 impl Here {
     /// Lets the disk begin with what was appended, a portion at a time and whole pages of it: a sync that finds the pages of
     /// a whole interval keeps the disk, and the processor that it was begun on, busy for milliseconds.
     fn begin_write_back(&mut self, plane: &Plane) {
-        let Some(log) = plane.log.as_ref().filter(|log| log.interval_ms > 0) else { return };
+        // What is in a stage is begun with when it is brought to the file.
+        let direct = self.stage.is_none();
+        let Some(log) = plane.log.as_ref().filter(|log| direct && log.interval_ms > 0) else { return };
         let bytes = (self.next - self.begun) * GRANULE_BYTES;
         if bytes >= PORTION {
             let whole = bytes - bytes % PAGE_BYTES;
@@ -86,77 +99,125 @@ pub enum For {
 }
 
 impl Appender {
-    /// Claims the next granules for a record. `announce` writes the claim down before it is made.
+    fn own(&self, class: u64) -> Result<MutexGuard<'_, Option<Here>>> {
+        let own = self.0.get((class - LOG) as usize).ok_or_else(full)?;
+        Ok(own.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Claims the next granules for chunks or a list of them. `announce` writes the claim down before it is made.
     ///
     /// # Errors
     ///
     /// `Full`.
-    pub fn claim(
-        &self,
-        lane: &Lane<'_>,
-        class: u64,
-        granules: u64,
-        purpose: For,
-        announce: impl Fn(Claim),
-    ) -> Result<Claim> {
-        self.advance(lane, class, (granules, lane.stamp()), purpose, announce)
+    pub fn claim(&self, lane: &Lane<'_>, granules: u64, purpose: For, announce: impl Fn(Claim)) -> Result<Claim> {
+        let mut own = self.own(LOG_CHUNKS)?;
+        advance(&mut own, lane, LOG_CHUNKS, (granules, lane.stamp()), purpose, announce).map(|(claim, _)| claim)
     }
 
-    /// Claims a granule for a note, which nothing leads to.
+    /// Appends a record in one piece. `announce` writes the claim down before it is made.
     ///
     /// # Errors
     ///
-    /// `Full`.
-    pub fn claim_note(&self, lane: &Lane<'_>) -> Result<Claim> {
-        self.advance(lane, LOG, (1, note_stamp(lane.stamp())), For::Upkeep, |note| lane.about_to_claim_chunk(note))
-    }
-
-    fn advance(
+    /// `Full`, or those of the file; what was claimed is free again.
+    pub fn append(
         &self,
         lane: &Lane<'_>,
-        class: u64,
-        (granules, stamp): (u64, u64),
+        log: &Log,
+        text: &Text<'_>,
         purpose: For,
         announce: impl Fn(Claim),
     ) -> Result<Claim> {
-        let (plane, me) = (lane.plane, lane.process);
-        let Some(here) = self.0.get((class - LOG) as usize) else { return Err(full()) };
-        let mut here = here.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = here.as_mut() {
-            at.leave_page(plane);
-            at.begin_write_back(plane);
-        }
-        loop {
-            let Some(at) = here.as_mut().filter(|at| at.next + granules <= slots(class)) else {
-                if let Some(filled) = here.take() {
-                    unlock(plane.segment(filled.segment).1, filled.lock);
-                }
-                *here = Some(open_one(plane, me, class, purpose)?);
-                continue;
-            };
-            let first = at.next;
-            at.next += granules;
-            let claim = Claim { location: location(at.segment, class, first), stamp };
-            announce(claim);
-            plane.log_segment(at.segment).1.store(at.next, Ordering::Release);
-            if granules > 1 {
-                plane.stamp(at.segment, first + 1).store(length_mark(granules), Ordering::Relaxed);
-            }
-            if plane.stamp(at.segment, first).cas(0, stamp) {
-                return Ok(claim);
-            }
-        }
+        let granules = granules(text.head.stored_bytes());
+        self.put(lane, log, text, (granules, lane.stamp()), purpose, announce)
+    }
+
+    /// Appends a note, which nothing leads to.
+    ///
+    /// # Errors
+    ///
+    /// As of `append`.
+    pub fn note(&self, lane: &Lane<'_>, log: &Log, text: &Text<'_>) -> Result<Claim> {
+        let announce = |note| lane.about_to_claim_chunk(note);
+        self.put(lane, log, text, (1, note_stamp(lane.stamp())), For::Upkeep, announce)
+    }
+
+    fn put(
+        &self,
+        lane: &Lane<'_>,
+        log: &Log,
+        text: &Text<'_>,
+        size: (u64, u64),
+        purpose: For,
+        announce: impl Fn(Claim),
+    ) -> Result<Claim> {
+        let plane = lane.plane;
+        let mut own = self.own(LOG)?;
+        let (claim, Behind { next, stage }) = advance(&mut own, lane, LOG, size, purpose, announce)?;
+        let record = text.record(plane, log, claim);
+        let Some((stage, stages)) = stage.zip(log.stages.as_ref()) else {
+            drop(own);
+            record.write(log).inspect_err(|_| discard(lane, claim))?;
+            flush::note_write(plane);
+            return Ok(claim);
+        };
+        staging::put(stages, stage, &record, next);
+        flush::note_write(plane);
+        staging::write_out(plane, lane.process, stage).inspect_err(|_| discard(lane, claim))?;
+        Ok(claim)
     }
 
     /// Gives the segments back, for whoever needs room next.
-    pub fn leave(&self, plane: &Plane) {
-        for (class, here) in (LOG..).zip(&self.0) {
-            if let Some(at) = here.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                unlock(plane.segment(at.segment).1, at.lock);
-                if at.next < SLOTS_MAX / 2 {
-                    plane.header(header::PARTIAL + (class - LOG) * 8).store(at.segment + 1, Ordering::Relaxed);
+    pub fn leave(&self, plane: &Plane, me: &Process) {
+        for (class, own) in (LOG..).zip(&self.0) {
+            if let Some(at) = own.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let (segment, next) = (at.segment, at.next);
+                at.close(plane, me);
+                if next < SLOTS_MAX / 2 {
+                    plane.header(header::PARTIAL + (class - LOG) * 8).store(segment + 1, Ordering::Relaxed);
                 }
             }
+        }
+    }
+}
+
+/// The granule behind a claim, and the stage of its segment.
+struct Behind {
+    next: u64,
+    stage: Option<u64>,
+}
+
+/// Claims granules in the segment that this process has, or in another one.
+fn advance(
+    here: &mut Option<Here>,
+    lane: &Lane<'_>,
+    class: u64,
+    (granules, stamp): (u64, u64),
+    purpose: For,
+    announce: impl Fn(Claim),
+) -> Result<(Claim, Behind)> {
+    let (plane, me) = (lane.plane, lane.process);
+    if let Some(at) = here.as_mut() {
+        at.leave_page(plane);
+        at.begin_write_back(plane);
+    }
+    loop {
+        if let Some(filled) = here.take_if(|at| at.next + granules > slots(class)) {
+            filled.close(plane, me);
+        }
+        let at = match here {
+            Some(at) => at,
+            None => here.insert(open_one(plane, me, class, purpose)?),
+        };
+        let first = at.next;
+        at.next += granules;
+        let claim = Claim { location: location(at.segment, class, first), stamp };
+        announce(claim);
+        plane.log_segment(at.segment).1.store(at.next, Ordering::Release);
+        if granules > 1 {
+            plane.stamp(at.segment, first + 1).store(length_mark(granules), Ordering::Relaxed);
+        }
+        if plane.stamp(at.segment, first).cas(0, stamp) {
+            return Ok((claim, Behind { next: at.next, stage: at.stage }));
         }
     }
 }
@@ -219,7 +280,9 @@ fn left_by_another(plane: &Plane, me: &Process, class: u64) -> Option<Here> {
     let mine = try_lock(plane, me, lock)?;
     let seen = SegmentState(word.load(Ordering::SeqCst));
     let next = plane.log_segment(segment).1.load(Ordering::Acquire);
-    if seen.usage() == Use::Open && seen.class() == class && next < SLOTS_MAX {
+    let open = seen.usage() == Use::Open && seen.class() == class && next < SLOTS_MAX;
+    // Who has left it may not have come to that.
+    if open && staging::give_up(plane, me, segment) {
         return Some(Here::new(plane, segment, next, mine));
     }
     unlock(lock, mine);
@@ -239,7 +302,8 @@ fn prepare(plane: &Plane, me: &Process, segment: u64, class: u64, purpose: For) 
     }
     let Some(mine) = try_lock(plane, me, lock) else { return Ok(None) };
     let seen = SegmentState(word.load(Ordering::SeqCst));
-    let prepared = if usable(seen) { back(plane, segment, seen, purpose).map(|()| true) } else { Ok(false) };
+    let free = usable(seen) && staging::give_up(plane, me, segment);
+    let prepared = if free { back(plane, segment, seen, purpose).map(|()| true) } else { Ok(false) };
     if !matches!(prepared, Ok(true)) {
         unlock(lock, mine);
         return prepared.map(|_| None);
@@ -247,7 +311,8 @@ fn prepare(plane: &Plane, me: &Process, segment: u64, class: u64, purpose: For) 
     (0..SLOTS_MAX).for_each(|granule| plane.stamp(segment, granule).store(0, Ordering::Relaxed));
     plane.log_segment(segment).1.store(0, Ordering::Relaxed);
     word.cas(seen.0, seen.next(Use::Open, class).0);
-    Ok(Some(Here::new(plane, segment, 0, mine)))
+    let stage = if class == LOG { staging::take(plane, me, segment) } else { None };
+    Ok(Some(Here { stage, ..Here::new(plane, segment, 0, mine) }))
 }
 
 fn back(plane: &Plane, segment: u64, seen: SegmentState, purpose: For) -> Result<()> {

@@ -39,6 +39,10 @@ pub enum Twin {
     ForgetsReturned,
     /// Recovery does not look whether the lanes it has read are those of the dead.
     RecoversUnseen,
+    /// Who has read from a stage does not look whether it still belongs to the segment.
+    ReadsStageOnce,
+    /// A segment loses its stage before the bytes are in the file.
+    GivesUpUnwritten,
 }
 
 /// Whether this mistake is to be made.

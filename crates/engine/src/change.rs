@@ -103,11 +103,11 @@ impl Engine {
         let logged = plane.log.is_some().then(|| self.logged(entry, present, kind, &header));
         let new = write(&lane, header, payload, logged)?;
         if let Some(old) = old.filter(|_| broken::is(Twin::FreesBeforeState)) {
-            discard(plane, old);
+            discard(&lane, old);
         }
         while !entry.replace_state(present, present.next(kind, new.location)) {
             let Some(settled) = settle(plane, &entry, from) else {
-                discard(plane, new);
+                discard(&lane, new);
                 return Ok(Published::Refused);
             };
             // Only moved: the same record is elsewhere now.
@@ -294,7 +294,7 @@ impl Engine {
             None => None,
         };
         let again = || {
-            noted.into_iter().for_each(|note| discard(&self.plane, note));
+            noted.zip(lane.as_ref()).into_iter().for_each(|(note, lane)| discard(lane, note));
             Ok(Touched::Again)
         };
         if ends != snapshot.ends

@@ -234,7 +234,7 @@ pub(crate) fn move_record(plane: &Plane, me: &Process, old: Claim) -> Result<boo
     let new = write(&lane, snapshot.header, &snapshot.payload, logged)?;
     let moved = entry.replace_state(state, state.moved(new.location));
     if !moved {
-        discard(plane, new);
+        discard(&lane, new);
         return Ok(false);
     }
     lane.published();

@@ -13,19 +13,21 @@ use rustix::io::Errno;
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use crate::bins;
-use crate::directory::{Directory, FILE_MODE, LEAVE_MAX, LEAVE_PAUSE, Opening, failed, pids};
+use crate::directory::{Directory, FILE_MODE, LEAVE_MAX, LEAVE_PAUSE, Opening, failed, file_system, pids};
 use crate::disk::KernelFile;
 use crate::disklog::Log;
 use crate::format::Kept;
 use crate::index;
 use crate::layout::{
     BLOCK_BYTES, BLOCKS_MAX, CONTROL_BACKED, CONTROL_BYTES, ENTRIES_OF_BLOCK, FORMAT, INDEX_BYTES, MAGIC,
-    SEGMENT_BYTES, SEGMENTS_MAX, STAMPS_BYTES, header,
+    SEGMENT_BYTES, SEGMENTS_MAX, STAGES, STAGES_AT, STAMPS_BYTES, header,
 };
 use crate::map::Region;
 use crate::plane::Plane;
 use crate::rebuild::rebuild;
+use crate::salvage::salvage;
 use crate::segment::{self, Use};
+use crate::staging;
 use crate::sync::Ordering;
 
 pub(crate) const BEACONS_FILE: &str = "beacons";
@@ -34,8 +36,13 @@ const CONTROL_NEW: &str = "control.new";
 const ENTRIES_FILE: &str = "entries";
 const INDEX_FILE: &str = "index";
 const STAMPS_FILE: &str = "stamps";
+const STAGES_FILE: &str = "stages";
 pub(crate) const DATA_FILE: &str = "data";
 const BINS_FILE: &str = "bins";
+/// statfs(2): ext2 to ext4. A page that has its room is written where it is. File systems that may write it elsewhere (for
+/// XFS a copy of the file that shares its extents is enough) may find no room for that, which a process that has the page
+/// mapped would not survive.
+const IN_PLACE: u32 = 0xef53;
 /// The list of bins is short; more than this is not one.
 const BINS_BYTES_MAX: u64 = 64 << 10;
 
@@ -79,14 +86,15 @@ impl Directory {
         let directory = self.control.get().unwrap_or(&self.fd);
         let in_memory = self.kept == Kept::InMemory;
         let files = [CONTROL_FILE, CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE];
-        for name in files.into_iter().chain(in_memory.then_some(DATA_FILE)) {
+        let last = in_memory.then_some(DATA_FILE);
+        for name in files.into_iter().chain(last) {
             match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(failed("a file of an earlier store cannot be removed", errno)),
             }
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        for name in files.into_iter().skip(1).chain(in_memory.then_some(DATA_FILE)) {
+        for name in files.into_iter().skip(1).chain(last) {
             let file = self.open_control(name, flags).map_err(|errno| failed("a file cannot be created", errno))?;
             // umask may take rights away that we need.
             fchmod(&file, FILE_MODE).map_err(|errno| failed("the rights of a file cannot be set", errno))?;
@@ -108,6 +116,14 @@ impl Directory {
         plane.header(header::FORMAT).store(FORMAT, Ordering::Relaxed);
         plane.header(header::ENTRY_BLOCKS).store(1, Ordering::Relaxed);
         if let Some(log) = &plane.log {
+            let stages = self.open_file(STAGES_FILE, OFlags::RDWR);
+            salvage(log, &stages.map_err(|errno| failed("the file `stages` cannot be opened", errno))?)?;
+            if let Some(stages) = &log.stages {
+                stages.back(0, STAGES_AT)?;
+                let (device, inode) = identity(stages.file())?;
+                plane.header(header::STAGES).store(device, Ordering::Relaxed);
+                plane.header(header::STAGES + 8).store(inode, Ordering::Relaxed);
+            }
             bins::restore(&plane, &self.read_bins()?);
             rebuild(&plane, log)?;
             if self.was_of_this_boot()? {
@@ -125,7 +141,7 @@ impl Directory {
 
     /// The files that live on the disk, if they are not there yet.
     fn create_data_files(&self) -> Result<()> {
-        for name in [DATA_FILE, BINS_FILE] {
+        for name in [DATA_FILE, BINS_FILE, STAGES_FILE] {
             let flags = OFlags::RDWR | OFlags::CREATE;
             let file = self.open_file(name, flags).map_err(|errno| failed("a file cannot be created", errno))?;
             fchmod(&file, FILE_MODE).map_err(|errno| failed("the rights of a file cannot be set", errno))?;
@@ -150,12 +166,19 @@ impl Directory {
         let control =
             fstat(plane.control.file()).map_err(|errno| failed("the control plane cannot be examined", errno))?;
         if u64::try_from(control.st_size).unwrap_or(0) < CONTROL_BACKED {
-            return Err(Error::new(ErrorKind::Corrupt, "the control plane is cut short").advice(REMOVE));
+            return Err(Error::new(ErrorKind::Corrupt, "the control plane is cut short").advice(self.remove()));
         }
         let word = |word| plane.header(word).load(Ordering::Relaxed);
         if word(header::MAGIC) != MAGIC || word(header::FORMAT) != FORMAT {
-            return Err(Error::new(ErrorKind::Incompatible, "the control plane has another format than this program")
-                .advice("end the processes of the other version, then remove the directory"));
+            let advice = match self.kept {
+                Kept::InMemory => "end the processes of the other version, then remove the directory",
+                Kept::OnDisk => {
+                    "end the processes of the other version, then remove the directory that the file `plane` names: no \
+                     session is lost"
+                }
+            };
+            let why = "the control plane has another format than this program";
+            return Err(Error::new(ErrorKind::Incompatible, why).advice(advice));
         }
         // A segment has its memory before it is open; the newest may be counted and not have it yet.
         let open = |segment: &u64| segment::state(&plane, *segment).usage() != Use::Unbacked;
@@ -168,20 +191,21 @@ impl Directory {
             fstat(region.file()).map_or(true, |stat| u64::try_from(stat.st_size).unwrap_or(0) < *least)
         };
         if sizes.iter().any(short) {
-            return Err(Error::new(ErrorKind::Corrupt, "a file of the store is cut short").advice(REMOVE));
+            return Err(Error::new(ErrorKind::Corrupt, "a file of the store is cut short").advice(self.remove()));
         }
+        self.check_stages(&plane)?;
         if (word(header::UUID), word(header::UUID + 8)) != opening.format.uuid {
-            return Err(Error::new(ErrorKind::Corrupt, "the control plane belongs to another store").advice(REMOVE));
+            return Err(
+                Error::new(ErrorKind::Corrupt, "the control plane belongs to another store").advice(self.remove())
+            );
         }
         if (word(header::DATA), word(header::DATA + 8)) != identity(plane.data.file())? {
-            return Err(
-                Error::new(ErrorKind::Corrupt, "the control plane belongs to another file of data").advice(REMOVE)
-            );
+            return Err(Error::new(ErrorKind::Corrupt, "the control plane belongs to another file of data")
+                .advice(self.remove()));
         }
         if (word(header::BOOT), word(header::BOOT + 8)) != boot_id() {
-            return Err(
-                Error::new(ErrorKind::Corrupt, "the control plane is a copy from before the last boot").advice(REMOVE)
-            );
+            return Err(Error::new(ErrorKind::Corrupt, "the control plane is a copy from before the last boot")
+                .advice(self.remove()));
         }
         Ok(plane)
     }
@@ -195,7 +219,7 @@ impl Directory {
         let lost = |name: &'static str| {
             move |errno| match errno {
                 Errno::NOENT => {
-                    Error::new(ErrorKind::Corrupt, format!("the file of {name} was removed")).advice(REMOVE)
+                    Error::new(ErrorKind::Corrupt, format!("the file of {name} was removed")).advice(self.remove())
                 }
                 errno => failed("a file of the store cannot be opened", errno),
             }
@@ -209,7 +233,8 @@ impl Directory {
             let bins = OFlags::WRONLY | OFlags::APPEND;
             let bins = self.open_file(BINS_FILE, bins).map_err(lost("bins"))?;
             let interval_ms = u64::try_from(opening.interval.as_millis()).unwrap_or(u64::MAX);
-            Some(Log::new(Box::new(KernelFile::new(data()?)), bins, &opening.format.secret, interval_ms))
+            let stages = self.map_stages()?;
+            Some(Log::new(Box::new(KernelFile::new(data()?)), bins, stages, &opening.format.secret, interval_ms))
         } else {
             None
         };
@@ -227,6 +252,47 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// None where they are not used, or where a program that knew none has made the control plane.
+    fn map_stages(&self) -> Result<Option<Region>> {
+        let stages = match self.open_file(STAGES_FILE, OFlags::RDWR) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened.map_err(|errno| failed("the file `stages` cannot be opened", errno))?,
+        };
+        let in_place = file_system(&stages)?.0 == IN_PLACE;
+        in_place.then(|| Region::map(stages, "stages", STAGES_AT + STAGES * SEGMENT_BYTES, true)).transpose()
+    }
+
+    /// Whether the stages are those of the control plane, and all there.
+    fn check_stages(&self, plane: &Plane) -> Result<()> {
+        let word = |word| plane.header(word).load(Ordering::Relaxed);
+        let known = (word(header::STAGES), word(header::STAGES + 8));
+        let stages = plane.log.as_ref().and_then(|log| log.stages.as_ref());
+        let found = stages.map_or(Ok((0, 0)), |stages| identity(stages.file()))?;
+        let other = || Error::new(ErrorKind::Corrupt, "the control plane belongs to another file of stages");
+        if found != known {
+            return Err(other().advice(self.remove()));
+        }
+        let Some(stages) = stages else { return Ok(()) };
+        let stat = fstat(stages.file()).map_err(|errno| failed("the file `stages` cannot be examined", errno))?;
+        let length = u64::try_from(stat.st_size).unwrap_or(0);
+        if length < STAGES_AT || length < staging::end(stages) {
+            return Err(Error::new(ErrorKind::Corrupt, "the file `stages` is cut short").advice(self.remove()));
+        }
+        Ok(())
+    }
+
+    /// What to do about a control plane that is not sound.
+    fn remove(&self) -> &'static str {
+        match self.kept {
+            Kept::InMemory => REMOVE,
+            Kept::OnDisk => REMOVE_CONTROL,
+        }
+    }
+}
+
+const REMOVE_CONTROL: &str = "end the processes that use it, then remove the directory that its file `plane` names: locks \
+                              and index are made anew from the log";
 const REMOVE: &str = "end the processes that use it, then remove the directory: its sessions are lost";
 
 /// Device and inode of a file.

@@ -18,9 +18,11 @@ use crate::disk::DataFile;
 use crate::flush;
 use crate::lane::Claim;
 use crate::layout::{GRANULE_BYTES, SEGMENT_BYTES};
-use crate::map::LINE_WORDS;
+use crate::map::{LINE_WORDS, Region};
 use crate::plane::{Digest, Entry, Plane};
+use crate::process::Process;
 use crate::record::{HEADER_BYTES, Header};
+use crate::staging::{self, read_at};
 use crate::sync::Ordering;
 use crate::words::{Kind, Location, Override, State};
 
@@ -39,16 +41,24 @@ pub struct Log {
     pub file: Box<dyn DataFile>,
     /// The list of bins, to append to.
     bins: OwnedFd,
+    /// Copies of the segments that are being appended to; none where a write to a mapped file may need room.
+    pub stages: Option<Region>,
     secret: [u8; SECRET_BYTES],
     /// How old the oldest unsynced byte may become, in milliseconds; 0: nothing is ever synced.
     pub interval_ms: u64,
 }
 
 impl Log {
-    pub fn new(file: Box<dyn DataFile>, bins: OwnedFd, store_secret: &[u8; 32], interval_ms: u64) -> Log {
+    pub fn new(
+        file: Box<dyn DataFile>,
+        bins: OwnedFd,
+        stages: Option<Region>,
+        store_secret: &[u8; 32],
+        interval_ms: u64,
+    ) -> Log {
         let mut secret = [0; SECRET_BYTES];
         blake3::Hasher::new_derive_key(SECRET_CONTEXT).update(store_secret).finalize_xof().fill(&mut secret);
-        Log { file, bins, secret, interval_ms }
+        Log { file, bins, stages, secret, interval_ms }
     }
 
     /// Writes a bin down before its number is used.
@@ -143,8 +153,10 @@ impl Line {
         if !plane.may_read(location) || location.within() < LINE_BYTES {
             return None;
         }
-        let words = plane.data.line(location.offset() - LINE_BYTES);
-        Line::from_words(std::array::from_fn(|at| words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))))
+        read_at(plane, location.offset() - LINE_BYTES, |region, offset| {
+            let words = region.line(offset);
+            Line::from_words(std::array::from_fn(|at| words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))))
+        })
     }
 }
 
@@ -153,29 +165,58 @@ pub fn granules(stored_bytes: u64) -> u64 {
     (LINE_BYTES + HEADER_BYTES + stored_bytes).div_ceil(GRANULE_BYTES)
 }
 
-/// Writes a record into what was claimed for it: the line, the header, what follows.
+/// Bytes of line and header.
+pub const RECORD_HEAD_BYTES: u64 = LINE_BYTES + HEADER_BYTES;
+
+/// What a record in the log says.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    pub says: Says,
+    pub origin: Origin,
+    pub head: &'a Header,
+    /// Payload, or list of chunks.
+    pub rest: &'a [u8],
+}
+
+/// A record as it is written: at this offset of the file, line and header, the rest.
+pub struct Record<'a> {
+    pub offset: u64,
+    pub head: [[u8; 8]; 2 * LINE_WORDS],
+    pub rest: &'a [u8],
+}
+
+impl Text<'_> {
+    /// As it is written into what was claimed for it.
+    pub fn record(&self, plane: &Plane, log: &Log, claim: Claim) -> Record<'_> {
+        let Text { says, origin, head, rest } = *self;
+        let generation = crate::segment::state(plane, claim.location.segment()).generation();
+        let mut line = Line { says, granules: granules(rest.len() as u64), origin, generation, checksum: 0 };
+        let header = Header { stamp: claim.stamp, ..*head }.to_words();
+        line.checksum = log.checksum(line.to_words(), header, claim.location, rest);
+        let mut bytes = [[0; 8]; 2 * LINE_WORDS];
+        bytes.iter_mut().zip(line.to_words().into_iter().chain(header)).for_each(|(to, word)| *to = word.to_le_bytes());
+        Record { offset: claim.location.offset() - LINE_BYTES, head: bytes, rest }
+    }
+}
+
+impl Record<'_> {
+    /// Writes it to the file.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file; nothing may lead to the record then.
+    pub fn write(&self, log: &Log) -> Result<()> {
+        log.file.write(&[self.head.as_flattened(), self.rest].concat(), self.offset)
+    }
+}
+
+/// Writes a record into what was claimed for it.
 ///
 /// # Errors
 ///
 /// Those of the file; nothing may lead to the record then.
-pub fn put(
-    plane: &Plane,
-    log: &Log,
-    claim: Claim,
-    says: Says,
-    origin: Origin,
-    head: &Header,
-    rest: &[u8],
-) -> Result<()> {
-    let generation = crate::segment::state(plane, claim.location.segment()).generation();
-    let mut line = Line { says, granules: granules(rest.len() as u64), origin, generation, checksum: 0 };
-    let header = Header { stamp: claim.stamp, ..*head }.to_words();
-    line.checksum = log.checksum(line.to_words(), header, claim.location, rest);
-    let mut bytes = Vec::with_capacity((LINE_BYTES + HEADER_BYTES) as usize + rest.len());
-    bytes.extend_from_slice(line.to_words().map(u64::to_le_bytes).as_flattened());
-    bytes.extend_from_slice(header.map(u64::to_le_bytes).as_flattened());
-    bytes.extend_from_slice(rest);
-    log.file.write(&bytes, claim.location.offset() - LINE_BYTES)?;
+pub fn put(plane: &Plane, log: &Log, claim: Claim, text: &Text<'_>) -> Result<()> {
+    text.record(plane, log, claim).write(log)?;
     flush::note_write(plane);
     Ok(())
 }
@@ -196,9 +237,10 @@ pub fn put_unfinished(plane: &Plane, log: &Log, claim: Claim, head: &Header, res
 }
 
 /// Takes the magic of a record away that was written and not published, so that no rebuild believes it.
-pub fn invalidate(plane: &Plane, location: Location) {
+pub fn invalidate(plane: &Plane, me: &Process, location: Location) {
     let Some(log) = &plane.log else { return };
     if location.within() >= LINE_BYTES
+        && staging::invalidate(plane, me, location.offset() - LINE_BYTES)
         && let Err(error) = log.file.write(&[0; 8], location.offset() - LINE_BYTES)
     {
         log::warn!("a record that was given up cannot be marked so: {error:#}");
@@ -275,6 +317,7 @@ mod tests {
         let engine = crate::open(&path, Clock::system(), &crate::Options::default()).unwrap();
         let ttl = Ttl::sliding(std::time::Duration::from_secs(60)).unwrap();
         engine.create(&Key::session("one").unwrap(), &[7; 300], ttl).unwrap();
+        engine.sync().unwrap(); // out of its stage
         let log = engine.plane.log.as_ref().unwrap();
         let mut bytes = vec![0; 4_096];
         log.file.read(&mut bytes, 0).unwrap();

@@ -17,15 +17,22 @@ use crate::lock::{Locked, lock, try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::Process;
 use crate::segment::{Use, is_claim, location, state};
-use crate::sync::Ordering;
+use crate::staging;
+use crate::sync::{Ordering, fence};
 
 /// After so many intervals a sync whose end nobody has noticed is done once more.
 const FORGOTTEN: u64 = 10;
 /// How long an explicit sync waits for one that is under way.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The same for who writes from a stage.
+const STAGES_WAIT_MAX: Duration = Duration::from_secs(10);
+/// The same where a call of an application begins a sync that is overdue.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Notes that something was written.
 pub fn note_write(plane: &Plane) {
+    // Who takes the time away looks at the stages after that: it sees what was put there, or we see that it is gone.
+    fence(Ordering::SeqCst);
     let since = plane.header(header::DIRTY_SINCE);
     if since.load(Ordering::SeqCst) == 0 {
         since.cas(0, plane.now().as_ms().max(1));
@@ -64,8 +71,10 @@ pub fn sync_if_due(plane: &Plane, me: &Process, now: Timestamp) {
         since => now.as_ms().saturating_sub(since),
     };
     // Whoever has begun a sync and never came back has not noticed its end, or has died with it.
-    if age(header::DIRTY_SINCE) >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN {
-        *under_way = begin_or_do(plane, me, log);
+    let dirty = age(header::DIRTY_SINCE);
+    if dirty >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN {
+        let overdue = dirty >= 2 * log.interval_ms;
+        *under_way = begin_or_do(plane, me, log, if overdue { PATIENCE } else { Duration::ZERO });
     }
 }
 
@@ -73,23 +82,38 @@ pub fn sync_if_due(plane: &Plane, me: &Process, now: Timestamp) {
 pub fn sync_early(plane: &Plane, me: &Process) {
     let (Some(log), Ok(mut under_way)) = (&plane.log, me.under_way.0.try_lock()) else { return };
     if under_way.is_none() {
-        *under_way = begin_or_do(plane, me, log);
+        *under_way = begin_or_do(plane, me, log, PATIENCE);
     }
 }
 
-fn begin_or_do(plane: &Plane, me: &Process, log: &Log) -> Option<Round> {
+fn begin_or_do(plane: &Plane, me: &Process, log: &Log, patience: Duration) -> Option<Round> {
     let failed = || plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0;
+    let mut drawn = None;
     if !failed() {
-        let round = begin(plane);
+        // Most of it before a number is drawn: with each number whoever appends leaves its page.
+        let emptied = staging::write_all(plane, me, patience).and_then(|emptied| {
+            let round = emptied.then(|| begin(plane));
+            drawn = round;
+            round.map_or(Ok(false), |round| empty_stages(plane, me, round, PATIENCE))
+        });
+        match emptied {
+            Ok(true) => {}
+            // Somebody writes from a stage at this moment: a later call tries again.
+            Ok(false) => return None,
+            Err(error) => {
+                complain(Err(error));
+                return None;
+            }
+        }
         // Once more: one that was noted meanwhile has a number below ours, and is not made good by this sync.
         if !failed() && log.file.begin_sync() == Begun::UnderWay {
-            return Some(round);
+            return drawn;
         }
     }
     // What writes everything again is alone, or it might write over what others have put there since.
     let word = plane.header(header::SYNC_LOCK);
     let mine = try_lock(plane, me, word)?;
-    complain(finish_here(plane, log, begin(plane)));
+    complain(finish_here(plane, me, log, drawn.unwrap_or_else(|| begin(plane))));
     unlock(word, mine);
     None
 }
@@ -106,7 +130,7 @@ pub fn sync(plane: &Plane, me: &Process) -> Result<()> {
         let error = Error::new(ErrorKind::Io, "another process is syncing the store and does not come to an end");
         return Err(error.advice("look at that process and at the disk"));
     };
-    let synced = finish_here(plane, log, begin(plane));
+    let synced = finish_here(plane, me, log, begin(plane));
     unlock(word, mine);
     synced
 }
@@ -129,7 +153,24 @@ fn begin(plane: &Plane) -> Round {
     Round { number, oldest }
 }
 
-fn finish_here(plane: &Plane, log: &Log, round: Round) -> Result<()> {
+/// Brings what is in the stages to the file. False when somebody does not let go of one: then it is as if the sync had
+/// not begun.
+fn empty_stages(plane: &Plane, me: &Process, round: Round, wait_max: Duration) -> Result<bool> {
+    match staging::write_all(plane, me, wait_max) {
+        Ok(false) if round.oldest != 0 => {
+            plane.header(header::DIRTY_SINCE).store(round.oldest, Ordering::SeqCst);
+            plane.header(header::SYNCING_SINCE).cas(round.oldest, 0);
+            Ok(false)
+        }
+        Err(error) => end(plane, round, Err(error)).map(|()| true),
+        emptied => emptied,
+    }
+}
+
+fn finish_here(plane: &Plane, me: &Process, log: &Log, round: Round) -> Result<()> {
+    if !empty_stages(plane, me, round, STAGES_WAIT_MAX)? {
+        return Err(staging::busy());
+    }
     let attempt = || {
         if plane.header(header::SYNC_FAILED).load(Ordering::SeqCst) != 0 {
             write_again(plane, log)?;
@@ -173,12 +214,15 @@ fn write_again(plane: &Plane, log: &Log) -> Result<()> {
         }
         log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;
         for granule in 0..slots(seen.class()) {
-            if !is_claim(plane.stamp(segment, granule).load(Ordering::SeqCst)) {
+            let stamp = plane.stamp(segment, granule).load(Ordering::SeqCst);
+            if !is_claim(stamp) {
                 continue;
             }
             let place = location(segment, seen.class(), granule);
             let at = (granule * GRANULE_BYTES) as usize;
-            if let Some((_, _, length)) = bytes.get(at..).and_then(|bytes| parse(log, bytes, place))
+            // What an earlier generation has left there is not what the stamp stands for, which may be in a stage still.
+            if let Some((_, header, length)) = bytes.get(at..).and_then(|bytes| parse(log, bytes, place))
+                && header.stamp == stamp
                 && let Some(record) = bytes.get(at..at + length)
             {
                 log.file.write(record, place.offset() - LINE_BYTES)?;

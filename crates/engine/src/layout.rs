@@ -30,6 +30,7 @@ pub mod header {
     pub const SYNC_FAILED: u64 = 656; // 1 + the syncs begun when one has failed: a later one first writes everything again
     pub const SYNC_LOCK: u64 = 664;
     pub const SYNCED: u64 = 672; // 1: someone has opened the store with a durability other than none
+    pub const STAGES: u64 = 680; // two words: device and inode of the file of stages; 0: it is not used
     pub const PARTIAL: u64 = 704; // for each class of the log, 1 + a segment whose owner left room in it
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the one searched last
 }
@@ -51,9 +52,10 @@ pub const LANES: u64 = 6;
 /// Lanes start here in a process' slot.
 pub const LANES_AT: u64 = 128;
 
-/// Segment headers: a state, a lock; on a disk also the syncs begun when it was emptied and the granules appended.
+/// Segment headers, a line each: a state, a lock; on a disk also the syncs begun when it was emptied, the granules
+/// appended, and the stage.
 pub const SEGMENTS: u64 = 1 << 20;
-pub const SEGMENT_HEADER_BYTES: u64 = 32;
+pub const SEGMENT_HEADER_BYTES: u64 = 64;
 pub const SEGMENTS_MAX: u64 = 1 << 23;
 /// Size of the mapping of the control file.
 pub const CONTROL_BYTES: u64 = SEGMENTS + SEGMENTS_MAX * SEGMENT_HEADER_BYTES;
@@ -72,6 +74,10 @@ pub const GRANULE_BYTES: u64 = 128;
 /// Most slots of a segment, and the place of their stamps in the file of stamps.
 pub const SLOTS_MAX: u64 = SEGMENT_BYTES / GRANULE_BYTES;
 pub const STAMPS_BYTES: u64 = SLOTS_MAX * 8;
+
+/// Stages: a line of words for each, then their bytes.
+pub const STAGES: u64 = 64;
+pub const STAGES_AT: u64 = STAGES * 64;
 
 /// A block of entries: a bitmap of those in use, a due time for each, the entries.
 pub const ENTRIES_OF_BLOCK: u64 = 4_096;

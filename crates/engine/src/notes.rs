@@ -5,7 +5,7 @@
 
 use sessile_core::{Result, Timestamp};
 
-use crate::disklog::{self, Line, Log, Origin, Says, granted, grid_ms, is_valid};
+use crate::disklog::{self, Line, Log, Origin, Says, Text, granted, grid_ms, is_valid};
 use crate::index;
 use crate::lane::{Claim, Lane, is_being_noted};
 use crate::plane::{Digest, Entry, Plane};
@@ -27,11 +27,7 @@ pub struct Touch<'a> {
 
 /// The lane is in use and names the note until the caller is done with it, so that compaction leaves it alone.
 fn write(lane: &Lane<'_>, log: &Log, says: Says, origin: Origin, head: &Header) -> Result<Claim> {
-    let claim = lane.process.appender.claim_note(lane)?;
-    disklog::put(lane.plane, log, claim, says, origin, head, &[]).inspect_err(|_| {
-        segment::free(lane.plane, claim);
-    })?;
-    Ok(claim)
+    lane.process.appender.note(lane, log, &Text { says, origin, head, rest: &[] })
 }
 
 /// Writes that an entry is being destroyed. Returns until when that has to be remembered.

@@ -183,6 +183,11 @@ impl Plane {
         (self.control.word(offset), self.control.word(offset + 8))
     }
 
+    /// Which stage a segment of the log has. staging.rs
+    pub fn stage_of(&self, number: u64) -> &Word {
+        self.control.word(SEGMENTS + number * SEGMENT_HEADER_BYTES + 32)
+    }
+
     /// The stamp of a slot.
     pub fn stamp(&self, segment: u64, slot: u64) -> &Word {
         self.stamps.word(segment * STAMPS_BYTES + slot * 8)
@@ -205,8 +210,9 @@ impl Plane {
     /// Memory that all files occupy together.
     pub fn occupied(&self) -> u64 {
         [&self.control, &self.entries, &self.index, &self.stamps, &self.data]
-            .iter()
-            .map(|region| region.occupied())
+            .into_iter()
+            .chain(self.log.as_ref().and_then(|log| log.stages.as_ref()))
+            .map(Region::occupied)
             .sum()
     }
 

@@ -11,6 +11,8 @@ use sessile_core::{Clock, Key, Result, Store, Timestamp, Ttl};
 use crate::disk::{DataFile, KernelFile};
 use crate::kernel_aio::Begun;
 use crate::layout::{PAGE_BYTES, header};
+use crate::lock::{try_lock, unlock};
+use crate::staging;
 use crate::sync::Ordering;
 use crate::{Engine, Options, open};
 
@@ -114,6 +116,19 @@ fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
     (engine, disk)
 }
 
+/// The file of stages as a cut leaves it: the kernel has written each of its pages whenever it liked, or never.
+fn mixed(stages: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut image = vec![0; stages.iter().map(Vec::len).max().unwrap_or(0)];
+    // The latest more often: what is only there is what a rebuild has to find.
+    let latest = random.u8(0..=100);
+    for (page, into) in image.chunks_mut(PAGE_BYTES as usize).enumerate() {
+        let at = if random.u8(0..100) < latest { stages.len() - 1 } else { random.usize(0..stages.len()) };
+        let from = stages[at].chunks(PAGE_BYTES as usize).nth(page).unwrap_or_default();
+        into[..from.len()].copy_from_slice(from);
+    }
+    image
+}
+
 fn key(number: usize) -> Key {
     Key::session(&format!("session-{number}")).unwrap()
 }
@@ -157,22 +172,29 @@ fn a_power_cut_leaves_every_session_as_it_was_at_the_last_sync_or_later() {
     for _ in 0..12 {
         let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
         let (path, clock) = (folder.path().join("store"), Clock::manual(START));
-        let (engine, disk) = recorded(&path, &clock);
+        let (mut engine, disk) = recorded(&path, &clock);
+        if random.u8(0..4) == 0 {
+            // As on a file system on which they are not used.
+            engine.plane.log.as_mut().unwrap().stages = None;
+        }
         let mut history = History::new();
+        let mut stages = vec![Vec::new()];
         for _ in 0..random.usize(1..6) {
             // Enough to empty segments and use them again.
             (0..random.usize(1..800)).for_each(|_| change(&engine, &mut random, &mut history));
+            stages.push(std::fs::read(path.join("stages")).unwrap());
             engine.sync().unwrap();
             history.values_mut().for_each(|past| drop(past.drain(..past.len() - 1)));
         }
         (0..random.usize(0..800)).for_each(|_| change(&engine, &mut random, &mut history));
+        stages.push(std::fs::read(path.join("stages")).unwrap());
         for _ in 0..4 {
-            std::fs::remove_file(path.join("data.cut")).ok();
             let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
             for name in ["format", "bins"] {
                 std::fs::copy(path.join(name), copy.path().join(name)).unwrap();
             }
             std::fs::write(copy.path().join("data"), disk.lock().unwrap().cut(&mut random)).unwrap();
+            std::fs::write(copy.path().join("stages"), mixed(&stages, &mut random)).unwrap();
             let after = open(copy.path(), clock.clone(), &Options::default()).unwrap();
             let verified = after.verify(&mut |_| ()).unwrap();
             assert!(verified.clean(), "seed {seed}: {:?}", verified.problems);
@@ -209,6 +231,31 @@ fn the_disk_begins_with_whole_pages_that_are_written_each_once() {
     assert!(asked > written / 2, "{asked} of {written} bytes");
     drop(disk);
     drop(engine);
+    remove_control(&path);
+}
+
+#[test]
+fn a_sync_does_not_count_while_somebody_has_a_stage_and_goes_on_after_that() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    let other = open(&path, clock.clone(), &Options::default()).unwrap();
+    let word = |word| engine.plane.header(word).load(Ordering::Relaxed);
+    engine.create(&key(1), &[7; 2_000], ttl()).unwrap();
+    let dirty = word(header::DIRTY_SINCE);
+    let lock = staging::lock_of(&other.plane, 0).unwrap();
+    let held = try_lock(&other.plane, other.me().unwrap(), lock).unwrap();
+    for second in 1..4 {
+        clock.set(START.plus(Duration::from_secs(second)));
+        engine.create(&key(1 + second as usize), &[7; 2_000], ttl()).unwrap();
+        assert_eq!((word(header::SYNCS_DONE), word(header::DIRTY_SINCE)), (0, dirty), "second {second}");
+    }
+    unlock(lock, held);
+    engine.create(&key(9), &[7; 2_000], ttl()).unwrap();
+    assert!(word(header::SYNCS_DONE) != 0 && word(header::DIRTY_SINCE) != dirty);
+    let found = disk.lock().unwrap().synced.windows(2_000).step_by(128).filter(|window| *window == [7; 2_000]).count();
+    assert_eq!(found, 5, "sessions on the disk");
+    drop((engine, other));
     remove_control(&path);
 }
 

@@ -114,7 +114,7 @@ impl Process {
 
     /// Leaves the table. Locks that are still held are taken over like those of the dead.
     pub fn leave(&self, plane: &Plane) {
-        self.appender.leave(plane);
+        self.appender.leave(plane, self);
         recovery::recover(plane, self.slot, self.generation << 1 | 1);
     }
 
@@ -133,9 +133,8 @@ impl Process {
         if (slot, generation) == (self.slot, self.generation) || slot >= PROCESSES_MAX {
             return slot >= PROCESSES_MAX;
         }
-        let life = plane.process_word(slot, slot::LIFE).load(Ordering::SeqCst);
-        if life != generation << 1 | 1 {
-            return true; // recovered from, or the slot has another owner by now
+        if was_recovered(plane, (slot, generation)) {
+            return true;
         }
         let mut probe = byte(slot, libc::F_WRLCK);
         let free =
@@ -226,4 +225,9 @@ fn started(pid: u32) -> Option<Started> {
 fn pid_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// Whether the owner of a lock is known to be dead: what it left was tidied up, or its slot has another owner by now.
+pub fn was_recovered(plane: &Plane, (slot, generation): (u64, u64)) -> bool {
+    slot >= PROCESSES_MAX || plane.process_word(slot, slot::LIFE).load(Ordering::SeqCst) != generation << 1 | 1
 }

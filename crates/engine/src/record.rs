@@ -19,6 +19,7 @@ use crate::lane::Claim;
 use crate::map::LINE_WORDS;
 use crate::plane::{Digest, Entry, Plane};
 use crate::segment::stamp_of;
+use crate::staging::read_at;
 use crate::sync::{Ordering, fence};
 use crate::words::{Kind, Location, Override, State};
 
@@ -107,12 +108,14 @@ impl Header {
         if !plane.may_read(location) {
             return None;
         }
-        let [first, rest @ ..] = plane.data.line(location.offset());
-        let mut words = [0; LINE_WORDS];
-        // Acquire: the words below are not older than the stamp.
-        words[0] = first.load(Ordering::Acquire);
-        words.iter_mut().skip(1).zip(rest).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
-        Some(Header::from_words(words))
+        Some(read_at(plane, location.offset(), |region, offset| {
+            let [first, rest @ ..] = region.line(offset);
+            let mut words = [0; LINE_WORDS];
+            // Acquire: the words below are not older than the stamp.
+            words[0] = first.load(Ordering::Acquire);
+            words.iter_mut().skip(1).zip(rest).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+            Header::from_words(words)
+        }))
     }
 
     pub fn from_words(words: [u64; LINE_WORDS]) -> Header {
@@ -247,7 +250,8 @@ pub fn look(plane: &Plane, entry: &Entry<'_>, digest: Digest, part: Part, tries:
 
 /// Whether the slot was not reused since the header was read. The caller has fenced.
 fn unchanged(plane: &Plane, location: Location, header: &Header) -> bool {
-    header.stamp != 0 && plane.data.word(location.offset()).load(Ordering::Relaxed) == header.stamp
+    let stamp = || read_at(plane, location.offset(), |region, offset| region.word(offset).load(Ordering::Relaxed));
+    header.stamp != 0 && stamp() == header.stamp
 }
 
 /// Copies the payload; false when what the header says cannot be.
@@ -258,7 +262,10 @@ fn copy(plane: &Plane, location: Location, header: &Header, payload: &mut Vec<u8
         return false;
     }
     if header.form == PLAIN {
-        plane.data.read(location.offset() + HEADER_BYTES, header.payload_bytes as usize, payload);
+        read_at(plane, location.offset() + HEADER_BYTES, |region, offset| {
+            payload.clear();
+            region.read(offset, header.payload_bytes as usize, payload);
+        });
         return true;
     }
     let mut left = header.payload_bytes;

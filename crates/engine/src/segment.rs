@@ -19,6 +19,7 @@ use crate::lock::{try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::{Process, slot};
 use crate::record::HEADER_BYTES;
+use crate::staging;
 use crate::sync::{Ordering, Word};
 use crate::words::Location;
 
@@ -427,7 +428,7 @@ pub fn give_back(plane: &Plane, me: &Process, segment: u64) -> bool {
     let (word, lock) = plane.segment(segment);
     let Some(mine) = try_lock(plane, me, lock) else { return false };
     let seen = SegmentState(word.load(Ordering::SeqCst));
-    let given = seen.usage() == Use::Emptied && is_reusable(plane, segment);
+    let given = seen.usage() == Use::Emptied && is_reusable(plane, segment) && staging::give_up(plane, me, segment);
     if given {
         log.file.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
         plane.stamps.punch(segment * STAMPS_BYTES, STAMPS_BYTES);

@@ -17,6 +17,7 @@ use crate::layout::PROCESSES_MAX;
 use crate::plane::Plane;
 use crate::record::{Header, Look, WHOLE, chunks, look, settle};
 use crate::segment::{Use, is_claim, is_note, location, state};
+use crate::staging;
 use crate::sync::Ordering;
 use crate::words::{Kind, Location, Lock};
 
@@ -41,6 +42,8 @@ enum Suspect {
     Shared { location: u64, stamp: u64 },
     /// Nothing leads to a slot that is claimed.
     Leaked { location: u64, stamp: u64 },
+    /// A segment names a stage that is not its own.
+    Stage { segment: u64 },
     /// A cell of the index leads to an entry that is free or belongs elsewhere.
     Cell { bucket: u64, cell: u64 },
 }
@@ -69,6 +72,7 @@ impl Suspect {
                 });
                 format!("slot {location:#x}, stamp {stamp:#x}: claimed, but nothing leads to it{about}")
             }
+            Suspect::Stage { segment } => format!("segment {segment}: names a stage that is not its own"),
             Suspect::Cell { bucket, .. } => format!("bucket {bucket}: a cell leads to an entry that does not belong"),
         }
     }
@@ -174,6 +178,9 @@ fn check_entry(plane: &Plane, number: u64, pass: &mut Pass, led_to: &mut HashMap
 fn check_slots(plane: &Plane, pass: &mut Pass, led_to: &HashMap<u64, u64>, spoken_for: impl Fn(u64) -> bool) {
     for segment in 0..plane.segment_count() {
         let state = state(plane, segment);
+        if !staging::belongs(plane, segment) {
+            pass.suspects.insert(Suspect::Stage { segment });
+        }
         if matches!(state.usage(), Use::Unbacked | Use::Emptied) {
             continue;
         }

@@ -7,8 +7,8 @@ use sessile_core::{Error, ErrorKind, Result};
 
 use crate::append::For;
 use crate::broken::{self, Twin};
-use crate::class::{LOG, LOG_CHUNKS, class_of};
-use crate::disklog::{self, Line, Log, Origin, Says};
+use crate::class::class_of;
+use crate::disklog::{self, Line, Log, Origin, Says, Text};
 use crate::lane::{Claim, Lane, is_in_progress};
 use crate::plane::{Entry, Plane};
 use crate::record::{
@@ -66,7 +66,13 @@ pub fn write(lane: &Lane<'_>, mut header: Header, payload: &[u8], logged: Option
         return Err(too_large());
     }
     match (&lane.plane.log, logged) {
-        (Some(log), Some(logged)) => write_to_log(lane, log, &header, payload, logged),
+        (Some(log), Some(Logged { says, origin, purpose })) => {
+            let text = Text { says, origin, head: &header, rest: payload };
+            if header.form == PLAIN {
+                return lane.process.appender.append(lane, log, &text, purpose, |claim| lane.about_to_claim(claim));
+            }
+            write_in_chunks(lane, log, text, purpose)
+        }
         _ => write_to_memory(lane, &header, payload),
     }
 }
@@ -89,7 +95,7 @@ fn write_to_memory(lane: &Lane<'_>, header: &Header, payload: &[u8]) -> Result<C
     (0..header.stored_bytes() / 8).for_each(|word| plane.data.word(start + word * 8).store(0, Ordering::Relaxed));
     complete();
     for (at, piece) in payload.chunks(CHUNK_BYTES as usize).enumerate() {
-        let chunk = write_chunk(lane, header, piece).inspect_err(|_| discard(plane, claim))?;
+        let chunk = write_chunk(lane, header, piece).inspect_err(|_| discard(lane, claim))?;
         let listed = start + at as u64 * LISTED_BYTES;
         plane.data.word(listed + 8).store(chunk.stamp, Ordering::Relaxed);
         plane.data.word(listed).store(chunk.location.0 + 1, Ordering::Release);
@@ -109,26 +115,21 @@ fn write_chunk(lane: &Lane<'_>, header: &Header, piece: &[u8]) -> Result<Claim> 
 
 /// On a disk the list is written empty, then item by item, for recovery; and once more as a whole with its
 /// checksum, from when on a rebuild believes it.
-fn write_to_log(lane: &Lane<'_>, log: &Log, header: &Header, payload: &[u8], logged: Logged) -> Result<Claim> {
+fn write_in_chunks(lane: &Lane<'_>, log: &Log, text: Text<'_>, purpose: For) -> Result<Claim> {
     let (plane, appender) = (lane.plane, &lane.process.appender);
-    let Logged { says, origin, purpose } = logged;
-    let class = if header.form == PLAIN { LOG } else { LOG_CHUNKS };
-    let granules = disklog::granules(header.stored_bytes());
-    let claim = appender.claim(lane, class, granules, purpose, |claim| lane.about_to_claim(claim))?;
-    let give_up = |_: &Error| discard(plane, claim);
-    if header.form == PLAIN {
-        disklog::put(plane, log, claim, says, origin, header, payload).inspect_err(give_up)?;
-        return Ok(claim);
-    }
-    let mut list = vec![0; header.stored_bytes() as usize];
-    disklog::put_unfinished(plane, log, claim, header, &list).inspect_err(give_up)?;
+    let Text { origin, head, rest: payload, .. } = text;
+    let granules = disklog::granules(head.stored_bytes());
+    let claim = appender.claim(lane, granules, purpose, |claim| lane.about_to_claim(claim))?;
+    let give_up = |_: &Error| discard(lane, claim);
+    let mut list = vec![0; head.stored_bytes() as usize];
+    disklog::put_unfinished(plane, log, claim, head, &list).inspect_err(give_up)?;
     for (at, piece) in payload.chunks(CHUNK_BYTES as usize).enumerate() {
         let granules = disklog::granules(piece.len() as u64);
-        let chunk = appender
-            .claim(lane, LOG_CHUNKS, granules, purpose, |chunk| lane.about_to_claim_chunk(chunk))
-            .inspect_err(give_up)?;
-        let head = Header { form: CHUNK, payload_bytes: piece.len() as u64, ..*header };
-        disklog::put(plane, log, chunk, Says::Chunk, origin, &head, piece).inspect_err(|error| {
+        let chunk =
+            appender.claim(lane, granules, purpose, |chunk| lane.about_to_claim_chunk(chunk)).inspect_err(give_up)?;
+        let head = Header { form: CHUNK, payload_bytes: piece.len() as u64, ..*head };
+        let text = Text { says: Says::Chunk, origin, head: &head, rest: piece };
+        disklog::put(plane, log, chunk, &text).inspect_err(|error| {
             segment::free(plane, chunk);
             give_up(error);
         })?;
@@ -138,15 +139,16 @@ fn write_to_log(lane: &Lane<'_>, log: &Log, header: &Header, payload: &[u8], log
         log.file.write(&item, place).inspect_err(give_up)?;
         list.iter_mut().skip(listed).zip(item).for_each(|(to, from)| *to = from);
     }
-    disklog::put(plane, log, claim, says, origin, header, &list).inspect_err(give_up)?;
+    disklog::put(plane, log, claim, &Text { rest: &list, ..text }).inspect_err(give_up)?;
     Ok(claim)
 }
 
 /// Gives up a record that was not published.
-pub fn discard(plane: &Plane, claim: Claim) {
+pub fn discard(lane: &Lane<'_>, claim: Claim) {
+    let plane = lane.plane;
     Header::free_chunks(plane, claim);
     // As long as it has our stamp the place is ours.
-    disklog::invalidate(plane, claim.location);
+    disklog::invalidate(plane, lane.process, claim.location);
     segment::free(plane, claim);
 }
 

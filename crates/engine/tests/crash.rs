@@ -154,7 +154,7 @@ impl Drop for Ground {
 fn rebuilt<T>(ground: &Ground, look: impl FnOnce(&Sessions) -> T) -> Option<T> {
     let store = ground.disk.as_ref()?;
     let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
-    for name in ["format", "bins", "data"] {
+    for name in ["format", "bins", "data", "stages"] {
         std::fs::copy(store.join(name), copy.path().join(name)).unwrap();
     }
     let sessions = opened(copy.path(), &ground.clock);

@@ -362,6 +362,8 @@ fn a_damaged_record_is_corrupt_and_no_other_is() {
     for number in 0..50 {
         sessions.create(&key(number), &payload(number, 1_000), ttl(600)).unwrap();
     }
+    drop(sessions);
+    let sessions = ground.open(); // which reads the file, and nothing from a stage
     let data = std::fs::read(ground.path().join("data")).unwrap();
     let needle = payload(7, 1_000);
     let at = data.windows(1_000).position(|window| window == needle).unwrap();
@@ -384,9 +386,11 @@ fn a_record_forged_inside_a_payload_is_not_believed() {
     let ground = Ground::new();
     let sessions = ground.open();
     sessions.create(&key(1), b"administrator", ttl(600)).unwrap();
+    sessions.sync().unwrap();
     // What lies on the disk for session 1, as the payload of session 2, at every place where a record could begin.
     let data = std::fs::read(ground.path().join("data")).unwrap();
     let record = &data[..256];
+    assert!(record.windows(13).any(|window| window == b"administrator"));
     sessions.create(&key(2), &record.repeat(40), ttl(600)).unwrap();
     sessions.destroy(&key(1)).unwrap();
     let sessions = ground.rebuild(sessions);

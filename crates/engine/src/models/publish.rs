@@ -50,7 +50,7 @@ pub(super) fn number_of(record: &Record) -> u8 {
     first
 }
 
-fn peek(engine: &Engine, number: u64) -> Option<u8> {
+pub(super) fn peek(engine: &Engine, number: u64) -> Option<u8> {
     let found = engine.peek_session(&key(number)).expect("a reader sees one whole record");
     found.record.as_ref().map(number_of)
 }
