@@ -7,91 +7,15 @@
     reason = "helpers of tests are not recognised as tests"
 )]
 
+mod ground;
+
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sessile_core::{Bin, Budget, Clock, DetailValue, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_core::{Bin, Budget, Key, Sessions};
 use sessile_engine::{Options, open};
 
-const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
-const WAIT: Duration = Duration::from_secs(5);
-
-/// A directory on a disk; /tmp is often in memory.
-struct Ground {
-    folder: tempfile::TempDir,
-    clock: Clock,
-}
-
-impl Ground {
-    fn new() -> Ground {
-        Ground { folder: tempfile::TempDir::new_in("/var/tmp").unwrap(), clock: Clock::manual(START) }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("store")
-    }
-
-    fn open(&self) -> Sessions {
-        self.open_with(&Options::default())
-    }
-
-    fn open_with(&self, options: &Options) -> Sessions {
-        let limits = Limits { payload_bytes_max: 128 << 20, ..Limits::default() };
-        Sessions::new("sessile", open(&self.path(), self.clock.clone(), options).unwrap(), limits)
-    }
-
-    /// The control plane is gone, as after a reboot, and is made anew from the log.
-    fn rebuild(&self, sessions: Sessions) -> Sessions {
-        sound(&sessions);
-        drop(sessions);
-        std::fs::remove_dir_all(control_of(&self.path())).unwrap();
-        let sessions = self.open();
-        sound(&sessions);
-        sessions
-    }
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        if self.path().join("plane").exists() {
-            let _ = std::fs::remove_dir_all(control_of(&self.path()));
-        }
-    }
-}
-
-fn control_of(store: &Path) -> PathBuf {
-    let text = std::fs::read_to_string(store.join("plane")).unwrap();
-    PathBuf::from(text.lines().next().unwrap().strip_prefix("control ").unwrap())
-}
-
-fn key(number: usize) -> Key {
-    Key::session(&format!("session-{number}")).unwrap()
-}
-
-fn ttl(seconds: u64) -> Ttl {
-    Ttl::sliding(Duration::from_secs(seconds)).unwrap()
-}
-
-fn payload(number: usize, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 31 + number) as u8).collect()
-}
-
-fn read(sessions: &Sessions, key: &Key) -> Option<Vec<u8>> {
-    sessions.peek(key).unwrap().map(|record| record.payload)
-}
-
-fn detail(sessions: &Sessions, name: &str) -> u64 {
-    match sessions.details().unwrap().into_iter().find(|detail| detail.name == name).unwrap().value {
-        DetailValue::Count(value) | DetailValue::Bytes(value) | DetailValue::Milliseconds(value) => value,
-        DetailValue::Text(text) => panic!("{name} is {text}"),
-    }
-}
-
-fn sound(sessions: &Sessions) {
-    let verified = sessions.verify(&mut |_| ()).unwrap();
-    assert!(verified.clean(), "{:?}", verified.problems);
-}
+use self::ground::{Ground, START, WAIT, control_of, detail, key, payload, read, sound, ttl};
 
 #[test]
 fn payloads_of_every_kind_of_size_survive_a_rebuild() {
