@@ -101,7 +101,7 @@ const _: () = {
     assert!(INDEX_PARTS + INDEX_PARTS_BYTES <= PROCESSES, "the parts of the control file do not overlap");
     assert!(PROCESSES + PROCESSES_MAX * PROCESS_BYTES <= SEGMENTS, "the parts of the control file do not overlap");
     assert!(BINS + BINS_MAX * BIN_BYTES <= INDEX_PARTS, "the parts of the control file do not overlap");
-    assert!(header::CURSORS + crate::class::CLASSES * 8 <= BINS, "the cursors fit into the header");
+    assert!(header::CURSORS + crate::class::CLASSES_ALL * 8 <= BINS, "the cursors fit into the header");
     assert!(LANES_AT + LANES * 64 <= PROCESS_BYTES, "the lanes fit into a slot");
     assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES), "blocks are whole pages");
 };
