@@ -232,22 +232,18 @@ fn open_one(plane: &Plane, me: &Process, class: u64, purpose: For) -> Result<Her
     // Behind the one that compaction has come to: there it has just emptied some.
     let last = plane.header(header::COMPACTION).load(Ordering::Relaxed) % count.max(1);
     let mut waiting = 0;
-    // Then on from where the last search came to: what was emptied and not taken lies anywhere.
-    let cursor = plane.header(header::CURSORS + class * 8);
-    let from = cursor.load(Ordering::Relaxed);
-    let behind = (0..count.min(SEARCH_MAX)).map(|step| (last + count - step) % count);
-    for (step, segment) in behind.chain((0..count.min(SEARCH_MAX)).map(|step| (from + step) % count)).enumerate() {
+    let behind = count.min(SEARCH_MAX);
+    // Then on in a circle that all go on with: what was emptied and not taken lies anywhere.
+    let (more, cursor) = ((count - behind).min(SEARCH_MAX), plane.header(header::CURSORS + class * 8));
+    let circle = (0..more).map(|_| cursor.add(1) % count);
+    for segment in (0..behind).map(|step| (last + count - step) % count).chain(circle) {
         if let Some(here) = prepare(plane, me, segment, class, purpose)? {
-            if step as u64 >= count.min(SEARCH_MAX) {
-                cursor.store(segment + 1, Ordering::Relaxed);
-            }
             return Ok(here);
         }
         let emptied = SegmentState(plane.segment(segment).0.load(Ordering::SeqCst)).usage() == Use::Emptied;
         waiting += u64::from(emptied);
     }
-    let searched = 2 * count.min(SEARCH_MAX);
-    cursor.store(from + searched / 2, Ordering::Relaxed);
+    let searched = behind + more;
     if waiting >= WAITING_LEAST * 2 + searched / WAITING_PART * 3 {
         // The disk does not keep up: whoever writes waits for it, or the log would grow without bound.
         flush::sync(plane, me)?;

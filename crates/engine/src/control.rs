@@ -274,9 +274,9 @@ impl Directory {
             return Err(other().advice(self.remove()));
         }
         let Some(stages) = stages else { return Ok(()) };
-        let stat = fstat(stages.file()).map_err(|errno| failed("the file `stages` cannot be examined", errno))?;
-        let length = u64::try_from(stat.st_size).unwrap_or(0);
-        if length < STAGES_AT || length < staging::end(stages) {
+        let length = || fstat(stages.file()).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        // Others take stages meanwhile: each has its room before it is taken, so the length is looked at last.
+        if length() < STAGES_AT || staging::end(stages) > length() {
             return Err(Error::new(ErrorKind::Corrupt, "the file `stages` is cut short").advice(self.remove()));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Stages: mapped copies of the segments that processes are appending to, on a disk.
 //!
-//! A system call for each record would cost as much as all the rest of a commit. So a process that writes much puts its
+//! A system call for each record would cost as much as all the rest of a commit. So a process puts its
 //! records into a stage, where everybody reads them, and brings them to the file many at a time.
 //!
 //! Invariants: bytes of a stage below `complete` never change while the stage belongs to its segment; they are in the
@@ -22,7 +22,7 @@ use crate::segment::state;
 use crate::sync::{Ordering, Word, fence};
 use crate::words::Lock;
 
-/// So many bytes are brought to the file at a time by who writes much, and the disk is asked to begin with them.
+/// So many bytes are brought to the file at a time, and the disk is asked to begin with them.
 const PORTION: u64 = if cfg!(sessile_model) { 4 * GRANULE_BYTES } else { 64 << 10 };
 /// All stages together are at most this part of what the store may occupy.
 const PART: u64 = 16;

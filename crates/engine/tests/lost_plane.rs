@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use sessile_core::{Clock, Key, Limits, Sessions, Ttl};
 use sessile_engine::{Options, open};
@@ -41,7 +41,13 @@ fn main() {
         let children: Vec<Pid> = (0..CHILDREN).map(|child| writer(&path, &said, child, random.u64(..))).collect();
         std::thread::sleep(Duration::from_micros(random.u64(2_000..LONGEST.as_micros() as u64)));
         children.iter().for_each(|child| kill(*child, Signal::SIGKILL).unwrap());
-        children.iter().for_each(|child| assert!(waitpid(*child, None).unwrap().pid().is_some()));
+        children.iter().for_each(|child| {
+            let ended = waitpid(*child, None).unwrap();
+            assert!(
+                matches!(ended, WaitStatus::Signaled(..)),
+                "seed {seed}, round {round}: a writer ended as {ended:?}"
+            );
+        });
         // Some rounds keep it: then what was in the stages is found by whoever comes next.
         if round % 4 != 3 {
             remove_control(&path);
