@@ -15,7 +15,7 @@
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
@@ -138,7 +138,7 @@ impl Format {
     }
 }
 
-/// A directory that has something else in it was named by mistake.
+/// A directory that has something else in it was named by mistake, unless another process has made it a store meanwhile.
 fn check_empty(directory: &OwnedFd) -> Result<()> {
     let listing =
         rustix::fs::Dir::read_from(directory).map_err(|errno| failed("the directory cannot be listed", errno))?;
@@ -146,7 +146,8 @@ fn check_empty(directory: &OwnedFd) -> Result<()> {
         let entry = entry.map_err(|errno| failed("the directory cannot be listed", errno))?;
         let name = entry.file_name().to_bytes();
         let harmless = matches!(name, b"." | b"..") || name.starts_with(b"format");
-        if !harmless {
+        // `format` comes first of all files of a store, so it is looked for last.
+        if !harmless && statat(directory, NAME, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return Err(Error::new(
                 ErrorKind::Incompatible,
                 "the directory is not empty and not a store of the engine",
@@ -155,4 +156,22 @@ fn check_empty(directory: &OwnedFd) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_another_process_has_made_meanwhile_is_not_something_else() {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let directory = OwnedFd::from(std::fs::File::open(folder.path()).unwrap());
+        Format::create(&directory, Kept::OnDisk).unwrap();
+        std::fs::write(folder.path().join("data"), "").unwrap();
+        // As one that looked for `format` before it was there.
+        Format::create(&directory, Kept::OnDisk).unwrap();
+        std::fs::remove_file(folder.path().join(NAME)).unwrap();
+        assert!(Format::create(&directory, Kept::OnDisk).is_err(), "a directory with a file in it is not empty");
+    }
 }

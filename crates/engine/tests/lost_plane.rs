@@ -9,6 +9,7 @@
     reason = "a test without the test harness is not recognised as one"
 )]
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -60,8 +61,8 @@ fn main() {
     println!("test every_acknowledged_change_survives_a_lost_control_plane ... ok ({changes} changes)");
 }
 
-fn opened(path: &Path) -> Sessions {
-    Sessions::new("sessile", open(path, Clock::system(), &Options::default()).unwrap(), Limits::default())
+fn opened(path: &Path) -> Result<Sessions, sessile_core::Error> {
+    Ok(Sessions::new("sessile", open(path, Clock::system(), &Options::default())?, Limits::default()))
 }
 
 fn remove_control(store: &Path) {
@@ -97,32 +98,33 @@ fn writer(path: &Path, said: &File, child: u64, seed: u64) -> Pid {
     match unsafe { fork() }.unwrap() {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
-            let mut random = fastrand::Rng::with_seed(seed);
-            let sessions = opened(path);
-            let ttl = Ttl::sliding(Duration::from_secs(600)).unwrap();
-            loop {
-                let number = child * SESSIONS + random.u64(0..SESSIONS);
-                let changes = acknowledged(said, number) + 1;
-                let done = match after(changes, number) {
-                    None => sessions.destroy(&key(number)),
-                    Some(payload) => sessions
-                        .begin(&key(number), Duration::from_secs(5))
-                        .and_then(|begun| begun.lease.commit(&payload, ttl)),
-                };
-                if let Err(error) = done {
-                    eprintln!("a change failed: {error:#}");
-                    // SAFETY: ends the child at once; the parent finds that it cannot be killed any more.
-                    unsafe { libc::_exit(1) }
-                }
-                acknowledge(said, number, changes);
-            }
+            // An error ends the child here: one that unwound would remove the parent's directory.
+            let ended = write_until_killed(path, said, child, seed);
+            eprintln!("a writer failed: {ended:?}");
+            // SAFETY: ends the child at once; the parent finds that it did not end by a signal.
+            unsafe { libc::_exit(1) }
         }
+    }
+}
+
+fn write_until_killed(path: &Path, said: &File, child: u64, seed: u64) -> Result<Infallible, sessile_core::Error> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let sessions = opened(path)?;
+    let ttl = Ttl::sliding(Duration::from_secs(600))?;
+    loop {
+        let number = child * SESSIONS + random.u64(0..SESSIONS);
+        let changes = acknowledged(said, number) + 1;
+        match after(changes, number) {
+            None => sessions.destroy(&key(number))?,
+            Some(payload) => sessions.begin(&key(number), Duration::from_secs(5))?.lease.commit(&payload, ttl)?,
+        }
+        acknowledge(said, number, changes);
     }
 }
 
 /// Each session is what was acknowledged last, or what the one change after that would have made of it.
 fn judge(path: &Path, said: &File, when: &str) {
-    let sessions = opened(path);
+    let sessions = opened(path).unwrap();
     let verified = sessions.verify(&mut |_| ()).unwrap();
     assert!(verified.clean(), "{when}: {:?}", verified.problems);
     for number in 0..CHILDREN * SESSIONS {
