@@ -14,12 +14,15 @@ needs() {
     cat <<'END'
 cc|gcc libc6-dev|links programs and compiles SQLite
 redis-server|redis-server|the redis store is tested and measured on private servers
+mariadbd|mariadb-server|the mysql store is tested and measured on private servers
+postgres|postgresql|the postgres store is tested and measured on private servers
+memcached|memcached|the memcached store is tested and measured on private servers
 php|php-cli|the files store is tested beside a real PHP
 END
 }
 
-# Packages that bring a service of this name.
-services="redis-server"
+# Packages that bring a service, each with its name.
+services="redis-server:redis-server mariadb-server:mariadb postgresql:postgresql memcached:memcached"
 
 policy=/usr/sbin/policy-rc.d
 policy_mark="written by sessile's scripts/deps.sh and removed when it ends"
@@ -54,11 +57,20 @@ main() {
 # Answers with the packages to install; the list with reasons goes past the answer to the reader.
 missing() {
     needs | while IFS='|' read -r command package reason; do
-        if ! command -v "$command" >/dev/null 2>&1; then
+        if ! found "$command"; then
             echo "missing: $command ($reason)" >&3
             printf '%s ' "$package"
         fi
     done | sed 's/ $//'
+}
+
+# Debian keeps programs of administrators out of users' PATHs, and each version of PostgreSQL in a directory of its own.
+found() {
+    (PATH=$PATH:/usr/sbin:/usr/local/sbin && command -v "$1") >/dev/null 2>&1 && return
+    for program in /usr/lib/postgresql/*/bin/"$1"; do
+        [ -x "$program" ] && return
+    done
+    return 1
 }
 
 leave() {
@@ -108,9 +120,11 @@ install_packages() {
 # Which of the packages to install bring a service that this machine does not have yet.
 fresh_services() {
     for package in "$@"; do
-        case " $services " in
-            *" $package "*) installed "$package" || echo "$package" ;;
-        esac
+        for service in $services; do
+            if [ "${service%:*}" = "$package" ] && ! installed "$package"; then
+                echo "${service#*:}"
+            fi
+        done
     done
 }
 

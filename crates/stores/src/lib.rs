@@ -14,6 +14,8 @@ mod store_url;
 mod byte_lock;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
+#[cfg(feature = "sqlite")]
+mod sql;
 
 /// Declares the file of each store and lists its `ENTRY`, so that a store is one file and one line.
 macro_rules! stores {

@@ -34,17 +34,17 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Holder, Key, Limits,
-    Locked, Locking, Ownership, Page, Record, Result, Sessions, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
+    Locked, Locking, Ownership, Page, Result, Sessions, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use self::connection::{Pool, immediate};
 use self::durability::EverySecond;
-use self::failure::corrupt;
 use self::lease::Held;
 use self::schema::file_error;
 use crate::byte_lock::{ByteHolder, ByteLocks, LockName, Wait, monotonic_ns};
 use crate::file_system;
 use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
+use crate::sql::{ALIAS_STEPS_MAX, circle, new_head, nothing_to_touch, taken};
 use crate::store_url::StoreUrl;
 
 /// The registry line of this store.
@@ -78,8 +78,6 @@ const CAPABILITIES: Capabilities = Capabilities {
     durability: &[Durability::None, Durability::Second, Durability::Commit],
 };
 
-/// Regenerated ids may lead to ids that were regenerated themselves; more steps than this are a loop.
-const ALIAS_STEPS_MAX: usize = 16;
 /// Fences are 13 bits of boots and 50 bits of monotonic time in units of 512 ns (18 years). Two holders of one
 /// session are further apart than that: the first has at least made its SELECT in between.
 const FENCE_TIME_BITS: u32 = 50;
@@ -166,7 +164,7 @@ impl Sqlite {
                 None => return Ok(chain),
             }
         }
-        Err(corrupt("regenerated ids lead in a circle"))
+        Err(circle())
     }
 }
 
@@ -198,7 +196,7 @@ impl Store for Sqlite {
             let moved_to = (key != *asked).then_some(key);
             return Ok(Locked { held, found: Found { moved_to, ..found } });
         }
-        Err(corrupt("regenerated ids lead in a circle"))
+        Err(circle())
     }
 
     fn fence(&self, held: &Held) -> u64 {
@@ -224,7 +222,6 @@ impl Store for Sqlite {
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let taken = || Error::new(ErrorKind::Exists, "the id is taken");
         // Holding the lock meanwhile keeps out a `begin` that would read nothing and then commit over it.
         let Wait::Granted(_lock) = self.locks.acquire(lock_name(key), Duration::ZERO).map_err(file_error)? else {
             return Err(taken());
@@ -234,7 +231,7 @@ impl Store for Sqlite {
             if row::select(connection, key, true)?.is_some_and(|row| row.content.takes_id(now)) {
                 return Err(taken());
             }
-            row::put(connection, key, &new_record(ttl, now), payload)
+            row::put(connection, key, &new_head(ttl, now), payload)
         })
     }
 
@@ -250,7 +247,7 @@ impl Store for Sqlite {
         let now = self.clock.now();
         self.write(|connection| match Self::chain(connection, asked, now)?.pop() {
             Some((_, Some(row))) => lease::touch(connection, &row, ttl, now),
-            _ => Err(lease::nothing_to_touch()),
+            _ => Err(nothing_to_touch()),
         })
     }
 
@@ -258,7 +255,7 @@ impl Store for Sqlite {
         let now = self.clock.now();
         self.write(|connection| match held.check(connection, now)? {
             Some(row) => lease::touch(connection, &row, ttl, now),
-            None => Err(lease::nothing_to_touch()),
+            None => Err(nothing_to_touch()),
         })
     }
 
@@ -284,7 +281,6 @@ impl Store for Sqlite {
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        let taken = || Error::new(ErrorKind::Exists, "the new id is taken");
         let Wait::Granted(lock) = self.locks.acquire(lock_name(new), Duration::ZERO).map_err(file_error)? else {
             return Err(taken());
         };
@@ -322,10 +318,4 @@ impl Store for Sqlite {
         let directory = self.pool.path().parent().unwrap_or(Path::new("/"));
         file_system::sync(std::fs::File::open(directory).map_err(file_error)?)
     }
-}
-
-/// The head of a record that is created now.
-fn new_record(ttl: Ttl, now: Timestamp) -> Record {
-    let (expires, ends) = ttl.deadline(now, now, None);
-    Record { payload: Vec::new(), version: 1, created: now, written: now, expires, ends }
 }

@@ -47,8 +47,3 @@ fn describe(code: ErrorCode, extended: i32) -> (ErrorKind, &'static str, &'stati
         _ => (ErrorKind::Io, "SQLite failed", "see the cause"),
     }
 }
-
-/// A stored row that cannot be what this program wrote. Rows are never repaired silently.
-pub(super) fn corrupt(what: &'static str) -> Error {
-    Error::new(ErrorKind::Corrupt, what).advice("the row was left as it is; see docs/stores/sqlite.md, Repair")
-}

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use rusqlite::Connection;
-use sessile_core::{Error, ErrorKind, Key, Limits, Record, Result, Timestamp, Ttl};
+use sessile_core::{Key, Result, Timestamp, Ttl};
 
 use super::connection::immediate;
 use super::failure::failure;
-use super::new_record;
-use super::row::{self, Content, Row, ms, prepare};
+use super::row::{self, Row, prepare};
 use crate::byte_lock::ByteLock;
+use crate::sql::{Content, Seen, end_of_grace, ms, next_head, not_ours, nothing_to_touch};
 
 /// A held session lock. Dropping it frees the lock, except in a forked child.
 pub(super) struct Held {
@@ -20,50 +20,15 @@ pub(super) struct Held {
     lock: ByteLock,
     pub fence: u64,
     begun: Timestamp,
+    /// Where the live record was, if there was one.
+    row: Option<i64>,
     seen: Seen,
-}
-
-/// What the lease goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// A live record: its row, version and creation.
-    Live { row: i64, version: u64, created: Timestamp },
-    /// None, but perhaps a tombstone.
-    Nothing { mark: Option<i64> },
-}
-
-impl Seen {
-    fn of(row: Option<&Row>, now: Timestamp) -> Seen {
-        match row.map(|row| (row.row, &row.content)) {
-            Some((row, Content::Live(record))) if !record.expired(now) => {
-                Seen::Live { row, version: record.version, created: record.created }
-            }
-            Some((_, Content::Destroyed { mark, .. })) => Seen::Nothing { mark: Some(*mark) },
-            _ => Seen::Nothing { mark: None },
-        }
-    }
-}
-
-fn destroyed() -> Error {
-    Error::new(ErrorKind::Destroyed, "the session was destroyed after it was read")
-}
-
-fn replaced() -> Error {
-    Error::new(ErrorKind::Stale, "the record was replaced after it was read")
-        .advice("do not delete the lock file of a database in use")
-}
-
-fn gone() -> Error {
-    Error::new(ErrorKind::Gone, "the record is gone, and so long ago that it may have been destroyed")
-}
-
-pub(super) fn nothing_to_touch() -> Error {
-    Error::new(ErrorKind::Gone, "there is no record to touch")
 }
 
 impl Held {
     pub fn new(key: Key, lock: ByteLock, fence: u64, begun: Timestamp, row: Option<&Row>) -> Held {
-        Held { key, lock, fence, begun, seen: Seen::of(row, begun) }
+        let seen = Seen::of(row.map(|row| &row.content), begun);
+        Held { key, lock, fence, begun, row: row.map(|row| row.row), seen }
     }
 
     /// Follows the record to its new key. The old lock is dropped, which frees it.
@@ -74,19 +39,14 @@ impl Held {
     /// Replaces the payload, if the row is still what was seen.
     pub fn commit(&self, connection: &Connection, payload: &[u8], ttl: Ttl, now: Timestamp) -> Result<()> {
         self.check_owner()?;
-        if let Seen::Live { row, version, created } = self.seen
+        if let (Seen::Live { version, created }, Some(row)) = (self.seen, self.row)
             && self.replace(connection, (row, version, created), payload, ttl, now)?
         {
             return Ok(());
         }
         immediate(connection, || {
-            let record = match self.check(connection, now)? {
-                Some(Row { content: Content::Live(old), .. }) => {
-                    let (expires, ends) = ttl.deadline(now, old.created, old.ends);
-                    Record { version: old.version + 1, written: now, expires, ends, ..old }
-                }
-                _ => new_record(ttl, now),
-            };
+            let seen = self.check(connection, now)?.and_then(|row| row.content.into_record());
+            let record = next_head(seen, ttl, now);
             row::put(connection, &self.key, &record, payload)
         })
     }
@@ -121,30 +81,13 @@ impl Held {
     pub fn check(&self, connection: &Connection, now: Timestamp) -> Result<Option<Row>> {
         self.check_owner()?;
         let there = row::select(connection, &self.key, true)?;
-        match (self.seen, there) {
-            (Seen::Live { version, created, .. }, Some(row)) => match &row.content {
-                Content::Live(record) if record.version == version && record.created == created => Ok(Some(row)),
-                Content::Destroyed { .. } => Err(destroyed()),
-                _ => Err(replaced()),
-            },
-            (Seen::Live { .. }, None) => Err(gone()),
-            // A tombstone is remembered for an hour; after that its absence proves nothing.
-            (Seen::Nothing { .. }, None) if now.since(self.begun) >= Limits::TOMBSTONE_TTL => Err(gone()),
-            (Seen::Nothing { .. }, None) => Ok(None),
-            (Seen::Nothing { mark: seen }, Some(row)) => match row.content {
-                Content::Destroyed { mark, .. } if seen != Some(mark) => Err(destroyed()),
-                content if content.takes_id(now) => Err(replaced()),
-                _ => Ok(None),
-            },
-        }
+        let seen = self.seen.check(there.as_ref().map(|row| &row.content), self.begun, now)?;
+        Ok(there.filter(|_| seen))
     }
 
     /// A lease belongs to the process that began it: a forked child may neither use nor release it.
     fn check_owner(&self) -> Result<()> {
-        if self.lock.is_ours() {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from"))
+        if self.lock.is_ours() { Ok(()) } else { Err(not_ours()) }
     }
 }
 
@@ -177,14 +120,14 @@ pub(super) fn move_record(
     (now, grace): (Timestamp, Duration),
 ) -> Result<Seen> {
     let Some(old) = old else {
-        return Ok(Seen::of(there.as_ref(), now)); // without a record only the lock moves
+        return Ok(Seen::of(there.as_ref().map(|row| &row.content), now)); // without a record only the lock moves
     };
     if let Some(there) = there {
         prepare(connection, "DELETE FROM session WHERE row = ?1")?.execute([there.row]).map_err(failure)?;
     }
     let sql = "UPDATE session SET id = ?2 WHERE row = ?1";
     prepare(connection, sql)?.execute((old.row, new.id())).map_err(failure)?;
-    let until = now.plus(grace);
-    row::lead(connection, &held.key, new, now, until, until.plus(Limits::TOMBSTONE_TTL))?;
+    let (until, forget) = end_of_grace(now, grace);
+    row::lead(connection, &held.key, new, now, until, forget)?;
     Ok(held.seen)
 }

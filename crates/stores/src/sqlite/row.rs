@@ -5,9 +5,10 @@
 //! `Corrupt` and stays as it is.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row as SqlRow};
-use sessile_core::{Bin, Found, Key, Record, Result, Timestamp, Trace};
+use sessile_core::{Key, Record, Result, Timestamp};
 
-use super::failure::{corrupt, failure};
+use super::failure::failure;
+use crate::sql::{Content, corrupt, ms};
 
 const LIVE: i64 = 0;
 const DESTROYED: i64 = 1;
@@ -24,27 +25,6 @@ pub(super) struct Row {
     pub row: i64,
     pub content: Content,
     pub due: Timestamp,
-}
-
-#[derive(Debug)]
-pub(super) enum Content {
-    /// Perhaps expired. The payload is empty when only the head was read.
-    Live(Record),
-    Destroyed {
-        mark: i64,
-        forget: Timestamp,
-    },
-    /// Leads to another id until the grace is over.
-    Regenerated {
-        target: Box<str>,
-        until: Timestamp,
-        forget: Timestamp,
-    },
-}
-
-/// SQLite's integers are signed; times of the contract are not. What does not fit is the end of time.
-pub(super) fn ms(time: Timestamp) -> i64 {
-    i64::try_from(time.as_ms()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
@@ -92,38 +72,6 @@ pub(super) fn decode(row: &SqlRow<'_>, head: bool) -> Result<Row> {
         _ => return Err(corrupt("a stored row is of an unknown kind")),
     };
     Ok(Row { row: number(0)?, content, due })
-}
-
-impl Content {
-    /// What a look-up of this row finds at `now`.
-    pub fn found(self, now: Timestamp) -> Found {
-        match self {
-            Content::Live(record) if !record.expired(now) => Found::live(record),
-            Content::Destroyed { forget, .. } if forget > now => Found::traced(Trace::Destroyed),
-            Content::Regenerated { forget, .. } if forget > now => Found::traced(Trace::Regenerated),
-            _ => Found::nothing(),
-        }
-    }
-
-    /// Where the row leads at `now`.
-    pub fn leads_to(&self, bin: &Bin, now: Timestamp) -> Result<Option<Key>> {
-        match self {
-            Content::Regenerated { target, until, .. } if *until > now => {
-                let key = Key::in_bin(bin.clone(), target);
-                key.map(Some).map_err(|_| corrupt("a regenerated row leads to a malformed id"))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Whether the id is taken for `create` and `regenerate`.
-    pub fn takes_id(&self, now: Timestamp) -> bool {
-        match self {
-            Content::Live(record) => !record.expired(now),
-            Content::Destroyed { .. } => false,
-            Content::Regenerated { until, .. } => *until > now,
-        }
-    }
 }
 
 /// Puts a record (its own payload is ignored) in place of whatever the key has, due when it expires.

@@ -14,10 +14,11 @@ use rusqlite::Connection;
 use sessile_core::{Bin, Budget, Cursor, Entry, Error, ErrorKind, Filter, Key, Page, Result, Stat, Swept, Timestamp};
 
 use super::connection::{as_sweep, immediate};
-use super::failure::{corrupt, failure};
-use super::row::{ms, prepare};
+use super::failure::failure;
+use super::row::prepare;
 use super::schema::file_error;
 use super::{Sqlite, lock_name};
+use crate::sql::{corrupt, ms};
 
 /// Rows of one transaction: its duration is what another writer may have to wait.
 const BATCH_ROWS: u64 = 32;
