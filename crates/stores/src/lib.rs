@@ -14,6 +14,8 @@ mod store_url;
 mod byte_lock;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
+#[cfg(feature = "redis")]
+mod idle;
 #[cfg(feature = "sqlite")]
 mod sql;
 

@@ -1,14 +1,10 @@
-//! Connections: one pool a process, retries, and what a fork must not share.
+//! Connections: how commands get to the server and their answers back.
 //!
-//! Invariants: a connection that failed is never used again; a connection of the parent process is never
-//! written to or shut down by a child (the child only closes its own descriptor of it, which the server does
-//! not see); every request that is sent again is one that recognises itself on the server by a token.
-//!
-//! A mutex may be frozen in a child if another thread of the parent held it at the fork. So nobody waits for
-//! the pool's mutex: who does not get it at once opens a connection of its own.
+//! Invariants: a connection that failed is never used again; every request that is sent again is one that recognises
+//! itself on the server by a token. What a fork must not share is the business of `idle.rs`: dropping a connection of
+//! this client closes this process's descriptors and sends nothing (no QUIT, no TLS alert).
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Cmd, Connection, ConnectionLike, RedisError, RedisResult, Value};
 use sessile_core::Result;
@@ -16,29 +12,16 @@ use sessile_core::Result;
 use super::failure::{breaks_connection, is_transient, translate};
 use super::options::Options;
 use super::script::Script;
-
-/// A server restart on the same host takes about this long; a longer outage is told, not hidden.
-const RETRY_FOR: Duration = Duration::from_millis(1_500);
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// Connections kept when idle; more threads than this get theirs opened and closed.
-const IDLE_MAX: usize = 32;
-/// Attempts to get the mutex, which is held for nanoseconds.
-const LOCK_ATTEMPTS: usize = 64;
+use crate::idle::{Idle, retry};
 
 pub(super) struct Pool {
     options: Options,
-    idle: Mutex<Idle>,
-}
-
-#[derive(Default)]
-struct Idle {
-    pid: u32,
-    connections: Vec<Connection>,
+    idle: Idle<Connection>,
 }
 
 impl Pool {
     pub(super) fn new(options: Options) -> Pool {
-        Pool { options, idle: Mutex::default() }
+        Pool { options, idle: Idle::default() }
     }
 
     pub(super) fn options(&self) -> &Options {
@@ -127,29 +110,14 @@ impl Pool {
     }
 
     fn retry_on<T>(&self, mut attempt: impl FnMut(&Pool) -> RedisResult<T>) -> Result<T> {
-        let start = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let error = match attempt(self) {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            if !is_transient(&error) || start.elapsed() + pause > RETRY_FOR {
-                return Err(translate(error));
-            }
-            std::thread::sleep(pause);
-            pause *= 2;
-        }
+        retry(is_transient, || attempt(self)).map_err(translate)
     }
 
     /// What becomes of a connection on which a request failed.
     fn put_away(&self, connection: Connection, error: RedisError) -> RedisError {
         if breaks_connection(&error) {
             drop(connection);
-            // The idle ones are as old and most likely as dead: a restart must not cost one retry for each.
-            if let Some(mut idle) = self.idle() {
-                idle.connections.clear();
-            }
+            self.idle.clear();
         } else {
             self.give_back(connection);
         }
@@ -157,7 +125,7 @@ impl Pool {
     }
 
     fn take(&self) -> RedisResult<Connection> {
-        if let Some(connection) = self.idle().and_then(|mut idle| idle.connections.pop()) {
+        if let Some(connection) = self.idle.take() {
             return Ok(connection);
         }
         let options = &self.options;
@@ -168,34 +136,9 @@ impl Pool {
     }
 
     fn give_back(&self, connection: Connection) {
-        if let Some(mut idle) = self.idle()
-            && connection.is_open()
-            && idle.connections.len() < IDLE_MAX
-        {
-            idle.connections.push(connection);
+        if connection.is_open() {
+            self.idle.put(connection);
         }
-    }
-
-    /// The idle connections of this very process. `None` when the mutex cannot be had.
-    fn idle(&self) -> Option<MutexGuard<'_, Idle>> {
-        for _ in 0..LOCK_ATTEMPTS {
-            let mut idle = match self.idle.try_lock() {
-                Ok(idle) => idle,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    std::thread::yield_now();
-                    continue;
-                }
-            };
-            let pid = std::process::id();
-            if idle.pid != pid {
-                // Inherited. Dropping closes this process's descriptors and sends nothing (no QUIT, no TLS alert).
-                idle.connections.clear();
-                idle.pid = pid;
-            }
-            return Some(idle);
-        }
-        None
     }
 }
 
