@@ -12,6 +12,8 @@ mod store_url;
 
 #[cfg(feature = "sqlite")]
 mod byte_lock;
+#[cfg(feature = "redis")]
+mod connecting;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
 #[cfg(feature = "redis")]

@@ -1,16 +1,16 @@
 //! From a store URL to connection settings.
 //!
-//! Invariant: a password leaves this module only inside the client crate's own type; no error repeats it.
+//! Invariant: a password leaves this module only inside the client crate's own type; no error repeats it. What is common
+//! to all servers is read by [`crate::connecting`].
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use percent_encoding::percent_decode_str;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
-use sessile_core::{Error, ErrorKind, Limits, Result};
+use sessile_core::{Limits, Result};
 
 use super::failure::translate;
+use crate::connecting::{self, Address, Login, Timeouts, TlsFiles, is_unix};
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
@@ -19,13 +19,13 @@ pub(super) const HELP: &[OptionHelp] = &[
     OptionHelp { name: "lock_ttl_ms", help: "a lock whose holder died is free after this (default 60000)" },
     OptionHelp { name: "prefix", help: "first part of every key name (default sessile)" },
     OptionHelp { name: "user", help: "user name, for redis+unix (redis:// takes it before the @)" },
-    OptionHelp { name: "password_file", help: "file that holds the password; keeps it out of the URL" },
+    connecting::PASSWORD_FILE,
     OptionHelp { name: "db", help: "number of the database, for redis+unix (redis:// takes it as the path)" },
-    OptionHelp { name: "connect_timeout_ms", help: "longest time for one connection attempt (default 1000)" },
-    OptionHelp { name: "response_timeout_ms", help: "longest time for one answer (default 5000)" },
-    OptionHelp { name: "tls_ca_file", help: "PEM of the authority that signed the server (default: the system's)" },
-    OptionHelp { name: "tls_cert_file", help: "PEM of a client certificate; needs tls_key_file" },
-    OptionHelp { name: "tls_key_file", help: "PEM of the client's key" },
+    connecting::CONNECT_TIMEOUT_MS,
+    connecting::RESPONSE_TIMEOUT_MS,
+    connecting::TLS_CA_FILE,
+    connecting::TLS_CERT_FILE,
+    connecting::TLS_KEY_FILE,
 ];
 
 const PREFIX_BYTES_MAX: usize = 64;
@@ -45,11 +45,11 @@ impl Options {
     /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be read.
     pub(super) fn parse(url: &StoreUrl) -> Result<Options> {
         let hour_ms = u64::try_from(Limits::TOMBSTONE_TTL.as_millis()).unwrap_or(u64::MAX);
-        let millis = |name, default, range| url.number(name, default, range).map(Duration::from_millis);
+        let timeouts = Timeouts::parse(url)?;
         Ok(Options {
-            connect_timeout: millis("connect_timeout_ms", 1_000, 1..=60_000)?,
-            response_timeout: millis("response_timeout_ms", 5_000, 1..=600_000)?,
-            lock_ttl: millis("lock_ttl_ms", 60_000, 10..=hour_ms)?,
+            connect_timeout: timeouts.connect,
+            response_timeout: timeouts.response,
+            lock_ttl: url.number("lock_ttl_ms", 60_000, 10..=hour_ms).map(Duration::from_millis)?,
             prefix: prefix(url)?,
             client: client(url)?,
         })
@@ -68,74 +68,33 @@ fn prefix(url: &StoreUrl) -> Result<String> {
 
 fn client(url: &StoreUrl) -> Result<Client> {
     let tls = url.scheme() == "rediss";
-    let tls_options = ["tls_ca_file", "tls_cert_file", "tls_key_file"];
-    if !tls && let Some(name) = tls_options.into_iter().find(|name| url.text(name).is_some()) {
-        return Err(invalid(format!("option {name} needs TLS")).advice("write rediss://"));
+    if !tls {
+        TlsFiles::refuse(url, "write rediss://")?;
     }
-    let address = address(url)?;
+    let address = match Address::parse(url, 6_379)? {
+        Address::Unix(path) => ConnectionAddr::Unix(path),
+        Address::Tcp { host, port } if tls => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+        Address::Tcp { host, port } => ConnectionAddr::Tcp(host, port),
+    };
     let settings = TcpSettings::default().set_nodelay(true);
     let info = address.into_connection_info().map_err(translate)?;
-    let info = info.set_redis_settings(login(url)?).set_tcp_settings(settings);
+    let info = info.set_redis_settings(settings_of_login(url)?).set_tcp_settings(settings);
     if !tls {
         return Client::open(info).map_err(translate);
     }
-    // Named here and not left to the features of whoever links us: with two providers in one program,
-    // rustls refuses to choose. If the program has installed its own, that one is used.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client_tls = match (pem(url, "tls_cert_file")?, pem(url, "tls_key_file")?) {
-        (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
-        (None, None) => None,
-        _ => return Err(invalid("tls_cert_file and tls_key_file go together")),
-    };
-    let certificates = TlsCertificates { client_tls, root_cert: pem(url, "tls_ca_file")? };
-    Client::build_with_tls(info, certificates)
+    connecting::install_tls_provider();
+    let files = TlsFiles::parse(url)?;
+    let client_tls = files.client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+    Client::build_with_tls(info, TlsCertificates { client_tls, root_cert: files.authority })
         .map_err(|error| invalid("a TLS file is not usable PEM").advice("check the tls_ options").source(error))
 }
 
-fn address(url: &StoreUrl) -> Result<ConnectionAddr> {
-    if url.scheme() == "redis+unix" {
-        return Ok(ConnectionAddr::Unix(url.path()?));
-    }
-    let host = match url.parts().host() {
-        // Without the brackets that an address of version 6 has in a URL.
-        Some(url::Host::Ipv6(address)) => address.to_string(),
-        Some(host) if !host.to_string().is_empty() => host.to_string(),
-        _ => return Err(invalid("the URL names no host").advice("write redis://host:6379/0 or redis+unix:/path")),
-    };
-    let port = url.parts().port().unwrap_or(6_379);
-    Ok(match url.scheme() {
-        "rediss" => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-        _ => ConnectionAddr::Tcp(host, port),
-    })
-}
-
-fn login(url: &StoreUrl) -> Result<RedisConnectionInfo> {
-    let unix = url.scheme() == "redis+unix";
-    let decoded = |text: &str, what: &str| {
-        let text = percent_decode_str(text).decode_utf8().map(String::from);
-        text.map_err(|_| invalid(format!("the {what} in the URL is not UTF-8")))
-    };
-    let (mut user, mut password) = (url.text("user").map(str::to_owned), None);
-    if !unix {
-        if user.is_some() || url.text("db").is_some() {
-            return Err(invalid("options user and db are for redis+unix only")
-                .advice("write redis://user:password@host:port/db"));
-        }
-        user = Some(decoded(url.parts().username(), "user name")?).filter(|user| !user.is_empty());
-        password = url.parts().password().map(|password| decoded(password, "password")).transpose()?;
-    }
-    if let Some(path) = url.text("password_file") {
-        if password.is_some() {
-            return Err(invalid("the URL has both a password and a password_file").advice("leave one out"));
-        }
-        let text = String::from_utf8(file(Path::new(path), "password_file")?)
-            .map_err(|_| invalid("the password_file is not UTF-8"))?;
-        password = Some(text.trim_end_matches(['\r', '\n']).to_owned());
-    }
+fn settings_of_login(url: &StoreUrl) -> Result<RedisConnectionInfo> {
+    let Login { user, password } = Login::parse(url)?;
     if user.is_some() && password.is_none() {
         return Err(invalid("a user needs a password").advice("add it, or password_file=/path"));
     }
-    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name().set_db(db(url, unix)?);
+    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name().set_db(db(url)?);
     if let Some(user) = user {
         info = info.set_username(user);
     }
@@ -145,7 +104,11 @@ fn login(url: &StoreUrl) -> Result<RedisConnectionInfo> {
     Ok(info)
 }
 
-fn db(url: &StoreUrl, unix: bool) -> Result<i64> {
+fn db(url: &StoreUrl) -> Result<i64> {
+    let unix = is_unix(url);
+    if !unix && url.text("db").is_some() {
+        return Err(invalid("option db is for redis+unix only").advice("write redis://user:password@host:port/db"));
+    }
     let text = if unix { url.text("db").unwrap_or("") } else { url.parts().path().trim_start_matches('/') };
     if text.is_empty() {
         return Ok(0);
@@ -154,19 +117,10 @@ fn db(url: &StoreUrl, unix: bool) -> Result<i64> {
     Ok(i64::from(number))
 }
 
-fn pem(url: &StoreUrl, name: &str) -> Result<Option<Vec<u8>>> {
-    url.text(name).map(|path| file(&PathBuf::from(path), name)).transpose()
-}
-
-fn file(path: &Path, option: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| {
-        let why = format!("the {option} {} cannot be read", path.display());
-        Error::new(ErrorKind::Denied, why).advice("check its path and permissions").source(error)
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use sessile_core::ErrorKind;
+
     use super::*;
 
     fn refused(url: &str) -> String {
