@@ -16,11 +16,16 @@ pub trait Contender {
         let _ = sessions;
     }
 
-    /// Stores a new session.
+    /// A request begins. Timed with what it does: who connects anew for each request does so here.
     ///
     /// # Errors
     ///
     /// Whatever the store says; so for all methods.
+    fn arrive(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Stores a new session.
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()>;
 
     /// Reads without a lock. `None` is a miss.

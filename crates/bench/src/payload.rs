@@ -75,7 +75,7 @@ mod tests {
     use std::time::Duration;
 
     fn payloads(payload_bytes: usize, spread: Spread) -> Payloads {
-        let what = What::Store { url: String::new() };
+        let what = What::Store { url: String::new(), reconnects: false };
         Payloads::new(&Opening { what, worker: 0, seed: 7, ids: 1_000, payload_bytes, spread, ttl: Duration::MAX })
     }
 

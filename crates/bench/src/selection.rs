@@ -27,6 +27,8 @@ pub struct Choice {
     pub shared_by_processes: bool,
     /// Whether sessions can be added while it is measured.
     pub creates: bool,
+    /// Whether each request connects anew.
+    pub reconnects: bool,
     /// The tier, in words; `as configured` for a server that is not ours.
     pub durability: &'static str,
 }
@@ -71,6 +73,9 @@ impl Choice {
     }
 }
 
+/// The variant of a store on a server that connects anew for each request, as programs do that keep no connections.
+const RECONNECT: &str = "reconnect";
+
 /// Chooses contenders. Naming none means all that this machine can run and that the experiment is about.
 pub(crate) fn select(
     stores: &[String],
@@ -81,6 +86,9 @@ pub(crate) fn select(
     if stores.is_empty() {
         for entry in STORES {
             candidates.extend(entry.fixtures.iter().map(|fixture| of_fixture(entry, fixture, durability)));
+            if experiment == Experiment::Ops {
+                candidates.extend(reconnecting(entry, durability));
+            }
         }
         candidates.extend(REFERENCES.iter().map(|reference| of_reference(reference, durability)));
         if experiment == Experiment::Scale {
@@ -143,10 +151,17 @@ fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Re
         let known = known.join(", ");
         return Err(UsageError(format!("unknown store{shown}; known: {known}, or a URL (a comma in it is %2C)")));
     };
+    if variant == Some(RECONNECT)
+        && let Some(choice) = reconnecting(entry, durability)
+    {
+        candidates.push(choice);
+        return Ok(());
+    }
     let chosen: Vec<&Fixture> =
         entry.fixtures.iter().filter(|fixture| variant.is_none_or(|variant| variant == fixture.variant)).collect();
     if chosen.is_empty() {
-        let known: Vec<&str> = entry.fixtures.iter().map(|fixture| fixture.variant).collect();
+        let mut known: Vec<&str> = entry.fixtures.iter().map(|fixture| fixture.variant).collect();
+        known.extend(entry.capabilities.server.map(|_| RECONNECT));
         return Err(UsageError(format!("{name} has no variant of that name; known: {}", known.join(", "))));
     }
     candidates.extend(chosen.into_iter().map(|fixture| of_fixture(entry, fixture, durability)));
@@ -162,8 +177,16 @@ fn of_fixture(entry: &'static StoreEntry, fixture: &'static Fixture, durability:
         over_socket: entry.capabilities.server.is_some(),
         shared_by_processes: entry.capabilities.shared_by_processes,
         creates: true,
+        reconnects: false,
         durability: durability.name(),
     }
+}
+
+/// A store on a server, connecting anew for each request.
+fn reconnecting(entry: &'static StoreEntry, durability: Durability) -> Option<Choice> {
+    let fixture = entry.fixtures.first().filter(|_| entry.capabilities.server.is_some())?;
+    let choice = of_fixture(entry, fixture, durability);
+    Some(Choice { variant: RECONNECT.to_owned(), reconnects: true, ..choice })
 }
 
 fn of_reference(reference: &'static Reference, durability: Durability) -> Choice {
@@ -175,6 +198,7 @@ fn of_reference(reference: &'static Reference, durability: Durability) -> Choice
         over_socket: reference.server.is_some(),
         shared_by_processes: reference.shared_by_processes,
         creates: reference.creates,
+        reconnects: false,
         durability: durability.name(),
     }
 }
@@ -209,6 +233,7 @@ fn of_url(text: &str, durability: Durability) -> Result<Choice, UsageError> {
         over_socket: entry.capabilities.server.is_some(),
         shared_by_processes: entry.capabilities.shared_by_processes,
         creates: true,
+        reconnects: false,
         durability: tier,
     })
 }
@@ -246,6 +271,10 @@ mod tests {
     fn names_variants_references_and_urls_are_understood() {
         let chosen = names(&["memory", "null", "memory:#mine"], Durability::None).unwrap();
         assert_eq!(chosen, ["memory", "null", "memory#mine"]);
+        // Whether its server is installed or not, the variant is known; nobody connects to what has no server.
+        let known = names(&["memory", "redis#reconnect"], Durability::None).unwrap();
+        assert!(known == ["memory", "redis#reconnect"] || known == ["memory"], "{known:?}");
+        assert!(names(&["memory#reconnect"], Durability::None).unwrap_err().contains("no variant"));
     }
 
     #[test]

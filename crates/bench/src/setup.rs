@@ -42,7 +42,7 @@ impl Stage {
                 let dir = instance.dir().to_owned();
                 let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };
                 Ok(Stage {
-                    what: What::Store { url: instance.url().to_owned() },
+                    what: What::Store { url: instance.url().to_owned(), reconnects: choice.reconnects },
                     server_pid: instance.server_pid(),
                     socket: instance.server().map(|server| server.socket().to_owned()),
                     hidden: vec![(dir.display().to_string(), name)],
@@ -51,7 +51,7 @@ impl Stage {
                 })
             }
             Target::Url(_, url) => Ok(Stage {
-                what: What::Store { url: url.to_owned() },
+                what: What::Store { url: url.to_owned(), reconnects: false },
                 server_pid: None,
                 socket: None,
                 dir: dir_in_url(choice, url),

@@ -13,6 +13,8 @@ use crate::workload::WAIT_MAX;
 /// A store behind the contract.
 pub(crate) struct StoreContender {
     sessions: Sessions,
+    /// The URL, if each request opens the store anew, as a program does that keeps no connections.
+    reopened: Option<String>,
     keys: Vec<Key>,
     ttl: Ttl,
     lease: Option<Lease>,
@@ -21,9 +23,10 @@ pub(crate) struct StoreContender {
 }
 
 impl StoreContender {
-    pub(crate) fn open(url: &str, opening: &Opening) -> Result<StoreContender> {
+    pub(crate) fn open(url: &str, reconnects: bool, opening: &Opening) -> Result<StoreContender> {
         Ok(StoreContender {
             sessions: sessile_stores::open(url, &Context::default())?,
+            reopened: reconnects.then(|| url.to_owned()),
             keys: ids::keys(opening.seed, opening.ids)?,
             ttl: Ttl::sliding(opening.ttl)?,
             lease: None,
@@ -45,6 +48,14 @@ impl Contender for StoreContender {
         let ids = sessions.iter().filter_map(|session| self.keys.get(*session)).map(|key| key.id().as_bytes());
         // The ends of an id may lie in two lines of the cache.
         std::hint::black_box(ids.fold(0, |all, id| all ^ id.first().unwrap_or(&0) ^ id.last().unwrap_or(&0)));
+    }
+
+    fn arrive(&mut self) -> Result<()> {
+        if let Some(url) = &self.reopened {
+            self.record = None;
+            self.sessions = sessile_stores::open(url, &Context::default())?;
+        }
+        Ok(())
     }
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
@@ -83,5 +94,47 @@ impl Contender for StoreContender {
 
     fn sweep(&mut self, budget: Budget) -> Result<Swept> {
         self.sessions.sweep(budget)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sessile_core::Durability;
+    use sessile_fixtures::{Instance, StartError};
+
+    use super::*;
+    use crate::spread::Spread;
+    use crate::worker::protocol::What;
+
+    #[test]
+    fn a_request_connects_anew_only_where_that_is_measured() {
+        let entry = sessile_stores::registry::by_name("redis").unwrap();
+        let mut instance = match Instance::start(entry, &entry.fixtures[0], Durability::None) {
+            Err(error @ StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
+                return println!("skipped: {error}");
+            }
+            started => started.unwrap(),
+        };
+        let socket = instance.server().unwrap().socket().display().to_string();
+        let mut asking = redis::Client::open(format!("redis+unix:{socket}")).unwrap().get_connection().unwrap();
+        let mut connections = move || {
+            let info: String = redis::cmd("INFO").arg("stats").query(&mut asking).unwrap();
+            let count = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+            count.unwrap().trim().parse::<u64>().unwrap()
+        };
+        let what = What::Store { url: instance.url().to_owned(), reconnects: false };
+        let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
+        let opening = Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl };
+        for (reconnects, expected) in [(false, 0), (true, 5)] {
+            let mut contender = StoreContender::open(instance.url(), reconnects, &opening).unwrap();
+            contender.read(0).unwrap();
+            let before = connections();
+            for _ in 0..5 {
+                contender.arrive().unwrap();
+                contender.read(0).unwrap();
+            }
+            let after = connections();
+            assert!(after - before >= expected && (reconnects || after == before), "{} connections", after - before);
+        }
     }
 }

@@ -80,7 +80,7 @@ impl Here {
         let bytes = (self.next - self.begun) * GRANULE_BYTES;
         if bytes >= PORTION {
             let whole = bytes - bytes % PAGE_BYTES;
-            log.file.begin_write_back(self.segment * SEGMENT_BYTES + self.begun * GRANULE_BYTES, whole);
+            flush::begin_write_back(plane, log, self.segment * SEGMENT_BYTES + self.begun * GRANULE_BYTES, whole);
             self.begun += whole / GRANULE_BYTES;
         }
     }

@@ -39,6 +39,14 @@ pub fn note_write(plane: &Plane) {
     }
 }
 
+/// Lets the disk begin with a part of the log. Not while a sync is under way: the kernel would hold the caller back until the
+/// sync has had its turn, for milliseconds (writeback throttling); what is left out is for the next sync.
+pub fn begin_write_back(plane: &Plane, log: &Log, offset: u64, bytes: u64) {
+    if log.interval_ms > 0 && plane.header(header::SYNCING_SINCE).load(Ordering::Relaxed) == 0 {
+        log.file.begin_write_back(offset, bytes);
+    }
+}
+
 /// The oldest write that is not known to be on the disk.
 pub fn dirty_since(plane: &Plane) -> Option<Timestamp> {
     let words = [header::SYNCING_SINCE, header::DIRTY_SINCE].map(|word| plane.header(word).load(Ordering::Relaxed));

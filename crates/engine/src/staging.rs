@@ -13,6 +13,7 @@ use sessile_core::{Error, ErrorKind, Result};
 
 use crate::broken::{self, Twin};
 use crate::disklog::{Log, RECORD_HEAD_BYTES, Record};
+use crate::flush;
 use crate::layout::{GRANULE_BYTES, PAGE_BYTES, SEGMENT_BYTES, STAGES, STAGES_AT};
 use crate::lock::{Locked, lock, try_lock, unlock};
 use crate::map::{LINE_BYTES, Region};
@@ -135,20 +136,21 @@ pub fn put(stages: &Region, stage: u64, record: &Record<'_>, next: u64) {
 ///
 /// Those of the file; then it is tried again with the next portion, and by the next sync.
 pub fn write_out(plane: &Plane, me: &Process, stage: u64) -> Result<()> {
-    let Some((log, stages)) = both(plane) else { return Ok(()) };
+    let Some(stages) = stages(plane) else { return Ok(()) };
     let at = words(stages, stage);
     let waiting = at.complete.load(Ordering::Relaxed).saturating_sub(at.written.load(Ordering::Relaxed));
     if waiting * GRANULE_BYTES < PORTION {
         return Ok(());
     }
     let Some(mine) = try_lock(plane, me, at.lock) else { return Ok(()) };
-    let written = write_under(log, stages, stage, mine);
+    let written = write_under(plane, stage, mine, false);
     unlock(at.lock, mine);
     written
 }
 
-/// The same for whoever has the lock of the stage.
-fn write_under(log: &Log, stages: &Region, stage: u64, _held: Lock) -> Result<()> {
+/// The same for whoever has the lock of the stage, however little it is; `last`: nobody writes there after this.
+fn write_under(plane: &Plane, stage: u64, _held: Lock, last: bool) -> Result<()> {
+    let Some((log, stages)) = both(plane) else { return Ok(()) };
     let at = words(stages, stage);
     let Some(segment) = at.segment.load(Ordering::SeqCst).checked_sub(1) else { return Ok(()) };
     let (from, to) = (at.written.load(Ordering::Relaxed), at.complete.load(Ordering::Acquire));
@@ -160,10 +162,12 @@ fn write_under(log: &Log, stages: &Region, stage: u64, _held: Lock) -> Result<()
     stages.read(place(stage) + from, (to - from) as usize, &mut bytes);
     log.file.write(&bytes, segment * SEGMENT_BYTES + from)?;
     at.written.store(to / GRANULE_BYTES, Ordering::Release);
-    // Many pages at once would keep the disk, and this processor, busy for a while; the last page is still written to.
-    let whole = (from - from % PAGE_BYTES, to - to % PAGE_BYTES);
-    if log.interval_ms > 0 && to - from >= PORTION {
-        log.file.begin_write_back(segment * SEGMENT_BYTES + whole.0, whole.1 - whole.0);
+    // What is not begun with here is for the sync: many pages would keep it, and this processor, busy for a while, and the
+    // last page of each segment, each on its own, too. But a page that is still written to would go to the disk twice.
+    if last || to - from >= PORTION {
+        let (first, end) =
+            (from - from % PAGE_BYTES, if last { to.next_multiple_of(PAGE_BYTES) } else { to - to % PAGE_BYTES });
+        flush::begin_write_back(plane, log, segment * SEGMENT_BYTES + first, end - first);
     }
     Ok(())
 }
@@ -187,7 +191,7 @@ pub fn invalidate(plane: &Plane, me: &Process, offset: u64) -> bool {
 /// Takes the stage of a segment away after bringing the rest of it to the file. False, and nothing happens, while someone
 /// else is writing from it or the file takes no more. The caller holds the segment's lock.
 pub fn give_up(plane: &Plane, me: &Process, segment: u64) -> bool {
-    let Some((log, stages)) = both(plane) else { return true };
+    let Some(stages) = stages(plane) else { return true };
     let word = plane.stage_of(segment);
     let Some(stage) = named(word.load(Ordering::SeqCst)) else { return true };
     let at = words(stages, stage);
@@ -196,7 +200,7 @@ pub fn give_up(plane: &Plane, me: &Process, segment: u64) -> bool {
     if broken::is(Twin::GivesUpUnwritten) {
         word.store(0, Ordering::SeqCst);
     }
-    let written = if ours { write_under(log, stages, stage, mine) } else { Ok(()) };
+    let written = if ours { write_under(plane, stage, mine, true) } else { Ok(()) };
     if let Err(error) = &written {
         log::error!("sessions of the last moments are not on the disk: {error:#}");
     } else {
@@ -216,7 +220,7 @@ pub fn give_up(plane: &Plane, me: &Process, segment: u64) -> bool {
 ///
 /// Those of the file.
 pub fn write_all(plane: &Plane, me: &Process, wait_max: Duration) -> Result<bool> {
-    let Some((log, stages)) = both(plane) else { return Ok(true) };
+    let Some(stages) = stages(plane) else { return Ok(true) };
     let (start, mut all) = (Instant::now(), true);
     for stage in 0..STAGES {
         let at = words(stages, stage);
@@ -228,7 +232,7 @@ pub fn write_all(plane: &Plane, me: &Process, wait_max: Duration) -> Result<bool
             all = false;
             continue;
         };
-        let written = write_under(log, stages, stage, mine);
+        let written = write_under(plane, stage, mine, false);
         unlock(at.lock, mine);
         written?;
         tidy(plane, me, stage);

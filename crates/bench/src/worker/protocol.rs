@@ -36,6 +36,8 @@ pub enum What {
     Store {
         /// Its URL.
         url: String,
+        /// Whether each request that is timed opens it anew.
+        reconnects: bool,
     },
     /// A reference row.
     Reference {

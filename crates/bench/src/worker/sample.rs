@@ -172,6 +172,7 @@ impl<'a> Sample<'a> {
     }
 
     fn operate(&mut self, times: &mut Times) -> Result<Outcome> {
+        self.contender.arrive()?;
         match self.plan.action {
             Action::Create => self.create(),
             Action::Read => self.read(),
@@ -344,7 +345,7 @@ mod tests {
     }
 
     fn sample(rate: Option<f64>) -> (Sampled, u64) {
-        let what = What::Store { url: String::new() };
+        let what = What::Store { url: String::new(), reconnects: false };
         let (ttl, spread) = (Duration::MAX, Spread::Fixed);
         let payloads = Payloads::new(&Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl });
         let mut contender = Announcing { payload: Vec::new(), announced: 0 };

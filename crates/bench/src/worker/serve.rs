@@ -73,7 +73,7 @@ fn answer(stdout: &mut impl Write, reply: &Reply) -> io::Result<()> {
 
 fn open(opening: &Opening, open_test: OpenTest<'_>) -> Result<Box<dyn Contender>> {
     match &opening.what {
-        What::Store { url } => Ok(Box::new(StoreContender::open(url, opening)?)),
+        What::Store { url, reconnects } => Ok(Box::new(StoreContender::open(url, *reconnects, opening)?)),
         What::Reference { name, place } => match reference::by_name(name) {
             Some(reference) => (reference.open)(place, opening),
             None => Err(Error::new(ErrorKind::InvalidArgument, "no such reference row")),

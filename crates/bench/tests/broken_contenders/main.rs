@@ -187,6 +187,7 @@ fn report(experiment: Experiment, names: &[&'static str], options: Options) -> R
         over_socket: false,
         shared_by_processes: true,
         creates: true,
+        reconnects: false,
         durability: "none",
     });
     let launch = Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] };
