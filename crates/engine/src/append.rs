@@ -15,7 +15,7 @@ use crate::lane::{Claim, Lane};
 use crate::layout::{GRANULE_BYTES, PAGE_BYTES, SEGMENT_BYTES, SEGMENTS_MAX, SLOTS_MAX, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
 use crate::plane::Plane;
-use crate::process::{Process, slot};
+use crate::process::{Process, slot, thread_cpu};
 use crate::segment::{SegmentState, Use, add_segment, full, length_mark, location, note_stamp};
 use crate::staging;
 use crate::sync::Ordering;
@@ -227,7 +227,7 @@ fn open_one(plane: &Plane, me: &Process, class: u64, purpose: For) -> Result<Her
     if let Some(left) = left_by_another(plane, me, class) {
         return Ok(left);
     }
-    let start = std::time::Instant::now();
+    let start = thread_cpu();
     let count = plane.segment_count();
     // Behind the one that compaction has come to: there it has just emptied some.
     let last = plane.header(header::COMPACTION).load(Ordering::Relaxed) % count.max(1);
@@ -257,8 +257,7 @@ fn open_one(plane: &Plane, me: &Process, class: u64, purpose: For) -> Result<Her
             break here;
         }
     };
-    let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    me.count_most(plane, slot::GROWTH_NS_MOST, elapsed);
+    me.count_cpu(plane, slot::GROWTH_NS_MOST, start);
     Ok(opened)
 }
 

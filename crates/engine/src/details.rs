@@ -117,8 +117,8 @@ impl Engine {
         details.push(Detail::count("maintenance_records_removed", sum(slot::REMOVED)));
         details.push(Detail::count("maintenance_records_moved", sum(slot::MOVED)));
         details.push(Detail::count("maintenance_total_us", sum(slot::MAINTENANCE_NS) / 1_000));
-        details.push(Detail::count("maintenance_in_one_call_max_us", most(slot::MAINTENANCE_NS_MOST) / 1_000));
-        details.push(Detail::count("growth_in_one_call_max_us", most(slot::GROWTH_NS_MOST) / 1_000));
+        details.push(Detail::count("maintenance_cpu_in_one_call_max_us", most(slot::MAINTENANCE_NS_MOST) / 1_000));
+        details.push(Detail::count("growth_cpu_in_one_call_max_us", most(slot::GROWTH_NS_MOST) / 1_000));
         details.push(Detail::count("locks_taken_from_the_dead", sum(slot::STEALS)));
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::layout::{BLOCK_BYTES, BLOCKS_MAX, ENTRIES_OF_BLOCK, header};
 use crate::lock::{try_lock, unlock, wake_all};
 use crate::notes::log_destroy;
 use crate::plane::{Digest, Entry, Plane};
-use crate::process::Process;
+use crate::process::{Process, slot, thread_cpu};
 use crate::record::settle;
 use crate::segment::full;
 use crate::sync::Ordering;
@@ -111,13 +111,12 @@ fn grow(plane: &Plane, me: &Process, count: u64) -> Result<()> {
     if block >= BLOCKS_MAX || plane.occupied() + BLOCK_BYTES > plane.bytes_max() {
         return Err(full());
     }
-    let start = std::time::Instant::now();
+    let start = thread_cpu();
     plane.entries.back(block * BLOCK_BYTES, BLOCK_BYTES)?;
     if plane.header(header::ENTRY_BLOCKS).cas(block, block + 1) {
         me.entries_from.store(count / 64, Ordering::Relaxed);
     }
-    let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    me.count_most(plane, crate::process::slot::GROWTH_NS_MOST, elapsed);
+    me.count_cpu(plane, slot::GROWTH_NS_MOST, start);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::expiry::{Examined, Hand, examine, is_due};
 use crate::flush;
 use crate::layout::PROCESSES_MAX;
 use crate::plane::Plane;
-use crate::process::{Process, recover_one, slot};
+use crate::process::{Process, recover_one, slot, thread_cpu};
 use crate::sync::Ordering;
 
 /// Calls between two steps of compaction that found nothing to do.
@@ -20,6 +20,8 @@ const IDLE_CALLS: u32 = 64;
 const IDLE_CALLS_LOG: u32 = 4;
 /// How long a call compacts that has met a full log.
 const ROOM_TIME_MAX: Duration = Duration::from_millis(50);
+/// In one of so many calls the CPU time is looked at.
+const CPU_CALLS: u32 = 16;
 /// Calls between two looks at another process.
 const LOOK_CALLS: u32 = 4_096;
 
@@ -74,6 +76,7 @@ impl Maintenance {
 impl State {
     fn step(&mut self, plane: &Plane, me: &Process, now: Timestamp) -> Result<()> {
         self.calls = self.calls.wrapping_add(1);
+        let since = self.calls.is_multiple_of(CPU_CALLS).then(thread_cpu);
         let (examined, elapsed) = self.hand.step(plane, me, now)?;
         let mut worked = elapsed;
         let idle_calls = if plane.log.is_some() { IDLE_CALLS_LOG } else { IDLE_CALLS };
@@ -91,7 +94,9 @@ impl State {
             me.count_most(plane, slot::EXAMINED_MOST, examined);
             let worked = u64::try_from(worked.as_nanos()).unwrap_or(u64::MAX);
             me.count(plane, slot::MAINTENANCE_NS, worked);
-            me.count_most(plane, slot::MAINTENANCE_NS_MOST, worked);
+            if let Some(since) = since {
+                me.count_cpu(plane, slot::MAINTENANCE_NS_MOST, since);
+            }
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -35,9 +36,9 @@ pub mod slot {
     pub const REMOVED: u64 = 10;
     pub const MOVED: u64 = 11;
     pub const MAINTENANCE_NS: u64 = 12;
-    pub const MAINTENANCE_NS_MOST: u64 = 13; // in one call
+    pub const MAINTENANCE_NS_MOST: u64 = 13; // CPU time of one call
     pub const STEALS: u64 = 14; // locks taken over from dead owners
-    pub const GROWTH_NS_MOST: u64 = 15; // the longest growth of a file
+    pub const GROWTH_NS_MOST: u64 = 15; // CPU time of one growth of a file
 }
 
 /// This process, attached to one store.
@@ -166,6 +167,12 @@ impl Process {
         word.store(word.load(Ordering::Relaxed) + by, Ordering::Relaxed);
     }
 
+    /// Raises a statistic of this process to the CPU time in nanoseconds that this thread has used since then.
+    pub fn count_cpu(&self, plane: &Plane, word: u64, since: Duration) {
+        let used = thread_cpu().saturating_sub(since);
+        self.count_most(plane, word, u64::try_from(used.as_nanos()).unwrap_or(u64::MAX));
+    }
+
     /// Raises a statistic of this process.
     pub fn count_most(&self, plane: &Plane, word: u64, value: u64) {
         let word = plane.process_word(self.slot, word);
@@ -173,6 +180,12 @@ impl Process {
             word.store(value, Ordering::Relaxed);
         }
     }
+}
+
+/// CPU time that this thread has used. A system call, so not for what is done in each call.
+pub fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Looks at one other process, in turn, and finishes what a dead one left.

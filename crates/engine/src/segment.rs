@@ -17,7 +17,7 @@ use crate::lane::{Claim, Lane};
 use crate::layout::{PAGE_BYTES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SLOTS_MAX, STAMPS_BYTES, header};
 use crate::lock::{try_lock, unlock};
 use crate::plane::Plane;
-use crate::process::{Process, slot};
+use crate::process::{Process, slot, thread_cpu};
 use crate::record::HEADER_BYTES;
 use crate::staging;
 use crate::sync::{Ordering, Word};
@@ -320,7 +320,7 @@ pub fn has_others(plane: &Plane, segment: u64, class: u64, least: usize) -> bool
 /// Gives a segment to a class: one that was given back before, or a new one at the end.
 fn open_one(lane: &Lane<'_>, class: u64) -> Result<u64> {
     let (plane, me) = (lane.plane, lane.process);
-    let start = std::time::Instant::now();
+    let start = thread_cpu();
     if plane.occupied() + SEGMENT_BYTES > plane.bytes_max() {
         return Err(full());
     }
@@ -339,8 +339,7 @@ fn open_one(lane: &Lane<'_>, class: u64) -> Result<u64> {
             }
         },
     };
-    let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    me.count_most(plane, slot::GROWTH_NS_MOST, elapsed);
+    me.count_cpu(plane, slot::GROWTH_NS_MOST, start);
     Ok(opened)
 }
 
