@@ -12,13 +12,13 @@ mod store_url;
 
 #[cfg(feature = "sqlite")]
 mod byte_lock;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "mysql", feature = "redis"))]
 mod connecting;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "mysql", feature = "redis"))]
 mod idle;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod sql;
 
 /// Declares the file of each store and lists its `ENTRY`, so that a store is one file and one line.
@@ -37,6 +37,7 @@ stores! {
     #[cfg(feature = "memory")] memory,
     #[cfg(feature = "files")] files,
     #[cfg(feature = "sqlite")] sqlite,
+    #[cfg(feature = "mysql")] mysql,
     #[cfg(feature = "redis")] redis,
 }
 

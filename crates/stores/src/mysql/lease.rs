@@ -1,0 +1,177 @@
+//! A lease: what `begin` saw, the connection that holds its lock, and the changes that are allowed only if it is still so.
+//!
+//! Invariant: every change compares the stored row with what was seen, in the statement or transaction that makes it. The
+//! named lock keeps others away; this is what makes a commit right even if the lock was lost.
+
+use sessile_core::{Error, ErrorKind, Key, Limits, Record, Result, Timestamp, Ttl};
+
+use super::connection::Link;
+use super::failure::{Attempt, Fault};
+use super::lock::{RELEASE, RELEASE_IF_CHANGED};
+use super::row::{self, Statements};
+use super::statement::{Message, TEXT_BYTES_MAX, Value, of_key};
+use crate::sql::{Content, Seen, next_head, not_ours, nothing_to_touch};
+
+/// Tries of a transaction that others run into.
+pub(super) const TRIES: usize = 8;
+
+/// A held session lock. Dropping it closes its connection, which frees the lock; in a forked child it does nothing.
+pub(super) struct Held {
+    pub key: Key,
+    pub lock: String,
+    pub link: Link,
+    pub fence: u64,
+    pub begun: Timestamp,
+    pub seen: Seen,
+    /// Whether there was a row at all.
+    pub row: bool,
+}
+
+impl Held {
+    /// A lease belongs to the process that began it.
+    pub fn check_owner(&self) -> Result<()> {
+        if self.link.is_ours() { Ok(()) } else { Err(not_ours()) }
+    }
+
+    /// Replaces the payload, if the row is still what was seen, and lets the lock go.
+    pub fn commit(&mut self, statements: &Statements, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<()> {
+        self.check_owner()?;
+        check_size(&self.link, payload)?;
+        for _ in 0..TRIES {
+            let done = match self.try_at_once(statements, payload, ttl, now) {
+                Ok(false) => self.try_with_care(statements, payload, ttl, now),
+                Ok(true) => Ok(()),
+                Err(fault) => Err(fault),
+            };
+            match done {
+                Err(fault) if fault.is_collision() || fault.is_duplicate() => roll_back(&mut self.link)?,
+                done => return done,
+            }
+        }
+        Err(Fault::Moved)
+    }
+
+    /// The common cases, in one statement that is its own transaction. False when a check in it failed, or would not do.
+    fn try_at_once(&mut self, statements: &Statements, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<bool> {
+        let (statement, values) = match self.seen {
+            Seen::Live { version, created } => {
+                let (expires, ends) = ttl.deadline(now, created, None);
+                statements.next_version(&self.key, payload, (now, expires, ends), (version, created))
+            }
+            // A tombstone is remembered for an hour; after that its absence proves nothing.
+            Seen::Nothing { .. } if !self.row && now.since(self.begun) < Limits::TOMBSTONE_TTL => {
+                statements.put(&self.key, &next_head(None, ttl, now), payload, false)
+            }
+            Seen::Nothing { .. } => return Ok(false),
+        };
+        let lock = [Value::Word(&self.lock)];
+        let changed = if payload.len() <= TEXT_BYTES_MAX {
+            let message = Message::new().then(statement, &values).then(RELEASE_IF_CHANGED, &lock);
+            self.link.ask(&message).map(|mut answers| answers.next().changed())
+        } else {
+            let changed = self.link.execute(statement, &values);
+            changed.and_then(|changed| {
+                if changed == 1 {
+                    self.link.ask(&Message::new().then(RELEASE, &lock))?;
+                }
+                Ok(changed)
+            })
+        };
+        match changed {
+            // Someone has left a row where there was none: most likely a tombstone.
+            Err(fault) if fault.is_duplicate() => Ok(false),
+            changed => Ok(changed? == 1),
+        }
+    }
+
+    /// In a transaction that looks before it writes, and says what is wrong.
+    fn try_with_care(&mut self, statements: &Statements, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<()> {
+        let there = lock_row(&mut self.link, statements, &self.key)?;
+        let head = match self.seen.check(there.as_ref(), self.begun, now) {
+            Ok(seen) => next_head(there.clone_head().filter(|_| seen), ttl, now),
+            Err(error) => {
+                self.let_go("ROLLBACK")?;
+                return Err(error.into());
+            }
+        };
+        write_row(&mut self.link, statements, &self.key, (&head, payload), there.is_some())?;
+        self.let_go("COMMIT")
+    }
+
+    /// Ends a transaction and the lease.
+    fn let_go(&mut self, end: &str) -> Attempt<()> {
+        self.link.ask(&Message::new().then(end, &[]).then(RELEASE, &[Value::Word(&self.lock)]))?;
+        Ok(())
+    }
+
+    /// Moves the expiry of the leased record.
+    pub fn touch(&mut self, statements: &Statements, touch: &str, now: Timestamp) -> Attempt<()> {
+        self.check_owner()?;
+        if let Seen::Live { version, created } = self.seen {
+            let version = Value::Number(i64::try_from(version).unwrap_or(i64::MAX));
+            let [bin, id] = of_key(&self.key);
+            let values = [bin, id, Value::time(now), version, Value::time(created)];
+            let guarded = format!("{touch} AND version = ? AND created = ?");
+            if self.link.ask(&Message::new().then(&guarded, &values))?.next().changed() == 1 {
+                return Ok(());
+            }
+        }
+        let row = self.link.ask(&Message::new().then(&statements.select_head, &of_key(&self.key)))?.next().row();
+        let there = row.map(row::decode).transpose()?;
+        self.seen.check(there.as_ref(), self.begun, now)?;
+        Err(nothing_to_touch().into())
+    }
+}
+
+/// The head of a record among what a row may say.
+trait Head {
+    fn clone_head(&self) -> Option<Record>;
+}
+
+impl Head for Option<Content> {
+    fn clone_head(&self) -> Option<Record> {
+        match self {
+            Some(Content::Live(record)) => Some(record.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Begins a transaction that has the row of a key to itself.
+pub(super) fn lock_row(link: &mut Link, statements: &Statements, key: &Key) -> Attempt<Option<Content>> {
+    let message = Message::new().then("START TRANSACTION", &[]).then(&statements.lock_head, &of_key(key));
+    let row = link.ask(&message)?.skip(1).next().row();
+    Ok(row.map(row::decode).transpose()?)
+}
+
+/// Writes a record within a transaction, in place of a row that it has locked or as a new one.
+pub(super) fn write_row(
+    link: &mut Link,
+    statements: &Statements,
+    key: &Key,
+    (head, payload): (&Record, &[u8]),
+    there: bool,
+) -> Attempt<()> {
+    let (statement, values) = statements.put(key, head, payload, there);
+    if payload.len() <= TEXT_BYTES_MAX {
+        link.ask(&Message::new().then(statement, &values))?;
+    } else {
+        link.execute(statement, &values)?;
+    }
+    Ok(())
+}
+
+pub(super) fn roll_back(link: &mut Link) -> Attempt<()> {
+    link.ask(&Message::new().then("ROLLBACK", &[]))?;
+    Ok(())
+}
+
+/// Refuses what the server would not take, before anything is sent: it would cut the connection.
+pub(super) fn check_size(link: &Link, payload: &[u8]) -> Result<()> {
+    let (size, limit) = (payload.len() as u64, link.facts.payload_bytes_max);
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::TooLarge { size, limit }, "the payload is too large for the server's packets")
+        .advice("raise max_allowed_packet on the server"))
+}

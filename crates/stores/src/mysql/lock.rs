@@ -1,0 +1,156 @@
+//! The lock of a session: one of the server's named locks, which sleeps who waits and dies with the connection.
+//!
+//! `GET_LOCK` queues its waiters in order of arrival and hands a lock from one to the next; it is the metadata lock of the
+//! server under another name. Taking it and reading the record are two statements of one message: the second reads what
+//! was committed before the lock was had, which one statement for both would not promise.
+//!
+//! Names are those of the whole server, so they contain a digest of database, table, bin and id: nobody who does not know
+//! the id can take the lock of a session.
+
+use std::time::{Duration, Instant};
+
+use mysql::Value as Got;
+use sessile_core::{Clock, Holder, Key};
+use sha2::{Digest, Sha256};
+
+use super::connection::{Link, PID_BITS, unexpected};
+use super::failure::Attempt;
+use super::row::{self, integer, text};
+use super::statement::{Message, Value, of_key};
+use crate::sql::Content;
+
+/// `sessile.` and this many bytes of the digest in hexadecimal: the server takes 64 characters and ignores their case.
+const DIGEST_BYTES: usize = 20;
+/// Pauses between tries on a server that cannot wait for the rest of a second.
+const PAUSE_MIN: Duration = Duration::from_micros(200);
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+
+pub(super) const RELEASE: &str = "DO RELEASE_LOCK(?)";
+/// Releases if the statement before it has changed a row.
+pub(super) const RELEASE_IF_CHANGED: &str = "DO IF(ROW_COUNT() = 1, RELEASE_LOCK(?), 0)";
+/// One after another, in this order: the number is drawn by who has the lock. It grows as long as the server runs, starts
+/// from the time when the server starts, and its highest byte is the number of the server.
+const ACQUIRE: &str = "SELECT IF(GET_LOCK(?, %) = 1, UUID_SHORT() & 0xFFFFFFFFFFFFFF, NULL)";
+
+/// Makes the names of locks.
+pub(super) struct LockNames(Sha256);
+
+impl LockNames {
+    pub fn new(database: &str, table: &str) -> LockNames {
+        LockNames(Sha256::new().chain_update(database).chain_update([0]).chain_update(table).chain_update([0]))
+    }
+
+    pub fn of(&self, key: &Key) -> String {
+        let digest = self.0.clone().chain_update(key.bin().name()).chain_update([0]).chain_update(key.id()).finalize();
+        let mut name = String::from("sessile.");
+        for byte in digest.iter().take(DIGEST_BYTES) {
+            name.extend([byte >> 4, byte & 15].map(|half| char::from_digit(u32::from(half), 16).unwrap_or('0')));
+        }
+        name
+    }
+}
+
+/// A lock that was had.
+pub(super) struct Taken {
+    /// Grows with each holder.
+    pub fence: u64,
+    /// What the row says.
+    pub content: Option<Content>,
+}
+
+/// Tries to take a lock for at most `wait`, and reads the row under it. `leaving` is a lock to let go before. `None` when
+/// the lock was not free in time.
+pub(super) fn acquire(
+    link: &mut Link,
+    name: &str,
+    select: &str,
+    key: &Key,
+    wait: Duration,
+    leaving: Option<&str>,
+) -> Attempt<Option<Taken>> {
+    let mut message = Message::new();
+    if let Some(leaving) = leaving {
+        message.add(RELEASE, &[Value::Word(leaving)]);
+    }
+    // Six digits behind the point: what MariaDB looks at.
+    let wait = format!("{}.{:06}", wait.as_secs(), wait.subsec_micros());
+    message.add(&ACQUIRE.replace('%', &wait), &[Value::Word(name)]);
+    message.add(select, &of_key(key));
+    let mut answers = link.ask(&message)?;
+    let fence = answers.skip(usize::from(leaving.is_some())).next().row().ok_or_else(unexpected)?;
+    let fence = match fence.as_ref(0) {
+        Some(Got::NULL) => return Ok(None),
+        Some(number) => integer(number)?.unsigned_abs(),
+        None => return Err(unexpected().into()),
+    };
+    // The row of someone who has to wait is not looked at.
+    match answers.next().row().map(row::decode).transpose() {
+        Ok(content) => Ok(Some(Taken { fence, content })),
+        Err(error) => {
+            link.ask(&Message::new().then(RELEASE, &[Value::Word(name)]))?;
+            Err(error.into())
+        }
+    }
+}
+
+/// How long to ask for at a time, of what is left. Zero: once.
+///
+/// An answer must come within the connection's time for answers. And MySQL takes whole seconds only.
+pub(super) fn slice(link: &Link, left: Duration) -> Duration {
+    let slice = left.min(link.patience());
+    if link.facts.is_mariadb() { slice } else { Duration::from_secs(slice.as_secs()) }
+}
+
+/// Between two tries of a lock that cannot be waited for.
+pub(super) fn pause(start: Instant, left: Duration) {
+    // What has been waited so far is the best guess of what is still to wait; its low bits are the jitter.
+    let waited = start.elapsed();
+    let jitter = PAUSE_MIN * (waited.subsec_nanos() % 8) / 8;
+    std::thread::sleep((waited / 8 + jitter).clamp(PAUSE_MIN, PAUSE_MAX).min(left));
+}
+
+/// Who holds a lock, as far as the server tells: the process from the bits that its connection has set (`connection.rs`),
+/// its host and since when it is silent from the process list, where each user sees its own connections.
+pub(super) fn holder(link: &mut Link, name: &str, clock: &Clock) -> Attempt<Holder> {
+    let bits: Vec<String> = (0..PID_BITS)
+        .map(|bit| format!("(IFNULL(IS_USED_LOCK(CONCAT('sessile.pid.', @holder, '.{bit}')) = @holder, 0) << {bit})"))
+        .collect();
+    let message = Message::new()
+        .then("SET @holder = IS_USED_LOCK(?)", &[Value::Word(name)])
+        .then(&format!("SELECT {}", bits.join(" + ")), &[])
+        .then("SELECT HOST, TIME FROM information_schema.PROCESSLIST WHERE ID = @holder", &[]);
+    let mut answers = link.ask(&message)?;
+    let pid = answers.skip(1).next().row().and_then(|row| integer(row.as_ref(0)?).ok());
+    let pid = pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+    let Some(row) = answers.next().row() else { return Ok(Holder { pid, ..Holder::default() }) };
+    let mut columns = row.unwrap().into_iter();
+    let host = columns.next().and_then(text);
+    // `host:port` over TCP, `localhost` at a socket.
+    let host = host.map(|host| host.rsplit_once(':').map_or(host.clone(), |(host, _)| host.to_owned()));
+    let silent =
+        columns.next().and_then(|seconds| integer(&seconds).ok()).and_then(|seconds| u64::try_from(seconds).ok());
+    let since = silent.map(|seconds| clock.now().minus(Duration::from_secs(seconds)));
+    Ok(Holder { pid, host: host.filter(|host| !host.is_empty()), since })
+}
+
+#[cfg(test)]
+mod tests {
+    use sessile_core::Bin;
+
+    use super::*;
+
+    #[test]
+    fn a_name_fits_and_tells_databases_tables_bins_and_ids_apart() {
+        let key = Key::session("abc").unwrap();
+        let names = LockNames::new("shop", "session");
+        let others = [
+            LockNames::new("shops", "ession").of(&key),
+            LockNames::new("shop", "other").of(&key),
+            names.of(&Key::session("abd").unwrap()),
+            names.of(&Key::in_bin(Bin::new("cache").unwrap(), "abc").unwrap()),
+        ];
+        assert_eq!(names.of(&key), names.of(&key));
+        assert!(names.of(&key).len() <= 64 && names.of(&key).starts_with("sessile."));
+        assert!(others.iter().all(|other| *other != names.of(&key)), "{others:?}");
+    }
+}

@@ -1,0 +1,236 @@
+//! One row of the table: the statements on it, and its decoding.
+//!
+//! Invariants: what comes out of a row was checked (types, signs, the parts that each kind must have); anything else is
+//! `Corrupt` and stays as it is. And a row that a statement replaces is named with what is known of it, so that none
+//! overwrites what it has not seen.
+
+use mysql::{Row, Value as Got};
+use sessile_core::{Key, Record, Result, Timestamp, Ttl};
+
+use super::statement::{Message, Value, of_key};
+use crate::sql::{Content, corrupt, ms};
+
+const LIVE: i64 = 0;
+const DESTROYED: i64 = 1;
+const REGENERATED: i64 = 2;
+
+/// The statements of one opened store: its table stands in them.
+pub(super) struct Statements {
+    /// All of a row. Values: bin, id.
+    pub select: String,
+    /// All but the payload, whose bytes then stay on the disk. Values: bin, id.
+    pub select_head: String,
+    /// The same, and nobody else changes the row until the transaction ends. Values: bin, id.
+    pub lock_head: String,
+    table: String,
+    /// The next version of the record that was seen; see [`Statements::next_version`].
+    replace_seen: String,
+    /// A new record where there is no row; see [`Statements::put`].
+    insert: String,
+    /// A record in place of a row that this transaction has locked; see [`Statements::put`].
+    replace: String,
+    /// The three take the values of a [`Tombstone`].
+    insert_tombstone: String,
+    bury: String,
+    bury_any: String,
+    /// Values: bin, id.
+    pub delete: String,
+    /// Values: the new id; bin and id.
+    pub rename: String,
+    /// Values: bin, id, now twice, the ends of the grace and of the memory of it, the new id.
+    pub lead: String,
+}
+
+const HEAD: &str = "kind, version, created, written, expires, ends, due, mark, target";
+
+impl Statements {
+    pub fn new(table: &str) -> Statements {
+        let key = "bin = ? AND id = ?";
+        let tombstone = "kind = 1, version = 0, created = ?, written = ?, expires = ?, ends = NULL, due = ?, mark = ?, \
+            bytes = 0, target = NULL, payload = NULL";
+        Statements {
+            table: table.to_owned(),
+            select: format!("SELECT {HEAD}, payload FROM {table} WHERE {key}"),
+            select_head: format!("SELECT {HEAD}, NULL FROM {table} WHERE {key}"),
+            lock_head: format!("SELECT {HEAD}, NULL FROM {table} WHERE {key} FOR UPDATE"),
+            // The stored absolute end is used, because a touch may have changed it meanwhile. Assignments are made from the
+            // left to the right, so it comes last. `due` only moves if the life of the record gets shorter: else the index
+            // on it would change with each commit.
+            replace_seen: format!(
+                "UPDATE {table} SET due = LEAST(due, ?, COALESCE(?, ends, ?)), expires = LEAST(?, COALESCE(?, ends, ?)), \
+                 ends = COALESCE(?, ends), written = ?, version = version + 1, bytes = ?, payload = ? \
+                 WHERE {key} AND kind = 0 AND version = ? AND created = ?"
+            ),
+            insert: format!(
+                "INSERT INTO {table} (kind, version, created, written, expires, due, ends, bytes, payload, mark, bin, id) \
+                 VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)"
+            ),
+            replace: format!(
+                "UPDATE {table} SET kind = 0, version = ?, created = ?, written = ?, expires = ?, due = ?, ends = ?, \
+                 bytes = ?, payload = ?, mark = 0, target = NULL WHERE {key}"
+            ),
+            insert_tombstone: format!(
+                "INSERT INTO {table} (kind, version, created, written, expires, due, mark, bytes, bin, id) \
+                 VALUES (1, 0, ?, ?, ?, ?, ?, 0, ?, ?)"
+            ),
+            bury: format!("UPDATE {table} SET {tombstone} WHERE {key} AND kind <> 2"),
+            bury_any: format!("UPDATE {table} SET {tombstone} WHERE {key}"),
+            delete: format!("DELETE FROM {table} WHERE {key}"),
+            rename: format!("UPDATE {table} SET id = ? WHERE {key}"),
+            lead: format!(
+                "INSERT INTO {table} (bin, id, kind, version, created, written, expires, due, mark, bytes, target) \
+                 VALUES (?, ?, 2, 0, ?, ?, ?, ?, 0, 0, ?)"
+            ),
+        }
+    }
+
+    /// The common commit: what was seen, its next version. `expires` and `ends` as of [`sessile_core::Ttl::deadline`] with
+    /// no stored end.
+    pub fn next_version<'v>(
+        &self,
+        key: &'v Key,
+        payload: &'v [u8],
+        (now, expires, ends): (Timestamp, Timestamp, Option<Timestamp>),
+        (version, created): (u64, Timestamp),
+    ) -> (&str, Vec<Value<'v>>) {
+        let (expires, ends) = (Value::time(expires), Value::time_or_null(ends));
+        let [bin, id] = of_key(key);
+        let (bytes, version) = (number(payload.len() as u64), number(version));
+        let values = vec![
+            expires,
+            ends,
+            expires,
+            expires,
+            ends,
+            expires,
+            ends,
+            Value::time(now),
+            bytes,
+            Value::Bytes(payload),
+            bin,
+            id,
+            version,
+            Value::time(created),
+        ];
+        (&self.replace_seen, values)
+    }
+
+    /// Moves the expiry of a live record. Values: bin, id, now.
+    pub fn touch(&self, ttl: Ttl, now: Timestamp) -> String {
+        // No end is known yet, so this is the sliding one alone.
+        let (sliding, _) = ttl.deadline(now, now, None);
+        let sliding = ms(sliding);
+        let ends = ttl.absolute_ms().map_or_else(|| "ends".to_owned(), |ms| format!("created + {ms}"));
+        let expires = format!("LEAST({sliding}, COALESCE({ends}, {sliding}))");
+        let table = &self.table;
+        format!(
+            "UPDATE {table} SET due = LEAST(due, {expires}), expires = {expires}, ends = {ends} \
+             WHERE bin = ? AND id = ? AND kind = 0 AND expires > ?"
+        )
+    }
+
+    /// A record as a new row, or in place of one that this transaction has locked.
+    pub fn put<'v>(&self, key: &'v Key, head: &Record, payload: &'v [u8], there: bool) -> (&str, Vec<Value<'v>>) {
+        let expires = Value::time(head.expires);
+        let [bin, id] = of_key(key);
+        let values = vec![
+            number(head.version),
+            Value::time(head.created),
+            Value::time(head.written),
+            expires,
+            expires,
+            Value::time_or_null(head.ends),
+            number(payload.len() as u64),
+            Value::Bytes(payload),
+            bin,
+            id,
+        ];
+        (if there { &self.replace } else { &self.insert }, values)
+    }
+
+    /// A tombstone where there is no row.
+    pub fn add_tombstone(&self, message: &mut Message, key: &Key, tombstone: Tombstone) {
+        message.add(&self.insert_tombstone, &tombstone.values(key));
+    }
+
+    /// A tombstone in place of a record or a tombstone, but not of an id that leads on.
+    pub fn add_burial(&self, message: &mut Message, key: &Key, tombstone: Tombstone) {
+        message.add(&self.bury, &tombstone.values(key));
+    }
+
+    /// A tombstone in place of any row.
+    pub fn add_burial_of_any(&self, message: &mut Message, key: &Key, tombstone: Tombstone) {
+        message.add(&self.bury_any, &tombstone.values(key));
+    }
+}
+
+/// What a destroyed session leaves.
+#[derive(Clone, Copy)]
+pub(super) struct Tombstone {
+    pub now: Timestamp,
+    pub forget: Timestamp,
+    /// Random: it only has to be another one each time.
+    pub mark: i64,
+}
+
+impl Tombstone {
+    fn values<'v>(&self, key: &'v Key) -> [Value<'v>; 7] {
+        let now = Value::time(self.now);
+        let [bin, id] = of_key(key);
+        [now, now, now, Value::time(self.forget), Value::Number(self.mark), bin, id]
+    }
+}
+
+/// A number of the contract as a column has it: signed.
+fn number(number: u64) -> Value<'static> {
+    Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// What a row of [`Statements::select`] or [`Statements::select_head`] says.
+pub(super) fn decode(row: Row) -> Result<Content> {
+    let mut columns = row.unwrap().into_iter();
+    let mut next = || columns.next().unwrap_or(Got::NULL);
+    let [kind, version, created, written, expires, ends, due, mark] =
+        [next(), next(), next(), next(), next(), next(), next(), next()];
+    let (target, payload) = (next(), next());
+    let (expires, due) = (time(&expires)?, time(&due)?);
+    match integer(&kind)? {
+        LIVE => Ok(Content::Live(Record {
+            payload: if let Got::Bytes(bytes) = payload { bytes } else { Vec::new() },
+            version: u64::try_from(integer(&version)?).map_err(|_| corrupt("a stored row has a negative version"))?,
+            created: time(&created)?,
+            written: time(&written)?,
+            expires,
+            ends: if ends == Got::NULL { None } else { Some(time(&ends)?) },
+        })),
+        DESTROYED => Ok(Content::Destroyed { mark: integer(&mark)?, forget: due }),
+        REGENERATED => {
+            let target = text(target).ok_or_else(|| corrupt("a regenerated row leads nowhere"))?;
+            Ok(Content::Regenerated { target: target.into(), until: expires, forget: due })
+        }
+        _ => Err(corrupt("a stored row is of an unknown kind")),
+    }
+}
+
+/// Numbers come as text, except from prepared statements.
+pub(super) fn integer(value: &Got) -> Result<i64> {
+    let number = match value {
+        Got::Int(number) => Some(*number),
+        Got::UInt(number) => i64::try_from(*number).ok(),
+        Got::Bytes(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+        _ => None,
+    };
+    number.ok_or_else(|| corrupt("a stored row has a column of the wrong type"))
+}
+
+pub(super) fn time(value: &Got) -> Result<Timestamp> {
+    let ms = u64::try_from(integer(value)?).map_err(|_| corrupt("a stored row has a negative time"))?;
+    Ok(Timestamp::from_ms(ms))
+}
+
+pub(super) fn text(value: Got) -> Option<String> {
+    match value {
+        Got::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
