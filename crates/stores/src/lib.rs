@@ -12,13 +12,15 @@ mod store_url;
 
 #[cfg(feature = "sqlite")]
 mod byte_lock;
-#[cfg(any(feature = "mysql", feature = "redis"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod connecting;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
-#[cfg(any(feature = "mysql", feature = "redis"))]
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod host;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod idle;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
 
 /// Declares the file of each store and lists its `ENTRY`, so that a store is one file and one line.
@@ -38,6 +40,7 @@ stores! {
     #[cfg(feature = "files")] files,
     #[cfg(feature = "sqlite")] sqlite,
     #[cfg(feature = "mysql")] mysql,
+    #[cfg(feature = "postgres")] postgres,
     #[cfg(feature = "redis")] redis,
 }
 

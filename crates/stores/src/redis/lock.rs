@@ -10,18 +10,17 @@
 //! the marks then). `token` is random, 128 bits, one for each begin: owning a lock means knowing its token.
 //! `marks` is `0` when nobody waits, up to `3` when someone does or lately did.
 
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use redis::Connection;
 use sessile_core::{Error, ErrorKind, Holder, Key, Result, Timestamp};
 
 use super::value::Writer;
+use crate::host;
 
 /// The secret of an owner.
 pub(super) type Token = [u8; 16];
 
-const HOST_BYTES_MAX: usize = 64;
 const HOLDER_AT: usize = 18;
 
 /// What the store remembers while a lease lives.
@@ -82,14 +81,9 @@ pub(super) fn new_token() -> Result<Token> {
 
 /// The tail of a lock value: who we are and since when.
 pub(super) fn holder_bytes(since: Timestamp) -> Vec<u8> {
-    static HOST: OnceLock<Vec<u8>> = OnceLock::new();
-    let host = HOST.get_or_init(|| {
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        name.trim().bytes().filter(u8::is_ascii_graphic).take(HOST_BYTES_MAX).collect()
-    });
     let mut bytes = std::process::id().to_le_bytes().to_vec();
     bytes.extend_from_slice(&since.as_ms().to_le_bytes());
-    bytes.extend_from_slice(host);
+    bytes.extend_from_slice(host::name().as_bytes());
     bytes
 }
 
@@ -97,11 +91,11 @@ pub(super) fn holder_bytes(since: Timestamp) -> Vec<u8> {
 pub(super) fn holder(lock: &[u8]) -> Holder {
     let pid = lock.get(HOLDER_AT..HOLDER_AT + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
     let since = lock.get(HOLDER_AT + 4..HOLDER_AT + 12).and_then(|bytes| bytes.try_into().ok());
-    let host = lock.get(HOLDER_AT + 12..).filter(|host| !host.is_empty() && host.len() <= HOST_BYTES_MAX);
-    let host = host.filter(|host| host.iter().all(u8::is_ascii_graphic)).map(String::from_utf8_lossy);
+    let name = lock.get(HOLDER_AT + 12..).filter(|name| !name.is_empty() && name.len() <= host::NAME_BYTES_MAX);
+    let name = name.filter(|name| name.iter().all(u8::is_ascii_graphic)).map(String::from_utf8_lossy);
     Holder {
         pid,
-        host: host.map(std::borrow::Cow::into_owned),
+        host: name.map(std::borrow::Cow::into_owned),
         since: since.map(|bytes| Timestamp::from_ms(u64::from_le_bytes(bytes))),
     }
 }

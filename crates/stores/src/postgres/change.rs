@@ -1,0 +1,114 @@
+//! Changes and look-ups that need no lease.
+//!
+//! Invariant: each may be sent twice with the same effect as once, as it is after a connection broke.
+
+use std::cell::Cell;
+
+use sessile_core::{Found, Key, Limits, Result, Ttl};
+use tokio_postgres::types::ToSql;
+
+use super::Postgres;
+use super::failure::Tried;
+use super::lease::{life, new_writer};
+use super::link::{Call, Link};
+use super::lock::halves;
+use super::row::{self, Payload, Text};
+use super::statements::Sql;
+use crate::sql::{ALIAS_STEPS_MAX, circle, corrupt, ms, new_head, nothing_to_touch, taken};
+
+impl Postgres {
+    pub(super) fn find(&self, asked: &Key) -> Result<Found> {
+        self.pool.with(|link| {
+            let mut key = asked.clone();
+            for _ in 0..=ALIAS_STEPS_MAX {
+                let (id, bin) = (Text(key.id()), Text(key.bin().name()));
+                let answer = self.pool.run_one(link, Sql::Read, &[&id, &bin])?;
+                let row = answer.row().map_or(Ok(None), |row| row::decode(row, false))?;
+                let now = self.clock.now();
+                match row.as_ref().map_or(Ok(None), |row| row.content.leads_to(asked.bin(), now))? {
+                    Some(target) => key = target,
+                    None => {
+                        let found = row.map_or_else(Found::nothing, |row| row.content.found(now));
+                        return Ok(Found { moved_to: (key != *asked).then_some(key), ..found });
+                    }
+                }
+            }
+            Err(circle().into())
+        })
+    }
+
+    pub(super) fn store_new(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let (writer, again) = (new_writer()?, Cell::new(false));
+        self.pool.with(|link| {
+            let now = self.clock.now();
+            let head = new_head(ttl, now);
+            let (id, bin, lock) = (Text(key.id()), Text(key.bin().name()), self.lock_of(key));
+            let (created, expires, ends) = (ms(now), ms(head.expires), head.ends.map(ms));
+            let payload = Payload(payload);
+            let values: &[&(dyn ToSql + Sync)] = &[&id, &bin, &lock, &created, &expires, &ends, &writer, &payload];
+            let again = again.replace(true);
+            if self.pool.run_one(link, Sql::Create, values)?.count == 1 {
+                return Ok(());
+            }
+            // The answer to an earlier attempt may have been lost.
+            if again && self.look(link, key)?.is_some_and(|row| row.writer == writer) {
+                return Ok(());
+            }
+            Err(taken().into())
+        })
+    }
+
+    pub(super) fn slide(&self, asked: &Key, ttl: Ttl) -> Result<()> {
+        self.pool.with(|link| {
+            let mut key = asked.clone();
+            for _ in 0..=ALIAS_STEPS_MAX {
+                let now = self.clock.now();
+                let (sliding, absolute) = life(ttl, now);
+                let (id, bin, now_ms) = (Text(key.id()), Text(key.bin().name()), ms(now));
+                if self.pool.run_one(link, Sql::Touch, &[&sliding, &absolute, &id, &bin, &now_ms])?.count == 1 {
+                    return Ok(());
+                }
+                let there = self.look(link, &key)?;
+                match there.map_or(Ok(None), |row| row.content.leads_to(asked.bin(), now))? {
+                    Some(target) => key = target,
+                    None => return Err(nothing_to_touch().into()),
+                }
+            }
+            Err(circle().into())
+        })
+    }
+
+    pub(super) fn bury(&self, asked: &Key) -> Result<()> {
+        self.pool.with(|link| {
+            let mut key = asked.clone();
+            for _ in 0..=ALIAS_STEPS_MAX {
+                match self.bury_one(link, &key)? {
+                    Some(target) => key = target,
+                    None => return Ok(()),
+                }
+            }
+            Err(circle().into())
+        })
+    }
+
+    /// Buries one id; returns where it led to.
+    ///
+    /// First a tombstone where there is no row but a holder, then one in place of the row. The order matters: a holder that
+    /// the first statement does not see any more has unlocked, so it has written, and the second statement sees that.
+    /// Without a row and without a holder there is nobody who could bring the session back, and no row is written:
+    /// log-outs with invented ids must not fill the disk.
+    fn bury_one(&self, link: &mut Link, key: &Key) -> Tried<Option<Key>> {
+        let now = self.clock.now();
+        let (now_ms, forget) = (ms(now), ms(now.plus(Limits::TOMBSTONE_TTL)));
+        let (id, bin, lock) = (Text(key.id()), Text(key.bin().name()), self.lock_of(key));
+        let (high, low) = halves(lock);
+        let held = Call(Sql::BuryHeld, &[&high, &low, &id, &bin, &lock, &now_ms, &forget]);
+        let there = Call(Sql::Bury, &[&id, &bin, &now_ms, &forget]);
+        let [held, buried] = self.pool.run(link, [held, there])?;
+        held?;
+        let buried = buried?;
+        let Some(target) = buried.row().map_or(Ok(None), |row| row::led_to(row, now))? else { return Ok(None) };
+        let target = Key::in_bin(key.bin().clone(), &target);
+        Ok(Some(target.map_err(|_| corrupt("a regenerated row leads to a malformed id"))?))
+    }
+}

@@ -1,0 +1,225 @@
+//! A lease: what `begin` saw, and the changes that are allowed only if it is still so.
+//!
+//! Invariants: every change compares the stored row with what was seen, in the statement that makes it; the lock is given up
+//! by a statement after the one that changes, never within it, or the next holder could read the old row; a lease whose
+//! connection was lost changes nothing, since somebody else may have had the lock since.
+
+use std::time::Duration;
+
+use sessile_core::{Error, ErrorKind, Key, Limits, Result, Timestamp, Ttl};
+
+use tokio_postgres::types::ToSql;
+
+use super::Postgres;
+use super::failure::{Failure, Tried};
+use super::link::{Answer, Call, Link};
+use super::lock::pooled_by_transaction;
+use super::row::{Payload, Row, Text};
+use super::statements::Sql;
+use crate::sql::{Seen, ms, new_head, not_ours, nothing_to_touch};
+
+/// A held session lock. Dropping it closes its connection, which frees the lock; in a forked child it only closes the child's
+/// descriptor.
+pub(super) struct Held {
+    pub key: Key,
+    pub lock: i64,
+    pub fence: u64,
+    pub begun: Timestamp,
+    pub seen: Seen,
+    /// What this lease leaves in a row that it writes, so that it recognises its own work.
+    writer: i64,
+    /// The process that it belongs to.
+    pid: u32,
+    pub link: Link,
+}
+
+impl Held {
+    pub fn new(key: Key, link: Link, (lock, fence): (i64, u64), begun: Timestamp, row: Option<&Row>) -> Result<Held> {
+        let seen = Seen::of(row.map(|row| &row.content), begun);
+        Ok(Held { key, lock, fence, begun, seen, writer: new_writer()?, pid: std::process::id(), link })
+    }
+
+    /// A lease belongs to the process that began it: a forked child may neither use nor release it.
+    pub fn check_owner(&self) -> Result<()> {
+        if self.pid == std::process::id() { Ok(()) } else { Err(not_ours()) }
+    }
+}
+
+/// A new random mark. From the kernel, so that parent and child never draw the same.
+pub(super) fn new_writer() -> Result<i64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::new(ErrorKind::Io, "the kernel gives no random bytes").source(error))?;
+    Ok(i64::from_le_bytes(bytes))
+}
+
+/// The connection of a lease ended, and with it its lock.
+fn lost() -> Error {
+    Error::new(
+        ErrorKind::Stale,
+        "the connection that held the lock was lost, and another request may have had it since",
+    )
+    .advice("begin anew; the server's log says why it ended the connection")
+}
+
+impl Postgres {
+    /// One round trip: replaces the payload if the row is still what was seen, and then gives up the lock, whatever came of
+    /// it.
+    pub(super) fn write_and_unlock(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        held.check_owner()?;
+        let now = self.clock.now();
+        if matches!(held.seen, Seen::Nothing { .. }) && now.since(held.begun) >= Limits::TOMBSTONE_TTL {
+            self.still_nothing(&mut held, now)?;
+        }
+        let written = match held.seen {
+            Seen::Live { version, created } => self.replace(&mut held, (version, created), payload, ttl, now),
+            Seen::Nothing { mark } => self.insert(&mut held, mark, payload, ttl, now),
+        };
+        let Held { key, begun, seen, writer, mut link, .. } = held;
+        match written {
+            Ok([written, unlocked]) => {
+                let written = written.map(|answer| answer.count);
+                let free = unlocked.as_ref().is_ok_and(is_true) && link.usable();
+                let outcome = match written {
+                    Ok(1) => Ok(()),
+                    Ok(_) => Err(match self.look(&mut link, &key) {
+                        Ok(there) => refusal(seen, there.as_ref(), begun, now),
+                        Err(failure) => failure.translate(),
+                    }),
+                    // The server ended the session before it came to this statement.
+                    Err(failure) if failure.breaks_connection() => self.outcome(&key, writer, seen, begun, now),
+                    Err(failure) => Err(failure.translate()),
+                };
+                if free {
+                    self.pool.give_back(link);
+                }
+                outcome
+            }
+            Err(failure) if failure.is_transient() => {
+                drop(link);
+                self.outcome(&key, writer, seen, begun, now)
+            }
+            Err(failure) => Err(failure.translate()),
+        }
+    }
+
+    fn replace(
+        &self,
+        held: &mut Held,
+        (version, created): (u64, Timestamp),
+        payload: &[u8],
+        ttl: Ttl,
+        now: Timestamp,
+    ) -> Tried<[Tried<Answer>; 2]> {
+        // Without the stored end, which a touch may have changed meanwhile: the statement takes it from the row.
+        let (expires, ends) = ttl.deadline(now, created, None);
+        let (id, bin, backend) = (Text(held.key.id()), Text(held.key.bin().name()), held.link.backend);
+        let version = i64::try_from(version).unwrap_or(i64::MAX);
+        let (expires, ends, written, created) = (ms(expires), ends.map(ms), ms(now), ms(created));
+        let payload = Payload(payload);
+        let replace = Call(
+            Sql::Replace,
+            &[&expires, &ends, &payload, &written, &held.writer, &id, &bin, &version, &created, &backend],
+        );
+        self.pool.run(&mut held.link, [replace, Call(Sql::Unlock, &[&held.lock])])
+    }
+
+    fn insert(
+        &self,
+        held: &mut Held,
+        mark: Option<i64>,
+        payload: &[u8],
+        ttl: Ttl,
+        now: Timestamp,
+    ) -> Tried<[Tried<Answer>; 2]> {
+        let head = new_head(ttl, now);
+        let (id, bin, backend) = (Text(held.key.id()), Text(held.key.bin().name()), held.link.backend);
+        let (created, expires, ends) = (ms(now), ms(head.expires), head.ends.map(ms));
+        let payload = Payload(payload);
+        let insert = Call(
+            Sql::Insert,
+            &[&id, &bin, &held.lock, &created, &expires, &ends, &held.writer, &payload, &mark, &backend],
+        );
+        self.pool.run(&mut held.link, [insert, Call(Sql::Unlock, &[&held.lock])])
+    }
+
+    /// A lease that is older than the memory of destroyed ids: nothing where it saw nothing proves nothing.
+    fn still_nothing(&self, held: &mut Held, now: Timestamp) -> Result<()> {
+        let there = self.look(&mut held.link, &held.key).map_err(Failure::translate)?;
+        held.seen.check(there.as_ref().map(|row| &row.content), held.begun, now).map(drop)
+    }
+
+    /// What became of a commit whose connection was lost with the answer.
+    fn outcome(&self, key: &Key, writer: i64, seen: Seen, begun: Timestamp, now: Timestamp) -> Result<()> {
+        let there = self.pool.with(|link| self.look(link, key))?;
+        if there.as_ref().is_some_and(|row| row.writer == writer) {
+            return Ok(());
+        }
+        seen.check(there.as_ref().map(|row| &row.content), begun, now)?;
+        Err(lost())
+    }
+
+    /// The row of a key without its payload.
+    pub(super) fn look(&self, link: &mut Link, key: &Key) -> Tried<Option<Row>> {
+        let (id, bin) = (Text(key.id()), Text(key.bin().name()));
+        let answer = self.pool.run_one(link, Sql::ReadHead, &[&id, &bin])?;
+        answer.row().map_or(Ok(None), |row| super::row::decode(row, true)).map_err(Failure::from)
+    }
+
+    pub(super) fn unlock(&self, mut held: Held) {
+        if held.check_owner().is_err() {
+            return; // dropping it closes this process's descriptor, and the parent keeps its lock
+        }
+        let unlocked = self.pool.run_one(&mut held.link, Sql::Unlock, &[&held.lock]);
+        // Otherwise the link goes, and with it whatever it holds.
+        if unlocked.as_ref().is_ok_and(is_true) {
+            self.pool.give_back(held.link);
+        }
+    }
+
+    pub(super) fn slide_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
+        held.check_owner()?;
+        let now = self.clock.now();
+        let Seen::Live { version, created } = held.seen else {
+            let there = self.pool.with(|link| self.look(link, &held.key))?;
+            held.seen.check(there.as_ref().map(|row| &row.content), held.begun, now)?;
+            return Err(nothing_to_touch());
+        };
+        let (sliding, absolute) = life(ttl, now);
+        let (id, bin, now_ms) = (Text(held.key.id()), Text(held.key.bin().name()), ms(now));
+        let (version, created) = (i64::try_from(version).unwrap_or(i64::MAX), ms(created));
+        // On another connection than the lease's: when that one ran its last statement tells others since when the lock is
+        // held.
+        let touched = self.pool.with(|link| {
+            let values: &[&(dyn ToSql + Sync)] = &[&sliding, &absolute, &id, &bin, &now_ms, &version, &created];
+            if self.pool.run_one(link, Sql::TouchHeld, values)?.count == 1 {
+                return Ok(None);
+            }
+            self.look(link, &held.key).map(Some)
+        })?;
+        let Some(there) = touched else { return Ok(()) };
+        held.seen.check(there.as_ref().map(|row| &row.content), held.begun, now)?;
+        Err(nothing_to_touch())
+    }
+}
+
+/// What the statements of a touch make an expiry of: the end of the idle time, and the absolute lifetime.
+pub(super) fn life(ttl: Ttl, now: Timestamp) -> (i64, Option<i64>) {
+    // The longest lifetime is ten years, so that adding it to a time cannot overflow.
+    let absolute = ttl.absolute_ms().map(|ms| i64::try_from(ms).unwrap_or(i64::MAX / 2));
+    (ms(now.plus(Duration::from_millis(ttl.idle_ms()))), absolute)
+}
+
+/// Why a change that matched nothing was refused.
+pub(super) fn refusal(seen: Seen, there: Option<&Row>, begun: Timestamp, now: Timestamp) -> Error {
+    match seen.check(there.map(|row| &row.content), begun, now) {
+        Err(refusal) => refusal,
+        // The row is as it should be, so it was the process that served us which was not.
+        Ok(_) => pooled_by_transaction(),
+    }
+}
+
+/// Whether a statement said yes.
+pub(super) fn is_true(answer: &Answer) -> bool {
+    answer.row().is_some_and(|row| row.try_get(0).unwrap_or(false))
+}

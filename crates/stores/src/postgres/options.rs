@@ -1,0 +1,223 @@
+//! From a store URL to connection settings.
+//!
+//! Invariant: a password leaves this module only inside the client crate's own type; no error repeats it. What is common
+//! to all servers is read by [`crate::connecting`].
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use sessile_core::{Error, ErrorKind, Result};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::failure::{Failure, Tried};
+use super::socket::Socket;
+use crate::connecting::{self, Address, Login, Timeouts, TlsFiles, decoded, install_tls_provider, is_unix};
+use crate::host;
+use crate::registry::OptionHelp;
+use crate::store_url::{StoreUrl, invalid};
+
+/// The options of this store, for the registry.
+pub(super) const HELP: &[OptionHelp] = &[
+    OptionHelp { name: "table", help: "name of the table (default sessile); its companions begin with the same word" },
+    OptionHelp { name: "schema", help: "schema of the table (default: the first of the user's search_path)" },
+    OptionHelp { name: "tls", help: "off (default) or on: encrypted, the server's certificate checked" },
+    OptionHelp { name: "user", help: "user name, for postgres+unix (postgres:// takes it before the @)" },
+    OptionHelp { name: "database", help: "name of the database, for postgres+unix (postgres:// takes it as the path)" },
+    connecting::PASSWORD_FILE,
+    connecting::CONNECT_TIMEOUT_MS,
+    connecting::RESPONSE_TIMEOUT_MS,
+    connecting::TLS_CA_FILE,
+    connecting::TLS_CERT_FILE,
+    connecting::TLS_KEY_FILE,
+];
+
+const DEFAULT_PORT: u16 = 5_432;
+/// The server cuts names at 63 bytes; the companions of the table have longer ones.
+const NAME_BYTES_MAX: usize = 40;
+
+/// What the client crate makes a TLS connection with.
+type TlsConnector = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
+
+/// Settings of one opened store.
+pub(super) struct Options {
+    pub address: Address,
+    pub timeouts: Timeouts,
+    /// User, password, database and how we present ourselves.
+    pub login: tokio_postgres::Config,
+    pub table: String,
+    pub schema: Option<String>,
+    /// The name that the server must prove, and how.
+    tls: Option<(String, MakeRustlsConnect)>,
+}
+
+impl Options {
+    /// # Errors
+    ///
+    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be read.
+    pub fn parse(url: &StoreUrl) -> Result<Options> {
+        let mut address = Address::parse(url, DEFAULT_PORT)?;
+        if let Address::Unix(path) = &mut address
+            && path.is_dir()
+        {
+            path.push(format!(".s.PGSQL.{DEFAULT_PORT}")); // people know the directory, as other clients ask for it
+        }
+        let tls = tls(url, &address)?;
+        let mut login = login(url)?;
+        login.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+        Ok(Options {
+            timeouts: Timeouts::parse(url)?,
+            table: name(url, "table")?.unwrap_or_else(|| "sessile".to_owned()),
+            schema: name(url, "schema")?,
+            address,
+            login,
+            tls,
+        })
+    }
+
+    /// For one connection; `None` without TLS.
+    pub fn tls(&self) -> Tried<Option<TlsConnector>> {
+        let Some((host, make)) = &self.tls else { return Ok(None) };
+        let connector = MakeTlsConnect::<Socket>::make_tls_connect(&mut make.clone(), host);
+        connector.map(Some).map_err(|error| Failure::Client(format!("TLS: {error}")))
+    }
+
+    /// The settings with our present process as the name, by which others know who holds a lock.
+    pub fn login_of_this_process(&self) -> tokio_postgres::Config {
+        let mut login = self.login.clone();
+        login.application_name(application_name());
+        login
+    }
+}
+
+/// `sessile PID HOST`. The server cuts it at 63 bytes.
+fn application_name() -> String {
+    format!("sessile {} {}", std::process::id(), host::name())
+}
+
+fn login(url: &StoreUrl) -> Result<tokio_postgres::Config> {
+    let Login { user, password } = Login::parse(url)?;
+    let database = if is_unix(url) {
+        url.text("database").unwrap_or_default().to_owned()
+    } else {
+        if url.text("database").is_some() {
+            return Err(invalid("option database is for postgres+unix only")
+                .advice("write postgres://user:password@host/database"));
+        }
+        decoded(url.parts().path().trim_start_matches('/'), "database")?
+    };
+    let advice = "write postgres://user@host/database or postgres+unix:/path?user=name&database=name";
+    let user = user.ok_or_else(|| invalid("the URL names no user").advice(advice))?;
+    let mut login = tokio_postgres::Config::new();
+    login.user(user);
+    if let Some(password) = password {
+        login.password(password);
+    }
+    if !database.is_empty() {
+        login.dbname(database);
+    }
+    Ok(login)
+}
+
+/// An identifier that needs no quotes, so that it reads the same in a shell.
+fn name(url: &StoreUrl, option: &str) -> Result<Option<String>> {
+    let Some(name) = url.text(option) else { return Ok(None) };
+    let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    let all = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if !first || !all || name.len() > NAME_BYTES_MAX {
+        return Err(invalid(format!("option {option} must be 1 to {NAME_BYTES_MAX} characters of a-z, 0-9 and _")));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+fn tls(url: &StoreUrl, address: &Address) -> Result<Option<(String, MakeRustlsConnect)>> {
+    let wanted = url.word("tls", false, "on, off", |word| match word {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    })?;
+    if !wanted {
+        TlsFiles::refuse(url, "write tls=on")?;
+        return Ok(None);
+    }
+    let Address::Tcp { host, .. } = address else {
+        return Err(invalid("a unix socket has no TLS").advice("leave tls out, or write postgres://host"));
+    };
+    install_tls_provider();
+    let files = TlsFiles::parse(url)?;
+    let client = ClientConfig::builder().with_root_certificates(authorities(files.authority.as_deref())?);
+    let config = match &files.client {
+        None => client.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(not_pem)?;
+            client.with_client_auth_cert(certificates(certificate)?, key).map_err(not_pem)?
+        }
+    };
+    Ok(Some((host.clone(), MakeRustlsConnect::new(config))))
+}
+
+fn authorities(pem: Option<&[u8]>) -> Result<RootCertStore> {
+    let trusted = match pem {
+        Some(pem) => certificates(pem)?,
+        // What cannot be read there is not ours to complain about; without any, no server is trusted.
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let mut store = RootCertStore::empty();
+    let (added, _) = store.add_parsable_certificates(trusted);
+    if added == 0 {
+        return Err(Error::new(ErrorKind::Denied, "there is no authority to trust")
+            .advice("name one in tls_ca_file, or install the system's (package ca-certificates)"));
+    }
+    Ok(store)
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    CertificateDer::pem_slice_iter(pem).collect::<std::result::Result<_, _>>().map_err(not_pem)
+}
+
+fn not_pem(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    invalid("a TLS file is not usable PEM").advice("check the tls_ options").source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(url: &str) -> Result<Options> {
+        StoreUrl::parse(url).and_then(|url| Options::parse(&url))
+    }
+
+    #[test]
+    fn urls_that_contradict_themselves_are_refused_without_their_password() {
+        for url in [
+            "postgres://u:s3cret@host/x?table=A",
+            "postgres://u:s3cret@host/x?table=a%20b",
+            "postgres://u:s3cret@host/x?schema=1a",
+            "postgres://u:s3cret@host/x?database=y",
+            "postgres://u:s3cret@host/x?tls=maybe",
+            "postgres://u:s3cret@host/x?tls_ca_file=/dev/null",
+            "postgres://u:s3cret@host/x?tls=on&tls_ca_file=/dev/null",
+            "postgres://u:s3cret@host/x?tls=on&tls_cert_file=/dev/null",
+            "postgres://u:s3cret@host/x?connect_timeout_ms=0",
+            "postgres://host/x",
+            "postgres+unix:/run/s?database=x",
+            "postgres+unix:/run/s?user=u&tls=on",
+            "postgres+unix:relative?user=u",
+        ] {
+            let error = options(url).err().map(|error| format!("{error:#} {error:?}"));
+            assert!(error.as_ref().is_some_and(|error| !error.contains("s3cret")), "{url}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_login_is_decoded_and_a_directory_of_sockets_will_do() {
+        let parsed = options("postgresql://shop:p%40ss@[::1]:6543/my%20shop?table=carts&schema=web").unwrap();
+        assert_eq!(parsed.address, Address::Tcp { host: "::1".into(), port: 6_543 });
+        assert_eq!(parsed.login.get_password(), Some(&b"p@ss"[..]));
+        assert_eq!((parsed.login.get_user(), parsed.login.get_dbname()), (Some("shop"), Some("my shop")));
+        assert_eq!((parsed.table.as_str(), parsed.schema.as_deref()), ("carts", Some("web")));
+        let parsed = options("postgres+unix:/tmp?user=shop").unwrap();
+        assert_eq!(parsed.address, Address::Unix("/tmp/.s.PGSQL.5432".into()));
+    }
+}
