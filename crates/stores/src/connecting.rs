@@ -18,10 +18,13 @@ pub(crate) const CONNECT_TIMEOUT_MS: OptionHelp =
     OptionHelp { name: "connect_timeout_ms", help: "longest time for one connection attempt (default 1000)" };
 pub(crate) const RESPONSE_TIMEOUT_MS: OptionHelp =
     OptionHelp { name: "response_timeout_ms", help: "longest time for one answer (default 5000)" };
+#[cfg(feature = "tls")]
 pub(crate) const TLS_CA_FILE: OptionHelp =
     OptionHelp { name: "tls_ca_file", help: "PEM of the authority that signed the server (default: the system's)" };
+#[cfg(feature = "tls")]
 pub(crate) const TLS_CERT_FILE: OptionHelp =
     OptionHelp { name: "tls_cert_file", help: "PEM of a client certificate; needs tls_key_file" };
+#[cfg(feature = "tls")]
 pub(crate) const TLS_KEY_FILE: OptionHelp = OptionHelp { name: "tls_key_file", help: "PEM of the client's key" };
 
 /// How long a server may take.
@@ -121,6 +124,7 @@ impl Login {
     }
 }
 
+#[cfg(feature = "tls")]
 /// What TLS needs besides a provider. All are PEM.
 #[derive(Clone, Default)]
 pub(crate) struct TlsFiles {
@@ -130,6 +134,7 @@ pub(crate) struct TlsFiles {
     pub client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+#[cfg(feature = "tls")]
 impl TlsFiles {
     /// # Errors
     ///
@@ -157,6 +162,7 @@ impl TlsFiles {
     }
 }
 
+#[cfg(feature = "tls")]
 /// Chooses the provider of TLS. Named here and not left to the features of whoever links us: with two providers in
 /// one program, rustls refuses to choose. If the program has installed its own, that one is used.
 pub(crate) fn install_tls_provider() {
@@ -169,6 +175,7 @@ pub(crate) fn decoded(text: &str, what: &str) -> Result<String> {
     text.map_err(|_| invalid(format!("the {what} in the URL is not UTF-8")))
 }
 
+#[cfg(feature = "tls")]
 fn pem(url: &StoreUrl, name: &str) -> Result<Option<Vec<u8>>> {
     url.text(name).map(|path| file(Path::new(path), name)).transpose()
 }

@@ -12,14 +12,18 @@ mod store_url;
 
 #[cfg(feature = "sqlite")]
 mod byte_lock;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod connecting;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
-#[cfg(any(feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "memcached", feature = "postgres", feature = "redis"))]
 mod host;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod idle;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod orphans;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod owner;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
 
@@ -42,6 +46,7 @@ stores! {
     #[cfg(feature = "mysql")] mysql,
     #[cfg(feature = "postgres")] postgres,
     #[cfg(feature = "redis")] redis,
+    #[cfg(feature = "memcached")] memcached,
 }
 
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};

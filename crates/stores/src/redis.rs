@@ -19,7 +19,6 @@ mod keys;
 mod listing;
 mod lock;
 mod options;
-mod orphans;
 mod pool;
 mod script;
 mod value;
@@ -34,9 +33,9 @@ use sessile_core::{
 use self::keys::Names;
 use self::lock::Held;
 use self::options::Options;
-use self::orphans::Orphans;
 use self::pool::Pool;
 use self::script::Scripts;
+use crate::orphans::Orphans;
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::store_url::StoreUrl;
 

@@ -3,6 +3,7 @@
 //! This module owns one invariant: nothing it prints contains a password. It checks the form of a URL;
 //! what the parts mean is each store's business.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -15,7 +16,11 @@ use url::Url;
 pub struct StoreUrl {
     url: Url,
     options: BTreeMap<String, String>,
+    further_hosts: Vec<StoreUrl>,
 }
+
+/// Schemes whose URLs may name several servers: `scheme://host:port,host:port/`.
+const SCHEMES_OF_SEVERAL: &[&str] = &["memcached"];
 
 impl StoreUrl {
     /// Parses a URL.
@@ -24,7 +29,8 @@ impl StoreUrl {
     ///
     /// `InvalidUrl`, which does not repeat the URL (it may carry a password).
     pub fn parse(text: &str) -> Result<StoreUrl> {
-        let url = Url::parse(text).map_err(|error| {
+        let (text, further) = split_hosts(text);
+        let url = Url::parse(&text).map_err(|error| {
             invalid(format!("the store URL is malformed: {error}"))
                 .advice("write scheme:/absolute/path or scheme://host:port, for example files:/var/lib/sessile")
         })?;
@@ -34,7 +40,8 @@ impl StoreUrl {
                 return Err(invalid(format!("option {} is given twice", shown(&name))));
             }
         }
-        Ok(StoreUrl { url, options })
+        let further_hosts = further.iter().map(|host| further_host(url.scheme(), host)).collect::<Result<_>>()?;
+        Ok(StoreUrl { url, options, further_hosts })
     }
 
     /// The scheme, in lower case.
@@ -50,6 +57,11 @@ impl StoreUrl {
     /// All parts, for stores that are reached over a socket.
     pub fn parts(&self) -> &Url {
         &self.url
+    }
+
+    /// The hosts after the first, each as a URL of its own with nothing but host and port.
+    pub fn further_hosts(&self) -> &[StoreUrl] {
+        &self.further_hosts
     }
 
     /// The absolute path of a store in the file system.
@@ -122,11 +134,15 @@ impl StoreUrl {
     /// not percent-encoded, it lands in what reads as a path or a port. So nothing before a stray `@` is shown.
     pub fn redacted(&self) -> String {
         let (scheme, path) = (self.scheme(), self.url.path());
-        let host = match (self.url.host_str(), self.url.port()) {
+        let mut host = match (self.url.host_str(), self.url.port()) {
             (Some(host), Some(port)) if !host.is_empty() => format!("//{host}:{port}"),
             (Some(host), None) if !host.is_empty() => format!("//{host}"),
             _ => String::new(),
         };
+        for further in &self.further_hosts {
+            host.push(',');
+            host.push_str(further.redacted().trim_start_matches(scheme).trim_start_matches("://"));
+        }
         let login_missing = self.url.username().is_empty() && self.url.password().is_none();
         if !host.is_empty() && login_missing && self.url[url::Position::BeforePath..].contains('@') {
             return format!("{scheme}://...");
@@ -148,7 +164,39 @@ impl std::fmt::Debug for StoreUrl {
     }
 }
 
-pub(crate) fn invalid(why: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+/// Takes the hosts after the first out of a URL that may name several, because no standard knows such a URL. A comma may be
+/// written as `%2C`, where commas separate URLs.
+fn split_hosts(text: &str) -> (Cow<'_, str>, Vec<&str>) {
+    let several =
+        |(scheme, _): &(&str, &str)| SCHEMES_OF_SEVERAL.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    let Some((_, rest)) = text.split_once("://").filter(several) else { return (Cow::Borrowed(text), Vec::new()) };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or("");
+    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+    // A comma in what stands before an @ is the password's.
+    let mut parts = hosts.split(',').flat_map(|part| part.split("%2C")).flat_map(|part| part.split("%2c"));
+    let first = parts.next().unwrap_or("");
+    let further: Vec<&str> = parts.collect();
+    if further.is_empty() {
+        return (Cow::Borrowed(text), further);
+    }
+    let before = text.len() - rest.len() + authority.len() - hosts.len();
+    let after = before + hosts.len();
+    let (head, tail) = (text.get(..before).unwrap_or(""), text.get(after..).unwrap_or(""));
+    (Cow::Owned(format!("{head}{first}{tail}")), further)
+}
+
+fn further_host(scheme: &str, host: &str) -> Result<StoreUrl> {
+    let malformed = || {
+        invalid("one of the hosts is malformed")
+            .advice(format!("write {scheme}://host:port,host:port/, with no login but the first"))
+    };
+    let url = Url::parse(&format!("{scheme}://{host}")).map_err(|_| malformed())?;
+    let plain = url.host_str().is_some_and(|host| !host.is_empty()) && matches!(url.path(), "" | "/");
+    let plain = plain && !host.contains(['@', '?', '#']);
+    if plain { Ok(StoreUrl { url, options: BTreeMap::new(), further_hosts: Vec::new() }) } else { Err(malformed()) }
+}
+
+pub(crate) fn invalid(why: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidUrl, why)
 }
 
@@ -197,6 +245,29 @@ mod tests {
         }
         let kept = ["files:/srv/shop@2/sessions", "sqlite:/srv/12:30/x.db", "redis://db:6380/2"];
         kept.iter().for_each(|url| assert_eq!(StoreUrl::parse(url).unwrap().redacted(), **url));
+    }
+
+    #[test]
+    fn several_hosts_are_told_apart_printed_and_keep_the_password() {
+        let hosts = |text: &str| {
+            let url = StoreUrl::parse(text).unwrap();
+            let further = url.further_hosts().iter().map(|host| host.parts().host_str().unwrap().to_owned());
+            (url.redacted(), further.collect::<Vec<_>>())
+        };
+        let (shown, further) = hosts("memcached://u:s,3%2Fcret@a:1,b,[::1]:2?prefix=x,y");
+        assert_eq!((shown.as_str(), further), ("memcached://a:1,b,[::1]:2", vec!["b".to_owned(), "[::1]".to_owned()]));
+        assert_eq!(hosts("memcached://a:1%2Cb:2/").0, "memcached://a:1,b:2/");
+        for text in [
+            "redis://u:s3cret@a:1,b:2",
+            "memcached://u:s3cret@a,b@c",
+            "memcached://u:s3cret@a,,b",
+            "memcached://u:1,s3cret/x@a",
+        ] {
+            match StoreUrl::parse(text) {
+                Ok(url) => assert!(!url.redacted().contains("s3cret"), "{text}: {}", url.redacted()),
+                Err(error) => assert!(!format!("{error:#}").contains("s3cret"), "{text}"),
+            }
+        }
     }
 
     #[test]

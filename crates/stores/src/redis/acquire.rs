@@ -11,9 +11,10 @@ use sessile_core::{Error, ErrorKind, Found, Key, Locked, Result, Timestamp, Trac
 
 use super::failure::unexpected;
 use super::keys::parse_tag;
-use super::lock::{self, Base, Held, Token};
+use super::lock::{self, Base, Held};
 use super::value::{self, Header, Kind};
 use super::{ALIAS_STEPS_MAX, RESERVATION, Redis, ms};
+use crate::owner::{Token, holder_bytes, new_token};
 
 /// Longest sleep of a waiter. All have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -43,7 +44,7 @@ impl Redis {
     pub(super) fn acquire(&self, asked: &Key, wait_max: Duration) -> Result<Locked<Held>> {
         let start = Instant::now();
         self.release_orphans()?;
-        let token = lock::new_token()?;
+        let token = new_token()?;
         let mut key = asked.clone();
         let mut steps = 0;
         let mut popped = Vec::new();
@@ -114,7 +115,7 @@ impl Redis {
             &[lock, data, wait, self.names.fence()],
             &[
                 attempt.token,
-                &lock::holder_bytes(since),
+                &holder_bytes(since),
                 ms(self.lock_ttl()).as_bytes(),
                 first_fence.as_bytes(),
                 now.to_string().as_bytes(),
@@ -139,7 +140,7 @@ impl Redis {
     /// server refuses these commands: begin.lua sorts that out. It knows this token, should the lock be ours.
     fn try_plainly(&self, key: &Key, token: &Token, since: Timestamp) -> Result<Option<Answer>> {
         let [lock, data, _] = self.lock_and_data(key);
-        let value = lock::held_value(token, &lock::holder_bytes(since));
+        let value = lock::held_value(token, &holder_bytes(since));
         let mut commands = redis::pipe();
         commands.cmd("UNWATCH"); // what this connection watched for a lease that ended otherwise
         commands.cmd("SET").arg(&lock).arg(&value).arg("NX").arg("PX").arg(ms(self.lock_ttl()));

@@ -13,6 +13,7 @@ use super::failure::unexpected;
 use super::lock::{self, Held};
 use super::value::{self, Header, Kind};
 use super::{ALIAS_STEPS_MAX, EXPIRY_SLACK, RESERVATION, Redis, ms};
+use crate::owner::{Token, new_token};
 
 /// An unleased touch may move the absolute end between the two trips of a request, but not for ever.
 const COMMIT_ATTEMPTS: usize = 8;
@@ -96,6 +97,20 @@ impl Redis {
         self.unlock(&held)
     }
 
+    /// Gives back what failed begins and releases may have left.
+    ///
+    /// # Errors
+    ///
+    /// `Unreachable` while the server still does not answer.
+    pub(super) fn release_orphans(&self) -> Result<()> {
+        let unlock = |key: &Key, token: &Token| {
+            let reserve = ms(RESERVATION);
+            let args = [token.as_slice(), b"", reserve.as_bytes()];
+            self.pool.run(&self.scripts.release, &self.lock_and_data(key), &args).map(drop)
+        };
+        self.orphans.give_back(self.lock_ttl(), unlock)
+    }
+
     /// Unlocks without leaving a mark: damaged bytes stay as they are.
     pub(super) fn unlock_unmarked(&self, held: &Held) -> Result<()> {
         self.give_up(held, b"")
@@ -114,7 +129,7 @@ impl Redis {
     pub(super) fn store_new(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
         let (expires, ends) = ttl.deadline(now, now, None);
-        let writer = lock::writer(&lock::new_token()?);
+        let writer = lock::writer(&new_token()?);
         let header =
             Header { version: 1, created: now, written: now, ..Header::new(Kind::Live, writer, expires, ends) };
         let answer = self.pool.run(
@@ -198,7 +213,7 @@ impl Redis {
     fn try_bury(&self, key: &Key, follow: bool) -> Result<Option<Key>> {
         let now = self.clock.now();
         let forget = now.plus(self.remembered());
-        let token = lock::new_token()?;
+        let token = new_token()?;
         let header = Header::new(Kind::Tombstone, lock::writer(&token), forget, Some(forget));
         let answer = self.pool.run(
             &self.scripts.destroy,

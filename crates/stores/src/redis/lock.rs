@@ -13,13 +13,10 @@
 use std::time::Instant;
 
 use redis::Connection;
-use sessile_core::{Error, ErrorKind, Holder, Key, Result, Timestamp};
+use sessile_core::{Holder, Key, Timestamp};
 
 use super::value::Writer;
-use crate::host;
-
-/// The secret of an owner.
-pub(super) type Token = [u8; 16];
+use crate::owner::{self, Token, holder_bytes};
 
 const HOLDER_AT: usize = 18;
 
@@ -71,33 +68,9 @@ pub(super) fn writer(token: &Token) -> Writer {
     [a, b, c, d, e, f, g, h]
 }
 
-/// A new random token. From the kernel, so that parent and child never draw the same.
-pub(super) fn new_token() -> Result<Token> {
-    let mut token = Token::default();
-    getrandom::fill(&mut token)
-        .map_err(|error| Error::new(ErrorKind::Io, "the kernel gives no random bytes").source(error))?;
-    Ok(token)
-}
-
-/// The tail of a lock value: who we are and since when.
-pub(super) fn holder_bytes(since: Timestamp) -> Vec<u8> {
-    let mut bytes = std::process::id().to_le_bytes().to_vec();
-    bytes.extend_from_slice(&since.as_ms().to_le_bytes());
-    bytes.extend_from_slice(host::name().as_bytes());
-    bytes
-}
-
 /// Who holds a lock, as far as its value says. Anyone may have written it: nothing is assumed.
 pub(super) fn holder(lock: &[u8]) -> Holder {
-    let pid = lock.get(HOLDER_AT..HOLDER_AT + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
-    let since = lock.get(HOLDER_AT + 4..HOLDER_AT + 12).and_then(|bytes| bytes.try_into().ok());
-    let name = lock.get(HOLDER_AT + 12..).filter(|name| !name.is_empty() && name.len() <= host::NAME_BYTES_MAX);
-    let name = name.filter(|name| name.iter().all(u8::is_ascii_graphic)).map(String::from_utf8_lossy);
-    Holder {
-        pid,
-        host: name.map(std::borrow::Cow::into_owned),
-        since: since.map(|bytes| Timestamp::from_ms(u64::from_le_bytes(bytes))),
-    }
+    owner::holder(lock.get(HOLDER_AT..).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Locks that may be ours although no lease knows of them.
+//! Locks that may be ours although no lease knows of them, on servers where a lock is a key with a token in it.
 //!
 //! A server that does not answer within the retries may carry out a begin, or have missed a release, all the
 //! same: then it keeps the lock until its time is over, and the visitor waits for a request that is long gone.
@@ -6,22 +6,22 @@
 //!
 //! Invariant: what is given back is a lock that bears the token of a begin that has failed or of a lease that
 //! has ended, so nobody's. It is not a promise: a begin that the server carries out later still, or that failed
-//! in a process which asks for nothing again, keeps its lock for `lock_ttl_ms`.
+//! in a process which asks for nothing again, keeps its lock for `lock_ttl_ms`. Not here: how a lock is given back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sessile_core::{ErrorKind, Key, Result};
 
-use super::lock::Token;
-use super::{RESERVATION, Redis, ms};
+use crate::owner::Token;
 
 /// As many requests as may run into one outage at once; of more, the oldest keep their locks for their time.
 const ORPHANS_MAX: usize = 64;
 
+/// The locks without a lease of one opened store.
 #[derive(Default)]
-pub(super) struct Orphans {
+pub(crate) struct Orphans {
     /// A begin without orphans, so nearly every begin, looks at this alone.
     any: AtomicBool,
     list: Mutex<Vec<Orphan>>,
@@ -36,8 +36,31 @@ struct Orphan {
 }
 
 impl Orphans {
-    pub(super) fn remember(&self, key: &Key, token: &Token) {
+    /// Notes a lock that may bear this token.
+    pub fn remember(&self, key: &Key, token: &Token) {
         self.put(Orphan { key: key.clone(), token: *token, since: Instant::now(), pid: std::process::id() });
+    }
+
+    /// Gives all back that can still be there, those who wait for them being woken.
+    ///
+    /// # Errors
+    ///
+    /// `Unreachable` while the server still does not answer: then the caller need not ask either.
+    pub fn give_back(&self, lock_ttl: Duration, mut unlock: impl FnMut(&Key, &Token) -> Result<()>) -> Result<()> {
+        let mut orphans = self.take();
+        orphans.retain(|orphan| orphan.pid == std::process::id() && orphan.since.elapsed() < lock_ttl);
+        while let Some(orphan) = orphans.pop() {
+            match unlock(&orphan.key, &orphan.token) {
+                Err(error) if *error.kind() == ErrorKind::Unreachable => {
+                    orphans.push(orphan);
+                    orphans.into_iter().for_each(|orphan| self.put(orphan));
+                    return Err(error);
+                }
+                // Given back, or not ours any more, or the server refuses it: there is nothing else to try.
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, orphan: Orphan) {
@@ -66,31 +89,5 @@ impl Orphans {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
-    }
-}
-
-impl Redis {
-    /// Gives orphaned locks back, those who wait for them being woken.
-    ///
-    /// # Errors
-    ///
-    /// `Unreachable` while the server still does not answer: then the caller need not ask either.
-    pub(super) fn release_orphans(&self) -> Result<()> {
-        let mut orphans = self.orphans.take();
-        orphans.retain(|orphan| orphan.pid == std::process::id() && orphan.since.elapsed() < self.lock_ttl());
-        while let Some(orphan) = orphans.pop() {
-            let reserve = ms(RESERVATION);
-            let args = [orphan.token.as_slice(), b"", reserve.as_bytes()];
-            match self.pool.run(&self.scripts.release, &self.lock_and_data(&orphan.key), &args) {
-                Err(error) if *error.kind() == ErrorKind::Unreachable => {
-                    orphans.push(orphan);
-                    orphans.into_iter().for_each(|orphan| self.orphans.put(orphan));
-                    return Err(error);
-                }
-                // Given back, or not ours any more, or the server refuses scripts: there is nothing else to try.
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }
