@@ -3,9 +3,10 @@
 //! Each change is one compare-and-swap of the entry's state; everything before prepares it, everything after tidies
 //! up. docs/engine.md, "Operations", lists what a crash between any two steps leaves.
 
+use std::time::{Duration, Instant};
+
 use sessile_core::{Error, ErrorKind, Key, Limits, Result, Timestamp, Ttl};
 
-use crate::append::For;
 use crate::bins;
 use crate::broken::{self, Twin};
 use crate::disklog::{self, Says, granted};
@@ -21,10 +22,17 @@ use crate::notes;
 use crate::plane::{Digest, Entry};
 use crate::process::Process;
 use crate::record::{HEADER_BYTES, Header, Part, corrupt, settle};
+use crate::reserve::For;
 use crate::session::{ALIAS_STEPS_MAX, Base, FRESH_STARTS_MAX, Held, LOCKED_TRIES, Meaning, meaning};
 use crate::sync::Ordering;
 use crate::words::{Kind, Lock, Override, State};
 use crate::writing::{Logged, discard, discard_replaced, write};
+
+/// How often room is made for one change as long as that gains something; and how long for a log-out in any case.
+const ROOM_TRIES: u32 = 4;
+const TOMBSTONE_TIME_MAX: Duration = Duration::from_secs(8);
+/// One part in so many is to be free in a segment that is emptied: first as usual, then what else there may be.
+const ONE_IN: [u64; 3] = [2, 8, 64];
 
 /// What a session was found to be when the change was to be published.
 pub(crate) enum Published {
@@ -60,8 +68,7 @@ impl Engine {
         Logged { says: Says::of_state(kind), origin, purpose: For::Commit }
     }
 
-    /// Writes a record and makes the entry stand for it, if it still has the version of `from`. When the log is full,
-    /// once more after making room.
+    /// Writes a record and makes the entry stand for it, if it still has the version of `from`.
     pub(crate) fn publish(
         &self,
         me: &Process,
@@ -71,17 +78,31 @@ impl Engine {
         header: Header,
         payload: &[u8],
     ) -> Result<Published> {
-        self.with_room(me, || self.try_publish(me, entry, from, kind, header, payload))
+        self.with_room(me, For::Commit, || self.try_publish(me, entry, from, kind, header, payload))
     }
 
-    /// Does something once more after making room, if the log was full.
-    fn with_room<T>(&self, me: &Process, work: impl Fn() -> Result<T>) -> Result<T> {
-        match work() {
-            Err(error) if *error.kind() == ErrorKind::Full && self.plane.log.is_some() => {
-                Maintenance::make_room(&self.plane, me);
-                work()
+    /// Does something again after making room, if the log was full. Each time it may gain a few segments only, and others
+    /// may take them, so it is done again as long as it gains any. To write down that a session was destroyed is worth more
+    /// work than anything else.
+    fn with_room<T>(&self, me: &Process, purpose: For, work: impl Fn() -> Result<T>) -> Result<T> {
+        let mut done = work();
+        let (Some(log), true) = (&self.plane.log, is_full(&done)) else { return done };
+        let (start, mut parts) = (Instant::now(), ONE_IN.into_iter());
+        let (mut one_in, mut tries) = (parts.next().unwrap_or(2), 0);
+        loop {
+            let gained = Maintenance::make_room(&self.plane, me, log, purpose, one_in);
+            done = work();
+            tries += 1;
+            let again = match purpose {
+                For::Tombstone => start.elapsed() < TOMBSTONE_TIME_MAX,
+                _ => gained && tries < ROOM_TRIES,
+            };
+            if !is_full(&done) || !again {
+                return done;
             }
-            other => other,
+            if !gained {
+                one_in = parts.next().unwrap_or(one_in);
+            }
         }
     }
 
@@ -273,7 +294,7 @@ impl Engine {
     }
 
     fn touch_with_room(&self, entry: Entry<'_>, digest: Digest, ttl: Ttl) -> Result<Touched> {
-        self.with_room(self.me()?, || self.touch_entry(entry, digest, ttl))
+        self.with_room(self.me()?, For::Touch, || self.touch_entry(entry, digest, ttl))
     }
 
     fn touch_entry(&self, entry: Entry<'_>, digest: Digest, ttl: Ttl) -> Result<Touched> {
@@ -320,7 +341,7 @@ impl Engine {
 
     pub(crate) fn destroy_session(&self, key: &Key) -> Result<()> {
         let me = self.me()?;
-        self.with_room(me, || self.destroy_at(me, self.digest(key), ALIAS_STEPS_MAX))
+        self.with_room(me, For::Tombstone, || self.destroy_at(me, self.digest(key), ALIAS_STEPS_MAX))
     }
 
     /// Destroys what one digest stands for, and before that what it leads to.
@@ -377,6 +398,10 @@ enum Touched {
     Done,
     Again,
     LeadsTo(Digest),
+}
+
+fn is_full<T>(done: &Result<T>) -> bool {
+    done.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Full)
 }
 
 pub(crate) fn destroyed() -> Error {

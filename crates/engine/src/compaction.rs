@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::Result;
 
-use crate::append::For;
+use crate::append::shared_segment;
 use crate::class::{CLASSES_ALL, LOG, is_log, slots};
 use crate::disklog::{Line, Says};
 use crate::hint;
@@ -18,6 +18,7 @@ use crate::notes;
 use crate::plane::Plane;
 use crate::process::{Process, slot};
 use crate::record::{Header, Look, WHOLE, look};
+use crate::reserve::{self, For};
 use crate::segment::{
     SegmentState, Use, close, free, give_back, has_others, is_claim, is_note, location, marked_length, set_evacuating,
     state,
@@ -43,13 +44,22 @@ pub struct Compaction {
     free: [u16; CLASSES_ALL as usize],
     /// Emptied segments that we came by in a row of so many.
     emptied: (u64, u64),
-    /// Whether all that is emptied is given back.
+    /// Whether all that is emptied is given back, but for what the reserve needs.
     thorough: bool,
+    /// A segment of a log is emptied when one part in so many is free.
+    one_in: u64,
+    purpose: For,
+    /// Segments emptied so far.
+    closed: u64,
 }
+
+/// What is left costs no more to move than what is gained.
+const ONE_IN: u64 = 2;
 
 impl Default for Compaction {
     fn default() -> Compaction {
-        Compaction { at: None, free: [0; CLASSES_ALL as usize], emptied: (0, 0), thorough: false }
+        let free = [0; CLASSES_ALL as usize];
+        Compaction { at: None, free, emptied: (0, 0), thorough: false, one_in: ONE_IN, purpose: For::Move, closed: 0 }
     }
 }
 
@@ -67,6 +77,16 @@ impl Compaction {
         self.at.is_some()
     }
 
+    /// For a log without room: empties what gains less, too.
+    pub fn of_full(one_in: u64) -> Compaction {
+        Compaction { one_in, purpose: For::Room, ..Compaction::default() }
+    }
+
+    /// How many segments it has emptied.
+    pub fn closed(&self) -> u64 {
+        self.closed
+    }
+
     /// One small step. True when it has come to the end of a segment.
     pub fn step(&mut self, plane: &Plane, me: &Process) -> Result<bool> {
         match self.at {
@@ -79,7 +99,7 @@ impl Compaction {
                 let seen = state(plane, segment);
                 self.at = match seen.usage() {
                     // Someone appends to it.
-                    Use::Open if is_log(seen.class()) && is_locked(plane, me, segment) => None,
+                    Use::Open if is_log(seen.class()) && is_appended_to(plane, me, segment) => None,
                     Use::Open => Some(Work::Counting { segment, seen, next: 0, free: 0 }),
                     Use::Evacuating | Use::Closing => Some(Work::Moving { segment, next: 0, left: 0 }),
                     Use::Unbacked => None,
@@ -117,7 +137,8 @@ impl Compaction {
             self.emptied = (0, 0);
         }
         self.emptied.0 += 1;
-        if self.thorough || self.emptied.0 > count / KEPT_PART + KEPT_LEAST {
+        let kept = if self.thorough { reserve::missing(plane) } else { count / KEPT_PART + KEPT_LEAST };
+        if self.emptied.0 > kept {
             give_back(plane, me, segment);
         }
     }
@@ -131,7 +152,7 @@ impl Compaction {
         *smoothed = (*smoothed * 7 + part) / 8;
         if is_log(seen.class()) {
             // Chunks do not move, so their segments are only worth it when nothing is left.
-            let enough = free == count || free * 2 >= count && seen.class() == LOG;
+            let enough = free == count || free * self.one_in >= count && seen.class() == LOG;
             let evacuates = enough && state(plane, segment) == seen && set_evacuating(plane, me, segment, true);
             return evacuates.then_some(Work::Moving { segment, next: 0, left: 0 });
         }
@@ -153,9 +174,9 @@ impl Compaction {
             if is_claim(stamp) {
                 let claim = Claim { location: location(segment, seen.class(), next), stamp };
                 let outcome = if is_note(stamp) {
-                    notes::move_note(&Lane::enter(plane, me), claim)
+                    notes::move_note(&Lane::enter(plane, me), claim, self.purpose)
                 } else {
-                    move_record(plane, me, claim)
+                    move_record(plane, me, claim, self.purpose)
                 };
                 match outcome {
                     Ok(true) => moved += 1,
@@ -176,7 +197,9 @@ impl Compaction {
             return Ok(false);
         }
         self.at = None;
-        if !close(plane, me, segment) && left > 0 {
+        if close(plane, me, segment) {
+            self.closed += 1;
+        } else if left > 0 {
             // Chunks, which do not move, or slots that are being written: it may serve on.
             set_evacuating(plane, me, segment, false);
         }
@@ -184,10 +207,10 @@ impl Compaction {
     }
 }
 
-/// Whether a living process holds a segment to append to it.
-fn is_locked(plane: &Plane, me: &Process, segment: u64) -> bool {
+/// Whether a living process holds a segment to append to it, or all share it.
+fn is_appended_to(plane: &Plane, me: &Process, segment: u64) -> bool {
     let owner = Lock(plane.segment(segment).1.load(Ordering::Relaxed)).owner();
-    owner.is_some_and(|owner| !me.is_dead(plane, owner))
+    owner.is_some_and(|owner| !me.is_dead(plane, owner)) || shared_segment(plane) == Some(segment)
 }
 
 /// Granules of the records that begin in a part of a segment of the log.
@@ -208,7 +231,7 @@ fn entry_of(plane: &Plane, header: &Header, line: Option<Line>) -> Option<u64> {
 }
 
 /// Moves one record; false when it is not one that an entry leads to, or someone else changed it.
-pub(crate) fn move_record(plane: &Plane, me: &Process, old: Claim) -> Result<bool> {
+pub(crate) fn move_record(plane: &Plane, me: &Process, old: Claim, purpose: For) -> Result<bool> {
     let Some(header) = Header::read(plane, old.location) else { return Ok(false) };
     if header.stamp != old.stamp || !header.is_movable() {
         return Ok(false);
@@ -227,7 +250,7 @@ pub(crate) fn move_record(plane: &Plane, me: &Process, old: Claim) -> Result<boo
     }
     // In a log it stays what it was among all of its key.
     let says = Says::of_state(state.kind());
-    let logged = line.map(|line| Logged { says, origin: line.origin, purpose: For::Upkeep });
+    let logged = line.map(|line| Logged { says, origin: line.origin, purpose });
     let lane = Lane::enter(plane, me);
     lane.intend(entry.number, Some(old));
     // The header as it was: overrides stay with the entry, whose version does not change.

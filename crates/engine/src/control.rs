@@ -101,6 +101,8 @@ impl Directory {
         }
         let plane = self.map_files(CONTROL_NEW, opening, opening.clock.clone())?;
         plane.control.back(0, CONTROL_BACKED)?;
+        // What is there is not refused; who opens the store sets the limit.
+        plane.header(header::BYTES_MAX).store(u64::MAX, Ordering::Relaxed);
         plane.entries.back(0, BLOCK_BYTES)?;
         index::create(&plane)?;
         let beacons = rustix::fs::statat(directory, BEACONS_FILE, AtFlags::SYMLINK_NOFOLLOW)
@@ -118,8 +120,8 @@ impl Directory {
         if let Some(log) = &plane.log {
             let stages = self.open_file(STAGES_FILE, OFlags::RDWR);
             salvage(log, &stages.map_err(|errno| failed("the file `stages` cannot be opened", errno))?)?;
-            if let Some(stages) = &log.stages {
-                stages.back(0, STAGES_AT)?;
+            // Without room for them there are none.
+            if let Some(stages) = log.stages.as_ref().filter(|stages| stages.back(0, STAGES_AT).is_ok()) {
                 let (device, inode) = identity(stages.file())?;
                 plane.header(header::STAGES).store(device, Ordering::Relaxed);
                 plane.header(header::STAGES + 8).store(inode, Ordering::Relaxed);
@@ -133,6 +135,7 @@ impl Directory {
                 plane.header(header::SYNC_FAILED).store(1, Ordering::Relaxed);
             }
         }
+        plane.header(header::BYTES_MAX).store(0, Ordering::Relaxed);
         plane.header(header::MAGIC).store(MAGIC, Ordering::SeqCst);
         rustix::fs::renameat_with(directory, CONTROL_NEW, directory, CONTROL_FILE, RenameFlags::NOREPLACE)
             .map_err(|errno| failed("the control plane cannot be put in place", errno))?;
@@ -162,7 +165,7 @@ impl Directory {
     }
 
     pub(crate) fn map(&self, opening: &Opening) -> Result<Plane> {
-        let plane = self.map_files(CONTROL_FILE, opening, opening.clock.clone())?;
+        let mut plane = self.map_files(CONTROL_FILE, opening, opening.clock.clone())?;
         let control =
             fstat(plane.control.file()).map_err(|errno| failed("the control plane cannot be examined", errno))?;
         if u64::try_from(control.st_size).unwrap_or(0) < CONTROL_BACKED {
@@ -193,7 +196,13 @@ impl Directory {
         if sizes.iter().any(short) {
             return Err(Error::new(ErrorKind::Corrupt, "a file of the store is cut short").advice(self.remove()));
         }
+        if word(header::STAGES + 8) == 0
+            && let Some(log) = &mut plane.log
+        {
+            log.stages = None;
+        }
         self.check_stages(&plane)?;
+        let word = |word| plane.header(word).load(Ordering::Relaxed);
         if (word(header::UUID), word(header::UUID + 8)) != opening.format.uuid {
             return Err(
                 Error::new(ErrorKind::Corrupt, "the control plane belongs to another store").advice(self.remove())

@@ -141,13 +141,15 @@ impl DataFile for KernelFile {
     }
 
     fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
-        loop {
-            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, bytes) {
-                Ok(()) => return Ok(()),
+        let all = |flags| loop {
+            match rustix::fs::fallocate(&self.file, flags, offset, bytes) {
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed("the file system has no room for the log to grow", errno)),
+                done => break done.map_err(|errno| failed("the file system has no room for the log to grow", errno)),
             }
-        }
+        };
+        // The room first and the length then: one that fails half way leaves a length of whole segments.
+        all(FallocateFlags::KEEP_SIZE)?;
+        if self.length()? < offset + bytes { all(FallocateFlags::empty()) } else { Ok(()) }
     }
 
     fn punch(&self, offset: u64, bytes: u64) {

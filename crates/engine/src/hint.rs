@@ -73,6 +73,7 @@ mod tests {
     use super::*;
     use crate::layout::LEVEL_FIRST;
     use crate::record::settle;
+    use crate::reserve::For;
     use crate::{Engine, Options, open};
 
     const BYTES: usize = 1_500;
@@ -124,7 +125,7 @@ mod tests {
         engine.commit(held, &payload(0), ttl()).unwrap();
         let entry = plane.entry(index::find(plane, engine.digest(&key(1))).unwrap());
         let (before, claim) = settle(plane, &entry, entry.state()).unwrap();
-        assert!(crate::compaction::move_record(plane, me, claim.unwrap()).unwrap());
+        assert!(crate::compaction::move_record(plane, me, claim.unwrap(), For::Move).unwrap());
         assert_ne!(entry.state().location(), before.location());
         assert!(is_right(&engine, 0), "after a commit");
         assert!(is_right(&engine, 1), "after a move");

@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, openat, renameat, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
@@ -121,11 +121,25 @@ impl Directory {
         );
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         let file = self.open_file(PLANE_NEW, flags).map_err(|errno| failed("`plane` cannot be created", errno))?;
-        std::fs::File::from(file)
-            .write_all(text.as_bytes())
-            .map_err(|error| Error::new(ErrorKind::Full, "the file `plane` cannot be written").source(error))?;
+        let written = std::fs::File::from(file).write_all(text.as_bytes());
+        if let Err(error) = written {
+            // The one that is there has its room. Half of it, after a power cut, names nothing.
+            return self
+                .overwrite_plane_file(&text)
+                .map_err(|_| Error::new(ErrorKind::Full, "the file `plane` cannot be written").source(error));
+        }
         renameat(&self.fd, PLANE_NEW, &self.fd, PLANE_FILE)
             .map_err(|errno| failed("the file `plane` cannot be put in place", errno))
+    }
+}
+
+impl Directory {
+    /// On a full disk.
+    fn overwrite_plane_file(&self, text: &str) -> std::io::Result<()> {
+        let _ = unlinkat(&self.fd, PLANE_NEW, AtFlags::empty());
+        let mut file = std::fs::File::from(self.open_file(PLANE_FILE, OFlags::WRONLY)?);
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)
     }
 }
 

@@ -32,6 +32,8 @@ pub mod header {
     pub const SYNCED: u64 = 672; // 1: someone has opened the store with a durability other than none
     pub const STAGES: u64 = 680; // two words: device and inode of the file of stages; 0: it is not used
     pub const PARTIAL: u64 = 704; // for each class of the log, 1 + a segment whose owner left room in it
+    pub const SHARED: u64 = 720; // 1 + the segment of the reserve that notes and moves share
+    pub const ROOM_LOCK: u64 = 728; // held while room is made in a full log
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the one searched last
 }
 

@@ -46,6 +46,7 @@ mod rebuild;
 mod record;
 mod recovery;
 mod regenerate;
+mod reserve;
 mod salvage;
 mod segment;
 mod session;

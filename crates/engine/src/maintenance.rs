@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 use sessile_core::{Budget, Result, Swept, Timestamp};
 
 use crate::compaction::{Compaction, compact};
+use crate::disklog::Log;
 use crate::expiry::{Examined, Hand, examine, is_due};
 use crate::flush;
-use crate::layout::PROCESSES_MAX;
+use crate::layout::{PROCESSES_MAX, header};
+use crate::lock::{Locked, lock, try_lock, unlock};
 use crate::plane::Plane;
 use crate::process::{Process, recover_one, slot, thread_cpu};
+use crate::reserve::{self, For, ROOM_TIME_MAX};
 use crate::sync::Ordering;
 
 /// Calls between two steps of compaction that found nothing to do.
 const IDLE_CALLS: u32 = 64;
 /// The same in a log, where each commit takes new room.
 const IDLE_CALLS_LOG: u32 = 4;
-/// How long a call compacts that has met a full log.
-const ROOM_TIME_MAX: Duration = Duration::from_millis(50);
 /// In one of so many calls the CPU time is looked at.
 const CPU_CALLS: u32 = 16;
 /// Calls between two looks at another process.
@@ -52,18 +53,20 @@ impl Maintenance {
         flush::sync_if_due(plane, me, now);
     }
 
-    /// Compacts a full log for a moment, so that the call that met it can go on.
-    pub fn make_room(plane: &Plane, me: &Process) {
-        let start = Instant::now();
-        let mut compaction = Compaction::default();
-        // What was emptied counts when what replaced it is on the disk, hence the sync; and what that has let go of,
-        // when it was emptied after that, hence the second.
-        for _ in 0..2 {
-            while start.elapsed() < ROOM_TIME_MAX && compaction.step(plane, me).is_ok() {}
-            if let Err(error) = flush::sync(plane, me) {
-                log::error!("a full log cannot be synced: {error:#}");
+    /// Makes room in a full log for a moment, so that the call that met it can go on. One at a time: several would use up
+    /// what there is to move to, and find each other's segments half emptied. False when that has gained nothing.
+    pub fn make_room(plane: &Plane, me: &Process, log: &Log, purpose: For, one_in: u64) -> bool {
+        let word = plane.header(header::ROOM_LOCK);
+        let Some(mine) = try_lock(plane, me, word) else {
+            if let Locked::Ours(mine) = lock(plane, me, word, purpose.room_time_max(), || true) {
+                unlock(word, mine);
             }
-        }
+            return true;
+        };
+        let gained = State::compact_for(plane, me, log, purpose, one_in);
+        me.appender.share(plane, me);
+        unlock(word, mine);
+        gained
     }
 
     /// The share of a sweep.
@@ -74,6 +77,33 @@ impl Maintenance {
 }
 
 impl State {
+    /// Compacts until there is room for a purpose.
+    fn compact_for(plane: &Plane, me: &Process, log: &Log, purpose: For, one_in: u64) -> bool {
+        let (start, mut compaction, mut ends) = (Instant::now(), Compaction::of_full(one_in), 0);
+        loop {
+            let (round, before, mut stuck) = (Instant::now(), compaction.closed(), false);
+            // Without anywhere to move to there may still be some with nothing in them.
+            while !(stuck && compaction.closed() > before)
+                && round.elapsed() < ROOM_TIME_MAX
+                && ends < plane.segment_count()
+            {
+                let ended = compaction.step(plane, me);
+                stuck |= ended.is_err();
+                ends += u64::from(ended.unwrap_or(true));
+            }
+            // What was emptied counts when what replaced it is on the disk; then there is somewhere to move to again.
+            if let Err(error) = flush::sync(plane, me) {
+                log::error!("a full log cannot be synced: {error:#}");
+                break;
+            }
+            let over = ends >= plane.segment_count() || start.elapsed() >= purpose.room_time_max();
+            if over || reserve::has_room(plane, me, log, purpose).unwrap_or(true) {
+                break;
+            }
+        }
+        compaction.closed() > 0
+    }
+
     fn step(&mut self, plane: &Plane, me: &Process, now: Timestamp) -> Result<()> {
         self.calls = self.calls.wrapping_add(1);
         let since = self.calls.is_multiple_of(CPU_CALLS).then(thread_cpu);

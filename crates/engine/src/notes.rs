@@ -10,6 +10,7 @@ use crate::index;
 use crate::lane::{Claim, Lane, is_being_noted};
 use crate::plane::{Digest, Entry, Plane};
 use crate::record::{Header, PLAIN, Snapshot};
+use crate::reserve::For;
 use crate::segment;
 use crate::sync::Ordering;
 use crate::words::{Kind, Override, State};
@@ -26,8 +27,8 @@ pub struct Touch<'a> {
 }
 
 /// The lane is in use and names the note until the caller is done with it, so that compaction leaves it alone.
-fn write(lane: &Lane<'_>, log: &Log, says: Says, origin: Origin, head: &Header) -> Result<Claim> {
-    lane.process.appender.note(lane, log, &Text { says, origin, head, rest: &[] })
+fn write(lane: &Lane<'_>, log: &Log, (says, purpose): (Says, For), origin: Origin, head: &Header) -> Result<Claim> {
+    lane.process.appender.note(lane, log, &Text { says, origin, head, rest: &[] }, purpose)
 }
 
 /// Writes that an entry is being destroyed. Returns until when that has to be remembered.
@@ -49,7 +50,7 @@ pub fn log_destroy(lane: &Lane<'_>, entry: &Entry<'_>, present: State, until: Ti
     origin.longest = origin.longest.max(until).max(on_its_way);
     entry.fence().raise(origin.sequence);
     let head = Header { expires: origin.longest, ..Header::new(entry.number, 0, 0, now, now) };
-    write(lane, log, Says::Tombstone, origin, &head)?;
+    write(lane, log, (Says::Tombstone, For::Tombstone), origin, &head)?;
     Ok(origin.longest)
 }
 
@@ -79,7 +80,7 @@ pub fn log_touch(lane: &Lane<'_>, entry: &Entry<'_>, touch: &Touch<'_>) -> Resul
     let longest = line.origin.longest.max(granted(now, expires));
     let origin = Origin { fence: order, longest, ..line.origin };
     let head = Header { written: now, expires, ends, payload_bytes: 0, form: PLAIN, ..before.header };
-    write(lane, log, Says::Touch, origin, &head).map(Some)
+    write(lane, log, (Says::Touch, For::Touch), origin, &head).map(Some)
 }
 
 /// Looks at a note in a segment that is being emptied: writes it again if it still says something, and frees it. False
@@ -88,7 +89,7 @@ pub fn log_touch(lane: &Lane<'_>, entry: &Entry<'_>, touch: &Touch<'_>) -> Resul
 /// # Errors
 ///
 /// `Full` or `Io`; then the note stays.
-pub fn move_note(lane: &Lane<'_>, old: Claim) -> Result<bool> {
+pub fn move_note(lane: &Lane<'_>, old: Claim, purpose: For) -> Result<bool> {
     let plane = lane.plane;
     if is_being_noted(plane, old.stamp) {
         return Ok(false);
@@ -99,7 +100,7 @@ pub fn move_note(lane: &Lane<'_>, old: Claim) -> Result<bool> {
         && let Some((number, origin, head)) = present(plane, line, head)
     {
         lane.intend(number, None);
-        write(lane, log, line.says, origin, &head)?;
+        write(lane, log, (line.says, purpose), origin, &head)?;
     }
     segment::free(plane, old);
     Ok(true)

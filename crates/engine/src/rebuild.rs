@@ -18,6 +18,7 @@ use crate::layout::{
 };
 use crate::plane::{Digest, Plane};
 use crate::record::{CHUNKED, HEADER_BYTES, Header, LISTED_BYTES};
+use crate::reserve;
 use crate::segment::{SegmentState, Use, add_segment, full, is_note, length_mark, location};
 use crate::session::alias_of;
 use crate::sync::Ordering;
@@ -98,10 +99,12 @@ fn scan(plane: &Plane, log: &Log) -> Result<Scan> {
         log.file.allocate((count - 1) * SEGMENT_BYTES, SEGMENT_BYTES)?;
     }
     for segment in 0..count {
-        add_segment(plane)?;
         log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;
         let records = scan_segment(log, &bytes, segment);
         let Some(generation) = records.iter().map(|found| found.line.generation).max() else { continue };
+        while plane.segment_count() <= segment {
+            add_segment(plane)?;
+        }
         let records: Vec<Found> = records.into_iter().filter(|found| found.line.generation == generation).collect();
         plane.stamps.back(segment * STAMPS_BYTES, STAMPS_BYTES)?;
         let of_chunks = |found: &Found| found.line.says == Says::Chunk || found.head.form == CHUNKED;
@@ -109,6 +112,11 @@ fn scan(plane: &Plane, log: &Log) -> Result<Scan> {
         plane.segment(segment).0.store(SegmentState::rebuilt(Use::Open, class, generation).0, Ordering::SeqCst);
         plane.log_segment(segment).1.store(SLOTS_MAX, Ordering::Relaxed);
         records.into_iter().for_each(|found| scan.add(found));
+    }
+    if !reserve::is_behind(plane, log, count) {
+        while plane.segment_count() < count {
+            add_segment(plane)?;
+        }
     }
     Ok(scan)
 }

@@ -5,7 +5,6 @@
 
 use sessile_core::{Error, ErrorKind, Result};
 
-use crate::append::For;
 use crate::broken::{self, Twin};
 use crate::class::class_of;
 use crate::disklog::{self, Line, Log, Origin, Says, Text};
@@ -14,6 +13,7 @@ use crate::plane::{Entry, Plane};
 use crate::record::{
     CHUNK, CHUNK_BYTES, CHUNKED, HEADER_BYTES, Header, LISTED_BYTES, PAYLOAD_BYTES_MAX, PLAIN, chunks,
 };
+use crate::reserve::For;
 use crate::segment::{self, stamp_of};
 use crate::sync::{Ordering, fence};
 use crate::words::{Location, State};

@@ -16,6 +16,7 @@ use crate::index;
 use crate::lane::Claim;
 use crate::layout::header;
 use crate::machine;
+use crate::reserve::For;
 use crate::segment::stamp_of;
 use crate::session::Held;
 use crate::sync::Ordering;
@@ -126,7 +127,7 @@ fn move_it(engine: &Engine) {
     let location = entry.state().location();
     let Some(stamp) = stamp_of(plane, location) else { return };
     let old = Claim { location, stamp: stamp.load(Ordering::SeqCst) };
-    let _ = move_record(plane, me, old);
+    let _ = move_record(plane, me, old, For::Move);
 }
 
 /// A holder commits while two move the record away and back.
