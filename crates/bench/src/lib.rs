@@ -37,6 +37,6 @@ mod workload;
 pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use presets::default_in_words;
 pub use report::Report;
-pub use run::{DEBUG_OVERRIDE, RunError, run, run_choices};
+pub use run::{DEBUG_OVERRIDE, INTERRUPTION, RunError, run, run_choices};
 pub use selection::{Choice, Target};
 pub use spread::Spread;

@@ -25,7 +25,7 @@ pub enum RunError {
     Usage(UsageError),
     /// A store that the user named cannot be opened.
     Open(sessile_core::Error),
-    /// The program was stopped by a signal.
+    /// The program was stopped by a signal before any row was measured to the end.
     Interrupted,
 }
 
@@ -34,13 +34,14 @@ impl fmt::Display for RunError {
         match self {
             RunError::Usage(error) => write!(f, "{error}"),
             RunError::Open(error) => write!(f, "{error:#}"),
-            RunError::Interrupted => f.write_str(
-                "interrupted; workers, servers and directories are removed; sessions in a store that was given by URL \
-                 expire within 24 minutes, those of a long run within a day",
-            ),
+            RunError::Interrupted => f.write_str(INTERRUPTION),
         }
     }
 }
+
+/// What a signal leaves.
+pub const INTERRUPTION: &str = "interrupted; workers, servers and directories are removed; sessions in a store that was \
+                                given by URL expire within 24 minutes, those of a long run within a day";
 
 impl std::error::Error for RunError {}
 
@@ -92,9 +93,12 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
     // A second run in this process keeps the handler of the first.
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let mut bench = Bench::new(settings.clone(), launch.clone(), selection);
-    experiments::run(&mut bench)?;
-    if interrupted() {
-        return Err(RunError::Interrupted); // the signal came during the last steps, which it may have spoilt
+    let interrupted = match experiments::run(&mut bench) {
+        Err(RunError::Interrupted) if bench.whole > 0 => true,
+        ended => ended.map(|()| false)?,
+    };
+    if interrupted {
+        bench.rows.truncate(bench.whole);
     }
     if bench.rows.is_empty() {
         let reasons: Vec<String> =
@@ -114,6 +118,7 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
             churn: settings.churn,
             confidence: confidence_of_range(settings.rounds),
         },
+        interrupted,
         results: std::mem::take(&mut bench.rows),
         left_out: std::mem::take(&mut bench.left_out),
         warnings: Vec::new(),

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use sessile_bench::worker::Launch;
-use sessile_bench::{Experiment, Options, Report, RunError};
+use sessile_bench::{Experiment, INTERRUPTION, Options, Report, RunError};
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
 use crate::outcome::{Failure, Outcome};
@@ -114,6 +114,11 @@ fn is_stdout(path: &Path) -> bool {
 
 /// A measurement in which something failed is a failure of the command too, after all is shown.
 fn judge(report: &Report) -> Outcome {
+    if report.interrupted {
+        let rows = report.results.len();
+        let what = format!("the result is incomplete: {rows} rows were measured to the end before the signal came");
+        return Err(Failure::interrupted(format!("{INTERRUPTION}; {what}")));
+    }
     let bad: Vec<String> =
         report.bad_rows().map(|row| format!("{} {} at {}", row.title(), row.op, row.workers)).collect();
     if bad.is_empty() {

@@ -58,6 +58,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             let row = bench.failed_row(&choice, EXPIRED, 1, bench.settings.sessions, &failure);
             bench.rows.push(row);
         }
+        bench.rows_are_whole()?;
     }
     Ok(())
 }

@@ -60,6 +60,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
                 let row = bench.failed_row(&choice, "begin-alone", 1, sessions, &failure);
                 bench.rows.push(row);
             }
+            bench.rows_are_whole()?;
             bench.progress.step();
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Bench {
     choices: Vec<Choice>,
     progress: Progress,
     pub rows: Vec<Row>,
+    /// So many rows were measured and verified to the end; those after them are lost if a signal comes.
+    pub whole: usize,
     pub left_out: Vec<LeftOut>,
 }
 
@@ -42,7 +44,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Gc => gc::run(bench),
         Experiment::Scale => scale::run(bench),
         Experiment::Expiry => expiry::run(bench),
-    }
+    }?;
+    bench.rows_are_whole()
 }
 
 impl Bench {
@@ -53,6 +56,7 @@ impl Bench {
             choices: selection.choices,
             progress: Progress::new(),
             rows: Vec::new(),
+            whole: 0,
             left_out: selection.left_out,
         }
     }
@@ -68,6 +72,13 @@ impl Bench {
                 false
             }
         });
+    }
+
+    /// All rows so far were measured and verified to the end, unless a signal came, which may have spoilt the last steps.
+    fn rows_are_whole(&mut self) -> Result<(), RunError> {
+        go_on()?;
+        self.whole = self.rows.len();
+        Ok(())
     }
 
     /// A row of this contender with everything but figures.

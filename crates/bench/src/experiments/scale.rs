@@ -32,6 +32,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
                 let group = next_group(bench, &mut waiting, &known);
                 let first_row = bench.rows.len();
                 throughput::run(bench, &group, &ops)?;
+                bench.rows_are_whole()?;
                 let rows = bench.rows.get(first_row..).unwrap_or_default();
                 known.extend(rows.iter().map(|row| (row.title(), row.bytes_per_session)));
             }

@@ -30,6 +30,9 @@ pub struct Report {
     pub seed: u64,
     /// The settings in force.
     pub settings: Settings,
+    /// A signal ended the run: what was not measured to the end by then is missing. Left out when false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// One entry a row.
     pub results: Vec<Row>,
     /// What was not measured, and why.

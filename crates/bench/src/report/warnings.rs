@@ -11,6 +11,9 @@ const KEPT_UP: f64 = 0.95;
 
 pub(crate) fn of(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
+    if report.interrupted {
+        warnings.push("interrupted: what was not measured and verified to the end is missing".to_owned());
+    }
     if report.environment.build != "release" {
         warnings.push("debug build: the figures mean nothing".to_owned());
     }

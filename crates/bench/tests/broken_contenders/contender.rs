@@ -89,6 +89,10 @@ impl Contender for Files {
         if self.is("dying") && self.calls > 50 {
             std::process::abort();
         }
+        if self.is("interrupting") && self.calls == 50 {
+            let parent = std::os::unix::process::parent_id().to_string();
+            assert!(std::process::Command::new("kill").args(["-INT", &parent]).status().unwrap().success());
+        }
         if self.is("slow") {
             std::thread::sleep(Duration::from_millis(2));
         }

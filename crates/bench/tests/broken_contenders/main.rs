@@ -40,6 +40,8 @@ fn main() {
         ("an_expired_session_that_is_answered_is_an_error", an_expired_session_that_is_answered_is_an_error),
         ("a_session_that_is_not_started_anew_is_a_miss", a_session_that_is_not_started_anew_is_a_miss),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
+        // Last: from then on this program has had its signal.
+        ("an_interrupt_keeps_what_was_measured_to_the_end", an_interrupt_keeps_what_was_measured_to_the_end),
     ];
     for (name, test) in tests.iter().copied() {
         test();
@@ -146,6 +148,17 @@ fn an_expired_session_that_is_answered_is_an_error() {
 fn a_session_that_is_not_started_anew_is_a_miss() {
     let rows = expiry(&["hollow"]);
     assert!(rows[0].misses > 0 && rows[0].errors == 0, "{rows:#?}");
+}
+
+fn an_interrupt_keeps_what_was_measured_to_the_end() {
+    let options = Options { sessions: Some(vec![100]), rate: Some(400.0), ..options() };
+    let report = report(Experiment::Expiry, &["sound", "interrupting", "dull"], options);
+    let stores: Vec<&str> = report.results.iter().map(|row| row.store.as_str()).collect();
+    assert_eq!(stores, ["sound"; 3], "{:#?}", report.results);
+    assert!(report.results.iter().all(|row| !row.is_bad()), "{:#?}", report.results);
+    let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+    assert_eq!(json["interrupted"], true);
+    assert!(report.to_string().contains("interrupted"), "{report}");
 }
 
 fn expiry(names: &[&'static str]) -> Vec<Row> {
