@@ -98,7 +98,7 @@ pub(super) fn read_stats(from: &mut impl BufRead) -> Result<Vec<(String, String)
         match (words.next(), words.next(), words.next()) {
             (Some("STAT"), Some(name), value) => stats.push((name.to_owned(), value.unwrap_or("").to_owned())),
             (Some("END"), None, None) => return Ok(stats),
-            (Some("CLIENT_ERROR"), Some("unauthenticated."), _) => return Err(Failure::Denied),
+            (Some("CLIENT_ERROR"), Some(why), _) if why.starts_with("unauthenticated") => return Err(Failure::Denied),
             (Some("ERROR"), Some("Too"), _) => return Err(Failure::Crowded),
             _ => return Err(Failure::Garbled("the statistics are not those of memcached")),
         }

@@ -1,0 +1,131 @@
+//! Servers that restart, drop locks, hold foreign bytes, or want a login.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use sessile_core::ErrorKind;
+use sessile_fixtures::PrivateDir;
+
+use crate::setup::{Private, WAIT, free_port, key, open, open_url, payload_of, ttl};
+
+#[test]
+fn a_restarted_server_is_found_again_and_every_lease_is_told() {
+    let Some(mut private) = Private::start(&[]) else { return };
+    let store = private.open();
+    store.create(&key("a"), b"one", ttl()).unwrap();
+    let (read, fresh) = (store.begin(&key("a"), WAIT).unwrap(), store.begin(&key("b"), WAIT).unwrap());
+    let fence = fresh.lease.fence();
+    private.server.kill();
+    assert_eq!(store.peek(&key("a")).unwrap_err().kind(), &ErrorKind::Unreachable);
+    private.server.restart().unwrap();
+    assert_eq!(read.lease.commit(b"two", ttl()).unwrap_err().kind(), &ErrorKind::Gone);
+    assert_eq!(fresh.lease.commit(b"new", ttl()).unwrap_err().kind(), &ErrorKind::Gone);
+    assert_eq!((payload_of(&store, "a"), payload_of(&store, "b")), (None, None));
+    assert!(store.begin(&key("b"), WAIT).unwrap().lease.fence() > fence, "fences grow over the loss of the counter");
+}
+
+/// Memcached may drop a lock at any time. The record's CAS number, not the lock, is what prevents a lost update.
+#[test]
+fn of_two_holders_after_the_lock_was_pushed_out_one_commits_and_the_other_is_told() {
+    let Some(private) = Private::start(&[]) else { return };
+    let (here, there) = (private.open(), private.open());
+    for id in ["there", "not-there"] {
+        if id == "there" {
+            here.create(&key(id), b"0", ttl()).unwrap();
+        }
+        let first = here.begin(&key(id), WAIT).unwrap();
+        assert_eq!(private.say(&format!("md sessile:l:session/{id}")), "HD");
+        let second = there.begin(&key(id), Duration::ZERO).expect("nothing says that it is held");
+        second.lease.commit(b"second", ttl()).unwrap();
+        assert_eq!(first.lease.commit(b"first", ttl()).unwrap_err().kind(), &ErrorKind::Stale, "{id}");
+        assert_eq!(payload_of(&here, id).unwrap(), b"second");
+    }
+    let first = here.begin(&key("there"), WAIT).unwrap();
+    private.say("md sessile:l:session/there");
+    let second = there.begin(&key("there"), Duration::ZERO).unwrap();
+    first.lease.commit(b"first", ttl()).unwrap();
+    assert_eq!(second.lease.commit(b"second", ttl()).unwrap_err().kind(), &ErrorKind::Stale);
+    assert_eq!(payload_of(&here, "there").unwrap(), b"first");
+}
+
+#[test]
+fn a_session_whose_memory_was_lost_under_a_lease_is_not_brought_back() {
+    let Some(private) = Private::start(&[]) else { return };
+    let store = private.open();
+    let fresh = store.begin(&key("a"), WAIT).unwrap();
+    store.destroy(&key("a")).unwrap();
+    private.say("md sessile:d:session/a"); // the tombstone is pushed out
+    assert_eq!(fresh.lease.commit(b"back", ttl()).unwrap_err().kind(), &ErrorKind::Gone);
+    assert_eq!(payload_of(&store, "a"), None);
+}
+
+#[test]
+fn the_counter_of_fences_may_be_lost() {
+    let Some(private) = Private::start(&[]) else { return };
+    let store = private.open();
+    let mut last = 0;
+    for _ in 0..5 {
+        let fence = store.begin(&key("a"), WAIT).unwrap().lease.fence();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        assert_eq!(private.say("md sessile:fence"), "HD");
+        std::thread::sleep(Duration::from_millis(2)); // the time in ms has to go on: fewer than 1,000 begins a ms
+    }
+}
+
+#[test]
+fn foreign_bytes_are_corrupt_and_stay_as_they_are() {
+    let Some(private) = Private::start(&[]) else { return };
+    let store = private.open();
+    assert_eq!(private.say("set sessile:d:session/a 0 0 5\r\nhello"), "STORED");
+    for _ in 0..2 {
+        assert_eq!(store.peek(&key("a")).unwrap_err().kind(), &ErrorKind::Corrupt);
+        let error = store.begin(&key("a"), Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), &ErrorKind::Corrupt, "and the lock is not held");
+    }
+    assert_eq!(private.say("mg sessile:d:session/a s"), "HD s5");
+    store.destroy(&key("a")).unwrap();
+    assert_eq!(payload_of(&store, "a"), None);
+    assert_eq!(private.say("set sessile:l:session/b 0 0 5\r\nhello"), "STORED");
+    assert_eq!(store.begin(&key("b"), Duration::from_millis(20)).unwrap_err().kind().code(), "lock-timeout");
+}
+
+#[test]
+fn a_login_is_checked_at_open_and_never_shown() {
+    let dir = PrivateDir::on_disk().unwrap();
+    let file = dir.path().join("logins");
+    std::fs::write(&file, "shop:s3cret@1\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let Some(private) = Private::start_in(dir, &["-Y", file.to_str().unwrap()]) else { return };
+    let password = private.kept.path().join("password");
+    let with = |user: &str, text: &str| {
+        std::fs::write(&password, text).unwrap();
+        open(private.server.socket(), &format!("user={user}&password_file={}", password.display()))
+    };
+    let store = with("shop", "s3cret@1\n").unwrap();
+    store.create(&key("a"), b"x", ttl()).unwrap();
+    assert_eq!(payload_of(&store, "a").unwrap(), b"x");
+    let refused =
+        [with("shop", "wrong-s3cret").err(), with("nobody", "s3cret@1").err(), open(private.server.socket(), "").err()];
+    for error in refused {
+        let error = error.expect("refused");
+        assert_eq!(error.kind(), &ErrorKind::Denied);
+        assert!(!format!("{error:#} {error:?}").contains("s3cret"), "{error:#}");
+    }
+}
+
+#[test]
+fn no_server_is_unreachable_with_advice() {
+    let error = open_url(&format!("memcached://u:s3cret@127.0.0.1:{}", free_port())).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Unreachable);
+    assert!(error.to_string().contains("check that it runs") && !error.to_string().contains("s3cret"), "{error}");
+}
+
+#[test]
+fn a_server_without_cas_is_refused() {
+    let Some(private) = Private::start(&["-C"]) else { return };
+    let error = open(private.server.socket(), "").unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Incompatible);
+    assert!(error.to_string().contains("-C"), "{error}");
+}

@@ -1,0 +1,16 @@
+//! What is particular to `memcached:`; the contract itself is tested by the conformance suite.
+
+#![cfg(feature = "memcached")]
+
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod proxy;
+#[cfg(test)]
+mod round_trips;
+#[cfg(test)]
+mod setup;
+#[cfg(test)]
+mod several;

@@ -1,0 +1,92 @@
+//! A private server and a store on it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sessile_core::{Clock, Key, Sessions, Ttl};
+use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_stores::Context;
+
+pub const WAIT: Duration = Duration::from_secs(20);
+
+/// A private server in a directory of its own.
+pub struct Private {
+    pub server: Server,
+    pub kept: PrivateDir,
+}
+
+impl Private {
+    /// `None`, said on stderr, when no server is installed. Under CI that is a failure.
+    pub fn start(extra: &[&str]) -> Option<Private> {
+        Private::start_in(PrivateDir::on_disk().unwrap(), extra)
+    }
+
+    pub fn start_in(kept: PrivateDir, extra: &[&str]) -> Option<Private> {
+        let kind = ServerKind::by_name("memcached").unwrap();
+        let extra = extra.iter().map(std::ffi::OsString::from).collect();
+        match kind.start(kept.path(), &ServerOptions { extra, ..ServerOptions::default() }) {
+            Ok(server) => Some(Private { server, kept }),
+            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
+                eprintln!("SKIPPED: memcached is not installed");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub fn open(&self) -> Sessions {
+        open(self.server.socket(), "").unwrap()
+    }
+
+    /// Says something to the server as it is; the first line of the answer.
+    pub fn say(&self, command: &str) -> String {
+        raw(self.server.socket(), command)
+    }
+
+    pub fn statistic(&self, name: &str) -> u64 {
+        let mut stream = UnixStream::connect(self.server.socket()).unwrap();
+        stream.write_all(b"stats\r\nquit\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} "))).unwrap();
+        line.parse().unwrap()
+    }
+}
+
+pub fn raw(socket: &Path, command: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+pub fn open(socket: &Path, options: &str) -> Result<Sessions, sessile_core::Error> {
+    open_url(&format!("memcached+unix:{}?{options}", socket.display()))
+}
+
+pub fn open_url(url: &str) -> Result<Sessions, sessile_core::Error> {
+    sessile_stores::open(url, &Context { clock: Clock::system() })
+}
+
+pub fn key(id: &str) -> Key {
+    Key::session(id).unwrap()
+}
+
+pub fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
+}
+
+pub fn payload_of(store: &Sessions, id: &str) -> Option<Vec<u8>> {
+    store.peek(&key(id)).unwrap().map(|record| record.payload)
+}
+
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub fn socket_in(dir: &PrivateDir) -> PathBuf {
+    dir.path().join("proxy")
+}

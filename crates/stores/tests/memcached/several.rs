@@ -1,0 +1,131 @@
+//! Several servers: where sessions are, and a regeneration that crosses from one to another.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use sessile_core::{ErrorKind, Sessions};
+
+use crate::proxy::{self, Passing};
+use crate::setup::{Private, WAIT, key, open_url, payload_of, ttl};
+
+/// Two servers behind one proxy each.
+struct Two {
+    servers: Vec<Private>,
+    passing: Arc<Passing>,
+    url: String,
+}
+
+impl Two {
+    fn start() -> Option<Two> {
+        let passing = Passing::new();
+        let (mut servers, mut hosts) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let private = Private::start(&[])?;
+            hosts.push(format!("127.0.0.1:{}", proxy::start_on_port(private.server.socket(), &passing)));
+            servers.push(private);
+        }
+        Some(Two { servers, passing, url: format!("memcached://{}/", hosts.join(",")) })
+    }
+
+    fn open(&self) -> Sessions {
+        open_url(&self.url).unwrap()
+    }
+
+    /// Which server has an item.
+    fn server_with(&self, item: &str) -> Vec<usize> {
+        let has = |server: &&Private| server.say(&format!("mg {item} s")).starts_with("HD");
+        self.servers.iter().enumerate().filter(|(_, server)| has(server)).map(|(number, _)| number).collect()
+    }
+}
+
+#[test]
+fn sessions_are_spread_and_lock_and_record_are_on_the_same_server() {
+    let Some(two) = Two::start() else { return };
+    let store = two.open();
+    let mut shares = [0, 0];
+    for number in 0..60 {
+        let id = format!("session-{number}");
+        store.create(&key(&id), b"x", ttl()).unwrap();
+        let held = store.begin(&key(&id), WAIT).unwrap();
+        let data = two.server_with(&format!("sessile:d:session/{id}"));
+        assert_eq!(data.len(), 1);
+        assert_eq!(two.server_with(&format!("sessile:l:session/{id}")), data);
+        shares[data[0]] += 1;
+        drop(held);
+    }
+    assert!(shares.iter().all(|share| *share > 5), "{shares:?}");
+}
+
+#[test]
+fn the_sessions_of_a_server_that_is_down_are_unreachable_and_the_others_go_on() {
+    let Some(mut two) = Two::start() else { return };
+    let store = two.open();
+    let ids: Vec<String> = (0..12).map(|number| format!("session-{number}")).collect();
+    ids.iter().for_each(|id| store.create(&key(id), b"x", ttl()).unwrap());
+    let on_first = |id: &&String| two.server_with(&format!("sessile:d:session/{id}")) == [0];
+    let (first, second): (Vec<&String>, Vec<&String>) = ids.iter().partition(on_first);
+    two.servers[0].server.kill();
+    assert_eq!(store.peek(&key(first[0])).unwrap_err().kind(), &ErrorKind::Unreachable);
+    assert!(second.iter().all(|id| payload_of(&store, id).is_some()));
+    two.servers[0].server.restart().unwrap();
+    store.create(&key(first[0]), b"back", ttl()).unwrap();
+}
+
+/// A worker that dies in the middle of a regeneration, between any two of its requests: one of the ids has the session
+/// and the other has not.
+#[test]
+fn a_regeneration_that_is_cut_short_anywhere_leaves_the_session_under_exactly_one_id() {
+    let Some(two) = Two::start() else { return };
+    let direct = two.open();
+    let (mut under_old, mut under_new) = (0, 0);
+    for requests in 0..9 {
+        // Two pairs of ids, so that with near certainty one crosses servers; the other may not.
+        for pair in 0..3 {
+            let (old, new) = (format!("old-{requests}-{pair}"), format!("new-{requests}-{pair}"));
+            two.passing.left.store(-1, SeqCst);
+            direct.create(&key(&old), b"cart", ttl()).unwrap();
+            let dying = two.open();
+            let mut begun = dying.begin(&key(&old), WAIT).unwrap();
+            let fence = begun.lease.fence();
+            two.passing.left.store(requests, SeqCst);
+            let moved = begun.lease.regenerate(&key(&new), Duration::ZERO);
+            std::mem::forget(begun); // it is dead: it releases nothing
+            two.passing.left.store(-1, SeqCst);
+            let (there, here) = (payload_of(&direct, &old), payload_of(&direct, &new));
+            assert_ne!(there.is_some(), here.is_some(), "after {requests} requests: {there:?} and {here:?}");
+            assert!(moved.is_err() || here.is_some());
+            let id = if there.is_some() { &old } else { &new };
+            (under_old, under_new) = (under_old + u32::from(there.is_some()), under_new + u32::from(here.is_some()));
+            // Whoever comes next, when the locks of the dead are gone, finds it and can change it.
+            for server in &two.servers {
+                [&old, &new].iter().for_each(|id| drop(server.say(&format!("md sessile:l:session/{id}"))));
+            }
+            let begun = direct.begin(&key(id), Duration::ZERO).unwrap();
+            assert!(begun.lease.fence() > fence || there.is_some() || moved.is_err(), "the fence went back");
+            assert_eq!(begun.record.unwrap().payload, b"cart");
+            begun.lease.commit(b"cart: 1 book", ttl()).unwrap();
+            assert_eq!(payload_of(&direct, id).unwrap(), b"cart: 1 book");
+        }
+    }
+    assert!(under_old > 3 && under_new > 3, "{under_old} under the old id, {under_new} under the new one");
+}
+
+#[test]
+fn fences_go_on_growing_when_a_session_moves_to_a_server_that_counts_lower() {
+    let Some(two) = Two::start() else { return };
+    let store = two.open();
+    // As if the counters were years apart.
+    two.servers.iter().zip(["9000000000000000", "5"]).for_each(|(server, first)| {
+        assert_eq!(server.say(&format!("set sessile:fence 0 0 {}\r\n{first}", first.len())), "STORED");
+    });
+    for number in 0..8 {
+        let (old, new) = (key(&format!("old-{number}")), key(&format!("new-{number}")));
+        let mut begun = store.begin(&old, WAIT).unwrap();
+        let fence = begun.lease.fence();
+        begun.lease.regenerate(&new, Duration::ZERO).unwrap();
+        begun.lease.commit(b"x", ttl()).unwrap();
+        let next = store.begin(&new, WAIT).unwrap().lease.fence();
+        assert!(next > fence, "{next} after {fence}");
+    }
+}
