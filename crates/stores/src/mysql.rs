@@ -45,7 +45,7 @@ use self::statement::{Message, Value, of_key};
 use self::sweep::Position;
 use crate::idle::{Idle, retry};
 use crate::registry::{self, Context, Fixture, StoreEntry};
-use crate::sql::{ALIAS_STEPS_MAX, Seen, circle};
+use crate::sql::{ALIAS_STEPS_MAX, circle};
 use crate::store_url::StoreUrl;
 
 /// The registry line of this store.
@@ -184,8 +184,7 @@ impl Mysql {
                 (key, leaving) = (target, Some(lock));
                 continue;
             }
-            let (seen, row) = (Seen::of(content.as_ref(), now), content.is_some());
-            let held = Held { key: key.clone(), lock, link, fence, begun: now, seen, row };
+            let held = Held::new(key.clone(), lock, link, fence, content.as_ref(), now);
             let found = content.map_or_else(Found::nothing, |content| content.found(now));
             let moved_to = (key != *asked).then_some(key);
             return Ok(Locked { held, found: Found { moved_to, ..found } });
@@ -258,7 +257,7 @@ impl Store for Mysql {
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
-        settled(held.touch(&self.statements, &self.statements.touch(ttl, now), now))
+        settled(held.touch(&self.statements, ttl, now))
     }
 
     fn release(&self, mut held: Held) -> Result<()> {

@@ -18,6 +18,13 @@ use crate::sql::{ALIAS_STEPS_MAX, Content, Seen, circle, corrupt, end_of_grace, 
 
 const LOCK_IS_TAKEN: &str = "SELECT IS_USED_LOCK(?) IS NOT NULL";
 
+/// What became of the lock of a creation.
+#[derive(Clone, Copy)]
+enum Lock {
+    Freed,
+    Held,
+}
+
 impl Mysql {
     /// Holding the lock meanwhile keeps out a `begin` that would read nothing and then commit over it.
     pub(super) fn store_new(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -33,11 +40,14 @@ impl Mysql {
             }
         })?;
         let created = self.create_under_lock(&mut link, key, &lock, there, payload, ttl);
-        let freed = link.ask(&Message::new().then(RELEASE, &[Value::Word(&lock)]));
+        let freed = match created {
+            Ok(Lock::Freed) => Ok(()),
+            _ => link.ask(&Message::new().then(RELEASE, &[Value::Word(&lock)])).map(drop),
+        };
         if freed.is_ok() {
             self.put_back(link);
         }
-        settled(created)
+        settled(created.map(drop))
     }
 
     fn create_under_lock(
@@ -48,7 +58,7 @@ impl Mysql {
         there: Option<Content>,
         payload: &[u8],
         ttl: Ttl,
-    ) -> Attempt<()> {
+    ) -> Attempt<Lock> {
         check_size(link, payload)?;
         let now = self.clock.now();
         if there.as_ref().is_some_and(|content| content.takes_id(now)) {
@@ -59,7 +69,7 @@ impl Mysql {
             let (statement, values) = self.statements.put(key, &head, payload, false);
             match link.ask(&Message::new().then(statement, &values).then(RELEASE, &[Value::Word(lock)])) {
                 Err(fault) if fault.is_duplicate() => {} // most likely a tombstone
-                done => return done.map(drop),
+                done => return done.map(|_| Lock::Freed),
             }
         }
         again_if_it_collides(link, |link| {
@@ -69,7 +79,7 @@ impl Mysql {
                 return Err(taken().into());
             }
             write_row(link, &self.statements, key, (&head, payload), there.is_some())?;
-            link.ask(&Message::new().then("COMMIT", &[])).map(drop)
+            link.ask(&Message::new().then("COMMIT", &[])).map(|_| Lock::Held)
         })
     }
 

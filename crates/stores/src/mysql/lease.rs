@@ -23,11 +23,20 @@ pub(super) struct Held {
     pub fence: u64,
     pub begun: Timestamp,
     pub seen: Seen,
+    /// The live record that was seen, without its payload.
+    head: Option<Record>,
     /// Whether there was a row at all.
     pub row: bool,
 }
 
 impl Held {
+    /// A lease on what was found at `begun` under a lock that `link` holds.
+    pub fn new(key: Key, lock: String, link: Link, fence: u64, content: Option<&Content>, begun: Timestamp) -> Held {
+        let seen = Seen::of(content, begun);
+        let head = head_of(content).filter(|_| matches!(seen, Seen::Live { .. }));
+        Held { key, lock, link, fence, begun, seen, head, row: content.is_some() }
+    }
+
     /// A lease belongs to the process that began it.
     pub fn check_owner(&self) -> Result<()> {
         if self.link.is_ours() { Ok(()) } else { Err(not_ours()) }
@@ -53,16 +62,16 @@ impl Held {
 
     /// The common cases, in one statement that is its own transaction. False when a check in it failed, or would not do.
     fn try_at_once(&mut self, statements: &Statements, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<bool> {
-        let (statement, values) = match self.seen {
-            Seen::Live { version, created } => {
-                let (expires, ends) = ttl.deadline(now, created, None);
-                statements.next_version(&self.key, payload, (now, expires, ends), (version, created))
+        let (statement, values) = match &self.head {
+            Some(seen) => {
+                let next = next_head(Some(seen.clone()), ttl, now);
+                statements.next_version(&self.key, payload, &next, seen)
             }
             // A tombstone is remembered for an hour; after that its absence proves nothing.
-            Seen::Nothing { .. } if !self.row && now.since(self.begun) < Limits::TOMBSTONE_TTL => {
+            None if !self.row && now.since(self.begun) < Limits::TOMBSTONE_TTL => {
                 statements.put(&self.key, &next_head(None, ttl, now), payload, false)
             }
-            Seen::Nothing { .. } => return Ok(false),
+            None => return Ok(false),
         };
         let lock = [Value::Word(&self.lock)];
         let changed = if payload.len() <= TEXT_BYTES_MAX {
@@ -88,7 +97,7 @@ impl Held {
     fn try_with_care(&mut self, statements: &Statements, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<()> {
         let there = lock_row(&mut self.link, statements, &self.key)?;
         let head = match self.seen.check(there.as_ref(), self.begun, now) {
-            Ok(seen) => next_head(there.clone_head().filter(|_| seen), ttl, now),
+            Ok(seen) => next_head(head_of(there.as_ref()).filter(|_| seen), ttl, now),
             Err(error) => {
                 self.let_go("ROLLBACK")?;
                 return Err(error.into());
@@ -105,14 +114,18 @@ impl Held {
     }
 
     /// Moves the expiry of the leased record.
-    pub fn touch(&mut self, statements: &Statements, touch: &str, now: Timestamp) -> Attempt<()> {
+    pub fn touch(&mut self, statements: &Statements, ttl: Ttl, now: Timestamp) -> Attempt<()> {
         self.check_owner()?;
+        let touch = statements.touch(ttl, now);
         if let Seen::Live { version, created } = self.seen {
             let version = Value::Number(i64::try_from(version).unwrap_or(i64::MAX));
             let [bin, id] = of_key(&self.key);
             let values = [bin, id, Value::time(now), version, Value::time(created)];
             let guarded = format!("{touch} AND version = ? AND created = ?");
             if self.link.ask(&Message::new().then(&guarded, &values))?.next().changed() == 1 {
+                if let Some(head) = &mut self.head {
+                    (_, head.ends) = ttl.deadline(now, head.created, head.ends);
+                }
                 return Ok(());
             }
         }
@@ -123,17 +136,14 @@ impl Held {
     }
 }
 
-/// The head of a record among what a row may say.
-trait Head {
-    fn clone_head(&self) -> Option<Record>;
-}
-
-impl Head for Option<Content> {
-    fn clone_head(&self) -> Option<Record> {
-        match self {
-            Some(Content::Live(record)) => Some(record.clone()),
-            _ => None,
+/// The record among what a row may say, without its payload, which may be large.
+fn head_of(content: Option<&Content>) -> Option<Record> {
+    match content {
+        Some(Content::Live(record)) => {
+            let Record { version, created, written, expires, ends, .. } = *record;
+            Some(Record { payload: Vec::new(), version, created, written, expires, ends })
         }
+        _ => None,
     }
 }
 

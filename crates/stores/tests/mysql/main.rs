@@ -1,0 +1,16 @@
+//! What is particular to `mysql:`; the contract itself is tested by the conformance suite.
+
+#![cfg(feature = "mysql")]
+
+#[cfg(test)]
+mod counting_proxy;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod locks;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod round_trips;
+#[cfg(test)]
+mod setup;
