@@ -6,6 +6,7 @@
 mod limit;
 mod lmdb;
 mod memcached_four_trips;
+mod mysql_transaction;
 mod null;
 mod redis_four_trips;
 
@@ -60,8 +61,14 @@ impl Reference {
 }
 
 /// All reference rows, in display order.
-pub const REFERENCES: &[Reference] =
-    &[limit::REFERENCE, null::REFERENCE, lmdb::REFERENCE, redis_four_trips::REFERENCE, memcached_four_trips::REFERENCE];
+pub const REFERENCES: &[Reference] = &[
+    limit::REFERENCE,
+    null::REFERENCE,
+    lmdb::REFERENCE,
+    redis_four_trips::REFERENCE,
+    memcached_four_trips::REFERENCE,
+    mysql_transaction::REFERENCE,
+];
 
 /// The reference row of this name.
 pub fn by_name(name: &str) -> Option<&'static Reference> {
