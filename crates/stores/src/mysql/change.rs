@@ -13,7 +13,7 @@ use super::failure::{Attempt, Fault, settled};
 use super::lease::{Held, TRIES, check_size, lock_row, roll_back, write_row};
 use super::lock::{RELEASE, acquire};
 use super::row::{self, Tombstone};
-use super::statement::{Message, TEXT_BYTES_MAX, Value, of_key};
+use super::statement::{Message, Value, of_key};
 use crate::sql::{ALIAS_STEPS_MAX, Content, Seen, circle, corrupt, end_of_grace, new_head, nothing_to_touch, taken};
 
 const LOCK_IS_TAKEN: &str = "SELECT IS_USED_LOCK(?) IS NOT NULL";
@@ -65,7 +65,7 @@ impl Mysql {
             return Err(taken().into());
         }
         let head = new_head(ttl, now);
-        if there.is_none() && payload.len() <= TEXT_BYTES_MAX {
+        if there.is_none() && link.takes_text(payload) {
             let (statement, values) = self.statements.put(key, &head, payload, false);
             match link.ask(&Message::new().then(statement, &values).then(RELEASE, &[Value::Word(lock)])) {
                 Err(fault) if fault.is_duplicate() => {} // most likely a tombstone
@@ -184,7 +184,10 @@ impl Mysql {
             return Err(taken().into());
         };
         let old_lock = std::mem::replace(&mut held.lock, lock);
-        let moved = again_if_it_collides_in(held, |held| self.move_record(held, new, grace));
+        let moved = {
+            let Held { key, link, seen, begun, .. } = held;
+            again_if_it_collides(link, |link| self.move_record(link, (key, *seen, *begun), new, grace))
+        };
         let freed = match &moved {
             Ok(_) => old_lock,
             Err(_) => std::mem::replace(&mut held.lock, old_lock),
@@ -196,23 +199,29 @@ impl Mysql {
     }
 
     /// Gives the leased row the new id and lets the old one lead there, in a transaction.
-    fn move_record(&self, held: &mut Held, new: &Key, grace: Duration) -> Attempt<(Seen, bool)> {
+    fn move_record(
+        &self,
+        link: &mut Link,
+        (key, seen, begun): (&Key, Seen, Timestamp),
+        new: &Key,
+        grace: Duration,
+    ) -> Attempt<(Seen, bool)> {
         let (now, statements) = (self.clock.now(), &self.statements);
-        let old = lock_row(&mut held.link, statements, &held.key)?;
-        let row = held.link.ask(&Message::new().then(&statements.lock_head, &of_key(new)))?.next().row();
+        let old = lock_row(link, statements, key)?;
+        let row = link.ask(&Message::new().then(&statements.lock_head, &of_key(new)))?.next().row();
         let there = row.map(row::decode).transpose()?;
-        let checked = held.seen.check(old.as_ref(), held.begun, now);
+        let checked = seen.check(old.as_ref(), begun, now);
         if there.as_ref().is_some_and(|content| content.takes_id(now)) || checked.is_err() {
-            roll_back(&mut held.link)?;
+            roll_back(link)?;
             checked?;
             return Err(taken().into());
         }
         if !checked? {
-            roll_back(&mut held.link)?;
+            roll_back(link)?;
             return Ok((Seen::of(there.as_ref(), now), there.is_some())); // without a record only the lock moves
         }
         let (until, forget) = end_of_grace(now, grace);
-        let [bin, old_id] = of_key(&held.key);
+        let [bin, old_id] = of_key(key);
         let [_, new_id] = of_key(new);
         let mut message = Message::new();
         if there.is_some() {
@@ -224,8 +233,8 @@ impl Mysql {
             .then(&statements.rename, &[new_id, bin, old_id])
             .then(&statements.lead, &[bin, old_id, created, written, until, forget, new_id])
             .then("COMMIT", &[]);
-        held.link.ask(&message)?;
-        Ok((held.seen, true))
+        link.ask(&message)?;
+        Ok((seen, true))
     }
 }
 
@@ -234,22 +243,18 @@ fn is_taken(row: Option<mysql::Row>) -> Result<bool> {
     Ok(taken.ok_or_else(|| corrupt("the server does not say whether a lock is taken"))?? != 0)
 }
 
-/// Repeats a transaction that others ran into, a bounded number of times.
+/// Repeats a transaction that others ran into, a bounded number of times. None is left open, whatever its fault: what is done
+/// next on the connection would be part of it, and lost with it.
 fn again_if_it_collides<T>(link: &mut Link, mut run: impl FnMut(&mut Link) -> Attempt<T>) -> Attempt<T> {
     for _ in 0..TRIES {
-        match run(link) {
-            Err(fault) if fault.is_collision() || fault.is_duplicate() => roll_back(link)?,
+        let done = run(link);
+        let fault = match done {
+            Err(fault) if !fault.breaks_connection() => fault,
             done => return done,
-        }
-    }
-    Err(Fault::Moved)
-}
-
-fn again_if_it_collides_in<T>(held: &mut Held, mut run: impl FnMut(&mut Held) -> Attempt<T>) -> Attempt<T> {
-    for _ in 0..TRIES {
-        match run(held) {
-            Err(fault) if fault.is_collision() || fault.is_duplicate() => roll_back(&mut held.link)?,
-            done => return done,
+        };
+        roll_back(link)?;
+        if !fault.is_collision() && !fault.is_duplicate() {
+            return Err(fault);
         }
     }
     Err(Fault::Moved)

@@ -16,7 +16,7 @@ use sessile_core::{Error, ErrorKind};
 
 use super::failure::{Attempt, Fault};
 use super::options::Options;
-use super::statement::{Message, Value, sent};
+use super::statement::{Message, TEXT_BYTES_MAX, Value, sent};
 
 /// Bytes of a packet that are not payload, amply: a prepared statement with its other values, a row with its other columns.
 const PACKET_OVERHEAD: u64 = 1_024;
@@ -157,6 +157,16 @@ impl Link {
     /// Whether it can be used for whatever comes next.
     pub fn is_fit(&self) -> bool {
         !self.broken && self.is_ours()
+    }
+
+    /// Whether a payload may travel in the text of a statement, where it takes twice its bytes.
+    pub fn takes_text(&self, payload: &[u8]) -> bool {
+        payload.len() <= TEXT_BYTES_MAX && 2 * payload.len() as u64 <= self.facts.payload_bytes_max
+    }
+
+    /// Nothing more is sent over it.
+    pub fn give_up(&mut self) {
+        self.broken = true;
     }
 
     /// The longest that a statement may take on purpose.

@@ -9,7 +9,7 @@ use super::connection::Link;
 use super::failure::{Attempt, Fault};
 use super::lock::{RELEASE, RELEASE_IF_CHANGED};
 use super::row::{self, Statements};
-use super::statement::{Message, TEXT_BYTES_MAX, Value, of_key};
+use super::statement::{Message, Value, of_key};
 use crate::sql::{Content, Seen, next_head, not_ours, nothing_to_touch};
 
 /// Tries of a transaction that others run into.
@@ -74,7 +74,7 @@ impl Held {
             None => return Ok(false),
         };
         let lock = [Value::Word(&self.lock)];
-        let changed = if payload.len() <= TEXT_BYTES_MAX {
+        let changed = if self.link.takes_text(payload) {
             let message = Message::new().then(statement, &values).then(RELEASE_IF_CHANGED, &lock);
             self.link.ask(&message).map(|mut answers| answers.next().changed())
         } else {
@@ -163,7 +163,7 @@ pub(super) fn write_row(
     there: bool,
 ) -> Attempt<()> {
     let (statement, values) = statements.put(key, head, payload, there);
-    if payload.len() <= TEXT_BYTES_MAX {
+    if link.takes_text(payload) {
         link.ask(&Message::new().then(statement, &values))?;
     } else {
         link.execute(statement, &values)?;
@@ -172,8 +172,11 @@ pub(super) fn write_row(
 }
 
 pub(super) fn roll_back(link: &mut Link) -> Attempt<()> {
-    link.ask(&Message::new().then("ROLLBACK", &[]))?;
-    Ok(())
+    let done = link.ask(&Message::new().then("ROLLBACK", &[]));
+    if done.is_err() {
+        link.give_up();
+    }
+    done.map(drop)
 }
 
 /// Refuses what the server would not take, before anything is sent: it would cut the connection.

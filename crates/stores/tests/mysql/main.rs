@@ -14,3 +14,5 @@ mod refusals;
 mod round_trips;
 #[cfg(test)]
 mod setup;
+#[cfg(test)]
+mod transactions;
