@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use sessile_core::{Found, Key, Limits, Result, Ttl};
+use sessile_core::{Error, ErrorKind, Found, Key, Limits, Result, Ttl};
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
@@ -14,7 +14,18 @@ use super::link::{Call, Link};
 use super::lock::halves;
 use super::row::{self, Payload, Text};
 use super::statements::Sql;
-use crate::sql::{ALIAS_STEPS_MAX, circle, corrupt, ms, new_head, nothing_to_touch, taken};
+use crate::sql::{ALIAS_STEPS_MAX, Content, circle, corrupt, ms, new_head, nothing_to_touch, taken};
+
+/// Regenerations that one destruction of an id may run into.
+const BURY_TRIES: usize = 8;
+
+/// What became of one attempt to destroy what an id stands for.
+enum Buried {
+    /// Nothing is left there; it led to another id, or to none.
+    Done(Option<Key>),
+    /// A regeneration was faster: there is something else now.
+    Moved,
+}
 
 impl Postgres {
     pub(super) fn find(&self, asked: &Key) -> Result<Found> {
@@ -92,23 +103,43 @@ impl Postgres {
     }
 
     /// Buries one id; returns where it led to.
+    fn bury_one(&self, link: &mut Link, key: &Key) -> Tried<Option<Key>> {
+        for _ in 0..BURY_TRIES {
+            if let Buried::Done(target) = self.try_to_bury(link, key)? {
+                return Ok(target);
+            }
+        }
+        Err(Error::new(ErrorKind::Io, "the session was changed again and again while it was destroyed")
+            .advice("try again")
+            .into())
+    }
+
     ///
     /// First a tombstone where there is no row but a holder, then one in place of the row. The order matters: a holder that
     /// the first statement does not see any more has unlocked, so it has written, and the second statement sees that.
     /// Without a row and without a holder there is nobody who could bring the session back, and no row is written:
     /// log-outs with invented ids must not fill the disk.
-    fn bury_one(&self, link: &mut Link, key: &Key) -> Tried<Option<Key>> {
+    ///
+    /// The second statement waits for a regeneration that is writing the row, which then has another id: the row that
+    /// leads there is younger than the statement. The third one sees it.
+    fn try_to_bury(&self, link: &mut Link, key: &Key) -> Tried<Buried> {
         let now = self.clock.now();
         let (now_ms, forget) = (ms(now), ms(now.plus(Limits::TOMBSTONE_TTL)));
         let (id, bin, lock) = (Text(key.id()), Text(key.bin().name()), self.lock_of(key));
         let (high, low) = halves(lock);
         let held = Call(Sql::BuryHeld, &[&high, &low, &id, &bin, &lock, &now_ms, &forget]);
         let there = Call(Sql::Bury, &[&id, &bin, &now_ms, &forget]);
-        let [held, buried] = self.pool.run(link, [held, there])?;
+        let look = Call(Sql::ReadHead, &[&id, &bin]);
+        let [held, buried, left] = self.pool.run(link, [held, there, look])?;
         held?;
-        let buried = buried?;
-        let Some(target) = buried.row().map_or(Ok(None), |row| row::led_to(row, now))? else { return Ok(None) };
+        let (buried, left) = (buried?, left?);
+        let Some(row) = buried.row() else {
+            let left = left.row().map_or(Ok(None), |row| row::decode(row, true))?;
+            let buried = left.is_none_or(|row| matches!(row.content, Content::Destroyed { .. }));
+            return Ok(if buried { Buried::Done(None) } else { Buried::Moved });
+        };
+        let Some(target) = row::led_to(row, now)? else { return Ok(Buried::Done(None)) };
         let target = Key::in_bin(key.bin().clone(), &target);
-        Ok(Some(target.map_err(|_| corrupt("a regenerated row leads to a malformed id"))?))
+        Ok(Buried::Done(Some(target.map_err(|_| corrupt("a regenerated row leads to a malformed id"))?)))
     }
 }

@@ -145,7 +145,11 @@ impl Postgres {
     /// The error that names the holder, as far as the server tells.
     fn timed_out(&self, link: &mut Link, lock: i64, waited: Duration) -> Tried<Error> {
         let (high, low) = halves(lock);
-        let answer = self.pool.run_one(link, Sql::Holder, &[&high, &low])?;
+        // The lock may have been granted at the very moment at which the wait was over: the server keeps it then.
+        let calls = [Call(Sql::UnlockAll, &[]), Call(Sql::Holder, &[&high, &low])];
+        let [freed, answer] = self.pool.run(link, calls)?;
+        freed.map_err(|_| Failure::gone())?;
+        let answer = answer?;
         let holder = answer.row().map_or_else(Holder::default, |row| self.holder(row));
         Ok(Error::new(ErrorKind::LockTimeout { holder, waited }, "another request holds the session"))
     }

@@ -89,7 +89,7 @@ impl Postgres {
         ];
         let [begun, cleared, moved, lead, ended] = self.pool.run(&mut held.link, calls)?;
         // The first that failed has made all that follow fail, and the COMMIT roll back.
-        begun?;
+        begun.map_err(|_| Failure::gone())?; // what followed was in no transaction: nothing is known of it
         cleared?;
         let moved = moved?.count;
         lead?;
