@@ -46,9 +46,12 @@ impl Connection {
     }
 
     /// The text protocol has one way to log in: the first command is a `set`, of whatever key, with user and password.
+    ///
+    /// A server that wants no login takes it for an ordinary `set`. So what is stored has expired when it arrives: nobody
+    /// can read the password, and the key is one that no application uses.
     fn log_in(&mut self, user: &str, password: &str) -> Result<(), Failure> {
         let secret = format!("{user} {password}");
-        let command = format!("set login 0 0 {}\r\n{secret}\r\n", secret.len());
+        let command = format!("set sessile:login 0 -1 {}\r\n{secret}\r\n", secret.len());
         self.0.get_mut().write_all(command.as_bytes())?;
         match reply::read(&mut self.0)? {
             Reply::Done(_) => Ok(()),

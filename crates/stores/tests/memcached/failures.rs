@@ -115,6 +115,21 @@ fn a_login_is_checked_at_open_and_never_shown() {
     }
 }
 
+/// To such a server the login is a `set` like any other.
+#[test]
+fn a_login_leaves_nothing_on_a_server_that_wants_none() {
+    let Some(private) = Private::start(&[]) else { return };
+    let password = private.kept.path().join("password");
+    std::fs::write(&password, "s3cret").unwrap();
+    let options = format!("user=shop&password_file={}", password.display());
+    let store = open(private.server.socket(), &options).unwrap();
+    assert_eq!(payload_of(&store, "a"), None);
+    assert_eq!(private.statistic("cmd_set"), 1, "the login was sent");
+    for key in ["sessile:login", "login"] {
+        assert_eq!(private.say(&format!("mg {key} v")), "EN");
+    }
+}
+
 #[test]
 fn no_server_is_unreachable_with_advice() {
     let error = open_url(&format!("memcached://u:s3cret@127.0.0.1:{}", free_port())).unwrap_err();
