@@ -10,7 +10,7 @@
 //! * the row is read by a statement that began after the lock was granted;
 //! * a commit changes only the row that its lease has read (same id, version and creation), or creates one where the lease
 //!   found none and none has appeared since, no tombstone either;
-//! * a lock is given up only by a statement after the one that wrote, or with its connection;
+//! * a lock is free only when what was written under it can be seen;
 //! * `due` of a row is never later than the moment from which a sweep may remove it.
 //!
 //! This file is the way in: the registry line, and which part does what.

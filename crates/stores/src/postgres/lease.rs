@@ -1,8 +1,8 @@
 //! A lease: what `begin` saw, and the changes that are allowed only if it is still so.
 //!
-//! Invariants: every change compares the stored row with what was seen, in the statement that makes it; the lock is given up
-//! by a statement after the one that changes, never within it, or the next holder could read the old row; a lease whose
-//! connection was lost changes nothing, since somebody else may have had the lock since.
+//! Invariants: every change compares the stored row with what was seen, in the statement that makes it; nobody gets the lock
+//! before what was changed under it can be seen, or the next holder could read the old row (`handed_over!` in
+//! `statements.rs`); a lease whose connection was lost changes nothing, since somebody else may have had the lock since.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::failure::{Failure, Tried};
-use super::link::{Answer, Call, Link};
+use super::link::{Answer, Link};
 use super::lock::pooled_by_transaction;
 use super::row::{Payload, Row, Text};
 use super::statements::Sql;
@@ -63,43 +63,46 @@ fn lost() -> Error {
 }
 
 impl Postgres {
-    /// One round trip: replaces the payload if the row is still what was seen, and then gives up the lock, whatever came of
-    /// it.
+    /// One round trip: replaces the payload if the row is still what was seen, and gives up the lock with the end of that
+    /// transaction. When nothing was written the lock is given up in another.
     pub(super) fn write_and_unlock(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
         held.check_owner()?;
         let now = self.clock.now();
-        if matches!(held.seen, Seen::Nothing { .. }) && now.since(held.begun) >= Limits::TOMBSTONE_TTL {
-            self.still_nothing(&mut held, now)?;
-        }
         let written = match held.seen {
             Seen::Live { version, created } => self.replace(&mut held, (version, created), payload, ttl, now),
             Seen::Nothing { mark } => self.insert(&mut held, mark, payload, ttl, now),
         };
-        let Held { key, begun, seen, writer, mut link, .. } = held;
+        let Held { key, lock, begun, seen, writer, mut link, .. } = held;
         match written {
-            Ok([written, unlocked]) => {
-                let written = written.map(|answer| answer.count);
-                let free = unlocked.as_ref().is_ok_and(is_true) && link.usable();
-                let outcome = match written {
-                    Ok(1) => Ok(()),
-                    Ok(_) => Err(match self.look(&mut link, &key) {
-                        Ok(there) => refusal(seen, there.as_ref(), begun, now),
-                        Err(failure) => failure.translate(),
-                    }),
-                    // The server ended the session before it came to this statement.
-                    Err(failure) if failure.breaks_connection() => self.outcome(&key, writer, seen, begun, now),
-                    Err(failure) => Err(failure.translate()),
-                };
-                if free {
+            Ok(answer) if answer.count == 1 => {
+                // Otherwise the link goes, and with it whatever it holds.
+                if is_true(&answer) {
                     self.pool.give_back(link);
                 }
-                outcome
+                Ok(())
             }
-            Err(failure) if failure.is_transient() => {
+            Ok(_) => {
+                let there = self.look(&mut link, &key);
+                self.free(link, lock);
+                Err(refusal(seen, there.map_err(Failure::translate)?.as_ref(), begun, now))
+            }
+            // The server may have carried it out all the same.
+            Err(failure) if failure.breaks_connection() && failure.is_transient() => {
                 drop(link);
                 self.outcome(&key, writer, seen, begun, now)
             }
-            Err(failure) => Err(failure.translate()),
+            Err(failure) => {
+                self.free(link, lock);
+                Err(failure.translate())
+            }
+        }
+    }
+
+    /// Gives up the lock of a lease that has ended, and its connection if that is fit for use.
+    fn free(&self, mut link: Link, lock: i64) {
+        let unlocked = self.pool.run_one(&mut link, Sql::Unlock, &[&lock]);
+        if unlocked.as_ref().is_ok_and(is_true) {
+            self.pool.give_back(link);
         }
     }
 
@@ -110,43 +113,35 @@ impl Postgres {
         payload: &[u8],
         ttl: Ttl,
         now: Timestamp,
-    ) -> Tried<[Tried<Answer>; 2]> {
+    ) -> Tried<Answer> {
         // Without the stored end, which a touch may have changed meanwhile: the statement takes it from the row.
         let (expires, ends) = ttl.deadline(now, created, None);
         let (id, bin, backend) = (Text(held.key.id()), Text(held.key.bin().name()), held.link.backend);
         let version = i64::try_from(version).unwrap_or(i64::MAX);
         let (expires, ends, written, created) = (ms(expires), ends.map(ms), ms(now), ms(created));
         let payload = Payload(payload);
-        let replace = Call(
-            Sql::Replace,
-            &[&expires, &ends, &payload, &written, &held.writer, &id, &bin, &version, &created, &backend],
-        );
-        self.pool.run(&mut held.link, [replace, Call(Sql::Unlock, &[&held.lock])])
+        let values: &[&(dyn ToSql + Sync)] =
+            &[&expires, &ends, &payload, &written, &held.writer, &id, &bin, &version, &created, &backend, &held.lock];
+        self.pool.run_one(&mut held.link, Sql::Replace, values)
     }
 
-    fn insert(
-        &self,
-        held: &mut Held,
-        mark: Option<i64>,
-        payload: &[u8],
-        ttl: Ttl,
-        now: Timestamp,
-    ) -> Tried<[Tried<Answer>; 2]> {
+    fn insert(&self, held: &mut Held, mark: Option<i64>, payload: &[u8], ttl: Ttl, now: Timestamp) -> Tried<Answer> {
+        if now.since(held.begun) >= Limits::TOMBSTONE_TTL {
+            self.still_nothing(held, now)?;
+        }
         let head = new_head(ttl, now);
         let (id, bin, backend) = (Text(held.key.id()), Text(held.key.bin().name()), held.link.backend);
         let (created, expires, ends) = (ms(now), ms(head.expires), head.ends.map(ms));
         let payload = Payload(payload);
-        let insert = Call(
-            Sql::Insert,
-            &[&id, &bin, &held.lock, &created, &expires, &ends, &held.writer, &payload, &mark, &backend],
-        );
-        self.pool.run(&mut held.link, [insert, Call(Sql::Unlock, &[&held.lock])])
+        let values: &[&(dyn ToSql + Sync)] =
+            &[&id, &bin, &held.lock, &created, &expires, &ends, &held.writer, &payload, &mark, &backend];
+        self.pool.run_one(&mut held.link, Sql::Insert, values)
     }
 
     /// A lease that is older than the memory of destroyed ids: nothing where it saw nothing proves nothing.
-    fn still_nothing(&self, held: &mut Held, now: Timestamp) -> Result<()> {
-        let there = self.look(&mut held.link, &held.key).map_err(Failure::translate)?;
-        held.seen.check(there.as_ref().map(|row| &row.content), held.begun, now).map(drop)
+    fn still_nothing(&self, held: &mut Held, now: Timestamp) -> Tried<()> {
+        let there = self.look(&mut held.link, &held.key)?;
+        Ok(held.seen.check(there.as_ref().map(|row| &row.content), held.begun, now).map(drop)?)
     }
 
     /// What became of a commit whose connection was lost with the answer.
@@ -166,14 +161,10 @@ impl Postgres {
         answer.row().map_or(Ok(None), |row| super::row::decode(row, true)).map_err(Failure::from)
     }
 
-    pub(super) fn unlock(&self, mut held: Held) {
-        if held.check_owner().is_err() {
-            return; // dropping it closes this process's descriptor, and the parent keeps its lock
-        }
-        let unlocked = self.pool.run_one(&mut held.link, Sql::Unlock, &[&held.lock]);
-        // Otherwise the link goes, and with it whatever it holds.
-        if unlocked.as_ref().is_ok_and(is_true) {
-            self.pool.give_back(held.link);
+    pub(super) fn unlock(&self, held: Held) {
+        // In a child it is only dropped: that closes the child's descriptor, and the parent keeps its lock.
+        if held.check_owner().is_ok() {
+            self.free(held.link, held.lock);
         }
     }
 

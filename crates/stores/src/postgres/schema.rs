@@ -69,13 +69,15 @@ impl Names {
 /// The columns that change seldom come first, the payload last. `lock` is the advisory lock of the id: sweeps compare it
 /// with `pg_locks`, and so can people.
 ///
+/// The creation is durable in every tier: a crash may cost the last sessions, but not the table under a running store.
+///
 /// Room is left on each page for the next version of a row, which then needs no new entry in any index ("HOT" in the
 /// server's documentation). Payloads are not compressed: the time is the visitor's.
 fn creation(names: &Names) -> String {
     let Names { table, fences, about, due_index, .. } = names;
     let turn = lock_number(&names.lock_space, "", "create").cast_signed();
     format!(
-        "SELECT pg_advisory_xact_lock({turn});
+        "SELECT pg_advisory_xact_lock({turn}), set_config('synchronous_commit', 'on', true);
         CREATE TABLE IF NOT EXISTS {table} (
             number  bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
             lock    bigint   NOT NULL,

@@ -60,6 +60,15 @@ macro_rules! life {
     };
 }
 
+/// Gives up the session's hold of a lock at the end of the transaction, when others can see what it wrote: the transaction
+/// takes the lock too (that is granted at once to the session that has it) before the session lets go. A CASE evaluates its
+/// condition first.
+macro_rules! handed_over {
+    ($lock:literal) => {
+        concat!("CASE WHEN pg_try_advisory_xact_lock(", $lock, ") THEN pg_advisory_unlock(", $lock, ") END")
+    };
+}
+
 statements! {
     // Waits for a lock. A CASE evaluates its condition first, so the time is set before the wait; it ends with the
     // transaction, which is this statement.
@@ -83,15 +92,17 @@ statements! {
     // process that does not have the lock: then nothing is changed.
     Replace = concat!(
         "UPDATE {t} SET payload = $3, version = version + 1, written = $4, writer = $5, ", life!("$2::bigint"), "
-        WHERE id = $6 AND bin = $7 AND kind = 0 AND version = $8 AND created = $9 AND pg_backend_pid() = $10"
+        WHERE id = $6 AND bin = $7 AND kind = 0 AND version = $8 AND created = $9 AND pg_backend_pid() = $10
+        RETURNING ", handed_over!("$11")
     );
     // A new record, where there is none or what may be replaced: an expired one, a spent id, the tombstone `$9`.
-    Insert = "INSERT INTO {t} AS t (id, bin, lock, kind, version, created, written, expires, due, ends, writer, mark, payload)
+    Insert = concat!("INSERT INTO {t} AS t (id, bin, lock, kind, version, created, written, expires, due, ends, writer, mark, payload)
         SELECT $1::text, $2::text, $3::bigint, 0, 1, $4::bigint, $4, $5::bigint, $5, $6::bigint, $7::bigint, 0, $8::bytea
         WHERE pg_backend_pid() = $10
         ON CONFLICT (id, bin) DO UPDATE SET kind = 0, version = 1, created = $4, written = $4, expires = $5, due = $5,
             ends = $6, writer = $7, mark = 0, target = NULL, payload = $8
-        WHERE CASE t.kind WHEN 1 THEN t.mark = $9::bigint ELSE t.expires <= $4 END";
+        WHERE CASE t.kind WHEN 1 THEN t.mark = $9::bigint ELSE t.expires <= $4 END
+        RETURNING ", handed_over!("$3"));
     // The same under a lock of its own, for the length of the statement: nobody may hold the id. A tombstone is no obstacle.
     // The lock is given up after the row can be seen.
     Create = "INSERT INTO {t} AS t (id, bin, lock, kind, version, created, written, expires, due, ends, writer, mark, payload)

@@ -1,0 +1,168 @@
+//! Connections that break, run out, or are cut: what was acknowledged stays, and a lease without its lock is refused.
+
+use std::time::{Duration, Instant};
+
+use sessile_core::{ErrorKind, Result, Sessions};
+use sessile_fixtures::ServerOptions;
+use sessile_stores::Context;
+
+use crate::proxy::Proxy;
+use crate::setup::{Private, WAIT, key, ttl, until};
+
+fn code<T>(result: Result<T>) -> &'static str {
+    result.map_or_else(|error| error.kind().code(), |_| "ok")
+}
+
+fn payload(store: &Sessions, id: &str) -> Option<Vec<u8>> {
+    store.peek(&key(id)).unwrap().map(|record| record.payload)
+}
+
+#[test]
+fn a_lease_whose_connection_was_cut_is_refused_and_nothing_is_lost() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open();
+    for id in ["alone", "followed", "destroyed", "removed"] {
+        store.create(&key(id), b"old", ttl()).unwrap();
+    }
+    let begin = |id: &str| store.begin(&key(id), WAIT).unwrap().lease;
+    let (alone, followed, destroyed, removed) =
+        (begin("alone"), begin("followed"), begin("destroyed"), begin("removed"));
+    let fresh = begin("fresh");
+    private.cut();
+    let successor = store.begin(&key("followed"), Duration::ZERO).expect("the lock is free with its connection");
+    assert_eq!(code(followed.commit(b"late", ttl())), "stale", "while the successor works");
+    successor.lease.commit(b"new", ttl()).unwrap();
+    store.destroy(&key("destroyed")).unwrap();
+    private.sql("DELETE FROM sessile WHERE id = 'removed'");
+    assert_eq!(code(alone.commit(b"late", ttl())), "stale");
+    assert_eq!(code(destroyed.commit(b"late", ttl())), "destroyed");
+    assert_eq!(code(removed.commit(b"late", ttl())), "gone");
+    assert_eq!(code(fresh.commit(b"late", ttl())), "stale");
+    assert_eq!(payload(&store, "alone"), Some(b"old".to_vec()));
+    assert_eq!(payload(&store, "followed"), Some(b"new".to_vec()));
+    assert_eq!(
+        (payload(&store, "destroyed"), payload(&store, "removed"), payload(&store, "fresh")),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn idle_connections_that_were_cut_cost_a_retry_and_nothing_else() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open();
+    store.create(&key("a"), b"1", ttl()).unwrap();
+    let operations: [(&str, &dyn Fn() -> Result<()>); 6] = [
+        ("peek", &|| store.peek(&key("a")).map(drop)),
+        ("begin", &|| store.begin(&key("a"), WAIT).and_then(|begun| begun.lease.release())),
+        ("create", &|| store.create(&key("b"), b"1", ttl())),
+        ("touch", &|| store.touch(&key("a"), ttl())),
+        ("stat", &|| store.stat().map(drop)),
+        ("destroy", &|| store.destroy(&key("a"))),
+    ];
+    for (name, operation) in operations {
+        private.cut();
+        assert_eq!(code(operation()), "ok", "{name}");
+    }
+    assert_eq!(payload(&store, "a"), None);
+}
+
+#[test]
+fn what_the_server_did_before_its_answer_was_lost_is_recognised() {
+    let Some(private) = Private::start() else { return };
+    let proxy = Proxy::to(private.server.socket());
+    let store = sessile_stores::open(&proxy.url(), &Context::default()).unwrap();
+    // A connection on which the statements are prepared: what is lost is the answer to the statement itself.
+    let warm = || {
+        for id in ["warm", "warm", "warmer"] {
+            store.begin(&key(id), WAIT).unwrap().lease.commit(b"1", ttl()).unwrap();
+            store.destroy(&key("warmer")).unwrap();
+        }
+        store.create(&key("warmer"), b"1", ttl()).unwrap();
+        store.destroy(&key("warmer")).unwrap();
+    };
+    warm();
+    proxy.lose_next_answer();
+    store.create(&key("a"), b"1", ttl()).unwrap();
+    assert_eq!(code(store.create(&key("a"), b"2", ttl())), "exists", "that of somebody else");
+    for (id, version) in [("a", 2), ("new", 1)] {
+        warm();
+        let begun = store.begin(&key(id), WAIT).unwrap();
+        proxy.lose_next_answer();
+        assert_eq!(code(begun.lease.commit(b"2", ttl())), "ok", "{id}");
+        let record = store.peek(&key(id)).unwrap().unwrap();
+        assert_eq!((record.version, record.payload.as_slice()), (version, &b"2"[..]), "{id}");
+    }
+    warm();
+    proxy.lose_next_answer();
+    store.destroy(&key("a")).unwrap();
+    assert_eq!(payload(&store, "a"), None);
+}
+
+#[test]
+fn a_waiter_survives_the_loss_of_its_connection() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open();
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    let waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| store.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
+        until("it waits", || private.number(&format!("SELECT count(*) {waiting}")) == 1);
+        private.sql(&format!("SELECT pg_terminate_backend(pid, 5000) {waiting}"));
+        until("it waits again", || private.number(&format!("SELECT count(*) {waiting}")) == 1);
+        begun.lease.commit(b"x", ttl()).unwrap();
+        assert!(waiter.join().unwrap().unwrap());
+    });
+}
+
+#[test]
+fn a_server_without_a_free_connection_says_what_to_do_and_recovers() {
+    let options = ["-c", "max_connections=7", "-c", "max_wal_senders=0"];
+    let options = ServerOptions { extra: options.map(Into::into).to_vec(), ..ServerOptions::default() };
+    let Some(private) = Private::start_with(options) else { return };
+    let store = private.open();
+    store.create(&key("a"), b"old", ttl()).unwrap();
+    let mut leases = Vec::new();
+    let error = loop {
+        match store.begin(&key(&format!("lease{}", leases.len())), WAIT) {
+            Ok(begun) => leases.push(begun.lease),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(leases.len(), 7, "one connection each");
+    assert_eq!(error.kind(), &ErrorKind::Unreachable);
+    assert!(error.to_string().contains("max_connections"), "{error}");
+    // Who has a lease can commit it, and that makes room.
+    leases.pop().unwrap().commit(b"x", ttl()).unwrap();
+    assert_eq!(payload(&store, "a"), Some(b"old".to_vec()));
+    leases.into_iter().for_each(|lease| lease.commit(b"x", ttl()).unwrap());
+    assert_eq!(store.stat().unwrap().sessions, 8);
+}
+
+#[test]
+fn a_restart_in_the_middle_is_told_or_not_noticed() {
+    let options = ServerOptions { durability: sessile_core::Durability::Commit, ..ServerOptions::default() };
+    let Some(mut private) = Private::start_with(options) else { return };
+    let store = private.open();
+    store.create(&key("a"), b"old", ttl()).unwrap();
+    let held = store.begin(&key("a"), WAIT).unwrap();
+    private.server.restart().unwrap();
+    assert_eq!(code(held.lease.commit(b"late", ttl())), "stale");
+    store.begin(&key("a"), WAIT).unwrap().lease.commit(b"new", ttl()).unwrap();
+    private.server.kill();
+    let start = Instant::now();
+    assert_eq!(code(store.peek(&key("a"))), "unreachable");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    std::thread::scope(|scope| {
+        let early = scope.spawn(|| {
+            loop {
+                // It comes while the server recovers: "starting up" is worth a retry, too.
+                match store.peek(&key("a")) {
+                    Ok(record) => return record,
+                    Err(error) => assert_eq!(error.kind(), &ErrorKind::Unreachable, "{error:?}"),
+                }
+            }
+        });
+        private.server.restart().unwrap();
+        assert_eq!(early.join().unwrap().unwrap().payload, b"new");
+    });
+}

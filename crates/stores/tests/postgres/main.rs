@@ -1,0 +1,14 @@
+//! What is particular to `postgres:`; the contract itself is tested by the conformance suite.
+
+#![cfg(feature = "postgres")]
+
+#[cfg(test)]
+mod connections;
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod protocol;
+#[cfg(test)]
+mod proxy;
+#[cfg(test)]
+mod setup;

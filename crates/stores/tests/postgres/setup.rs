@@ -1,0 +1,93 @@
+//! A private server and a store on it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use sessile_core::{Clock, Key, Sessions, Ttl};
+use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_stores::Context;
+
+pub const WAIT: Duration = Duration::from_secs(20);
+
+/// A private server in a directory of its own.
+pub struct Private {
+    pub server: Server,
+    _kept: PrivateDir,
+}
+
+impl Private {
+    /// `None`, said on stderr, when no server is installed. Under CI that is a failure.
+    pub fn start() -> Option<Private> {
+        Private::start_with(ServerOptions::default())
+    }
+
+    pub fn start_with(options: ServerOptions) -> Option<Private> {
+        let kept = PrivateDir::on_disk().unwrap();
+        let kind = ServerKind::by_name("postgres").unwrap();
+        match kind.start(kept.path(), &options) {
+            Ok(server) => Some(Private { server, _kept: kept }),
+            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
+                eprintln!("SKIPPED: postgres is not installed");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres+unix:{}?user=postgres&database=postgres", self.server.socket().display())
+    }
+
+    pub fn open(&self) -> Sessions {
+        self.open_at(Clock::system())
+    }
+
+    pub fn open_at(&self, clock: Clock) -> Sessions {
+        sessile_stores::open(&self.url(), &Context { clock }).unwrap()
+    }
+
+    /// What an administrator's shell says: the rows, columns divided by `|`.
+    pub fn sql(&self, sql: &str) -> Vec<String> {
+        let output = Command::new("psql")
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-c", sql])
+            .arg("-h")
+            .arg(self.dir())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    pub fn number(&self, sql: &str) -> i64 {
+        self.sql(sql)[0].parse().unwrap()
+    }
+
+    pub fn dir(&self) -> PathBuf {
+        self.server.socket().parent().unwrap().to_owned()
+    }
+
+    /// Ends the sessions of all stores, as an administrator or a crash of a neighbour would.
+    pub fn cut(&self) {
+        self.sql(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE 'sessile %'",
+        );
+    }
+}
+
+pub fn key(id: &str) -> Key {
+    Key::session(id).unwrap()
+}
+
+pub fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
+}
+
+/// Polls until it is true; the deadline is far beyond what a loaded machine needs.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WAIT;
+    while !done() {
+        assert!(Instant::now() < deadline, "not within {WAIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
