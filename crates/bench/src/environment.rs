@@ -32,8 +32,8 @@ pub struct Environment {
 }
 
 /// Libraries whose version changes what is measured.
-const LIBRARIES: [&str; 7] =
-    ["mysql", "redis", "rusqlite", "libsqlite3-sys", "heed", "lmdb-master-sys", "hdrhistogram"];
+const LIBRARIES: [&str; 8] =
+    ["mysql", "tokio-postgres", "redis", "rusqlite", "libsqlite3-sys", "heed", "lmdb-master-sys", "hdrhistogram"];
 /// Versions at the time of the build.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 

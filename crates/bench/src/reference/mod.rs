@@ -8,6 +8,7 @@ mod lmdb;
 mod memcached_four_trips;
 mod mysql_transaction;
 mod null;
+mod postgres_transaction;
 mod redis_four_trips;
 
 use std::path::Path;
@@ -68,6 +69,7 @@ pub const REFERENCES: &[Reference] = &[
     redis_four_trips::REFERENCE,
     memcached_four_trips::REFERENCE,
     mysql_transaction::REFERENCE,
+    postgres_transaction::REFERENCE,
 ];
 
 /// The reference row of this name.

@@ -114,7 +114,6 @@ impl Postgres {
             .into())
     }
 
-    ///
     /// First a tombstone where there is no row but a holder, then one in place of the row. The order matters: a holder that
     /// the first statement does not see any more has unlocked, so it has written, and the second statement sees that.
     /// Without a row and without a holder there is nobody who could bring the session back, and no row is written:
