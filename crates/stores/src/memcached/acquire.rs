@@ -12,7 +12,7 @@ use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
 use super::lock::{Lock, Standing, State, WAITERS_MAX};
 use super::look::{Base, Meaning, Read, circle, looked_up, writer_of};
-use super::reply::{Item, Reply};
+use super::reply::{Fault, Item, Reply};
 use super::request::{Batch, Life};
 use super::{ALIAS_STEPS_MAX, ATTEMPTS_MAX, Held, Memcached, taker};
 use crate::owner::{Token, new_token};
@@ -134,9 +134,14 @@ impl Memcached {
         let mut watch = Watch::default();
         let mut turn = None;
         let mut answer = self.take(key, token, since, None)?;
+        // Without a pause in between. What keeps the lock from us that often without anybody holding it is no memcached.
+        let mut rounds = 0;
         loop {
+            let left = wait_max.saturating_sub(start.elapsed());
+            rounds += 1;
             let standing = match answer {
                 Answer::Granted(grant) => return Ok((grant, turn)),
+                _ if rounds > ATTEMPTS_MAX => return Err(busy()),
                 Answer::Free => {
                     turn = None;
                     answer = self.take(key, token, since, None)?;
@@ -149,7 +154,6 @@ impl Memcached {
                 answer = self.take(key, token, since, Some(&standing))?;
                 continue;
             }
-            let left = wait_max.saturating_sub(start.elapsed());
             let place = standing.place_of(token);
             if left.is_zero() {
                 if place.is_some() {
@@ -165,6 +169,7 @@ impl Memcached {
             }
             let owned_for = watch.owner.map_or(Duration::ZERO, |(_, _, since)| since.elapsed());
             std::thread::sleep(pause(owned_for, place).min(left));
+            rounds = 0;
             answer = self.watch(key)?;
         }
     }
@@ -194,11 +199,9 @@ impl Memcached {
         if !standing.is_held_by(token) {
             return Ok(Answer::Taken(standing));
         }
-        Ok(Answer::Granted(Grant {
-            lock_cas: (standing.waiters() == 0).then_some(standing.cas),
-            fence: number(&looked_up(fence)?.ok_or_else(unexpected)?)?,
-            data: looked_up(data)?.ok_or_else(unexpected)?,
-        }))
+        let grant = granted(&standing, fence, data);
+        // Most likely there was no room for the record: a lock without one is of no use to us, and in the way of others.
+        grant.map(Answer::Granted).inspect_err(|_| self.leave_or_remember(key, token))
     }
 
     /// Joins the queue.
@@ -269,7 +272,7 @@ impl Memcached {
             if let Reply::Failed(why) = stored {
                 return Err(fault(why, payload.len(), self.payload_bytes_max));
             }
-            data = looked_up(now)?.ok_or_else(unexpected)?;
+            data = reserved(now)?;
             if writer_of(&data) == Some(mark) {
                 return Ok(data);
             }
@@ -281,6 +284,21 @@ impl Memcached {
 /// What a lock item shows to one who does not hold it.
 fn seen(item: Option<Item>) -> Answer {
     item.map_or(Answer::Free, |item| Answer::Taken(Standing::of(&item)))
+}
+
+/// What was read under a lock that is ours.
+fn granted(standing: &Standing, fence: Reply, data: Reply) -> Result<Grant> {
+    Ok(Grant {
+        lock_cas: (standing.waiters() == 0).then_some(standing.cas),
+        fence: number(&looked_up(fence)?.ok_or_else(unexpected)?)?,
+        data: reserved(data)?,
+    })
+}
+
+/// The item of an answer to a get that makes one if there is none. The server says that there is none when it has no room
+/// for that.
+fn reserved(reply: Reply) -> Result<Item> {
+    looked_up(reply)?.ok_or_else(|| fault(Fault::OutOfMemory, 0, 0))
 }
 
 /// The number that a counter shows.

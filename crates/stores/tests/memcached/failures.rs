@@ -6,7 +6,8 @@ use std::time::Duration;
 use sessile_core::ErrorKind;
 use sessile_fixtures::PrivateDir;
 
-use crate::setup::{Private, WAIT, free_port, key, open, open_url, payload_of, ttl};
+use crate::fake::{self, Lie};
+use crate::setup::{Private, WAIT, free_port, key, open, open_url, payload_of, raw, ttl};
 
 #[test]
 fn a_restarted_server_is_found_again_and_every_lease_is_told() {
@@ -135,6 +136,28 @@ fn no_server_is_unreachable_with_advice() {
     let error = open_url(&format!("memcached://u:s3cret@127.0.0.1:{}", free_port())).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unreachable);
     assert!(error.to_string().contains("check that it runs") && !error.to_string().contains("s3cret"), "{error}");
+}
+
+/// It spun for ever, whatever it was told to wait: memory and processor of a worker for whoever is in between.
+#[test]
+fn a_server_whose_lock_is_never_there_and_never_to_be_had_is_given_up() {
+    let dir = PrivateDir::on_disk().unwrap();
+    fake::start(dir.path().join("fake"), Lie::TakenAndGone);
+    let store = open(&dir.path().join("fake"), "").unwrap();
+    for wait in [Duration::ZERO, WAIT] {
+        assert_eq!(store.begin(&key("a"), wait).unwrap_err().kind(), &ErrorKind::Io);
+    }
+}
+
+/// `mg` with `N` has no other words for it than for an item that is not there.
+#[test]
+fn a_begin_for_which_there_is_no_room_is_out_of_memory_and_gives_the_lock_back() {
+    let dir = PrivateDir::on_disk().unwrap();
+    fake::start(dir.path().join("fake"), Lie::NoRoomForRecords);
+    let store = open(&dir.path().join("fake"), "").unwrap();
+    assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind(), &ErrorKind::OutOfMemory);
+    let lock = raw(&dir.path().join("fake"), "mg sessile:l:session/a v");
+    assert_eq!(lock, "EN", "the lock is free");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod fake;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod proxy;
