@@ -11,4 +11,6 @@ mod protocol;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
+mod races;
+#[cfg(test)]
 mod setup;
