@@ -14,6 +14,7 @@
 //! all keys of the server or none, so a page would cost as much as everything), TLS, the binary protocol and its SASL.
 
 mod acquire;
+mod cas;
 mod change;
 mod connection;
 mod destroy;
@@ -39,6 +40,7 @@ use sessile_core::{
     Sessions, Store, Swept, Timestamp, Ttl, Waiting,
 };
 
+use self::cas::Cas;
 use self::item::{HEADER_BYTES, Writer};
 use self::look::Read;
 use self::names::Names;
@@ -126,7 +128,7 @@ pub(crate) struct Held {
     pid: u32,
     since: Timestamp,
     /// The CAS number of the lock, if nobody waited for it when it was last seen.
-    lock_cas: Option<u64>,
+    lock_cas: Option<Cas>,
     /// What was read under it.
     read: Read,
 }

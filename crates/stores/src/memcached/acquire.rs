@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, Error, ErrorKind, Found, Key, Locked, Result, Timestamp};
 
+use super::cas::Cas;
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
 use super::lock::{Lock, Standing, State, WAITERS_MAX};
@@ -34,7 +35,7 @@ pub(super) enum Answer {
 /// A lock that is ours, and what was read under it.
 pub(super) struct Grant {
     /// See [`Held::lock_cas`].
-    pub(super) lock_cas: Option<u64>,
+    pub(super) lock_cas: Option<Cas>,
     pub(super) fence: u64,
     pub(super) data: Item,
 }

@@ -108,6 +108,8 @@ impl Memcached {
     ///
     /// `Destroyed`, `Stale`, `Gone`, `Evicted` when the lease is worthless.
     pub(super) fn judge(&self, held: &Held, now: Option<Item>) -> Result<Verdict> {
+        // What came after a restart of the server is none of this lease, whatever its numbers.
+        let now = now.filter(|item| item.cas.generation == held.read.cas.generation);
         let Some(item) = now.filter(|item| item.stale || !item.value.is_empty()) else {
             return Err(self.lost(&held.read));
         };
@@ -118,7 +120,7 @@ impl Memcached {
         let (header, _) = item::open(item.value)?;
         match header.kind {
             // The destruction that was there when the lease began, tidied up meanwhile.
-            Kind::Tombstone if header.version == held.read.cas => {
+            Kind::Tombstone if header.version == held.read.cas.number => {
                 Ok(Verdict::Touched(Read { cas, writer: wrote, ..held.read }))
             }
             Kind::Tombstone => Err(destroyed()),

@@ -1,4 +1,4 @@
-//! One connection to one server: connect, log in, send a batch, read its answers.
+//! One connection to one server: connect, log in, learn since when it runs, send a batch, read its answers.
 //!
 //! Invariant: a connection on which anything failed is dropped by its owner, because what comes next on it may be the
 //! answer to something else. Dropping sends nothing: a child of a fork only closes its own descriptor.
@@ -7,6 +7,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 
+use super::cas::Generation;
 use super::reply::{self, Failure, Reply};
 use super::request::Batch;
 use crate::connecting::{Address, Login, Timeouts};
@@ -14,7 +15,11 @@ use crate::connecting::{Address, Login, Timeouts};
 /// Answers are small or one large value, for which the buffer is passed by.
 const BUFFER_BYTES: usize = 4_096;
 
-pub(super) struct Connection(BufReader<Stream>);
+pub(super) struct Connection {
+    stream: BufReader<Stream>,
+    /// Of the server at its other end.
+    generation: Generation,
+}
 
 enum Stream {
     Unix(UnixStream),
@@ -26,23 +31,35 @@ impl Connection {
     pub(super) fn open(address: &Address, login: &Login, timeouts: Timeouts) -> Result<Connection, Failure> {
         let stream = Stream::connect(address, timeouts)?;
         stream.set_timeouts(timeouts)?;
-        let mut connection = Connection(BufReader::with_capacity(BUFFER_BYTES, stream));
+        let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
+        let mut connection = Connection { stream, generation: Generation::default() };
         if let Some(password) = &login.password {
             connection.log_in(login.user.as_deref().unwrap_or(""), password)?;
         }
+        let generation = Generation::of(&connection.stats("stats")?);
+        connection.generation = generation.ok_or(Failure::Garbled("it does not say since when it runs"))?;
         Ok(connection)
     }
 
-    /// Sends a batch in one write and reads its answers.
+    /// Sends a batch in one write and reads its answers. Of an item whose CAS number is from before the server was
+    /// restarted the answer is, without asking, that it is not there.
     pub(super) fn run(&mut self, batch: &Batch) -> Result<Vec<Reply>, Failure> {
-        self.0.get_mut().write_all(batch.bytes())?;
-        (0..batch.commands()).map(|_| reply::read(&mut self.0)).collect()
+        self.stream.get_mut().write_all(&batch.bytes(self.generation))?;
+        batch.suiting(self.generation).map(|suits| if suits { self.answer() } else { Ok(Reply::Missing) }).collect()
+    }
+
+    fn answer(&mut self) -> Result<Reply, Failure> {
+        let mut reply = reply::read(&mut self.stream)?;
+        if let Reply::Done(item) = &mut reply {
+            item.cas.generation = self.generation;
+        }
+        Ok(reply)
     }
 
     /// `stats` or `stats settings`.
     pub(super) fn stats(&mut self, command: &str) -> Result<Vec<(String, String)>, Failure> {
-        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
-        reply::read_stats(&mut self.0)
+        self.stream.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
+        reply::read_stats(&mut self.stream)
     }
 
     /// The text protocol has one way to log in: the first command is a `set`, of whatever key, with user and password.
@@ -52,8 +69,8 @@ impl Connection {
     fn log_in(&mut self, user: &str, password: &str) -> Result<(), Failure> {
         let secret = format!("{user} {password}");
         let command = format!("set sessile:login 0 -1 {}\r\n{secret}\r\n", secret.len());
-        self.0.get_mut().write_all(command.as_bytes())?;
-        match reply::read(&mut self.0)? {
+        self.stream.get_mut().write_all(command.as_bytes())?;
+        match reply::read(&mut self.stream)? {
             Reply::Done(_) => Ok(()),
             _ => Err(Failure::Denied),
         }

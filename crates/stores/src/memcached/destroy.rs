@@ -6,6 +6,7 @@
 
 use sessile_core::{Key, Result};
 
+use super::cas::Cas;
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
 use super::look::{circle, looked_up, sibling};
@@ -62,11 +63,11 @@ impl Memcached {
     }
 
     /// Replaces an invalidated item by a tombstone, which is small and tells nothing of the visitor.
-    fn tidy(&self, key: &Key, cas: u64) -> Result<()> {
+    fn tidy(&self, key: &Key, cas: Cas) -> Result<()> {
         let forget = self.clock.now().plus(self.remembered());
         let mark = writer(&new_token()?);
         let tombstone =
-            Header { version: cas, expires: forget, ends: Some(forget), ..Header::new(Kind::Tombstone, mark) };
+            Header { version: cas.number, expires: forget, ends: Some(forget), ..Header::new(Kind::Tombstone, mark) };
         let mut batch = Batch::default();
         let life = self.life_of_nothing();
         batch.cas(&self.names.data(key), Kind::Tombstone.byte(), life, &tombstone.encode(b""), cas);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use sessile_core::{Clock, Holder, Timestamp};
 
+use super::cas::Cas;
 use super::reply::Item;
 use super::request::Life;
 use crate::owner::{self, Token};
@@ -51,7 +52,7 @@ pub(super) struct Lock {
 /// A lock item as it is on the server.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
-    pub(super) cas: u64,
+    pub(super) cas: Cas,
     life_s: Option<u32>,
     /// `None` for bytes that are not ours.
     pub(super) lock: Option<Lock>,
@@ -211,7 +212,7 @@ mod tests {
     }
 
     fn standing(lock: &Lock, life_s: Option<u32>) -> Standing {
-        Standing::of(&Item { value: lock.encode(), cas: 5, life_s, ..Item::default() })
+        Standing::of(&Item { value: lock.encode(), life_s, ..Item::default() })
     }
 
     #[test]

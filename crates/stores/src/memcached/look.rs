@@ -2,6 +2,7 @@
 
 use sessile_core::{Error, ErrorKind, Found, Key, Result, Timestamp, Trace};
 
+use super::cas::Cas;
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind, Writer};
 use super::reply::{Item, Reply};
@@ -19,7 +20,7 @@ pub(super) enum Meaning {
 /// The item that was read under a lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Read {
-    pub(super) cas: u64,
+    pub(super) cas: Cas,
     /// Who wrote it; `None` when there was no item with a header, or an invalidated one.
     pub(super) writer: Option<Writer>,
     /// What the next version goes on from; `None` when there was no live record.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use sessile_core::{ErrorKind, Key, Result};
 
 use super::acquire::{Answer, Grant, busy};
+use super::cas::Cas;
 use super::change::{Verdict, destroyed, stale, taken, takes_id};
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
@@ -33,7 +34,7 @@ struct Moving {
     header: Header,
     payload: Vec<u8>,
     /// The CAS number of the item under the new id.
-    new_cas: u64,
+    new_cas: Cas,
 }
 
 impl Memcached {
@@ -103,7 +104,7 @@ impl Memcached {
     }
 
     /// The record under the old id as it is now, and its CAS number. `None` for a lease on nothing.
-    fn read_old(&self, held: &mut Held) -> Result<Option<(Header, Vec<u8>, u64)>> {
+    fn read_old(&self, held: &mut Held) -> Result<Option<(Header, Vec<u8>, Cas)>> {
         let item = self.data_of(&held.key)?;
         let unchanged = item.as_ref().is_some_and(|item| item.cas == held.read.cas);
         if !unchanged {
@@ -138,7 +139,7 @@ impl Memcached {
     }
 
     /// Step 3 and 5: stores an item under the new id; its new CAS number.
-    fn put(&self, new: &Key, header: &Header, payload: &[u8], cas: u64) -> Result<u64> {
+    fn put(&self, new: &Key, header: &Header, payload: &[u8], cas: Cas) -> Result<Cas> {
         let name = self.names.data(new);
         let mut batch = Batch::default();
         batch.cas(&name, header.kind.byte(), self.life(header.expires), &header.encode(payload), cas);
@@ -153,7 +154,7 @@ impl Memcached {
     }
 
     /// Step 4. False when the old record was touched since it was read.
-    fn put_alias(&self, held: &Held, new: &Key, grace: Duration, old_cas: u64) -> Result<bool> {
+    fn put_alias(&self, held: &Held, new: &Key, grace: Duration, old_cas: Cas) -> Result<bool> {
         let until = self.clock.now().plus(grace);
         let forget = until.plus(self.remembered());
         let mark = writer(&held.token);

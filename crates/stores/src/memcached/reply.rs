@@ -6,6 +6,8 @@
 
 use std::io::{self, BufRead, Read};
 
+use super::cas::Cas;
+
 /// Longest line of an answer. Meta answers have a few flags, lines of `stats` a word and a number or a path.
 const LINE_BYTES_MAX: u64 = 8_192;
 /// Largest value that a server can have: `-I` ends at 1 GiB.
@@ -32,7 +34,7 @@ pub(super) enum Reply {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) value: Vec<u8>,
-    pub(super) cas: u64,
+    pub(super) cas: Cas,
     /// The client flags: we store the kind of a record there.
     pub(super) flags: u32,
     /// Seconds that it lives on, by the server's clock; `None` for ever.
@@ -150,7 +152,7 @@ fn flags(text: &str) -> Result<Item, Failure> {
         let mut characters = flag.chars();
         let (name, rest) = (characters.next(), characters.as_str());
         match name {
-            Some('c') => item.cas = rest.parse().map_err(|_| malformed())?,
+            Some('c') => item.cas.number = rest.parse().map_err(|_| malformed())?,
             Some('f') => item.flags = rest.parse().map_err(|_| malformed())?,
             Some('t') if rest == "-1" => item.life_s = None,
             Some('t') => item.life_s = Some(rest.parse().map_err(|_| malformed())?),
@@ -183,7 +185,10 @@ mod tests {
 
     #[test]
     fn the_answers_of_a_server_are_understood() {
-        let item = |value: &[u8], cas, life_s, stale| Item { value: value.to_vec(), cas, flags: 0, life_s, stale };
+        let item = |value: &[u8], number, life_s, stale| {
+            let cas = Cas { number, ..Cas::default() };
+            Item { value: value.to_vec(), cas, flags: 0, life_s, stale }
+        };
         assert_eq!(one(b"VA 4 c7 t50 X W\r\n\r\na\n\r\n").unwrap(), Reply::Done(item(b"\r\na\n", 7, Some(50), true)));
         assert_eq!(one(b"VA 0 c7 t-1 W\r\n\r\n").unwrap(), Reply::Done(item(b"", 7, None, false)));
         assert_eq!(one(b"HD f76 c1\r\n").unwrap(), Reply::Done(Item { flags: 76, ..item(b"", 1, None, false) }));

@@ -6,6 +6,7 @@
 use sessile_core::{Error, ErrorKind, Key, Result, Ttl};
 
 use super::acquire::busy;
+use super::cas::Cas;
 use super::change::{Verdict, stale};
 use super::failure::fault;
 use super::item::Header;
@@ -105,7 +106,7 @@ impl Memcached {
         }
     }
 
-    fn add_touch(&self, batch: &mut Batch, key: &Key, header: Header, payload: &[u8], ttl: Ttl, cas: u64) {
+    fn add_touch(&self, batch: &mut Batch, key: &Key, header: Header, payload: &[u8], ttl: Ttl, cas: Cas) {
         let (expires, ends) = ttl.deadline(self.clock.now(), header.created, header.ends);
         let header = Header { expires, ends, ..header };
         batch.cas(&self.names.data(key), header.kind.byte(), self.life(expires), &header.encode(payload), cas);

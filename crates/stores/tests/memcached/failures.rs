@@ -25,6 +25,45 @@ fn a_restarted_server_is_found_again_and_every_lease_is_told() {
     assert!(store.begin(&key("b"), WAIT).unwrap().lease.fence() > fence, "fences grow over the loss of the counter");
 }
 
+/// The server counts its CAS numbers from the start, so the successor has the very numbers that the lease from before knows.
+#[test]
+fn a_lease_from_before_a_restart_touches_nothing_of_its_successor() {
+    let Some(mut private) = Private::start(&[]) else { return };
+    for created in [true, false] {
+        let begin = |private: &Private| {
+            let store = private.open();
+            if created {
+                store.create(&key("a"), b"one", ttl()).unwrap();
+            }
+            let begun = store.begin(&key("a"), WAIT).unwrap();
+            let cas = ["d", "l"].map(|kind| private.say(&format!("mg sessile:{kind}:session/a c")));
+            (begun, store, cas)
+        };
+        for ends in ["commit", "release", "touch", "regenerate"] {
+            private.server.kill();
+            private.server.restart().unwrap();
+            let (mut before, _here, known) = begin(&private);
+            private.server.kill();
+            private.server.restart().unwrap();
+            let (after, there, given) = begin(&private);
+            assert_eq!(known, given, "the test shows nothing unless the numbers are the same");
+            let told = match ends {
+                "commit" => before.lease.commit(b"lost", ttl()),
+                "touch" => before.lease.touch(ttl()),
+                "regenerate" => before.lease.regenerate(&key("b"), Duration::ZERO),
+                _ => before.lease.release().map_err(|error| panic!("{error}")),
+            };
+            if ends != "release" {
+                assert_eq!(told.unwrap_err().kind(), &ErrorKind::Gone, "{ends}");
+            }
+            let third = there.begin(&key("a"), Duration::ZERO).unwrap_err();
+            assert_eq!(third.kind().code(), "lock-timeout", "{ends}: the lock of the successor is gone");
+            after.lease.commit(b"two", ttl()).unwrap();
+            assert_eq!(payload_of(&there, "a").unwrap(), b"two", "{ends}");
+        }
+    }
+}
+
 /// Memcached may drop a lock at any time. The record's CAS number, not the lock, is what prevents a lost update.
 #[test]
 fn of_two_holders_after_the_lock_was_pushed_out_one_commits_and_the_other_is_told() {
