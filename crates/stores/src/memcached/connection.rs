@@ -6,6 +6,12 @@
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::retry_on_intr;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::cas::Generation;
 use super::reply::{self, Failure, Reply};
@@ -80,8 +86,7 @@ impl Connection {
 impl Stream {
     fn connect(address: &Address, timeouts: Timeouts) -> io::Result<Stream> {
         match address {
-            // A connect to a unix socket waits only for room in the server's queue.
-            Address::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
+            Address::Unix(path) => connect_unix(path, timeouts.connect).map(Stream::Unix),
             Address::Tcp { host, port } => {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
                 for address in (host.as_str(), *port).to_socket_addrs()? {
@@ -105,6 +110,17 @@ impl Stream {
             Stream::Tcp(stream) => stream.set_read_timeout(longest).and_then(|()| stream.set_write_timeout(longest)),
         }
     }
+}
+
+/// A connect to a unix socket waits for room in the server's queue, which a server that hangs never makes; and std cannot
+/// bound that.
+fn connect_unix(path: &Path, longest: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Linux takes the bound for sending for that of the connect, too.
+    set_socket_timeout(&socket, Timeout::Send, Some(longest))?;
+    retry_on_intr(|| net::connect(&socket, &address))?;
+    Ok(socket.into())
 }
 
 impl Read for Stream {

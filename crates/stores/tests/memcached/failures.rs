@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sessile_core::ErrorKind;
 use sessile_fixtures::PrivateDir;
 
@@ -167,6 +169,27 @@ fn a_login_leaves_nothing_on_a_server_that_wants_none() {
     assert_eq!(private.statistic("cmd_set"), 1, "the login was sent");
     for key in ["sessile:login", "login"] {
         assert_eq!(private.say(&format!("mg {key} v")), "EN");
+    }
+}
+
+/// A connect to a unix socket waited for ever when the queue of a server that hangs was full.
+#[test]
+fn a_server_that_hangs_with_a_full_queue_is_unreachable_in_time() {
+    let Some(private) = Private::start(&["-b", "1"]) else { return };
+    let pid = Pid::from_raw(private.statistic("pid").try_into().unwrap());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let (done, told) = std::sync::mpsc::channel();
+    let socket = private.server.socket().to_owned();
+    std::thread::spawn(move || {
+        // The first find room in the queue, and no answer.
+        let options = "connect_timeout_ms=100&response_timeout_ms=100";
+        let errors: Vec<_> = (0..3).map(|_| open(&socket, options).err()).collect();
+        let _ = done.send(errors);
+    });
+    let told = told.recv_timeout(WAIT);
+    kill(pid, Signal::SIGCONT).unwrap();
+    for error in told.expect("it waits for ever") {
+        assert_eq!(error.expect("nobody answers").kind(), &ErrorKind::Unreachable);
     }
 }
 
