@@ -3,8 +3,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sessile_core::ErrorKind;
 use sessile_fixtures::PrivateDir;
 
@@ -176,8 +174,7 @@ fn a_login_leaves_nothing_on_a_server_that_wants_none() {
 #[test]
 fn a_server_that_hangs_with_a_full_queue_is_unreachable_in_time() {
     let Some(private) = Private::start(&["-b", "1"]) else { return };
-    let pid = Pid::from_raw(private.statistic("pid").try_into().unwrap());
-    kill(pid, Signal::SIGSTOP).unwrap();
+    private.server.freeze();
     let (done, told) = std::sync::mpsc::channel();
     let socket = private.server.socket().to_owned();
     std::thread::spawn(move || {
@@ -187,7 +184,7 @@ fn a_server_that_hangs_with_a_full_queue_is_unreachable_in_time() {
         let _ = done.send(errors);
     });
     let told = told.recv_timeout(WAIT);
-    kill(pid, Signal::SIGCONT).unwrap();
+    private.server.thaw();
     for error in told.expect("it waits for ever") {
         assert_eq!(error.expect("nobody answers").kind(), &ErrorKind::Unreachable);
     }

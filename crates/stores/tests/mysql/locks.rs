@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sessile_core::{Clock, Counter, ErrorKind, Timestamp};
 
 use crate::setup::{Private, WAIT, key, stored, ttl, until};
@@ -103,25 +101,16 @@ fn a_wait_may_be_longer_than_the_time_for_an_answer() {
     drop(begun);
 }
 
-/// All of them: one that still ran could answer.
-fn threads_are_stopped(pid: u32) -> bool {
-    let state = |status: String| status.lines().any(|line| line.starts_with("State:") && line.contains("T (stopped)"));
-    let mut tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    tasks.all(|task| std::fs::read_to_string(task.path().join("status")).is_ok_and(state))
-}
-
 #[test]
 fn a_frozen_server_is_told_in_bounded_time() {
     let Some(private) = Private::start() else { return };
     let store = private.open("&response_timeout_ms=500");
     store.create(&key("a"), b"x", ttl()).unwrap();
-    let pid = Pid::from_raw(private.server.pid().try_into().unwrap());
-    kill(pid, Signal::SIGSTOP).unwrap();
-    until("the server is stopped", || threads_are_stopped(private.server.pid()));
+    private.server.freeze();
     let start = Instant::now();
     let refused = store.peek(&key("a"));
     let elapsed = start.elapsed();
-    kill(pid, Signal::SIGCONT).unwrap();
+    private.server.thaw();
     assert_eq!(refused.unwrap_err().kind(), &ErrorKind::Unreachable);
     assert!(elapsed < Duration::from_secs(5), "{elapsed:?}");
     assert!(store.peek(&key("a")).unwrap().is_some());
