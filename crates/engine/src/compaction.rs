@@ -32,6 +32,8 @@ const MOVES_MAX: u64 = 2;
 /// Stamps looked at in one call; those of a log are mostly empty.
 const STAMPS_MAX: u64 = 64;
 const STAMPS_MAX_LOG: u64 = 256;
+/// Notes looked at in one call: each costs up to four misses of the cache.
+const NOTES_MAX: u64 = 4;
 /// Emptied segments that a log keeps for the next writes: this part of all, and some. Giving one back takes milliseconds on
 /// a disk that is told of each freed block, and getting it again costs as much.
 const KEPT_PART: u64 = 2;
@@ -114,8 +116,8 @@ impl Compaction {
             Some(Work::Counting { segment, seen, next, free }) => {
                 let count = slots(seen.class());
                 let (until, free) = if is_log(seen.class()) {
-                    let until = (next + STAMPS_MAX_LOG).min(count);
-                    (until, free + (until - next).saturating_sub(live_granules(plane, segment, next, until)))
+                    let (until, used) = used_granules(plane, segment, next, count);
+                    (until, free + (until - next).saturating_sub(used))
                 } else {
                     let until = (next + STAMPS_MAX).min(count);
                     let stamp = |slot: &u64| plane.stamp(segment, *slot).load(Ordering::Relaxed) == 0;
@@ -213,11 +215,29 @@ fn is_appended_to(plane: &Plane, me: &Process, segment: u64) -> bool {
     owner.is_some_and(|owner| !me.is_dead(plane, owner)) || shared_segment(plane) == Some(segment)
 }
 
-/// Granules of the records that begin in a part of a segment of the log.
-fn live_granules(plane: &Plane, segment: u64, first: u64, end: u64) -> u64 {
+/// Goes over a part of a segment of the log, as far as one call may. Returns where it ends, and the granules of what begins
+/// in it and is of use: a note that says nothing any more is not.
+fn used_granules(plane: &Plane, segment: u64, first: u64, count: u64) -> (u64, u64) {
     let stamp = |granule| plane.stamp(segment, granule).load(Ordering::Relaxed);
-    let taken = (first..end).filter(|granule| is_claim(stamp(*granule)));
-    taken.map(|granule| if granule + 1 < slots(LOG) { marked_length(stamp(granule + 1)) } else { 1 }).sum()
+    let end = (first + STAMPS_MAX_LOG).min(count);
+    let (mut used, mut notes) = (0, 0);
+    for granule in first..end {
+        let claim = Claim { location: location(segment, LOG, granule), stamp: stamp(granule) };
+        if !is_claim(claim.stamp) {
+            continue;
+        }
+        if is_note(claim.stamp) {
+            if notes == NOTES_MAX {
+                return (granule, used);
+            }
+            notes += 1;
+            if !notes::says_something(plane, claim) {
+                continue;
+            }
+        }
+        used += if granule + 1 < count { marked_length(stamp(granule + 1)) } else { 1 };
+    }
+    (end, used)
 }
 
 /// The entry that a record says it is of.

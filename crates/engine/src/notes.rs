@@ -94,8 +94,7 @@ pub fn move_note(lane: &Lane<'_>, old: Claim, purpose: For) -> Result<bool> {
     if is_being_noted(plane, old.stamp) {
         return Ok(false);
     }
-    if let (Some(log), Some(line)) = (&plane.log, Line::read(plane, old.location))
-        && let Some(head) = Header::read(plane, old.location).filter(|head| head.stamp == old.stamp)
+    if let (Some(log), Some((line, head))) = (&plane.log, read(plane, old))
         && is_valid(log, line, &head, old.location, &[])
         && let Some((number, origin, head)) = present(plane, line, head)
     {
@@ -104,6 +103,17 @@ pub fn move_note(lane: &Lane<'_>, old: Claim, purpose: For) -> Result<bool> {
     }
     segment::free(plane, old);
     Ok(true)
+}
+
+/// Whether a note is still worth its place: it has something to say, or someone is writing it.
+pub fn says_something(plane: &Plane, note: Claim) -> bool {
+    is_being_noted(plane, note.stamp)
+        || read(plane, note).is_some_and(|(line, head)| present(plane, line, head).is_some())
+}
+
+fn read(plane: &Plane, note: Claim) -> Option<(Line, Header)> {
+    let head = Header::read(plane, note.location).filter(|head| head.stamp == note.stamp)?;
+    Some((Line::read(plane, note.location)?, head))
 }
 
 /// What a note has to say today; `None` when that is nothing.
