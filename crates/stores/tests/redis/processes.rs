@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sessile_core::{ErrorKind, Sessions};
+use sessile_core::{Begun, ErrorKind, Sessions};
 use sessile_stores::Context;
 
 use crate::setup::{Private, WAIT, key, ttl, until};
@@ -42,7 +42,11 @@ fn role_of_a_child() {
         }
         "rate" => {
             rendezvous(&store);
-            println!("result {}", fixed_rate(&store));
+            println!("result {}", fixed_rate(&store, || store.begin(&key("sum"), WAIT).unwrap()));
+        }
+        "poll" => {
+            rendezvous(&store);
+            println!("result {}", fixed_rate(&store, || poll(&store)));
         }
         other => panic!("no role {other}"),
     }
@@ -64,7 +68,7 @@ fn rendezvous(store: &Sessions) {
 
 /// 50 a second for two seconds, each at a random moment of its 20 ms as in the benchmark, 0.2 ms of work inside.
 /// The median wait in us of the begins that found it taken, which is told by a first try that does not wait.
-fn fixed_rate(store: &Sessions) -> u128 {
+fn fixed_rate(store: &Sessions, wait: impl Fn() -> Begun) -> u128 {
     let start = Instant::now();
     let mut waits = Vec::new();
     for arrival in 0..100 {
@@ -74,7 +78,7 @@ fn fixed_rate(store: &Sessions) -> u128 {
         let begun = match store.begin(&key("sum"), Duration::ZERO) {
             Ok(begun) => begun,
             Err(_) => {
-                let begun = store.begin(&key("sum"), WAIT).unwrap();
+                let begun = wait();
                 waits.push(arrived.elapsed().as_micros());
                 begun
             }
@@ -87,6 +91,16 @@ fn fixed_rate(store: &Sessions) -> u128 {
     }
     waits.sort_unstable();
     waits.get(waits.len() / 2).copied().unwrap_or(0)
+}
+
+/// How one waits for a lock that only says no: as the well-known handlers do, each 20 ms.
+fn poll(store: &Sessions) -> Begun {
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        if let Ok(begun) = store.begin(&key("sum"), Duration::ZERO) {
+            return begun;
+        }
+    }
 }
 
 fn results(role: &str, private: &Private) -> Vec<u64> {
@@ -121,11 +135,16 @@ fn in_a_closed_loop_on_one_session_nobody_gets_less_than_half_of_the_mean() {
 
 #[test]
 fn at_a_fixed_rate_the_median_wait_is_far_below_that_of_a_poller() {
-    let Some(private) = Private::start_alone() else { return };
-    let mut waits = results("rate", &private);
-    waits.sort_unstable();
-    eprintln!("fixed rate: median waits of the eight in us: {waits:?}");
-    assert!(waits[4] < 4_000, "{waits:?}: a poller's median is about 20 ms");
+    // Side by side: on a processor that others use as well, every wait is longer.
+    let median = |role| {
+        let private = Private::start_alone()?;
+        let mut waits = results(role, &private);
+        waits.sort_unstable();
+        eprintln!("fixed rate: median waits of the eight in us: {waits:?} ({role})");
+        Some(waits[4])
+    };
+    let (Some(ours), Some(polled)) = (median("rate"), median("poll")) else { return };
+    assert!(ours * 2 < polled, "{ours} us, and {polled} us when polled");
 }
 
 fn hold(private: &Private, options: &str) -> Child {
