@@ -1,0 +1,205 @@
+//! The interface as a program in C uses it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::undocumented_unsafe_blocks, reason = "tests")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::zeroed;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+use sessile_capi::*;
+
+const TTL: sessile_ttl = sessile_ttl { idle_ms: 60_000, lifetime_ms: 0 };
+
+fn bytes(text: &[u8]) -> sessile_bytes {
+    sessile_bytes { data: text.as_ptr().cast(), length: text.len() }
+}
+
+fn key(id: &str) -> sessile_key {
+    sessile_key { bin: sessile_bytes { data: std::ptr::null(), length: 0 }, id: bytes(id.as_bytes()) }
+}
+
+fn message(error: &sessile_error) -> &str {
+    unsafe { CStr::from_ptr(error.message.as_ptr()) }.to_str().unwrap()
+}
+
+fn open(url: &str) -> *mut sessile_store {
+    unsafe {
+        let (mut store, mut error) = (null_mut(), zeroed());
+        let code = sessile_open(bytes(url.as_bytes()), &mut store, &mut error);
+        assert_eq!(code, sessile_code::SESSILE_OK, "{}", message(&error));
+        store
+    }
+}
+
+/// The payload as C sees it; it is freed.
+fn payload(mut record: sessile_record) -> Option<Vec<u8>> {
+    unsafe {
+        let seen = record.found.then(|| {
+            let length = record.payload_length;
+            if length == 0 { Vec::new() } else { std::slice::from_raw_parts(record.payload.cast(), length).to_vec() }
+        });
+        sessile_record_free(&mut record);
+        assert!(!record.found && record.payload.is_null());
+        sessile_record_free(&mut record); // again: nothing
+        seen
+    }
+}
+
+fn peek(store: *mut sessile_store, id: &str) -> Option<Vec<u8>> {
+    unsafe {
+        let (mut record, mut error) = (zeroed(), zeroed());
+        let code = sessile_peek(store, key(id), &mut record, &mut error);
+        assert_eq!(code, sessile_code::SESSILE_OK, "{}", message(&error));
+        payload(record)
+    }
+}
+
+fn begin(store: *mut sessile_store, id: &str) -> (*mut sessile_lease, Option<Vec<u8>>) {
+    unsafe {
+        let (mut lease, mut record, mut error) = (null_mut(), zeroed(), zeroed());
+        let code = sessile_begin(store, key(id), 1_000, &mut lease, &mut record, &mut error);
+        assert_eq!(code, sessile_code::SESSILE_OK, "{}", message(&error));
+        (lease, payload(record))
+    }
+}
+
+#[test]
+fn the_whole_life_of_a_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&format!("files:{}", folder.path().display()));
+    let none = null_mut();
+    unsafe {
+        assert!(CStr::from_ptr(sessile_label(store)).to_str().unwrap().starts_with("files:"));
+        let (lease, there) = begin(store, "abc");
+        assert_eq!(there, None);
+        assert_eq!(sessile_lease_commit(lease, bytes(b"a\0b"), TTL, none), sessile_code::SESSILE_OK);
+        assert_eq!(peek(store, "abc"), Some(b"a\0b".to_vec()));
+
+        let (lease, there) = begin(store, "abc");
+        assert_eq!(there, Some(b"a\0b".to_vec()));
+        assert_eq!(sessile_lease_touch(lease, TTL, none), sessile_code::SESSILE_OK);
+        assert_eq!(sessile_lease_regenerate(lease, key("def"), 1_000, none), sessile_code::SESSILE_OK);
+        assert_eq!(sessile_lease_commit(lease, bytes(b""), TTL, none), sessile_code::SESSILE_OK);
+        assert_eq!(peek(store, "def"), Some(Vec::new()));
+        assert_eq!(peek(store, "abc"), Some(Vec::new()), "within its grace the old id leads to the new one");
+
+        let (lease, _) = begin(store, "ghi");
+        assert_eq!(sessile_lease_release(lease, none), sessile_code::SESSILE_OK);
+        assert_eq!(peek(store, "ghi"), None);
+
+        assert_eq!(sessile_touch(store, key("def"), TTL, none), sessile_code::SESSILE_OK);
+        assert_eq!(sessile_destroy(store, key("def"), none), sessile_code::SESSILE_OK);
+        assert_eq!(peek(store, "def"), None);
+        assert_eq!(sessile_touch(store, key("def"), TTL, none), sessile_code::SESSILE_GONE);
+
+        assert_eq!(sessile_create(store, key("new"), bytes(b"x"), TTL, none), sessile_code::SESSILE_OK);
+        assert_eq!(sessile_create(store, key("new"), bytes(b"y"), TTL, none), sessile_code::SESSILE_EXISTS);
+        let mut swept = zeroed();
+        assert_eq!(sessile_sweep(store, 1_000, 1_000, &mut swept, none), sessile_code::SESSILE_OK);
+        assert_eq!(peek(store, "new"), Some(b"x".to_vec()));
+        sessile_close(store);
+    }
+}
+
+#[test]
+fn other_bins_are_other_data() {
+    let store = open("memory:");
+    let forms = sessile_key { bin: bytes(b"forms"), ..key("a.b") };
+    unsafe {
+        assert_eq!(sessile_create(store, forms, bytes(b"f"), TTL, null_mut()), sessile_code::SESSILE_OK);
+        let mut record = zeroed();
+        assert_eq!(sessile_peek(store, forms, &mut record, null_mut()), sessile_code::SESSILE_OK);
+        assert_eq!(payload(record), Some(b"f".to_vec()));
+        let code = sessile_create(store, sessile_key { bin: bytes(b"Forms"), ..forms }, bytes(b""), TTL, null_mut());
+        assert_eq!(code, sessile_code::SESSILE_INVALID_ARGUMENT);
+        sessile_close(store);
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_a_code_and_a_sentence_without_secrets() {
+    let store = open("memory:?payload_bytes_max=10");
+    unsafe {
+        let (mut error, mut other) = (zeroed::<sessile_error>(), null_mut());
+        let code = sessile_open(bytes(b"nosuch://user:geheim@host"), &mut other, &mut error);
+        assert_eq!((code, error.code), (sessile_code::SESSILE_INVALID_URL, code));
+        assert!(other.is_null() && message(&error).contains("known schemes"), "{}", message(&error));
+        assert!(!message(&error).contains("geheim"));
+        assert_eq!(sessile_open(bytes(b"memory:\xff"), &mut other, &mut error), sessile_code::SESSILE_INVALID_URL);
+
+        let (lease, _) = begin(store, "secret");
+        let (mut second, mut record) = (null_mut(), zeroed());
+        let code = sessile_begin(store, key("secret"), 0, &mut second, &mut record, &mut error);
+        assert_eq!(code, sessile_code::SESSILE_LOCK_TIMEOUT);
+        assert!(second.is_null() && message(&error).contains("held by") && !message(&error).contains("secret"));
+        let code = sessile_lease_commit(lease, bytes(&[b'p'; 11]), TTL, &mut error);
+        assert_eq!(code, sessile_code::SESSILE_TOO_LARGE);
+        assert!(message(&error).contains("11 bytes, limit 10 bytes"), "{}", message(&error));
+        let (lease, there) = begin(store, "secret"); // the failed commit has given the lock back
+        assert_eq!(there, None);
+        let code = sessile_lease_commit(lease, bytes(b""), sessile_ttl { idle_ms: 0, ..TTL }, &mut error);
+        assert_eq!(code, sessile_code::SESSILE_INVALID_ARGUMENT);
+        assert_eq!(begin(store, "secret").1, None);
+
+        for id in ["", "a/b", "\u{e4}", &"x".repeat(257)] {
+            assert_eq!(sessile_destroy(store, key(id), &mut error), sessile_code::SESSILE_INVALID_ID, "{id:?}");
+        }
+        let broken = sessile_key { id: bytes(b"a\xff"), ..key("") };
+        assert_eq!(sessile_destroy(store, broken, &mut error), sessile_code::SESSILE_INVALID_ID);
+
+        let mut value = 0;
+        let name = CStr::from_ptr(sessile_counter(store, 1, &mut value));
+        assert_eq!((name.to_str(), value), (Ok("too_large"), 1));
+        sessile_close(store);
+    }
+}
+
+#[test]
+fn null_pointers_are_refused_or_do_nothing() {
+    unsafe {
+        let mut error = zeroed::<sessile_error>();
+        assert_eq!(sessile_open(bytes(b"memory:"), null_mut(), &mut error), sessile_code::SESSILE_INVALID_ARGUMENT);
+        assert!(message(&error).contains("null"), "{}", message(&error));
+        assert_eq!(sessile_destroy(null_mut(), key("a"), &mut error), sessile_code::SESSILE_INVALID_ARGUMENT);
+        assert_eq!(sessile_lease_release(null_mut(), null_mut()), sessile_code::SESSILE_INVALID_ARGUMENT);
+        assert_eq!(
+            sessile_lease_commit(null_mut(), key("").bin, TTL, null_mut()),
+            sessile_code::SESSILE_INVALID_ARGUMENT
+        );
+        let store = open("memory:");
+        let refused = sessile_begin(store, key("a"), 0, null_mut(), null_mut(), &mut error);
+        assert_eq!(refused, sessile_code::SESSILE_INVALID_ARGUMENT);
+        let (lease, _) = begin(store, "a"); // that left no lock behind
+        sessile_close(store);
+        assert_eq!(sessile_lease_release(lease, null_mut()), sessile_code::SESSILE_OK, "after its store was closed");
+        sessile_close(null_mut());
+        sessile_record_free(null_mut());
+        assert!(!CStr::from_ptr(sessile_version()).is_empty());
+    }
+}
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn keep(context: *mut c_void, level: sessile_level, text: *const c_char, length: usize) {
+    assert_eq!(context as usize, 17);
+    let text = String::from_utf8(unsafe { std::slice::from_raw_parts(text.cast(), length) }.to_vec()).unwrap();
+    LINES.lock().unwrap().push(format!("{} {text}", level as u32));
+}
+
+#[test]
+fn log_lines_reach_the_host_program() {
+    unsafe {
+        assert!(!sessile_log_to(None, null_mut()));
+        assert!(sessile_log_to(Some(keep), 17 as *mut c_void));
+        assert!(!sessile_log_to(Some(keep), null_mut()), "the first one stays");
+        let store = open("memory:?payload_bytes_max=3");
+        let code = sessile_create(store, key("a"), bytes(b"four"), TTL, null_mut());
+        assert_eq!(code, sessile_code::SESSILE_TOO_LARGE);
+        log::warn!(target: "somebody_else", "not ours");
+        let lines = LINES.lock().unwrap();
+        assert!(lines.iter().any(|line| line.starts_with("2 memory:") && line.contains("limit 3 bytes")), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.contains("not ours")));
+        sessile_close(store);
+    }
+}
