@@ -1,13 +1,15 @@
 //! `mysql:`, sessions in one table of a MySQL or MariaDB database, for one or many web servers.
 //!
 //! One locked request is two round trips: `begin` takes a named lock of the server and reads the row, `commit` writes the
-//! row and lets the lock go; each is one message of two statements. No transaction is open while the application works.
+//! row and lets the lock go; each is one statement, prepared when a connection is used again and again, else one message of
+//! two (`docs/decisions/0013-one-prepared-statement-each.md`). No transaction is open while the application works.
 //! Waiters sleep on the server, in order of arrival. A lock belongs to the connection that took it, so each lease has one to
 //! itself, and the lock goes when the connection goes, by whatever cause.
 //!
 //! Invariants:
 //!
-//! * the record is read after the lock was taken, by a statement with a snapshot of its own;
+//! * the record is read after the lock was taken, or under a row lock that lasts until it is; and by a read that waits for a
+//!   commit which has given its lock up and not ended yet;
 //! * a commit changes only the row that its lease has read (same version and creation), or creates one where the lease found
 //!   none and none has appeared since, no tombstone either: so a lock that was lost costs a refused commit and never an
 //!   update;
@@ -159,11 +161,21 @@ impl Mysql {
         let mut leaving: Option<String> = None;
         for _ in 0..=ALIAS_STEPS_MAX {
             let lock = self.locks.of(&key);
+            let mut at_once = None;
+            if leaving.is_none() && link.expects_to_find() {
+                at_once = lock::acquire_at_once(&mut link, &lock, &self.statements.begin, &key)?;
+                if at_once.is_none() {
+                    link.has_begun(false);
+                }
+            }
             let Taken { fence, content } = loop {
+                if let Some(taken) = at_once.take() {
+                    break taken;
+                }
                 let left = wait_max.saturating_sub(start.elapsed());
                 let slice = lock::slice(&link, left);
-                let select = &self.statements.select;
-                let taken = lock::acquire(&mut link, &lock, select, &key, slice, leaving.take().as_deref())?;
+                let before = leaving.take();
+                let taken = lock::acquire_and_read(&mut link, &lock, &self.statements, &key, slice, before.as_deref())?;
                 if let Some(taken) = taken {
                     break taken;
                 }
@@ -179,6 +191,7 @@ impl Mysql {
                     link = Link::open(&self.options, 2 * left + self.options.timeouts.response)?;
                 }
             };
+            link.has_begun(content.is_some());
             let now = self.clock.now();
             if let Some(target) = content.as_ref().map_or(Ok(None), |content| content.leads_to(key.bin(), now))? {
                 (key, leaving) = (target, Some(lock));

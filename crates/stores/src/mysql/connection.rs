@@ -25,6 +25,8 @@ const PACKET_OVERHEAD: u64 = 1_024;
 const SILENCE_SECONDS_MAX: u32 = 86_400;
 /// Longest wait for a row lock. They are held for the length of one statement.
 const ROW_LOCK_SECONDS_MAX: u32 = 5;
+/// Begins of a connection before it prepares statements: each costs a round trip to prepare, and the server counts them.
+const BEGINS_BEFORE_PREPARING: u8 = 8;
 /// A process id has at most this many bits (`PID_MAX_LIMIT` of the kernel).
 pub(super) const PID_BITS: u32 = 22;
 
@@ -84,6 +86,14 @@ pub(super) struct Link {
     /// How long it waits for an answer.
     response: Duration,
     pub facts: Facts,
+    /// The server keeps the statement [`READ`](super::lock::READ) for it.
+    pub knows_read: bool,
+    /// Its begins up to now, as far as they matter.
+    begins: u8,
+    /// How many of the last ones, without a gap, found their session there; none after one that was taken.
+    found: u8,
+    /// The server has refused to prepare more statements.
+    prepares_no_more: bool,
 }
 
 /// What the server tells about itself and the connection.
@@ -92,6 +102,8 @@ pub(super) struct Facts {
     pub version: String,
     pub payload_bytes_max: u64,
     pub read_only: bool,
+    /// A commit is on the disk when it is acknowledged.
+    pub commits_are_durable: bool,
     /// Someone else's numbers: what we talk to is not the server itself.
     pub behind_proxy: bool,
 }
@@ -107,8 +119,24 @@ impl Link {
     /// Connects; one answer may take as long as `response`.
     pub fn open(options: &Options, response: Duration) -> Attempt<Link> {
         let conn = Conn::new(options.answering_within(response))?;
-        let facts = Facts { version: String::new(), payload_bytes_max: 0, read_only: false, behind_proxy: false };
-        let mut link = Link { conn: Some(conn), pid: std::process::id(), broken: false, response, facts };
+        let facts = Facts {
+            version: String::new(),
+            payload_bytes_max: 0,
+            read_only: false,
+            commits_are_durable: true,
+            behind_proxy: false,
+        };
+        let mut link = Link {
+            conn: Some(conn),
+            pid: std::process::id(),
+            broken: false,
+            response,
+            facts,
+            knows_read: false,
+            begins: 0,
+            found: 0,
+            prepares_no_more: false,
+        };
         link.set_up()?;
         Ok(link)
     }
@@ -119,11 +147,14 @@ impl Link {
     /// a lock for each bit that is set in its process id, named after the connection: who waits reads them off
     /// (`lock.rs`). It needs no right and no table, and it ends with the connection.
     fn set_up(&mut self) -> Attempt<()> {
+        // Words are compared with columns in ASCII: another character set would be converted for each statement. And no
+        // statement needs statistics: all name their rows by a key.
         let settings = format!(
-            "SET NAMES utf8mb4, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+            "SET NAMES ascii COLLATE ascii_bin, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
              SESSION autocommit = 1, SESSION wait_timeout = {SILENCE_SECONDS_MAX}, \
              SESSION innodb_lock_wait_timeout = {ROW_LOCK_SECONDS_MAX} \
-             /*M!100101 , SESSION max_statement_time = 0 */ /*!50708 , SESSION max_execution_time = 0 */"
+             /*M!100101 , SESSION max_statement_time = 0, SESSION use_stat_tables = 'never', \
+             SESSION optimizer_use_condition_selectivity = 1 */ /*!50708 , SESSION max_execution_time = 0 */"
         );
         let bits = (0..PID_BITS).filter(|bit| self.pid >> bit & 1 == 1);
         let bits: Vec<String> =
@@ -132,11 +163,11 @@ impl Link {
             .then(&settings, &[])
             // A record that is not there is not locked either: gap locks would make strangers wait.
             .then("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", &[])
-            .then("SELECT VERSION(), @@max_allowed_packet, @@read_only, CONNECTION_ID()", &[])
+            .then("SELECT VERSION(), @@max_allowed_packet, @@read_only, CONNECTION_ID(), @@innodb_flush_log_at_trx_commit", &[])
             .then(&format!("DO {}", bits.join(", ")), &[]);
         let row = self.ask(&message)?.skip(2).next().row();
-        let told: Option<(String, u64, bool, u64)> = row.and_then(|row| mysql::from_row_opt(row).ok());
-        let Some((version, packet_bytes_max, read_only, id)) = told else {
+        let told: Option<(String, u64, bool, u64, u64)> = row.and_then(|row| mysql::from_row_opt(row).ok());
+        let Some((version, packet_bytes_max, read_only, id, flush)) = told else {
             return Err(unexpected().into());
         };
         let known = self.conn.as_ref().map(Conn::connection_id);
@@ -144,6 +175,7 @@ impl Link {
             version,
             payload_bytes_max: packet_bytes_max.saturating_sub(PACKET_OVERHEAD),
             read_only,
+            commits_are_durable: flush == 1,
             behind_proxy: known.map(u64::from) != Some(id & u64::from(u32::MAX)),
         };
         Ok(())
@@ -190,6 +222,39 @@ impl Link {
             }
             Ok(Answers(answers.into_iter()))
         })
+    }
+
+    /// Whether preparing a statement is likely to pay.
+    pub fn prepares(&self) -> bool {
+        self.begins >= BEGINS_BEFORE_PREPARING && !self.prepares_no_more
+    }
+
+    /// Whether the next session is likely to be there and free, too.
+    pub fn expects_to_find(&self) -> bool {
+        self.prepares() && self.found >= BEGINS_BEFORE_PREPARING
+    }
+
+    /// Remembers what a begin met.
+    pub fn has_begun(&mut self, found: bool) {
+        self.begins = self.begins.saturating_add(1);
+        self.found = if found { self.found.saturating_add(1) } else { 0 };
+    }
+
+    /// Executes one statement as a prepared one, as long as the server takes more of them: `None` means that it was not
+    /// executed.
+    pub fn if_prepared<T>(&mut self, run: impl FnOnce(&mut Link) -> Attempt<T>) -> Attempt<Option<T>> {
+        match run(self) {
+            Err(fault) if fault.is_lack_of_statements() => {
+                self.prepares_no_more = true;
+                Ok(None)
+            }
+            done => done.map(Some),
+        }
+    }
+
+    /// Executes one statement as a prepared one. Returns its first row.
+    pub fn fetch(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<Option<Row>> {
+        self.send(|conn| conn.exec_first(statement, sent(values)))
     }
 
     /// Executes one statement as a prepared one. Returns the number of rows that it has changed.

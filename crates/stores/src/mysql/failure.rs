@@ -35,6 +35,10 @@ impl From<Error> for Fault {
 pub(super) type Attempt<T> = std::result::Result<T, Fault>;
 
 const DUPLICATE: u16 = 1_062;
+/// A column that must have a value would get none.
+const NO_VALUE: u16 = 1_048;
+/// `max_prepared_stmt_count` is reached.
+const NO_MORE_STATEMENTS: u16 = 1_461;
 const LOCK_WAIT: u16 = 1_205;
 const DEADLOCK: u16 = 1_213;
 /// The server ends the connection: shutdown, KILL, time-out of the network.
@@ -80,6 +84,16 @@ impl Fault {
     /// Whether a row with this key is there already.
     pub(super) fn is_duplicate(&self) -> bool {
         self.is(&[DUPLICATE])
+    }
+
+    /// Whether a column was given no value: how the statement of a commit says that the lock is not ours any more.
+    pub(super) fn is_lack_of_value(&self) -> bool {
+        self.is(&[NO_VALUE])
+    }
+
+    /// Whether the server prepares no more statements.
+    pub(super) fn is_lack_of_statements(&self) -> bool {
+        self.is(&[NO_MORE_STATEMENTS])
     }
 
     /// Whether the connection can no longer be used.

@@ -7,7 +7,7 @@ use sessile_core::{Error, ErrorKind, Key, Limits, Record, Result, Timestamp, Ttl
 
 use super::connection::Link;
 use super::failure::{Attempt, Fault};
-use super::lock::{RELEASE, RELEASE_IF_CHANGED};
+use super::lock::{IS_OURS, RELEASE, RELEASE_IF_CHANGED};
 use super::row::{self, Statements};
 use super::statement::{Message, Value, of_key};
 use crate::sql::{Content, Seen, next_head, not_ours, nothing_to_touch};
@@ -65,7 +65,11 @@ impl Held {
         let (statement, values) = match &self.head {
             Some(seen) => {
                 let next = next_head(Some(seen.clone()), ttl, now);
-                statements.next_version(&self.key, payload, &next, seen)
+                let of = (&self.key, self.lock.as_str());
+                if let Some(done) = commit_and_release(&mut self.link, statements, of, payload, (&next, seen))? {
+                    return Ok(done);
+                }
+                statements.next_version(of, payload, (&next, seen), false)
             }
             // A tombstone is remembered for an hour; after that its absence proves nothing.
             None if !self.row && now.since(self.begun) < Limits::TOMBSTONE_TTL => {
@@ -89,14 +93,22 @@ impl Held {
         match changed {
             // Someone has left a row where there was none: most likely a tombstone.
             Err(fault) if fault.is_duplicate() => Ok(false),
+            Err(fault) if fault.is_lack_of_value() => Err(lost().into()),
             changed => Ok(changed? == 1),
         }
     }
 
     /// In a transaction that looks before it writes, and says what is wrong.
     fn try_with_care(&mut self, statements: &Statements, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<()> {
-        let there = lock_row(&mut self.link, statements, &self.key)?;
-        let head = match self.seen.check(there.as_ref(), self.begun, now) {
+        let message = Message::new()
+            .then("START TRANSACTION", &[])
+            .then(&statements.lock_head, &of_key(&self.key))
+            .then(IS_OURS, &[Value::Word(&self.lock)]);
+        let mut answers = self.link.ask(&message)?;
+        let there = answers.skip(1).next().row().map(row::decode).transpose()?;
+        let ours = answers.next().row().and_then(|row| row.as_ref(0).map(row::integer)).transpose()? == Some(1);
+        let checked = self.seen.check(there.as_ref(), self.begun, now);
+        let head = match checked.and_then(|seen| if ours { Ok(seen) } else { Err(lost()) }) {
             Ok(seen) => next_head(head_of(there.as_ref()).filter(|_| seen), ttl, now),
             Err(error) => {
                 self.let_go("ROLLBACK")?;
@@ -134,6 +146,38 @@ impl Held {
         self.seen.check(there.as_ref(), self.begun, now)?;
         Err(nothing_to_touch().into())
     }
+}
+
+/// A commit and the end of its lock in one prepared statement, with a connection that is used again and again. `None`: not
+/// done, try another way. False: the row is not what was seen, and the lock is still held.
+///
+/// The lock is given up while the statement has the row to itself, after the conditions were found to hold. The server lets
+/// the row go when the transaction is committed, which here is the statement; and whoever gets the lock in between reads
+/// the row with a lock of its own, so waits for that. A statement that fails behind that point has changed nothing, and a
+/// second attempt finds that the lock is gone.
+///
+/// Not where commits are durable: the server lets go of a row before the log is on the disk, and the next holder would see
+/// what a power cut may still undo.
+fn commit_and_release(
+    link: &mut Link,
+    statements: &Statements,
+    of: (&Key, &str),
+    payload: &[u8],
+    heads: (&Record, &Record),
+) -> Attempt<Option<bool>> {
+    if link.facts.commits_are_durable || !link.prepares() {
+        return Ok(None);
+    }
+    let (statement, values) = statements.next_version(of, payload, heads, true);
+    match link.if_prepared(|link| link.execute(statement, &values)) {
+        Err(fault) if fault.is_lack_of_value() => Err(lost().into()),
+        changed => Ok(changed?.map(|changed| changed == 1)),
+    }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Stale, "the lock of the session was lost")
+        .advice("nobody else may release the store's locks, and no proxy may share its connections")
 }
 
 /// The record among what a row may say, without its payload, which may be large.

@@ -1,8 +1,8 @@
 //! The lock of a session: one of the server's named locks, which sleeps who waits and dies with the connection.
 //!
 //! `GET_LOCK` queues its waiters in order of arrival and hands a lock from one to the next; it is the metadata lock of the
-//! server under another name. Taking it and reading the record are two statements of one message: the second reads what
-//! was committed before the lock was had, which one statement for both would not promise.
+//! server under another name. Whoever has it reads the record with a row lock: a commit gives the named lock up while it
+//! still has the row to itself (`lease.rs`), and what is read must be what it leaves.
 //!
 //! Names are those of the whole server, so they contain a digest of database, table, bin and id: nobody who does not know
 //! the id can take the lock of a session.
@@ -10,12 +10,12 @@
 use std::time::{Duration, Instant};
 
 use mysql::Value as Got;
-use sessile_core::{Clock, Holder, Key};
+use sessile_core::{Clock, Holder, Key, Result};
 use sha2::{Digest, Sha256};
 
 use super::connection::{Link, PID_BITS, unexpected};
 use super::failure::Attempt;
-use super::row::{self, integer, text};
+use super::row::{self, Statements, integer, text};
 use super::statement::{Message, Value, of_key};
 use crate::sql::Content;
 
@@ -25,12 +25,17 @@ const DIGEST_BYTES: usize = 20;
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
+/// Gives a lock up.
 pub(super) const RELEASE: &str = "DO RELEASE_LOCK(?)";
 /// Releases if the statement before it has changed a row.
 pub(super) const RELEASE_IF_CHANGED: &str = "DO IF(ROW_COUNT() = 1, RELEASE_LOCK(?), 0)";
 /// One after another, in this order: the number is drawn by who has the lock. It grows as long as the server runs, starts
-/// from the time when the server starts, and its highest byte is the number of the server.
-const ACQUIRE: &str = "SELECT IF(GET_LOCK(?, %) = 1, UUID_SHORT() & 0xFFFFFFFFFFFFFF, NULL)";
+/// from the time when the server starts, and its highest byte is the number of the server. The `%` is how long to wait.
+pub(super) const ACQUIRE: &str = "IF(GET_LOCK(?, %) = 1, UUID_SHORT() & 0xFFFFFFFFFFFFFF, NULL)";
+/// The name of [`Statements::prepare_read`] on the server.
+pub(super) const READ: &str = "sessile_read";
+/// Whether this connection has a lock.
+pub(super) const IS_OURS: &str = "SELECT IFNULL(IS_USED_LOCK(?) = CONNECTION_ID(), 0)";
 
 /// Makes the names of locks.
 pub(super) struct LockNames(Sha256);
@@ -58,8 +63,65 @@ pub(super) struct Taken {
     pub content: Option<Content>,
 }
 
-/// Tries to take a lock for at most `wait`, and reads the row under it. `leaving` is a lock to let go before. `None` when
-/// the lock was not free in time.
+/// Tries to take a lock for at most `wait`, and reads all of the row under it. `leaving` is a lock to let go before. `None`
+/// when the lock was not free in time.
+pub(super) fn acquire_and_read(
+    link: &mut Link,
+    name: &str,
+    statements: &Statements,
+    key: &Key,
+    wait: Duration,
+    leaving: Option<&str>,
+) -> Attempt<Option<Taken>> {
+    if link.facts.is_mariadb() && link.prepares() {
+        let taken = link.if_prepared(|link| acquire_by_name(link, name, statements, key, wait, leaving))?;
+        if let Some(taken) = taken {
+            return Ok(taken);
+        }
+    }
+    acquire(link, name, &statements.select_under_lock, key, wait, leaving)
+}
+
+/// By a statement that the server keeps under a name. MariaDB takes expressions for its values and works them out before it
+/// looks at the statement: so the lock is waited for while no table is open and no snapshot taken.
+fn acquire_by_name(
+    link: &mut Link,
+    name: &str,
+    statements: &Statements,
+    key: &Key,
+    wait: Duration,
+    leaving: Option<&str>,
+) -> Attempt<Option<Taken>> {
+    let mut message = Message::new();
+    if let Some(leaving) = leaving {
+        message.add(RELEASE, &[Value::Word(leaving)]);
+    }
+    if !link.knows_read {
+        message.add_verbatim(&statements.prepare_read);
+    }
+    let execute = format!("EXECUTE {READ} USING {}, ?, ?", waiting(wait));
+    let [bin, id] = of_key(key);
+    message.add(&execute, &[Value::Word(name), bin, id]);
+    let mut answers = link.ask(&message)?;
+    let others = usize::from(leaving.is_some()) + usize::from(!link.knows_read);
+    link.knows_read = true;
+    let row = answers.skip(others).next().row().ok_or_else(unexpected)?;
+    let mut columns = row.unwrap().into_iter();
+    let Some(fence) = fence_of(columns.next().as_ref())? else { return Ok(None) };
+    let mut columns = columns.peekable();
+    let content = match columns.peek() {
+        Some(Got::NULL) => Ok(None), // no kind, no row
+        _ => row::decode_columns(columns).map(Some),
+    };
+    taken_or_released(link, name, fence, content)
+}
+
+/// Six digits behind the point: what MariaDB looks at.
+fn waiting(wait: Duration) -> String {
+    ACQUIRE.replace('%', &format!("{}.{:06}", wait.as_secs(), wait.subsec_micros()))
+}
+
+/// The same with whatever `select` reads of the row.
 pub(super) fn acquire(
     link: &mut Link,
     name: &str,
@@ -72,19 +134,47 @@ pub(super) fn acquire(
     if let Some(leaving) = leaving {
         message.add(RELEASE, &[Value::Word(leaving)]);
     }
-    // Six digits behind the point: what MariaDB looks at.
-    let wait = format!("{}.{:06}", wait.as_secs(), wait.subsec_micros());
-    message.add(&ACQUIRE.replace('%', &wait), &[Value::Word(name)]);
+    message.add(&format!("SELECT {}", waiting(wait)), &[Value::Word(name)]);
     message.add(select, &of_key(key));
     let mut answers = link.ask(&message)?;
     let fence = answers.skip(usize::from(leaving.is_some())).next().row().ok_or_else(unexpected)?;
-    let fence = match fence.as_ref(0) {
-        Some(Got::NULL) => return Ok(None),
-        Some(number) => integer(number)?.unsigned_abs(),
-        None => return Err(unexpected().into()),
-    };
+    let Some(fence) = fence_of(fence.as_ref(0))? else { return Ok(None) };
     // The row of someone who has to wait is not looked at.
-    match answers.next().row().map(row::decode).transpose() {
+    let content = answers.next().row().map(row::decode).transpose();
+    taken_or_released(link, name, fence, content)
+}
+
+/// As [`acquire_and_read`] for a session that is there and free, by one prepared statement. `None` says that it is not so, and that the
+/// lock is not held.
+///
+/// The row is read before the lock is taken, and is what it will be when the lock is had: the read locks the row against
+/// changes until its statement ends, and the lock is not waited for meanwhile.
+pub(super) fn acquire_at_once(link: &mut Link, name: &str, begin: &str, key: &Key) -> Attempt<Option<Taken>> {
+    let [bin, id] = of_key(key);
+    let row = link.if_prepared(|link| link.fetch(begin, &[Value::Word(name), bin, id]))?.flatten();
+    let Some(row) = row else { return Ok(None) };
+    let mut columns = row.unwrap().into_iter();
+    let Some(fence) = fence_of(columns.next().as_ref())? else { return Ok(None) };
+    let content = row::decode_columns(columns).map(Some);
+    taken_or_released(link, name, fence, content)
+}
+
+fn fence_of(column: Option<&Got>) -> Attempt<Option<u64>> {
+    match column {
+        Some(Got::NULL) => Ok(None),
+        Some(number) => Ok(Some(integer(number)?.unsigned_abs())),
+        None => Err(unexpected().into()),
+    }
+}
+
+/// A lock over a row that cannot be read is not kept.
+fn taken_or_released(
+    link: &mut Link,
+    name: &str,
+    fence: u64,
+    content: Result<Option<Content>>,
+) -> Attempt<Option<Taken>> {
+    match content {
         Ok(content) => Ok(Some(Taken { fence, content })),
         Err(error) => {
             link.ask(&Message::new().then(RELEASE, &[Value::Word(name)]))?;

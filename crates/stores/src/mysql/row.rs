@@ -7,6 +7,7 @@
 use mysql::{Row, Value as Got};
 use sessile_core::{Key, Record, Result, Timestamp, Ttl};
 
+use super::lock::{ACQUIRE, READ};
 use super::statement::{Message, Value, of_key};
 use crate::sql::{Content, corrupt, ms};
 
@@ -18,6 +19,13 @@ const REGENERATED: i64 = 2;
 pub(super) struct Statements {
     /// All of a row. Values: bin, id.
     pub select: String,
+    /// The same under a lock that was had just now: see [`super::lock`]. Values: bin, id.
+    pub select_under_lock: String,
+    /// Makes the server keep the same under the name [`READ`], as a statement that always gives a row: an aggregate does. Its
+    /// first value comes back in front.
+    pub prepare_read: String,
+    /// The lock and the row in one. Values: name of the lock; bin, id.
+    pub begin: String,
     /// All but the payload, whose bytes then stay on the disk. Values: bin, id.
     pub select_head: String,
     /// The same, and nobody else changes the row until the transaction ends. Values: bin, id.
@@ -25,6 +33,8 @@ pub(super) struct Statements {
     table: String,
     /// The next version of the record that was seen; see [`Statements::next_version`].
     replace_seen: String,
+    /// The same, and gives the lock up.
+    replace_seen_and_release: String,
     /// A new record where there is no row; see [`Statements::put`].
     insert: String,
     /// A record in place of a row that this transaction has locked; see [`Statements::put`].
@@ -48,17 +58,32 @@ impl Statements {
         let key = "bin = ? AND id = ?";
         let tombstone = "kind = 1, version = 0, created = ?, written = ?, expires = ?, ends = NULL, due = ?, mark = ?, \
             bytes = 0, target = NULL, payload = NULL";
+        // Only the version of a record is not 0. `due` stays: an UPDATE that names an indexed column costs a third more,
+        // whether it changes or not. If the record would expire before it is due, another statement has to move it; the
+        // sum keeps the server from weighing the index on `due`. A lease whose lock is gone finds no value for `bytes`.
+        let replace_seen = |locked: &str| {
+            format!(
+                "UPDATE {table} SET expires = ?, ends = ?, written = ?, version = ?, bytes = IF({locked}, ?, NULL), payload = ? \
+                 WHERE {key} AND version = ? AND created = ? AND ends <=> ? AND due + 0 <= ?"
+            )
+        };
         Statements {
             table: table.to_owned(),
             select: format!("SELECT {HEAD}, payload FROM {table} WHERE {key}"),
+            select_under_lock: format!("SELECT {HEAD}, payload FROM {table} WHERE {key} LOCK IN SHARE MODE"),
+            prepare_read: format!(
+                "PREPARE {READ} FROM 'SELECT ?, {}, MAX(payload) FROM {table} \
+                 WHERE bin = ? AND id = ? LOCK IN SHARE MODE'",
+                HEAD.split(", ").map(|column| format!("MAX({column})")).collect::<Vec<_>>().join(", ")
+            ),
+            begin: format!(
+                "SELECT {lock}, {HEAD}, payload FROM {table} WHERE {key} LOCK IN SHARE MODE",
+                lock = ACQUIRE.replace('%', "0")
+            ),
             select_head: format!("SELECT {HEAD} FROM {table} WHERE {key}"),
             lock_head: format!("SELECT {HEAD} FROM {table} WHERE {key} FOR UPDATE"),
-            // Only the version of a record is not 0. `due` stays: an UPDATE that names an indexed column costs a third more,
-            // whether it changes or not. If the record would expire before it is due, another statement has to move it.
-            replace_seen: format!(
-                "UPDATE {table} SET expires = ?, ends = ?, written = ?, version = ?, bytes = ?, payload = ? \
-                 WHERE {key} AND version = ? AND created = ? AND ends <=> ? AND due <= ?"
-            ),
+            replace_seen: replace_seen("IS_USED_LOCK(?) = CONNECTION_ID()"),
+            replace_seen_and_release: replace_seen("RELEASE_LOCK(?) = 1"),
             insert: format!(
                 "INSERT INTO {table} (kind, version, created, written, expires, due, ends, bytes, payload, mark, bin, id) \
                  VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)"
@@ -82,13 +107,13 @@ impl Statements {
         }
     }
 
-    /// The common commit: the next version of what was seen.
+    /// The common commit: the next version of what was seen, if the lock is held. It gives the lock up or keeps it.
     pub fn next_version<'v>(
         &self,
-        key: &'v Key,
+        (key, lock): (&'v Key, &'v str),
         payload: &'v [u8],
-        next: &Record,
-        seen: &Record,
+        (next, seen): (&Record, &Record),
+        releases: bool,
     ) -> (&str, Vec<Value<'v>>) {
         let expires = Value::time(next.expires);
         let [bin, id] = of_key(key);
@@ -97,6 +122,7 @@ impl Statements {
             Value::time_or_null(next.ends),
             Value::time(next.written),
             number(next.version),
+            Value::Word(lock),
             number(payload.len() as u64),
             Value::Bytes(payload),
             bin,
@@ -106,7 +132,7 @@ impl Statements {
             Value::time_or_null(seen.ends),
             expires,
         ];
-        (&self.replace_seen, values)
+        (if releases { &self.replace_seen_and_release } else { &self.replace_seen }, values)
     }
 
     /// Moves the expiry of a live record. Values: bin, id, now.
@@ -182,7 +208,10 @@ fn number(number: u64) -> Value<'static> {
 
 /// What a row of [`Statements::select`] or [`Statements::select_head`] says.
 pub(super) fn decode(row: Row) -> Result<Content> {
-    let mut columns = row.unwrap().into_iter();
+    decode_columns(row.unwrap().into_iter())
+}
+
+pub(super) fn decode_columns(mut columns: impl Iterator<Item = Got>) -> Result<Content> {
     let mut next = || columns.next().unwrap_or(Got::NULL);
     let [kind, version, created, written, expires, ends, due, mark] =
         [next(), next(), next(), next(), next(), next(), next(), next()];

@@ -91,6 +91,14 @@ impl Message {
         debug_assert!(values.next().is_none(), "more values than places");
     }
 
+    /// Adds a statement as it is: its question marks are its own.
+    pub fn add_verbatim(&mut self, statement: &str) {
+        if !self.0.is_empty() {
+            self.0.push(';');
+        }
+        self.0.push_str(statement);
+    }
+
     fn literal(&mut self, value: Value<'_>) {
         match value {
             Value::Number(number) => drop(write!(self.0, "{number}")),

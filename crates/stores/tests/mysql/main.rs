@@ -9,6 +9,8 @@ mod limits;
 #[cfg(test)]
 mod locks;
 #[cfg(test)]
+mod prepared;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod round_trips;

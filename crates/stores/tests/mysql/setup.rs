@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
-use sessile_core::{Clock, Error, ErrorKind, Key, Sessions, Ttl};
+use sessile_core::{Clock, Durability, Error, ErrorKind, Key, Sessions, Ttl};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
 use sessile_stores::Context;
 
@@ -23,10 +23,18 @@ impl Private {
     }
 
     pub fn start_with(extra: &[&str]) -> Option<Private> {
+        let extra = extra.iter().map(Into::into).collect();
+        Private::start_as(&ServerOptions { extra, ..ServerOptions::default() })
+    }
+
+    pub fn start_at(durability: Durability) -> Option<Private> {
+        Private::start_as(&ServerOptions { durability, ..ServerOptions::default() })
+    }
+
+    fn start_as(options: &ServerOptions) -> Option<Private> {
         let kept = PrivateDir::on_disk().unwrap();
         let kind = ServerKind::by_name("mariadbd").unwrap();
-        let extra = extra.iter().map(Into::into).collect();
-        match kind.start(kept.path(), &ServerOptions { extra, ..ServerOptions::default() }) {
+        match kind.start(kept.path(), options) {
             Ok(server) => Some(Private { server, _kept: kept }),
             Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
                 eprintln!("SKIPPED: mariadbd is not installed");
