@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod counting_proxy;
 #[cfg(test)]
+mod crashes;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod locks;

@@ -1,0 +1,82 @@
+//! The server is killed while everybody writes: what was acknowledged is there, and nothing else but what was in doubt.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sessile_core::{Durability, Sessions};
+
+use crate::setup::{Private, WAIT, key, open, stored, ttl};
+
+const WORKERS: u64 = 8;
+const INCREMENTS: u64 = 100;
+const KILLS: u64 = 2;
+/// Far beyond what a loaded machine needs.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+#[derive(Default)]
+struct Tally {
+    acknowledged: AtomicU64,
+    /// Commits that ended with an error: done or not.
+    in_doubt: AtomicU64,
+    done: AtomicU64,
+}
+
+fn number(payload: &[u8]) -> u64 {
+    std::str::from_utf8(payload).unwrap().parse().unwrap()
+}
+
+/// Increments until as many were acknowledged as it owes.
+fn increment(store: &Sessions, tally: &Tally) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut owed = INCREMENTS;
+    while owed > 0 {
+        assert!(Instant::now() < deadline, "{owed} are still owed");
+        let Ok(begun) = store.begin(&key("counter"), WAIT) else { continue };
+        let next = number(&begun.record.expect("the session is there").payload) + 1;
+        match begun.lease.commit(next.to_string().as_bytes(), ttl()) {
+            Ok(()) => {
+                tally.acknowledged.fetch_add(1, Ordering::SeqCst);
+                owed -= 1;
+            }
+            Err(_) => drop(tally.in_doubt.fetch_add(1, Ordering::SeqCst)),
+        }
+    }
+    tally.done.fetch_add(1, Ordering::SeqCst);
+}
+
+fn survives(durability: Durability) {
+    let Some(mut private) = Private::start_at(durability) else { return };
+    private.open("").create(&key("counter"), b"0", ttl()).unwrap();
+    let (url, tally) = (private.url(""), Tally::default());
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| increment(&open(&url).unwrap(), &tally));
+        }
+        for kill in 1..=KILLS {
+            let due = WORKERS * INCREMENTS * kill / (KILLS + 1);
+            let deadline = Instant::now() + PATIENCE;
+            while tally.acknowledged.load(Ordering::SeqCst) < due && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(tally.done.load(Ordering::SeqCst) < WORKERS, "nobody is left to be disturbed");
+            private.server.kill();
+            private.server.restart().unwrap();
+        }
+    });
+    let (acknowledged, in_doubt) = (tally.acknowledged.into_inner(), tally.in_doubt.into_inner());
+    let count = number(&stored(&private.open(""), "counter").unwrap());
+    assert_eq!(acknowledged, WORKERS * INCREMENTS);
+    assert!((acknowledged..=acknowledged + in_doubt).contains(&count), "{count}: {acknowledged} + {in_doubt} in doubt");
+    assert!(in_doubt <= WORKERS * KILLS, "{in_doubt} commits failed in {KILLS} crashes");
+}
+
+#[test]
+fn no_acknowledged_increment_is_lost_when_the_server_is_killed_and_commits_are_durable() {
+    survives(Durability::Commit);
+}
+
+/// Written at each commit: enough for a crash of the server, not for a power cut. The lock is given up earlier there.
+#[test]
+fn no_acknowledged_increment_is_lost_when_the_server_is_killed_and_commits_are_written() {
+    survives(Durability::Second);
+}
