@@ -26,6 +26,8 @@ mod orphans;
 mod owner;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
+#[cfg(any(feature = "memcached", feature = "postgres"))]
+mod stream;
 
 /// Declares the file of each store and lists its `ENTRY`, so that a store is one file and one line.
 macro_rules! stores {

@@ -15,19 +15,21 @@
 //!
 //! This file is the way in: the registry line, and which part does what.
 
+mod answer;
 mod change;
 mod failure;
 mod lease;
 mod link;
 mod lock;
+mod login;
 mod options;
 mod pool;
 mod regenerate;
 mod row;
 mod schema;
-mod socket;
 mod statements;
 mod sweep;
+mod wire;
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,14 +1,19 @@
 //! `postgres-transaction`: how today's session handlers lock on PostgreSQL.
 //!
 //! BEGIN, SELECT FOR UPDATE, UPDATE, COMMIT, with the transaction held over the request: four round trips over one reused
-//! connection to the same kind of private server, prepared statements, and the blocking form of the client library of our
-//! store.
+//! connection to the same kind of private server, prepared statements. Its messages are made by the same library as those of
+//! our store, and cross a plain socket in one write and one read each: no client is faster.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use postgres::error::SqlState;
-use postgres::{Client, Config, NoTls, Row, Statement};
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::backend::{DataRowBody, ErrorResponseBody, Message};
+use postgres_protocol::message::frontend::{self, BindError};
 use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
 
 use crate::contender::Contender;
@@ -33,53 +38,133 @@ const TABLE: &str = "BEGIN; SELECT pg_advisory_xact_lock(1);
     CREATE TABLE IF NOT EXISTS sessions (id varchar(128) PRIMARY KEY, data bytea NOT NULL, expires integer NOT NULL);
     CREATE INDEX IF NOT EXISTS sessions_expires ON sessions (expires); COMMIT";
 
+/// Prepared once on each connection, under their places in this list.
+const STATEMENTS: [&str; 7] = [
+    "BEGIN",
+    "SELECT data FROM sessions WHERE id = $1 FOR UPDATE",
+    "UPDATE sessions SET data = $1, expires = $2 WHERE id = $3",
+    "COMMIT",
+    "ROLLBACK",
+    "INSERT INTO sessions (data, expires, id) VALUES ($1, $2, $3)",
+    "SELECT data FROM sessions WHERE id = $1",
+];
+const BEGIN: usize = 0;
+const SELECT_FOR_UPDATE: usize = 1;
+const UPDATE: usize = 2;
+const COMMIT: usize = 3;
+const ROLLBACK: usize = 4;
+const INSERT: usize = 5;
+const SELECT: usize = 6;
+
+/// The server's code when `lock_timeout` is over.
+const LOCK_NOT_AVAILABLE: &[u8] = b"55P03";
+
 struct Transaction {
-    client: Client,
-    statements: Statements,
+    line: Line,
     ids: Vec<String>,
     ttl: Duration,
     /// The row that was read last, and whose bytes are lent out.
-    out: Option<Row>,
+    out: Option<DataRowBody>,
     begun: Option<usize>,
 }
 
-struct Statements {
-    begin: Statement,
-    select_for_update: Statement,
-    update: Statement,
-    commit: Statement,
-    rollback: Statement,
-    insert: Statement,
-    select: Statement,
-}
-
 fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
-    let directory = place.parent().unwrap_or(Path::new("/"));
-    let connected = Config::new().host_path(directory).user("postgres").dbname("postgres").connect(NoTls);
-    let mut client = connected.map_err(failed)?;
-    client.batch_execute(TABLE).map_err(failed)?;
-    client.batch_execute(&format!("SET lock_timeout = {}", WAIT_MAX.as_millis())).map_err(failed)?;
-    let mut prepare = |text: &str| client.prepare(text).map_err(failed);
-    let statements = Statements {
-        begin: prepare("BEGIN")?,
-        select_for_update: prepare("SELECT data FROM sessions WHERE id = $1 FOR UPDATE")?,
-        update: prepare("UPDATE sessions SET data = $1, expires = $2 WHERE id = $3")?,
-        commit: prepare("COMMIT")?,
-        rollback: prepare("ROLLBACK")?,
-        insert: prepare("INSERT INTO sessions (data, expires, id) VALUES ($1, $2, $3)")?,
-        select: prepare("SELECT data FROM sessions WHERE id = $1")?,
-    };
+    let mut line = Line::open(place)?;
+    line.say(TABLE)?;
+    line.say(&format!("SET lock_timeout = {}", WAIT_MAX.as_millis()))?;
+    for (number, text) in STATEMENTS.iter().enumerate() {
+        frontend::parse(&number.to_string(), text, [], &mut line.request).map_err(failed)?;
+    }
+    frontend::sync(&mut line.request);
+    line.answer()?;
     let mut random = fastrand::Rng::with_seed(opening.seed);
     let ids = std::iter::repeat_with(|| format!("{:032x}", random.u128(..))).take(opening.ids).collect();
-    Ok(Box::new(Transaction { client, statements, ids, ttl: opening.ttl, out: None, begun: None }))
+    Ok(Box::new(Transaction { line, ids, ttl: opening.ttl, out: None, begun: None }))
 }
 
-fn failed(error: postgres::Error) -> Error {
-    if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
-        let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited: WAIT_MAX };
-        return Error::new(kind, "another request holds the session");
+/// One connection, and what is sent and read over it.
+struct Line {
+    stream: UnixStream,
+    request: BytesMut,
+    received: BytesMut,
+    chunk: Box<[u8; 16_384]>,
+}
+
+impl Line {
+    fn open(place: &Path) -> Result<Line> {
+        let stream = UnixStream::connect(place).map_err(failed)?;
+        let (request, received) = (BytesMut::new(), BytesMut::new());
+        let mut line = Line { stream, request, received, chunk: Box::new([0; 16_384]) };
+        let words = [("user", "postgres"), ("database", "postgres"), ("client_encoding", "UTF8")];
+        frontend::startup_message(words, &mut line.request).map_err(failed)?;
+        line.answer()?;
+        Ok(line)
     }
-    Error::new(ErrorKind::Io, "the server refused the operation").source(error)
+
+    /// Runs text that answers nothing of interest.
+    fn say(&mut self, text: &str) -> Result<()> {
+        frontend::query(text, &mut self.request).map_err(failed)?;
+        self.answer().map(drop)
+    }
+
+    /// Runs a prepared statement with values in the server's binary form. Its row, if it has one.
+    fn run(&mut self, statement: usize, values: &[&[u8]]) -> Result<Option<DataRowBody>> {
+        // A name without an allocation: all have one digit.
+        let digit = [b'0' + u8::try_from(statement).unwrap_or(0)];
+        let name = std::str::from_utf8(&digit).unwrap_or_default();
+        let value = |value: &&[u8], out: &mut BytesMut| {
+            out.extend_from_slice(value);
+            Ok(IsNull::No)
+        };
+        frontend::bind("", name, [1], values, value, [1], &mut self.request).map_err(|error| match error {
+            BindError::Serialization(error) => failed(error),
+            BindError::Conversion(_) => unprepared(),
+        })?;
+        frontend::execute("", 0, &mut self.request).map_err(failed)?;
+        frontend::sync(&mut self.request);
+        self.answer()
+    }
+
+    /// Sends what was put together, and reads until the server waits again.
+    fn answer(&mut self) -> Result<Option<DataRowBody>> {
+        self.stream.write_all(&self.request).map_err(failed)?;
+        self.request.clear();
+        let (mut row, mut refused) = (None, None);
+        loop {
+            match Message::parse(&mut self.received).map_err(failed)? {
+                Some(Message::ReadyForQuery(_)) => return refused.map_or(Ok(row), Err),
+                Some(Message::DataRow(body)) => row = Some(body),
+                Some(Message::ErrorResponse(body)) => refused = Some(refusal(&body)),
+                Some(_) => {}
+                None => {
+                    let count = self.stream.read(self.chunk.as_mut_slice()).map_err(failed)?;
+                    if count == 0 {
+                        return Err(Error::new(ErrorKind::Unreachable, "the server ended the connection"));
+                    }
+                    self.received.extend_from_slice(self.chunk.get(..count).unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+fn refusal(body: &ErrorResponseBody) -> Error {
+    let (mut fields, mut message) = (body.fields(), String::new());
+    while let Ok(Some(field)) = fields.next() {
+        match field.type_() {
+            b'C' if field.value_bytes() == LOCK_NOT_AVAILABLE => {
+                let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited: WAIT_MAX };
+                return Error::new(kind, "another request holds the session");
+            }
+            b'M' => message = String::from_utf8_lossy(field.value_bytes()).into_owned(),
+            _ => {}
+        }
+    }
+    Error::new(ErrorKind::Io, "the server refused the operation").source(message)
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, "the server cannot be spoken to").source(error)
 }
 
 fn unprepared() -> Error {
@@ -92,8 +177,11 @@ fn expires(ttl: Duration) -> i32 {
 }
 
 impl Transaction {
+    /// The only column of the row that was read.
     fn lend(&self) -> Result<Option<&[u8]>> {
-        self.out.as_ref().map(|row| row.try_get(0).map_err(failed)).transpose()
+        let Some(row) = &self.out else { return Ok(None) };
+        let column = row.ranges().next().map_err(failed)?.flatten();
+        Ok(column.and_then(|column| row.buffer().get(column)))
     }
 }
 
@@ -105,23 +193,23 @@ impl Contender for Transaction {
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.client.execute(&self.statements.insert, &[&payload, &expires(ttl), id]).map(drop).map_err(failed)
+        self.line.run(INSERT, &[payload, &expires(ttl).to_be_bytes(), id.as_bytes()]).map(drop)
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.out = self.client.query_opt(&self.statements.select, &[id]).map_err(failed)?;
+        self.out = self.line.run(SELECT, &[id.as_bytes()])?;
         self.lend()
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.client.execute(&self.statements.begin, &[]).map_err(failed)?;
-        let selected = self.client.query_opt(&self.statements.select_for_update, &[id]);
+        self.line.run(BEGIN, &[])?;
+        let selected = self.line.run(SELECT_FOR_UPDATE, &[id.as_bytes()]);
         if selected.is_err() {
-            let _ = self.client.execute(&self.statements.rollback, &[]);
+            let _ = self.line.run(ROLLBACK, &[]);
         }
-        self.out = selected.map_err(failed)?;
+        self.out = selected?;
         self.begun = Some(session);
         self.lend()
     }
@@ -129,16 +217,16 @@ impl Contender for Transaction {
     fn commit(&mut self, payload: &[u8]) -> Result<()> {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        let statement = if self.out.is_some() { &self.statements.update } else { &self.statements.insert };
-        let written = self.client.execute(statement, &[&payload, &expires(self.ttl), id]);
-        let end = if written.is_ok() { &self.statements.commit } else { &self.statements.rollback };
-        let ended = self.client.execute(end, &[]);
-        written.and(ended).map(drop).map_err(failed)
+        let statement = if self.out.is_some() { UPDATE } else { INSERT };
+        let written = self.line.run(statement, &[payload, &expires(self.ttl).to_be_bytes(), id.as_bytes()]);
+        let end = if written.is_ok() { COMMIT } else { ROLLBACK };
+        let ended = self.line.run(end, &[]);
+        written.and(ended).map(drop)
     }
 
     fn release(&mut self) -> Result<()> {
         match self.begun.take() {
-            Some(_) => self.client.execute(&self.statements.rollback, &[]).map(drop).map_err(failed),
+            Some(_) => self.line.run(ROLLBACK, &[]).map(drop),
             None => Ok(()),
         }
     }

@@ -3,20 +3,13 @@
 //! Invariant: a connection on which anything failed is dropped by its owner, because what comes next on it may be the
 //! answer to something else. Dropping sends nothing: a child of a fork only closes its own descriptor.
 
-use std::io::{self, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
-
-use rustix::io::retry_on_intr;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io::{BufReader, Write};
 
 use super::cas::Generation;
 use super::reply::{self, Failure, Reply};
 use super::request::Batch;
 use crate::connecting::{Address, Login, Timeouts};
+use crate::stream::Stream;
 
 /// Answers are small or one large value, for which the buffer is passed by.
 const BUFFER_BYTES: usize = 4_096;
@@ -27,16 +20,11 @@ pub(super) struct Connection {
     generation: Generation,
 }
 
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
 impl Connection {
     /// Connects and logs in.
     pub(super) fn open(address: &Address, login: &Login, timeouts: Timeouts) -> Result<Connection, Failure> {
-        let stream = Stream::connect(address, timeouts)?;
-        stream.set_timeouts(timeouts)?;
+        let stream = Stream::connect(address, timeouts.connect)?;
+        stream.set_patience(timeouts.response)?;
         let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
         let mut connection = Connection { stream, generation: Generation::default() };
         if let Some(password) = &login.password {
@@ -80,67 +68,5 @@ impl Connection {
             Reply::Done(_) => Ok(()),
             _ => Err(Failure::Denied),
         }
-    }
-}
-
-impl Stream {
-    fn connect(address: &Address, timeouts: Timeouts) -> io::Result<Stream> {
-        match address {
-            Address::Unix(path) => connect_unix(path, timeouts.connect).map(Stream::Unix),
-            Address::Tcp { host, port } => {
-                let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, timeouts.connect) {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            return Ok(Stream::Tcp(stream));
-                        }
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
-            }
-        }
-    }
-
-    fn set_timeouts(&self, timeouts: Timeouts) -> io::Result<()> {
-        let longest = Some(timeouts.response);
-        match self {
-            Stream::Unix(stream) => stream.set_read_timeout(longest).and_then(|()| stream.set_write_timeout(longest)),
-            Stream::Tcp(stream) => stream.set_read_timeout(longest).and_then(|()| stream.set_write_timeout(longest)),
-        }
-    }
-}
-
-/// A connect to a unix socket waits for room in the server's queue, which a server that hangs never makes; and std cannot
-/// bound that.
-fn connect_unix(path: &Path, longest: Duration) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(path)?;
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux takes the bound for sending for that of the connect, too.
-    set_socket_timeout(&socket, Timeout::Send, Some(longest))?;
-    retry_on_intr(|| net::connect(&socket, &address))?;
-    Ok(socket.into())
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.read(buffer),
-            Stream::Tcp(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -4,8 +4,8 @@
 
 use std::cell::Cell;
 
+use postgres_types::ToSql;
 use sessile_core::{Error, ErrorKind, Found, Key, Limits, Result, Ttl};
-use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::failure::Tried;

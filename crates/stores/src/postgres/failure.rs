@@ -1,13 +1,23 @@
 //! From what the client crate and the server report to errors of the contract.
 //!
 //! Invariant: no text of ours repeats a value. The server's DETAIL and the position of a syntax error do (a violated key is
-//! printed in full), so the client's own errors are not kept as sources: only the code and the message of the server.
+//! printed in full), so only the code and the message are taken from what it says.
 
 use std::fmt;
 use std::io;
 
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::ErrorResponseBody;
 use sessile_core::{Error, ErrorKind};
-use tokio_postgres::error::{DbError, SqlState};
+
+/// Codes that we look for. PostgreSQL's documentation, appendix "PostgreSQL Error Codes".
+pub(super) mod code {
+    /// `lock_timeout` is over.
+    pub const LOCK_NOT_AVAILABLE: &str = "55P03";
+    /// `statement_timeout` is over, or an operator cancelled it.
+    pub const QUERY_CANCELED: &str = "57014";
+    pub const UNDEFINED_COLUMN: &str = "42703";
+}
 
 /// What came of an attempt.
 pub(super) type Tried<T> = Result<T, Failure>;
@@ -18,10 +28,10 @@ pub(super) enum Failure {
     /// The contract already has words for it; trying again would not help.
     Told(Error),
     /// The server refused: it is there, and the connection is good unless the code says otherwise.
-    Server { code: SqlState, message: String },
+    Server { code: String, message: String },
     /// The connection could not be made, or broke.
     Connection(io::Error),
-    /// The client crate refused, before anything was sent or because it does not understand the answer.
+    /// We refused, before anything was sent or because the answer cannot be understood.
     Client(String),
 }
 
@@ -37,26 +47,36 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Failure {
-        if let Some(said) = error.as_db_error() {
-            return Failure::said(said);
-        }
-        if error.is_closed() {
-            return Failure::gone();
-        }
-        let text = error.to_string();
-        match error.into_source().map(|source| source.downcast::<io::Error>()) {
-            Some(Ok(error)) => Failure::Connection(*error),
-            Some(Err(source)) => Failure::Client(format!("{text}: {source}")),
-            None => Failure::Client(text),
-        }
-    }
-}
-
 impl Failure {
-    fn said(said: &DbError) -> Failure {
-        Failure::Server { code: said.code().clone(), message: said.message().to_owned() }
+    /// The server's answer is an error.
+    pub fn said(refusal: &ErrorResponseBody) -> Failure {
+        let (mut code, mut message) = (String::new(), String::new());
+        let mut fields = refusal.fields();
+        // A field that cannot be read ends the list: what was read before it is all there is.
+        while let Ok(Some(field)) = fields.next() {
+            let text = || String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'C' => code = text(),
+                b'M' => message = text(),
+                _ => {}
+            }
+        }
+        Failure::Server { code, message }
+    }
+
+    /// What came cannot be an answer to what was asked.
+    pub fn unexpected() -> Failure {
+        Failure::Client("the server answers something else than was asked".to_owned())
+    }
+
+    /// The bytes of a message are not well-formed, ours or the server's.
+    pub fn garbled(error: io::Error) -> Failure {
+        Failure::Client(error.to_string())
+    }
+
+    /// A statement was not run because the one before it failed.
+    pub fn skipped() -> Failure {
+        Failure::Client("a statement before it failed".to_owned())
     }
 
     /// The server closed the connection.
@@ -70,7 +90,7 @@ impl Failure {
     }
 
     /// Whether the server refused with this code.
-    pub fn is(&self, wanted: &SqlState) -> bool {
+    pub fn is(&self, wanted: &str) -> bool {
         matches!(self, Failure::Server { code, .. } if code == wanted)
     }
 
@@ -80,7 +100,7 @@ impl Failure {
             Failure::Told(_) => false,
             Failure::Server { code, .. } => {
                 // Administrator's shutdown, crash of a neighbour, idle too long; and a plan that fits its table no more.
-                matches!(code.code(), "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "0A000")
+                matches!(code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "0A000")
             }
             Failure::Connection(_) | Failure::Client(_) => true,
         }
@@ -92,7 +112,7 @@ impl Failure {
             Failure::Told(_) | Failure::Client(_) => false,
             Failure::Connection(error) => !is_distrust(error),
             Failure::Server { code, .. } => matches!(
-                code.code(),
+                code.as_str(),
                 // Shutdown, crash, start-up, idle too long; no free connection; lost to another transaction; old plan.
                 "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "53300" | "40001" | "40P01" | "0A000"
             ),
@@ -157,9 +177,9 @@ fn describe_connection(error: &io::Error) -> (ErrorKind, &'static str, &'static 
 }
 
 /// Codes: PostgreSQL's documentation, appendix "PostgreSQL Error Codes".
-fn describe(code: &SqlState) -> (ErrorKind, &'static str, &'static str) {
+fn describe(code: &str) -> (ErrorKind, &'static str, &'static str) {
     let see = "see docs/stores/postgres.md";
-    match code.code() {
+    match code {
         "28P01" | "28000" => (
             ErrorKind::Denied,
             "the server refuses user, password or address",
@@ -204,13 +224,13 @@ fn describe(code: &SqlState) -> (ErrorKind, &'static str, &'static str) {
 /// The server's words without its details.
 #[derive(Debug)]
 struct ServerSaid {
-    code: SqlState,
+    code: String,
     message: String,
 }
 
 impl fmt::Display for ServerSaid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (SQLSTATE {})", self.message, self.code.code())
+        write!(f, "{} (SQLSTATE {})", self.message, self.code)
     }
 }
 

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Key, Limits, Result, Timestamp, Ttl};
 
-use tokio_postgres::types::ToSql;
+use postgres_types::ToSql;
 
 use super::Postgres;
+use super::answer::Answer;
 use super::failure::{Failure, Tried};
-use super::link::{Answer, Link};
+use super::link::Link;
 use super::lock::pooled_by_transaction;
 use super::row::{Payload, Row, Text};
 use super::statements::Sql;
-use crate::sql::{Seen, ms, new_head, not_ours, nothing_to_touch};
+use crate::sql::{Content, Seen, ms, new_head, not_ours, nothing_to_touch};
 
 /// A held session lock. Dropping it closes its connection, which frees the lock; in a forked child it only closes the child's
 /// descriptor.
@@ -51,6 +52,25 @@ pub(super) fn new_writer() -> Result<i64> {
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::new(ErrorKind::Io, "the kernel gives no random bytes").source(error))?;
     Ok(i64::from_le_bytes(bytes))
+}
+
+/// Whether others may have written what is there over what a lease would have written: then its mark is gone from the row.
+/// The version right after the one that it has seen is either its own or a successor's that never saw it.
+fn may_follow(seen: Seen, there: &Content) -> bool {
+    let Content::Live(record) = there else { return false };
+    match seen {
+        Seen::Live { version, created } => record.created == created && record.version > version + 1,
+        Seen::Nothing { .. } => record.version > 1,
+    }
+}
+
+/// The server may have stored it before the connection broke, and others have changed the session since.
+fn in_doubt() -> Error {
+    Error::new(
+        ErrorKind::Unreachable,
+        "the connection broke during the commit, and others have changed the session since: it may have been stored",
+    )
+    .advice("begin anew and look at the session")
 }
 
 /// The connection of a lease ended, and with it its lock.
@@ -150,6 +170,9 @@ impl Postgres {
         if there.as_ref().is_some_and(|row| row.writer == writer) {
             return Ok(());
         }
+        if there.as_ref().is_some_and(|row| may_follow(seen, &row.content)) {
+            return Err(in_doubt());
+        }
         seen.check(there.as_ref().map(|row| &row.content), begun, now)?;
         Err(lost())
     }
@@ -213,4 +236,26 @@ pub(super) fn refusal(seen: Seen, there: Option<&Row>, begun: Timestamp, now: Ti
 /// Whether a statement said yes.
 pub(super) fn is_true(answer: &Answer) -> bool {
     answer.row().is_some_and(|row| row.try_get(0).unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sessile_core::Record;
+
+    #[test]
+    fn only_a_version_that_could_stand_on_a_lost_commit_leaves_it_in_doubt() {
+        let ms = Timestamp::from_ms;
+        let there = |version, created| {
+            let (created, expires) = (ms(created), ms(9));
+            Content::Live(Record { payload: Vec::new(), version, created, written: created, expires, ends: None })
+        };
+        let seen = Seen::Live { version: 3, created: ms(1) };
+        for (version, created, expected) in [(3, 1, false), (4, 1, false), (5, 1, true), (5, 2, false)] {
+            assert_eq!(may_follow(seen, &there(version, created)), expected, "{version} {created}");
+        }
+        let nothing = Seen::Nothing { mark: None };
+        assert!(!may_follow(nothing, &there(1, 1)) && may_follow(nothing, &there(2, 1)));
+        assert!(!may_follow(seen, &Content::Destroyed { mark: 1, forget: ms(9) }));
+    }
 }

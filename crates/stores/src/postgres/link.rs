@@ -1,116 +1,81 @@
 //! One connection to the server: statements go out together in one write, and their answers come back.
 //!
-//! The client crate splits a connection into a handle that queues requests and a future that moves bytes. Both are polled
-//! here, on the thread of the caller and while it waits: there is no runtime and no background thread that a fork could
-//! lose.
-//!
-//! Invariants: a link that failed is never used again (`usable` says so); dropping one only closes this process's
-//! descriptor, as the future that would say good-bye to the server is not polled any more. In a child that leaves the
-//! parent's connection alone; in its owner the server sees the end of the stream and frees what the session held.
+//! Invariants: a link on which anything failed is never used again (`usable` says so); dropping one says nothing to the
+//! server. Source: PostgreSQL's documentation, "Message Flow", Extended Query and Pipelining.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend::{self, BindError};
+use postgres_types::{ToSql, Type};
 
+use super::answer::{Answer, Row};
 use super::failure::{Failure, Tried};
 use super::options::Options;
-use super::socket::Socket;
 use super::statements::{Sql, Statements};
+use super::wire::Wire;
 
-type Driver = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
-type Driven<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+/// Binary, for all values and columns.
+const BINARY: [i16; 1] = [1];
 
 /// A connection, and the statements that it has prepared.
 pub(super) struct Link {
-    client: Client,
-    /// `None` once the connection has ended.
-    driver: Option<Driver>,
-    socket: Socket,
-    prepared: [Option<Statement>; Sql::COUNT],
-    /// The server's, as 150000 for 15.
-    pub version: u32,
+    wire: Wire,
+    failed: bool,
+    prepared: [Option<Prepared>; Sql::COUNT],
     /// The process that serves us, by its own account.
     pub backend: i32,
+}
+
+/// A statement as the server understood it.
+struct Prepared {
+    name: String,
+    values: Vec<Type>,
+    columns: Arc<[Type]>,
 }
 
 /// A statement with its values.
 pub(super) struct Call<'a>(pub Sql, pub &'a [&'a (dyn ToSql + Sync)]);
 
-/// What a statement answered.
-pub(super) struct Answer {
-    pub rows: Vec<Row>,
-    /// Rows changed or found.
-    pub count: u64,
-}
-
-impl Answer {
-    /// Its only row, if there is one.
-    pub fn row(&self) -> Option<&Row> {
-        self.rows.first()
-    }
-}
-
-/// Wakes nobody: it notes that somebody must be polled again.
-#[derive(Default)]
-struct Noted(AtomicBool);
-
-impl Wake for Noted {
-    fn wake(self: Arc<Noted>) {
-        // Relaxed: it is set and looked at by one thread.
-        self.0.store(true, Ordering::Relaxed);
-    }
+/// Where the transactions end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// After each statement.
+    Each,
+    /// After the last one. The server says nothing before that, so whoever waits is woken once.
+    Last,
 }
 
 impl Link {
     /// Connects and logs in; nothing has been said to the session yet.
     pub fn connect(options: &Options) -> Tried<Link> {
-        let socket = Socket::connect(&options.address, options.timeouts.connect)?;
-        let patience = options.timeouts.response;
-        let login = options.login_of_this_process();
-        let (client, driver, version): (Client, Driver, u32) = match options.tls()? {
-            None => {
-                let connecting = login.connect_raw(socket.clone(), tokio_postgres::NoTls);
-                let (client, connection) = alone(&socket, patience, connecting)??;
-                let version = version(connection.parameter("server_version"));
-                (client, Box::pin(connection), version)
-            }
-            Some(tls) => {
-                let connecting = login.connect_raw(socket.clone(), tls);
-                let (client, connection) = alone(&socket, patience, connecting)??;
-                let version = version(connection.parameter("server_version"));
-                (client, Box::pin(connection), version)
-            }
-        };
-        let prepared = [const { None }; Sql::COUNT];
-        Ok(Link { client, driver: Some(driver), socket, prepared, version, backend: 0 })
+        let mut wire = Wire::connect(options)?;
+        wire.log_in(options)?;
+        Ok(Link { wire, failed: false, prepared: [const { None }; Sql::COUNT], backend: 0 })
+    }
+
+    /// The server's version, as 150000 for 15.
+    pub fn version(&self) -> u32 {
+        self.wire.version
     }
 
     /// Whether it can be used again.
     pub fn usable(&self) -> bool {
-        self.driver.is_some() && !self.client.is_closed()
+        !self.failed
     }
 
     /// Runs text that takes no values; the columns come back as text. One round trip, several statements if need be.
     pub fn run_text(&mut self, text: &str, patience: Duration) -> Tried<Vec<Vec<Option<String>>>> {
-        let Link { client, driver, socket, .. } = self;
-        let answers = drive(driver, socket, patience, client.simple_query(text))??;
-        let rows = answers.into_iter().filter_map(|message| match message {
-            tokio_postgres::SimpleQueryMessage::Row(row) => {
-                Some((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect())
-            }
-            _ => None,
-        });
-        Ok(rows.collect())
+        let said = self.say_text(text, patience);
+        self.failed |= said.is_err();
+        said?
     }
 
-    /// Runs statements in one write, in their order; each that is not between a BEGIN and a COMMIT is a transaction of its
-    /// own, so that a failed one does not keep the next from running. A statement that this connection has not seen costs
+    /// Runs statements in one write, in their order; each is a transaction of its own, so that a failed one does not keep the
+    /// next from running. A statement that this connection has not seen costs
     /// one more round trip, for all such of the call.
     ///
     /// # Errors
@@ -122,17 +87,23 @@ impl Link {
         calls: [Call<'_>; N],
         patience: Duration,
     ) -> Tried<[Tried<Answer>; N]> {
-        self.prepare(statements, &calls, patience)?;
-        let Link { client, driver, socket, prepared, .. } = self;
-        let client = &*client;
-        let mut requests: Vec<Driven<'_, _>> = Vec::with_capacity(N);
-        for Call(sql, values) in calls {
-            let Some(Some(statement)) = prepared.get(sql.index()) else { return Err(Failure::unprepared()) };
-            requests.push(Box::pin(ask(client, statement, values)));
-        }
-        let answers = drive(driver, socket, patience, all(requests))?;
-        let answers: Vec<Tried<Answer>> = answers.into_iter().map(|answer| answer.map_err(Failure::from)).collect();
-        answers.try_into().map_err(|_| Failure::unprepared())
+        self.ask(statements, calls, patience, Ends::Each)
+    }
+
+    /// The same in one transaction, under READ COMMITTED: each statement still sees all that was committed before it began.
+    /// What follows one that the server refused is not run, and what was written is taken back; locks that the session took
+    /// stay with it.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn run_as_one<const N: usize>(
+        &mut self,
+        statements: &Statements,
+        calls: [Call<'_>; N],
+        patience: Duration,
+    ) -> Tried<[Tried<Answer>; N]> {
+        self.ask(statements, calls, patience, Ends::Last)
     }
 
     /// The same with one statement.
@@ -147,106 +118,185 @@ impl Link {
         answer
     }
 
+    fn ask<const N: usize>(
+        &mut self,
+        statements: &Statements,
+        calls: [Call<'_>; N],
+        patience: Duration,
+        ends: Ends,
+    ) -> Tried<[Tried<Answer>; N]> {
+        if self.failed {
+            return Err(Failure::gone());
+        }
+        self.prepare(statements, &calls, patience)?;
+        let answered = self.send(&calls, patience, ends).and_then(|()| self.receive(&calls, ends));
+        self.failed |= answered.is_err();
+        answered
+    }
+
+    fn prepared(&self, sql: Sql) -> Tried<&Prepared> {
+        self.prepared.get(sql.index()).and_then(Option::as_ref).ok_or_else(Failure::unprepared)
+    }
+
+    fn send(&mut self, calls: &[Call<'_>], patience: Duration, ends: Ends) -> Tried<()> {
+        for (number, Call(sql, values)) in calls.iter().enumerate() {
+            log::debug!("executing statement {sql:?}");
+            let prepared = self.prepared.get(sql.index()).and_then(Option::as_ref).ok_or_else(Failure::unprepared)?;
+            if prepared.values.len() != values.len() {
+                return Err(Failure::unprepared());
+            }
+            let values = values.iter().zip(&prepared.values);
+            let value = |(value, kind): (&&(dyn ToSql + Sync), &Type), out: &mut bytes::BytesMut| {
+                Ok(match value.to_sql_checked(kind, out)? {
+                    postgres_types::IsNull::Yes => IsNull::Yes,
+                    postgres_types::IsNull::No => IsNull::No,
+                })
+            };
+            let out = &mut self.wire.out;
+            frontend::bind("", &prepared.name, BINARY, values, value, BINARY, out).map_err(not_encoded)?;
+            frontend::execute("", 0, out).map_err(Failure::garbled)?;
+            if ends == Ends::Each || number + 1 == calls.len() {
+                frontend::sync(out);
+            }
+        }
+        self.wire.send(patience)
+    }
+
+    fn receive<const N: usize>(&mut self, calls: &[Call<'_>; N], ends: Ends) -> Tried<[Tried<Answer>; N]> {
+        let mut answers: Vec<Tried<Answer>> = Vec::with_capacity(N);
+        let mut answer = Answer::default();
+        let each = ends == Ends::Each;
+        let (mut left, mut done) = (if each { N } else { 1 }, false);
+        while left > 0 {
+            let message = match self.wire.next() {
+                Ok(message) => message,
+                // The server says why it ends the session, and then ends it.
+                Err(ended) => match answers.pop() {
+                    Some(Err(why)) if why.breaks_connection() => return Err(why),
+                    _ => return Err(ended),
+                },
+            };
+            match message {
+                Message::BindComplete => {}
+                Message::DataRow(row) => {
+                    let Call(sql, _) = calls.get(answers.len()).ok_or_else(Failure::unexpected)?;
+                    answer.rows.push(Row::new(row, &self.prepared(*sql)?.columns)?);
+                }
+                Message::CommandComplete(tag) => {
+                    answer.count = count(tag.tag().map_err(Failure::garbled)?);
+                    answers.push(Ok(std::mem::take(&mut answer)));
+                    done = each || answers.len() == N;
+                }
+                Message::ErrorResponse(refusal) => {
+                    answer = Answer::default();
+                    if done {
+                        answers.pop(); // all were run, and then the transaction could not end
+                    }
+                    answers.push(Err(Failure::said(&refusal)));
+                }
+                Message::ReadyForQuery(_) => (left, done) = (left - 1, false),
+                _ => return Err(Failure::unexpected()),
+            }
+        }
+        let skipped = N.checked_sub(answers.len()).ok_or_else(Failure::unexpected)?;
+        answers.extend(std::iter::repeat_with(|| Err(Failure::skipped())).take(skipped));
+        answers.try_into().map_err(|_| Failure::unexpected())
+    }
+
+    fn say_text(&mut self, text: &str, patience: Duration) -> Tried<Tried<Vec<Vec<Option<String>>>>> {
+        frontend::query(text, &mut self.wire.out).map_err(Failure::garbled)?;
+        self.wire.send(patience)?;
+        let (mut rows, mut refused) = (Vec::new(), None);
+        loop {
+            match self.wire.next()? {
+                Message::DataRow(row) => {
+                    let text = |column: std::ops::Range<usize>| {
+                        let bytes = row.buffer().get(column).unwrap_or_default();
+                        String::from_utf8_lossy(bytes).into_owned()
+                    };
+                    rows.push(row.ranges().map(|column| Ok(column.map(text))).collect().map_err(Failure::garbled)?);
+                }
+                Message::RowDescription(_) | Message::CommandComplete(_) | Message::EmptyQueryResponse => {}
+                Message::ErrorResponse(refusal) => refused = Some(Failure::said(&refusal)),
+                Message::ReadyForQuery(_) => return Ok(refused.map_or(Ok(rows), Err)),
+                _ => return Err(Failure::unexpected()),
+            }
+        }
+    }
+
     fn prepare(&mut self, statements: &Statements, calls: &[Call<'_>], patience: Duration) -> Tried<()> {
         let missing = |sql: &Sql| self.prepared.get(sql.index()).is_some_and(Option::is_none);
-        let missing: Vec<Sql> = calls.iter().map(|call| call.0).filter(missing).collect();
+        let mut missing: Vec<Sql> = calls.iter().map(|call| call.0).filter(missing).collect();
+        missing.sort_by_key(|sql| sql.index());
+        missing.dedup();
         if missing.is_empty() {
             return Ok(());
         }
-        let Link { client, driver, socket, prepared, .. } = self;
-        let client = &*client;
-        let request = |sql: &Sql| -> Driven<'_, _> { Box::pin(client.prepare(statements.text(*sql))) };
-        let answers = drive(driver, socket, patience, all(missing.iter().map(request).collect()))?;
-        for (sql, answer) in missing.iter().zip(answers) {
-            if let Some(slot) = prepared.get_mut(sql.index()) {
-                *slot = Some(answer?);
+        let prepared = self.prepare_all(statements, &missing, patience);
+        self.failed |= prepared.is_err();
+        prepared?
+    }
+
+    /// Stops at the first that the server refuses.
+    fn prepare_all(&mut self, statements: &Statements, missing: &[Sql], patience: Duration) -> Tried<Tried<()>> {
+        for sql in missing {
+            let (name, out) = (name(*sql), &mut self.wire.out);
+            frontend::parse(&name, statements.text(*sql), [], out).map_err(Failure::garbled)?;
+            frontend::describe(b'S', &name, out).map_err(Failure::garbled)?;
+        }
+        frontend::sync(&mut self.wire.out);
+        self.wire.send(patience)?;
+        let (mut missing, mut values, mut refused) = (missing.iter(), Vec::new(), None);
+        loop {
+            let columns = match self.wire.next()? {
+                Message::ParseComplete => continue,
+                Message::ParameterDescription(kinds) => {
+                    values = kinds.parameters().map(|kind| Ok(known(kind))).collect().map_err(Failure::garbled)?;
+                    continue;
+                }
+                Message::RowDescription(columns) => {
+                    let kinds: Vec<Type> = columns
+                        .fields()
+                        .map(|field| Ok(known(field.type_oid())))
+                        .collect()
+                        .map_err(Failure::garbled)?;
+                    kinds
+                }
+                Message::NoData => Vec::new(),
+                Message::ErrorResponse(refusal) => {
+                    refused = Some(Failure::said(&refusal));
+                    continue;
+                }
+                Message::ReadyForQuery(_) => return Ok(refused.map_or(Ok(()), Err)),
+                _ => return Err(Failure::unexpected()),
+            };
+            let sql = missing.next().ok_or_else(Failure::unexpected)?;
+            if let Some(slot) = self.prepared.get_mut(sql.index()) {
+                let values = std::mem::take(&mut values);
+                *slot = Some(Prepared { name: name(*sql), values, columns: columns.into() });
             }
         }
-        Ok(())
     }
 }
 
-/// `15.14 (Debian 15.14-1)` as 150000; 0 when it is not said.
-fn version(text: Option<&str>) -> u32 {
-    let major = text.and_then(|text| text.split(|c: char| !c.is_ascii_digit()).next());
-    major.and_then(|major| major.parse::<u32>().ok()).map_or(0, |major| major.saturating_mul(10_000))
+/// What a statement is called on the server.
+fn name(sql: Sql) -> String {
+    format!("sessile_{}", sql.index())
 }
 
-async fn ask(
-    client: &Client,
-    statement: &Statement,
-    values: &[&(dyn ToSql + Sync)],
-) -> Result<Answer, tokio_postgres::Error> {
-    let mut stream = pin!(client.query_raw(statement, values.iter().copied()).await?);
-    let mut rows = Vec::new();
-    while let Some(row) = poll_fn(|context| futures_core::Stream::poll_next(stream.as_mut(), context)).await {
-        rows.push(row?);
+/// Types that we do not use come out as unknown, which no value is of.
+fn known(kind: u32) -> Type {
+    Type::from_oid(kind).unwrap_or(Type::UNKNOWN)
+}
+
+/// The last word of `UPDATE 1`, `INSERT 0 1`, `SELECT 1`; 0 for what counts nothing.
+fn count(tag: &str) -> u64 {
+    tag.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+fn not_encoded(error: BindError) -> Failure {
+    match error {
+        BindError::Conversion(_) => Failure::unprepared(),
+        BindError::Serialization(error) => Failure::garbled(error),
     }
-    Ok(Answer { rows, count: stream.rows_affected().unwrap_or(0) })
-}
-
-/// Waits for all of them. Polled in order, so that the first polls queue the requests in order.
-async fn all<T>(mut requests: Vec<Driven<'_, T>>) -> Vec<T> {
-    let mut answers: Vec<Option<T>> = requests.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        let mut complete = true;
-        for (request, answer) in requests.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none()) {
-            match request.as_mut().poll(context) {
-                Poll::Ready(done) => *answer = Some(done),
-                Poll::Pending => complete = false,
-            }
-        }
-        if complete { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    answers.into_iter().flatten().collect()
-}
-
-/// Polls a future that moves its own bytes.
-fn alone<T>(socket: &Socket, patience: Duration, future: impl Future<Output = T>) -> Tried<T> {
-    let noted = Arc::new(Noted::default());
-    let waker = Waker::from(Arc::clone(&noted));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        noted.0.store(false, Ordering::Relaxed);
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return Ok(value);
-        }
-        if !noted.0.load(Ordering::Relaxed) {
-            socket.wait(patience)?;
-        }
-    }
-}
-
-/// Polls a request and the driver that moves its bytes, and sleeps when neither can go on. After a failure the driver is
-/// gone.
-fn drive<T>(
-    driver: &mut Option<Driver>,
-    socket: &Socket,
-    patience: Duration,
-    request: impl Future<Output = T>,
-) -> Tried<T> {
-    let mut request = pin!(request);
-    let polled = poll_fn(|context| {
-        if let Poll::Ready(value) = request.as_mut().poll(context) {
-            return Poll::Ready(Ok(value));
-        }
-        let ended = match driver.as_mut().map(|driver| driver.as_mut().poll(context)) {
-            None => Err(Failure::gone()),
-            Some(Poll::Ready(ended)) => ended.map_err(Failure::from).and(Err(Failure::gone())),
-            Some(Poll::Pending) => return Poll::Pending,
-        };
-        // With the driver goes the other end of what the request waits for: it says what it has got, or that it is over.
-        *driver = None;
-        match request.as_mut().poll(context) {
-            Poll::Ready(value) => Poll::Ready(Ok(value)),
-            Poll::Pending => Poll::Ready(ended),
-        }
-    });
-    let answer = alone(socket, patience, polled).and_then(|answer| answer);
-    if answer.is_err() {
-        *driver = None;
-    }
-    answer
 }

@@ -9,14 +9,14 @@
 
 use std::time::{Duration, Instant};
 
+use postgres_types::ToSql;
 use sessile_core::{Error, ErrorKind, Found, Holder, Key, Locked, Result};
-use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::failure::{Failure, Tried};
+use super::answer::{Answer, Row as SqlRow};
+use super::failure::{Failure, Tried, code};
 use super::lease::Held;
-use super::link::{Answer, Call, Link};
+use super::link::{Call, Link};
 use super::row::{self, Row, Text};
 use super::schema::lock_number;
 use super::statements::Sql;
@@ -92,6 +92,9 @@ impl Postgres {
     }
 
     /// One round trip: takes the lock, and reads the row in a statement of its own. `None` when the time was over.
+    ///
+    /// Both are one transaction, so that the server answers once. Under READ COMMITTED, which each connection asks for, the
+    /// second statement has a snapshot of its own, taken when it is bound, which is after the first was carried out.
     fn lock_and_read(
         &self,
         link: &mut Link,
@@ -101,36 +104,30 @@ impl Postgres {
         left: Duration,
     ) -> Tried<Option<(Option<Row>, u64)>> {
         let milliseconds = left.as_millis().to_string();
-        let waiting: [&(dyn ToSql + Sync); 2] = [&lock, &milliseconds];
-        // To the server a time of zero is none.
-        let take = match left.as_millis() {
-            0 => Call(Sql::TryLock, waiting.get(..1).unwrap_or_default()),
-            _ => Call(Sql::Lock, &waiting),
-        };
         let (id, bin) = (Text(key.id()), Text(key.bin().name()));
-        let read = Call(Sql::ReadLocked, &[&id, &bin]);
+        let waiting: &[&(dyn ToSql + Sync)] = &[&lock, &milliseconds];
+        let (take, read) = (Call(Sql::Lock, waiting), Call(Sql::Read, &[&id, &bin]));
         let patience = left + self.pool.options.timeouts.response;
         let statements = &self.pool.statements;
         let [taken, read] = match given_up {
-            None => link.run(statements, [take, read], patience)?,
+            None => link.run_as_one(statements, [take, read], patience)?,
             Some(old) => {
-                let [_, taken, read] = link.run(statements, [Call(Sql::Unlock, &[&old]), take, read], patience)?;
+                let [freed, taken, read] =
+                    link.run_as_one(statements, [Call(Sql::Unlock, &[&old]), take, read], patience)?;
+                freed?;
                 [taken, read]
             }
         };
-        match taken {
+        let taken = match taken {
             // The second when the role's statement_timeout is shorter than our wait.
-            Err(failure) if failure.is(&SqlState::LOCK_NOT_AVAILABLE) || failure.is(&SqlState::QUERY_CANCELED) => {
+            Err(failure) if failure.is(code::LOCK_NOT_AVAILABLE) || failure.is(code::QUERY_CANCELED) => {
                 return Ok(None);
             }
-            Err(failure) => return Err(failure),
-            // What TryLock says. Lock says nothing, as it has it.
-            Ok(answer) if answer.row().is_some_and(|row| row.try_get(0).is_ok_and(|granted: bool| !granted)) => {
-                return Ok(None);
-            }
-            Ok(_) => {}
-        }
-        read_locked(&read?, link.backend).map(Some)
+            taken => taken?,
+        };
+        let Some(fence) = fence(&taken, link.backend)? else { return Ok(None) };
+        let row = read?.row().map_or(Ok(None), |row| row::decode(row, false))?;
+        Ok(Some((row, fence)))
     }
 
     fn grant(&self, link: Link, asked: &Key, granted: Granted) -> Tried<Locked<Held>> {
@@ -154,27 +151,27 @@ impl Postgres {
         Ok(Error::new(ErrorKind::LockTimeout { holder, waited }, "another request holds the session"))
     }
 
-    fn holder(&self, row: &tokio_postgres::Row) -> Holder {
-        let name = row.try_get::<_, Option<&str>>(0).ok().flatten().unwrap_or_default();
+    fn holder(&self, row: &SqlRow) -> Holder {
+        let name = row.try_get::<Option<&str>>(0).ok().flatten().unwrap_or_default();
         let mut words = name.split(' ');
         let ours = words.next() == Some("sessile");
         let pid = words.next().and_then(|pid| pid.parse().ok()).filter(|_| ours);
         let host = words.next().filter(|host| ours && !host.is_empty()).map(str::to_owned);
         // The holder's last statement was its begin. By the server's clock, as ours may be a test's.
-        let held = row.try_get::<_, Option<i64>>(1).ok().flatten().map(|ms| ms.max(0).unsigned_abs());
+        let held = row.try_get::<Option<i64>>(1).ok().flatten().map(|ms| ms.max(0).unsigned_abs());
         Holder { pid, host, since: held.map(|ms| self.clock.now().minus(Duration::from_millis(ms))) }
     }
 }
 
-fn read_locked(answer: &Answer, backend: i32) -> Tried<(Option<Row>, u64)> {
-    let row = answer.row().ok_or_else(|| Failure::Client("no answer to a look-up".to_owned()))?;
-    let served_by: i32 = row.try_get(row::COLUMNS + 1)?;
+/// What was drawn under a lock; `None` when it was not to be had.
+fn fence(answer: &Answer, backend: i32) -> Tried<Option<u64>> {
+    let row = answer.row().ok_or_else(Failure::unexpected)?;
+    let served_by: i32 = row.try_get(1)?;
     if served_by != backend {
         return Err(pooled_by_transaction().into());
     }
-    let fence =
-        u64::try_from(row::number(row, row::COLUMNS)?).map_err(|_| corrupt("the sequence of fences is negative"))?;
-    Ok((row::decode(row, false)?, fence))
+    let Some(fence) = row.try_get::<Option<i64>>(0)? else { return Ok(None) };
+    Ok(Some(u64::try_from(fence).map_err(|_| corrupt("the sequence of fences is negative"))?))
 }
 
 /// A session lock of the server means nothing where each transaction runs in another session.

@@ -1,18 +1,15 @@
 //! From a store URL to connection settings.
 //!
-//! Invariant: a password leaves this module only inside the client crate's own type; no error repeats it. What is common
-//! to all servers is read by [`crate::connecting`].
+//! Invariant: no error repeats a password, and nothing here prints it. What is common to all servers is read by
+//! [`crate::connecting`].
+
+use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use sessile_core::{Error, ErrorKind, Result};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::failure::{Failure, Tried};
-use super::socket::Socket;
 use crate::connecting::{self, Address, Login, Timeouts, TlsFiles, decoded, install_tls_provider, is_unix};
 use crate::host;
 use crate::registry::OptionHelp;
@@ -37,19 +34,24 @@ const DEFAULT_PORT: u16 = 5_432;
 /// The server cuts names at 63 bytes; the companions of the table have longer ones.
 const NAME_BYTES_MAX: usize = 40;
 
-/// What the client crate makes a TLS connection with.
-type TlsConnector = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
-
-/// Settings of one opened store.
+/// Settings of one opened store. Without `Debug`, which would print the password.
 pub(super) struct Options {
     pub address: Address,
     pub timeouts: Timeouts,
-    /// User, password, database and how we present ourselves.
-    pub login: tokio_postgres::Config,
+    pub user: String,
+    pub password: Option<String>,
+    /// The server takes the name of the user when there is none.
+    pub database: Option<String>,
     pub table: String,
     pub schema: Option<String>,
-    /// The name that the server must prove, and how.
-    tls: Option<(String, MakeRustlsConnect)>,
+    pub tls: Option<Tls>,
+}
+
+/// How a connection is encrypted.
+pub(super) struct Tls {
+    /// The name that the server must prove.
+    pub server: ServerName<'static>,
+    pub config: Arc<ClientConfig>,
 }
 
 impl Options {
@@ -64,40 +66,27 @@ impl Options {
             path.push(format!(".s.PGSQL.{DEFAULT_PORT}")); // people know the directory, as other clients ask for it
         }
         let tls = tls(url, &address)?;
-        let mut login = login(url)?;
-        login.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+        let Login { user, password } = Login::parse(url)?;
+        let advice = "write postgres://user@host/database or postgres+unix:/path?user=name&database=name";
         Ok(Options {
             timeouts: Timeouts::parse(url)?,
             table: name(url, "table")?.unwrap_or_else(|| "sessile".to_owned()),
             schema: name(url, "schema")?,
+            database: database(url)?,
+            user: user.ok_or_else(|| invalid("the URL names no user").advice(advice))?,
+            password,
             address,
-            login,
             tls,
         })
     }
 
-    /// For one connection; `None` without TLS.
-    pub fn tls(&self) -> Tried<Option<TlsConnector>> {
-        let Some((host, make)) = &self.tls else { return Ok(None) };
-        let connector = MakeTlsConnect::<Socket>::make_tls_connect(&mut make.clone(), host);
-        connector.map(Some).map_err(|error| Failure::Client(format!("TLS: {error}")))
-    }
-
-    /// The settings with our present process as the name, by which others know who holds a lock.
-    pub fn login_of_this_process(&self) -> tokio_postgres::Config {
-        let mut login = self.login.clone();
-        login.application_name(application_name());
-        login
+    /// `sessile PID HOST` of our present process, by which others know who holds a lock. The server cuts it at 63 bytes.
+    pub fn name_of_this_process() -> String {
+        format!("sessile {} {}", std::process::id(), host::name())
     }
 }
 
-/// `sessile PID HOST`. The server cuts it at 63 bytes.
-fn application_name() -> String {
-    format!("sessile {} {}", std::process::id(), host::name())
-}
-
-fn login(url: &StoreUrl) -> Result<tokio_postgres::Config> {
-    let Login { user, password } = Login::parse(url)?;
+fn database(url: &StoreUrl) -> Result<Option<String>> {
     let database = if is_unix(url) {
         url.text("database").unwrap_or_default().to_owned()
     } else {
@@ -107,17 +96,7 @@ fn login(url: &StoreUrl) -> Result<tokio_postgres::Config> {
         }
         decoded(url.parts().path().trim_start_matches('/'), "database")?
     };
-    let advice = "write postgres://user@host/database or postgres+unix:/path?user=name&database=name";
-    let user = user.ok_or_else(|| invalid("the URL names no user").advice(advice))?;
-    let mut login = tokio_postgres::Config::new();
-    login.user(user);
-    if let Some(password) = password {
-        login.password(password);
-    }
-    if !database.is_empty() {
-        login.dbname(database);
-    }
-    Ok(login)
+    Ok(Some(database).filter(|database| !database.is_empty()))
 }
 
 /// An identifier that needs no quotes, so that it reads the same in a shell.
@@ -131,7 +110,7 @@ fn name(url: &StoreUrl, option: &str) -> Result<Option<String>> {
     Ok(Some(name.to_owned()))
 }
 
-fn tls(url: &StoreUrl, address: &Address) -> Result<Option<(String, MakeRustlsConnect)>> {
+fn tls(url: &StoreUrl, address: &Address) -> Result<Option<Tls>> {
     let wanted = url.word("tls", false, "on, off", |word| match word {
         "on" => Some(true),
         "off" => Some(false),
@@ -154,7 +133,9 @@ fn tls(url: &StoreUrl, address: &Address) -> Result<Option<(String, MakeRustlsCo
             client.with_client_auth_cert(certificates(certificate)?, key).map_err(not_pem)?
         }
     };
-    Ok(Some((host.clone(), MakeRustlsConnect::new(config))))
+    let server = ServerName::try_from(host.clone());
+    let server = server.map_err(|_| invalid("the host of the URL is no name that a certificate could have"))?;
+    Ok(Some(Tls { server, config: Arc::new(config) }))
 }
 
 fn authorities(pem: Option<&[u8]>) -> Result<RootCertStore> {
@@ -214,8 +195,8 @@ mod tests {
     fn a_login_is_decoded_and_a_directory_of_sockets_will_do() {
         let parsed = options("postgresql://shop:p%40ss@[::1]:6543/my%20shop?table=carts&schema=web").unwrap();
         assert_eq!(parsed.address, Address::Tcp { host: "::1".into(), port: 6_543 });
-        assert_eq!(parsed.login.get_password(), Some(&b"p@ss"[..]));
-        assert_eq!((parsed.login.get_user(), parsed.login.get_dbname()), (Some("shop"), Some("my shop")));
+        assert_eq!(parsed.password.as_deref(), Some("p@ss"));
+        assert_eq!((parsed.user.as_str(), parsed.database.as_deref()), ("shop", Some("my shop")));
         assert_eq!((parsed.table.as_str(), parsed.schema.as_deref()), ("carts", Some("web")));
         let parsed = options("postgres+unix:/tmp?user=shop").unwrap();
         assert_eq!(parsed.address, Address::Unix("/tmp/.s.PGSQL.5432".into()));

@@ -3,11 +3,12 @@
 //! Invariants: an idle link holds no lock and is in no transaction; a link that failed is dropped, and with it the idle
 //! ones, which are as old; what is tried again is idempotent.
 
+use postgres_types::ToSql;
 use sessile_core::Result;
-use tokio_postgres::types::ToSql;
 
+use super::answer::Answer;
 use super::failure::{Failure, Tried};
-use super::link::{Answer, Call, Link};
+use super::link::{Call, Link};
 use super::options::Options;
 use super::schema::Names;
 use super::statements::{Sql, Statements};
@@ -46,6 +47,11 @@ impl Pool {
     /// Statements on a link, with the usual patience.
     pub fn run<const N: usize>(&self, link: &mut Link, calls: [Call<'_>; N]) -> Tried<[Tried<Answer>; N]> {
         link.run(&self.statements, calls, self.options.timeouts.response)
+    }
+
+    /// Statements on a link in one transaction, with the usual patience.
+    pub fn run_as_one<const N: usize>(&self, link: &mut Link, calls: [Call<'_>; N]) -> Tried<[Tried<Answer>; N]> {
+        link.run_as_one(&self.statements, calls, self.options.timeouts.response)
     }
 
     /// One statement on a link, with the usual patience.

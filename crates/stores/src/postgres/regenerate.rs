@@ -48,7 +48,7 @@ impl Postgres {
         if !is_true(&taken_now?) {
             return Err(taken().into());
         }
-        let decoded = |answer: super::link::Answer| answer.row().map_or(Ok(None), |row| row::decode(row, true));
+        let decoded = |answer: super::answer::Answer| answer.row().map_or(Ok(None), |row| row::decode(row, true));
         match old.and_then(|old| Ok((old, there?))).and_then(|(old, there)| Ok((decoded(old)?, decoded(there)?))) {
             Ok(rows) => Ok(rows),
             Err(failure) => {
@@ -81,19 +81,15 @@ impl Postgres {
         let (old_id, new_id, bin) = (Text(held.key.id()), Text(new.id()), Text(new.bin().name()));
         let backend = held.link.backend;
         let calls = [
-            Call(Sql::Begin, &[]),
             Call(Sql::Clear, &[&new_id, &bin, &now_ms]),
             Call(Sql::Move, &[&new_id, &lock, &old_id, &bin, &version, &created, &backend]),
             Call(Sql::Lead, &[&old_id, &bin, &held.lock, &now_ms, &until, &forget, &new_id, &old.number]),
-            Call(Sql::Commit, &[]),
         ];
-        let [begun, cleared, moved, lead, ended] = self.pool.run(&mut held.link, calls)?;
-        // The first that failed has made all that follow fail, and the COMMIT roll back.
-        begun.map_err(|_| Failure::gone())?; // what followed was in no transaction: nothing is known of it
+        let [cleared, moved, lead] = self.pool.run_as_one(&mut held.link, calls)?;
+        // The first that was refused has the server take back what was done before it, and pass over what follows.
         cleared?;
         let moved = moved?.count;
         lead?;
-        ended?;
         if moved == 1 {
             return Ok(held.seen);
         }

@@ -1,24 +1,21 @@
 //! One row of the table, decoded; and values on their way into one.
 //!
 //! Invariants: what comes out of a row was checked (a table can be edited by hand), anything else is `Corrupt` and stays as
-//! it is; a value that goes in prints as nothing, since the client crate logs the values of each statement.
+//! it is; a value that goes in prints as nothing.
 
 use std::error::Error as StdError;
 use std::fmt;
 
+use bytes::BytesMut;
+use postgres_types::{IsNull, ToSql, Type, to_sql_checked};
 use sessile_core::{Record, Result, Timestamp};
-use tokio_postgres::Row as SqlRow;
-use tokio_postgres::types::private::BytesMut;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use super::answer::Row as SqlRow;
 use crate::sql::{Content, corrupt};
 
 const LIVE: i16 = 0;
 const DESTROYED: i16 = 1;
 const REGENERATED: i16 = 2;
-
-/// Columns of `columns!` in `statements.rs`; what a statement adds follows them.
-pub(super) const COLUMNS: usize = 12;
 
 /// A checked row.
 #[derive(Debug)]
@@ -39,19 +36,19 @@ fn time(row: &SqlRow, column: usize) -> Result<Timestamp> {
     Ok(Timestamp::from_ms(ms))
 }
 
-/// The row of a look-up; `None` when all its columns are NULL, as an outer join has it. Without its payload when only the
+/// The row of a look-up. Without its payload when only the
 /// `head` was read.
 pub(super) fn decode(row: &SqlRow, head: bool) -> Result<Option<Row>> {
     let wrong = |_| corrupt("a stored row has a column of the wrong type");
-    let Some(at) = row.try_get::<_, Option<i64>>(0).map_err(wrong)? else { return Ok(None) };
-    let content = match row.try_get::<_, i16>(1).map_err(wrong)? {
+    let Some(at) = row.try_get::<Option<i64>>(0).map_err(wrong)? else { return Ok(None) };
+    let content = match row.try_get::<i16>(1).map_err(wrong)? {
         LIVE => {
-            let payload = match row.try_get::<_, Option<&[u8]>>(11).map_err(wrong)? {
+            let payload = match row.try_get::<Option<&[u8]>>(11).map_err(wrong)? {
                 Some(bytes) => bytes.to_vec(),
                 None if head => Vec::new(),
                 None => return Err(corrupt("a stored session has no payload")),
             };
-            let ends = row.try_get::<_, Option<i64>>(6).map_err(wrong)?;
+            let ends = row.try_get::<Option<i64>>(6).map_err(wrong)?;
             let ends = ends.map(u64::try_from).transpose().map_err(|_| corrupt("a stored row has a negative time"))?;
             let version = u64::try_from(number(row, 2)?).map_err(|_| corrupt("a stored row has a negative version"))?;
             Content::Live(Record {
@@ -65,7 +62,7 @@ pub(super) fn decode(row: &SqlRow, head: bool) -> Result<Option<Row>> {
         }
         DESTROYED => Content::Destroyed { mark: number(row, 8)?, forget: time(row, 7)? },
         REGENERATED => {
-            let target = row.try_get::<_, &str>(10).map_err(|_| corrupt("a regenerated row leads nowhere"))?;
+            let target = row.try_get::<&str>(10).map_err(|_| corrupt("a regenerated row leads nowhere"))?;
             Content::Regenerated { target: target.into(), until: time(row, 5)?, forget: time(row, 7)? }
         }
         _ => return Err(corrupt("a stored row is of an unknown kind")),
@@ -76,11 +73,11 @@ pub(super) fn decode(row: &SqlRow, head: bool) -> Result<Option<Row>> {
 /// What a row was before it was buried, as far as an id within its grace leads on: kind, target, end of the grace.
 pub(super) fn led_to(row: &SqlRow, now: Timestamp) -> Result<Option<String>> {
     let wrong = |_| corrupt("a stored row has a column of the wrong type");
-    let regenerated = row.try_get::<_, i16>(0).map_err(wrong)? == REGENERATED;
+    let regenerated = row.try_get::<i16>(0).map_err(wrong)? == REGENERATED;
     if !regenerated || time(row, 2)? <= now {
         return Ok(None);
     }
-    row.try_get::<_, Option<String>>(1).map_err(wrong)
+    row.try_get::<Option<String>>(1).map_err(wrong)
 }
 
 /// An id or a bin.

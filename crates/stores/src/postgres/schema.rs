@@ -7,9 +7,8 @@
 
 use sessile_core::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
-use tokio_postgres::error::SqlState;
 
-use super::failure::{Failure, Tried};
+use super::failure::{Failure, Tried, code};
 use super::link::Link;
 use super::options::Options;
 
@@ -140,7 +139,7 @@ pub(super) fn prepare(options: &Options) -> Tried<(Names, Link)> {
 
 fn create(link: &mut Link, options: &Options, names: &Names) -> Tried<()> {
     match link.run_text(&creation(names), options.timeouts.response) {
-        Err(failure) if failure.is(&SqlState::UNDEFINED_COLUMN) => Err(foreign().into()),
+        Err(failure) if failure.is(code::UNDEFINED_COLUMN) => Err(foreign().into()),
         created => created.map(drop),
     }
 }
@@ -153,7 +152,7 @@ fn foreign() -> Error {
 impl Link {
     /// The first words on a connection. Returns the first schema of the search path.
     pub fn greet(&mut self, options: &Options) -> Tried<Option<String>> {
-        let rows = self.run_text(&Names::greeting(self.version), options.timeouts.response)?;
+        let rows = self.run_text(&Names::greeting(self.version()), options.timeouts.response)?;
         let Some([Some(pid), Some(standby), schema]) = rows.first().map(Vec::as_slice) else {
             return Err(Failure::Client("no answer to the greeting".to_owned()));
         };

@@ -70,17 +70,15 @@ macro_rules! handed_over {
 }
 
 statements! {
-    // Waits for a lock. A CASE evaluates its condition first, so the time is set before the wait; it ends with the
-    // transaction, which is this statement.
-    Lock = "SELECT CASE WHEN set_config('lock_timeout', $2, true) <> '' THEN pg_advisory_lock($1) END";
+    // Takes a lock, and draws a fence under it; says NULL when the lock is not free and there is no time ($2, in ms) to wait.
+    // A try is refused while others wait, so nobody is overtaken; and when it succeeds no time-out has to be set. That ends with
+    // the transaction. A CASE evaluates its conditions in order, and before what follows from them.
+    Lock = "SELECT CASE WHEN pg_try_advisory_lock($1) THEN nextval('{f}') WHEN $2 = '0' THEN NULL
+            WHEN CASE WHEN set_config('lock_timeout', $2, true) <> '' THEN pg_advisory_lock($1)::text END IS NOT NULL
+            THEN nextval('{f}') END, pg_backend_pid()";
     TryLock = "SELECT pg_try_advisory_lock($1)";
     Unlock = "SELECT pg_advisory_unlock($1)";
     UnlockAll = "SELECT pg_advisory_unlock_all()";
-    // The row under a lock, with a fence drawn under it too, and the process that took it.
-    ReadLocked = concat!(
-        "SELECT ", columns!("t.payload"), ", nextval('{f}'), pg_backend_pid()
-        FROM (SELECT) AS always LEFT JOIN {t} t ON t.id = $1 AND t.bin = $2"
-    );
     Read = concat!("SELECT ", columns!("t.payload"), " FROM {t} t WHERE t.id = $1 AND t.bin = $2");
     ReadHead = concat!("SELECT ", columns!("NULL::bytea"), " FROM {t} t WHERE t.id = $1 AND t.bin = $2");
     Holder = concat!(
@@ -89,10 +87,11 @@ statements! {
     );
     // The next version of the row that the lease has read. No indexed column changes but `due`, and that only for a shorter
     // life: so the new version stays on its page, and no index learns of it. A pooling proxy may have brought us to a
-    // process that does not have the lock: then nothing is changed.
+    // process that does not have the lock: then nothing is changed. (That is asked of the row, as a condition on nothing but
+    // values costs the server a plan of one step more.)
     Replace = concat!(
         "UPDATE {t} SET payload = $3, version = version + 1, written = $4, writer = $5, ", life!("$2::bigint"), "
-        WHERE id = $6 AND bin = $7 AND kind = 0 AND version = $8 AND created = $9 AND pg_backend_pid() = $10
+        WHERE id = $6 AND bin = $7 AND kind = CASE pg_backend_pid() WHEN $10 THEN 0 END AND version = $8 AND created = $9
         RETURNING ", handed_over!("$11")
     );
     // A new record, where there is none or what may be replaced: an expired one, a spent id, the tombstone `$9`.
@@ -126,8 +125,6 @@ statements! {
             mark = nextval('{f}'), target = NULL, payload = NULL
         FROM (SELECT number, kind, target, expires FROM {t} WHERE id = $1 AND bin = $2 FOR UPDATE) AS old
         WHERE t.number = old.number RETURNING old.kind, old.target, old.expires";
-    Begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-    Commit = "COMMIT";
     // For a regeneration: makes room under the new id, moves the record there, and lets the old id lead to it.
     Clear = "DELETE FROM {t} WHERE id = $1 AND bin = $2 AND (kind = 1 OR expires <= $3)";
     Move = "UPDATE {t} SET id = $1, lock = $2

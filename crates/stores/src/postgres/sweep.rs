@@ -11,9 +11,9 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use sessile_core::{Bin, Budget, Cursor, Entry, Error, ErrorKind, Filter, Key, Page, Result, Stat, Swept, Timestamp};
-use tokio_postgres::Row;
 
 use super::Postgres;
+use super::answer::Row;
 use super::failure::Failure;
 use super::row::number;
 use super::statements::Sql;
@@ -116,7 +116,7 @@ impl Postgres {
 /// The entry of a row; `None` for what is not a record.
 fn entry(row: &Row) -> Result<Option<Entry>> {
     let wrong = |_| corrupt("a stored row has a column of the wrong type");
-    if row.try_get::<_, i16>(3).map_err(wrong)? != 0 {
+    if row.try_get::<i16>(3).map_err(wrong)? != 0 {
         return Ok(None);
     }
     let (bin, id): (&str, &str) = (row.try_get(1).map_err(wrong)?, row.try_get(2).map_err(wrong)?);
@@ -125,7 +125,7 @@ fn entry(row: &Row) -> Result<Option<Entry>> {
         |column| u64::try_from(number(row, column)?).map_err(|_| corrupt("a stored row has a negative number"));
     Ok(Some(Entry {
         key: key.map_err(|_| corrupt("a stored row has a malformed bin or id"))?,
-        payload_bytes: row.try_get::<_, Option<i64>>(8).map_err(wrong)?.unwrap_or(0).unsigned_abs(),
+        payload_bytes: row.try_get::<Option<i64>>(8).map_err(wrong)?.unwrap_or(0).unsigned_abs(),
         version: unsigned(4)?,
         created: Timestamp::from_ms(unsigned(5)?),
         written: Timestamp::from_ms(unsigned(6)?),

@@ -166,3 +166,89 @@ fn a_restart_in_the_middle_is_told_or_not_noticed() {
         assert_eq!(early.join().unwrap().unwrap().payload, b"new");
     });
 }
+
+/// A connect to a unix socket waited for ever when the queue of a server that hangs was full.
+#[test]
+fn a_server_that_hangs_with_a_full_queue_is_unreachable_in_time() {
+    let options = ["-c", "max_connections=5", "-c", "max_wal_senders=0", "-c", "superuser_reserved_connections=0"];
+    let options = ServerOptions { extra: options.map(Into::into).to_vec(), ..ServerOptions::default() };
+    let Some(private) = Private::start_with(options) else { return };
+    private.server.freeze();
+    // Those who come until one finds no room any more.
+    let mut queue = Vec::new();
+    loop {
+        let (connected, told) = std::sync::mpsc::channel();
+        let socket = private.server.socket().to_owned();
+        std::thread::spawn(move || connected.send(std::os::unix::net::UnixStream::connect(socket)));
+        match told.recv_timeout(Duration::from_millis(500)) {
+            Ok(stream) => queue.push(stream.unwrap()),
+            Err(_) => break,
+        }
+    }
+    let (done, told) = std::sync::mpsc::channel();
+    let url = format!("{}&connect_timeout_ms=100&response_timeout_ms=100", private.url());
+    std::thread::spawn(move || done.send(sessile_stores::open(&url, &Context::default()).err()));
+    let told = told.recv_timeout(WAIT);
+    private.server.thaw();
+    let error = told.expect("it waits for ever").expect("nobody answers");
+    assert_eq!(error.kind(), &ErrorKind::Unreachable, "{error:?}");
+}
+
+/// What one worker saw of its increments.
+#[derive(Default)]
+struct Tally {
+    acknowledged: u64,
+    /// The server could not be asked any more whether it had stored them.
+    in_doubt: u64,
+    errors: u64,
+}
+
+fn increment(store: &Sessions, tally: &mut Tally) {
+    let Ok(begun) = store.begin(&key("sum"), WAIT) else {
+        tally.errors += 1;
+        return;
+    };
+    let sum: u64 = begun.record.map_or(0, |record| String::from_utf8(record.payload).unwrap().parse().unwrap());
+    match begun.lease.commit((sum + 1).to_string().as_bytes(), ttl()) {
+        Ok(()) => tally.acknowledged += 1,
+        Err(error) if *error.kind() == ErrorKind::Unreachable => tally.in_doubt += 1,
+        Err(_) => tally.errors += 1,
+    }
+}
+
+#[test]
+fn no_acknowledged_increment_is_lost_when_the_server_is_killed_in_the_middle() {
+    const WORKERS: usize = 8;
+    const EACH: u64 = 250;
+    let options = ServerOptions { durability: sessile_core::Durability::Commit, ..ServerOptions::default() };
+    let Some(mut private) = Private::start_with(options) else { return };
+    private.open();
+    let url = private.url();
+    let made = std::sync::atomic::AtomicU64::new(0);
+    let tallies: Vec<Tally> = std::thread::scope(|scope| {
+        let work = || {
+            let (store, mut tally) = (sessile_stores::open(&url, &Context::default()).unwrap(), Tally::default());
+            while tally.acknowledged < EACH {
+                increment(&store, &mut tally);
+                made.fetch_max(tally.acknowledged, std::sync::atomic::Ordering::Relaxed);
+            }
+            tally
+        };
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+        for share in 1..4 {
+            until("they are well on their way", || made.load(std::sync::atomic::Ordering::Relaxed) >= share * EACH / 5);
+            private.server.kill();
+            private.server.restart().unwrap();
+        }
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    let total = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
+    let (acknowledged, in_doubt) = (total(|tally| tally.acknowledged), total(|tally| tally.in_doubt));
+    let sum = payload(&private.open(), "sum").unwrap();
+    let sum: u64 = String::from_utf8(sum).unwrap().parse().unwrap();
+    assert!(
+        acknowledged <= sum && sum <= acknowledged + in_doubt,
+        "{acknowledged} + {in_doubt} in doubt, stored {sum}"
+    );
+    assert!(total(|tally| tally.errors) + in_doubt > 0, "nobody noticed three kills");
+}

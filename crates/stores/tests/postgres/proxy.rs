@@ -24,6 +24,7 @@ pub enum Numbers {
 struct Shared {
     trips: AtomicU64,
     lose_answer: AtomicBool,
+    say_too_late: AtomicBool,
     numbers: AtomicU8,
     connections: AtomicU64,
 }
@@ -67,6 +68,12 @@ impl Proxy {
         self.shared.lose_answer.store(true, Ordering::SeqCst);
     }
 
+    /// Instead of its next answer the server says that `lock_timeout` is over, as it does when the lock is granted at that very
+    /// moment: it has the lock then, and keeps it.
+    pub fn say_too_late(&self) {
+        self.shared.say_too_late.store(true, Ordering::SeqCst);
+    }
+
     pub fn number(&self, numbers: Numbers) {
         self.shared.numbers.store(numbers as u8, Ordering::SeqCst);
     }
@@ -78,7 +85,7 @@ fn forward(client: UnixStream, server: UnixStream, shared: &Arc<Shared>) {
     let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let (spoke, counted) = (Arc::clone(&server_spoke), Arc::clone(shared));
     std::thread::spawn(move || {
-        pump(&mut from, &mut to, |_| {
+        pump(&mut from, &mut to, None, |_| {
             if std::mem::replace(&mut *spoke.lock().unwrap(), false) {
                 counted.trips.fetch_add(1, Ordering::SeqCst);
             }
@@ -87,7 +94,9 @@ fn forward(client: UnixStream, server: UnixStream, shared: &Arc<Shared>) {
     });
     let (mut from, mut to, shared) = (server, client, Arc::clone(shared));
     std::thread::spawn(move || {
-        pump(&mut from, &mut to, |bytes| {
+        let counted = Arc::clone(&shared);
+        let instead = || counted.say_too_late.swap(false, Ordering::SeqCst).then(too_late);
+        pump(&mut from, &mut to, Some(&instead), |bytes| {
             *server_spoke.lock().unwrap() = true;
             renumber(bytes, shared.numbers.load(Ordering::SeqCst), connection);
             !shared.lose_answer.swap(false, Ordering::SeqCst)
@@ -95,14 +104,27 @@ fn forward(client: UnixStream, server: UnixStream, shared: &Arc<Shared>) {
     });
 }
 
-fn pump(from: &mut UnixStream, to: &mut UnixStream, mut pass: impl FnMut(&mut [u8]) -> bool) {
+type Instead<'a> = Option<&'a dyn Fn() -> Option<Vec<u8>>>;
+
+fn pump(from: &mut UnixStream, to: &mut UnixStream, instead: Instead<'_>, mut pass: impl FnMut(&mut [u8]) -> bool) {
     let mut buffer = vec![0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if !pass(&mut buffer[..count]) || to.write_all(&buffer[..count]).is_err() {
+        if !pass(&mut buffer[..count]) {
+            break;
+        }
+        let other = instead.and_then(|instead| instead());
+        if to.write_all(other.as_deref().unwrap_or(&buffer[..count])).is_err() {
             break;
         }
     }
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+/// An error and the end of its transaction.
+fn too_late() -> Vec<u8> {
+    let fields = b"SERROR\0C55P03\0Mcanceling statement due to lock timeout\0\0";
+    let length = (4 + fields.len() as u32).to_be_bytes();
+    [&b"E"[..], &length, fields, b"Z\0\0\0\x05I"].concat()
 }
 
 /// The greeting is the only answer with a row of three columns whose first is a number in digits.

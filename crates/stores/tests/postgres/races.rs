@@ -1,6 +1,9 @@
 //! What a race between two statements of the server must not lose.
 
-use crate::setup::{Private, key, ttl, until};
+use std::time::Duration;
+
+use crate::proxy::Proxy;
+use crate::setup::{Private, WAIT, key, ttl, until};
 
 /// What a regeneration does, and slowly: the record has its new id, and nothing leads there yet.
 const REGENERATION: &str = "BEGIN; UPDATE sessile SET id = 'new' WHERE id = 'old'; SELECT pg_sleep(1);
@@ -21,4 +24,61 @@ fn a_log_out_that_waits_for_a_regeneration_finds_the_session_under_its_new_id() 
     for id in ["new", "old"] {
         assert!(store.peek(&key(id)).unwrap().is_none(), "{id} is alive");
     }
+}
+
+#[test]
+fn a_lock_that_was_granted_at_the_moment_of_the_time_out_is_given_back() {
+    let Some(private) = Private::start() else { return };
+    let proxy = Proxy::to(private.server.socket());
+    let store = sessile_stores::open(&proxy.url(), &sessile_stores::Context::default()).unwrap();
+    store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap(); // so that its statements are prepared
+    proxy.say_too_late();
+    let error = store.begin(&key("a"), WAIT).unwrap_err();
+    assert_eq!(error.kind().code(), "lock-timeout", "{error:?}");
+    let granted = private.open().begin(&key("a"), Duration::ZERO);
+    assert!(granted.is_ok(), "the connection that gave up has the lock: {:?}", granted.err());
+}
+
+/// A part of a regeneration that the server refused left the parts before it in place: the lease did not know its record.
+#[test]
+fn a_regeneration_that_is_refused_in_the_middle_or_at_its_end_has_not_happened() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open();
+    let refusals = [
+        ("ALTER TABLE sessile ADD CONSTRAINT no_alias CHECK (kind <> 2)", "ALTER TABLE sessile DROP CONSTRAINT no_alias"),
+        (
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+             CREATE CONSTRAINT TRIGGER no_alias AFTER INSERT ON sessile INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+            "DROP TRIGGER no_alias ON sessile",
+        ),
+    ];
+    for (number, (refuse, allow)) in refusals.into_iter().enumerate() {
+        let (old, new) = (key(&format!("old{number}")), key(&format!("new{number}")));
+        store.create(&old, b"cart", ttl()).unwrap();
+        let mut begun = store.begin(&old, WAIT).unwrap();
+        private.sql(refuse);
+        begun.lease.regenerate(&new, WAIT).unwrap_err();
+        private.sql(allow);
+        assert!(store.peek(&new).unwrap().is_none(), "refusal {number}");
+        store.create(&new, b"free", ttl()).expect("neither taken nor locked");
+        begun.lease.commit(b"cart 2", ttl()).expect("the lease is good under the old id");
+        assert_eq!(store.peek(&old).unwrap().unwrap().payload, b"cart 2");
+    }
+}
+
+/// What only the end of the transaction refuses is refused: the answer to the statement itself was a yes.
+#[test]
+fn a_commit_that_is_refused_at_its_end_is_an_error_and_keeps_the_old_payload() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open();
+    store.create(&key("a"), b"old", ttl()).unwrap();
+    let lease = store.begin(&key("a"), WAIT).unwrap().lease;
+    private.sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+         CREATE CONSTRAINT TRIGGER no_more AFTER UPDATE ON sessile INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+    );
+    assert_eq!(lease.commit(b"new", ttl()).unwrap_err().kind().code(), "io");
+    private.sql("DROP TRIGGER no_more ON sessile");
+    let begun = store.begin(&key("a"), Duration::ZERO).expect("the lock is free");
+    assert_eq!(begun.record.unwrap().payload, b"old");
 }

@@ -1,0 +1,175 @@
+//! Messages over one socket to the server, encrypted or not. What they say is the caller's business.
+//!
+//! The bytes of a message are made and understood by `postgres-protocol`, which is a part of the maintained client; why not
+//! by all of that client is in `docs/decisions/0013-a-client-for-postgresql.md`.
+//!
+//! Invariants: every wait is bounded; dropping it closes this process's descriptor and sends nothing, no good-bye and no
+//! end of TLS either: in a child that leaves the parent's connection alone, and in its owner the server sees the end of the
+//! stream and frees what the session held. A wire on which anything failed is of no use any more.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use postgres_protocol::message::backend::{Header, Message};
+use postgres_protocol::message::frontend;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConnection, StreamOwned};
+
+use super::failure::{Failure, Tried};
+use super::options::{Options, Tls};
+use crate::stream::Stream;
+
+/// Read at once; a session of the usual size comes in one piece.
+const READ_BYTES: usize = 16 * 1_024;
+/// The server's own limit is 1 GB. What says that it is longer is no message.
+const MESSAGE_BYTES_MAX: i32 = 1 << 30;
+/// Buffers that one large payload has grown are given back to the system.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+pub(super) struct Wire {
+    stream: Either,
+    /// What the stream was told last.
+    patience: Duration,
+    received: BytesMut,
+    /// What `send` sends.
+    pub out: BytesMut,
+    chunk: Box<[u8; READ_BYTES]>,
+    /// The server's, as 150000 for 15; 0 before it is said.
+    pub version: u32,
+}
+
+enum Either {
+    Plain(Stream),
+    Tls(Box<StreamOwned<ClientConnection, Stream>>),
+}
+
+impl Wire {
+    /// Connects, and agrees on TLS if that is wanted.
+    pub fn connect(options: &Options) -> Tried<Wire> {
+        let mut stream = Stream::connect(&options.address, options.timeouts.connect)?;
+        let patience = options.timeouts.response;
+        stream.set_patience(patience)?;
+        let stream = match &options.tls {
+            None => Either::Plain(stream),
+            Some(tls) => {
+                ask_for_tls(&mut stream)?;
+                Either::Tls(Box::new(encrypted(stream, tls)?))
+            }
+        };
+        let (received, out) = (BytesMut::new(), BytesMut::new());
+        Ok(Wire { stream, patience, received, out, chunk: Box::new([0; READ_BYTES]), version: 0 })
+    }
+
+    /// The certificate of the server, if there is TLS.
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        match &self.stream {
+            Either::Plain(_) => None,
+            Either::Tls(stream) => stream.conn.peer_certificates().and_then(<[_]>::first),
+        }
+    }
+
+    /// Sends what was put into `out`. From now on the server may say nothing for so long.
+    pub fn send(&mut self, patience: Duration) -> Tried<()> {
+        if self.patience != patience {
+            let stream = match &self.stream {
+                Either::Plain(stream) => stream,
+                Either::Tls(stream) => stream.get_ref(),
+            };
+            stream.set_patience(patience)?;
+            self.patience = patience;
+        }
+        let sent = match &mut self.stream {
+            Either::Plain(stream) => stream.write_all(&self.out),
+            Either::Tls(stream) => stream.write_all(&self.out).and_then(|()| stream.flush()),
+        };
+        if self.out.capacity() > KEPT_BYTES_MAX {
+            self.out = BytesMut::new();
+        }
+        self.out.clear();
+        Ok(sent.map_err(timed_out)?)
+    }
+
+    /// The next message that answers something; what the server says on its own is passed over.
+    pub fn next(&mut self) -> Tried<Message> {
+        loop {
+            let header = Header::parse(&self.received).map_err(Failure::garbled)?;
+            if header.is_some_and(|header| header.len() > MESSAGE_BYTES_MAX) {
+                return Err(Failure::Client("the server announces a message beyond its own limit".to_owned()));
+            }
+            match Message::parse(&mut self.received).map_err(Failure::garbled)? {
+                Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => {}
+                Some(Message::ParameterStatus(status)) => {
+                    if status.name().is_ok_and(|name| name == "server_version") {
+                        self.version = status.value().map_or(0, version);
+                    }
+                }
+                Some(message) => return Ok(message),
+                None => self.receive()?,
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Tried<()> {
+        let count = loop {
+            let read = match &mut self.stream {
+                Either::Plain(stream) => stream.read(self.chunk.as_mut_slice()),
+                Either::Tls(stream) => stream.read(self.chunk.as_mut_slice()),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read.map_err(timed_out)?,
+            }
+        };
+        if count == 0 {
+            return Err(Failure::gone());
+        }
+        self.received.extend_from_slice(self.chunk.get(..count).unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// What a read says that has waited for as long as it may.
+fn timed_out(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+}
+
+/// `15.14 (Debian 15.14-1)` as 150000; 0 when it is not said.
+fn version(text: &str) -> u32 {
+    let major = text.split(|c: char| !c.is_ascii_digit()).next();
+    major.and_then(|major| major.parse::<u32>().ok()).map_or(0, |major| major.saturating_mul(10_000))
+}
+
+/// One byte says whether the server has TLS. Nothing more is read in clear: what came with it, from whomever, would pass for
+/// the server's.
+fn ask_for_tls(stream: &mut Stream) -> Tried<()> {
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    let mut answer = [0];
+    stream.write_all(&request).and_then(|()| stream.read_exact(&mut answer)).map_err(timed_out)?;
+    if answer == *b"S" { Ok(()) } else { Err(Failure::Client("the server has no TLS".to_owned())) }
+}
+
+/// The handshake, in which the server proves its name.
+fn encrypted(stream: Stream, tls: &Tls) -> Tried<StreamOwned<ClientConnection, Stream>> {
+    let connection = ClientConnection::new(Arc::clone(&tls.config), tls.server.clone())
+        .map_err(|error| Failure::Client(format!("TLS: {error}")))?;
+    let mut stream = StreamOwned::new(connection, stream);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock).map_err(timed_out)?;
+    }
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_server_is_that_before_the_first_dot() {
+        for (text, number) in [("15.14 (Debian 15.14-1)", 150_000), ("16beta1", 160_000), ("", 0), ("x", 0)] {
+            assert_eq!(version(text), number, "{text}");
+        }
+    }
+}
