@@ -15,10 +15,10 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench storm models toolchain
+.PHONY: help run build deps test check bench storm models php php-install toolchain
 
 help: ## Lists the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-7s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 run: build ## Builds, measures the stores that this machine can run, and prints the table
 	target/release/sessile bench cycle --quick
@@ -33,6 +33,8 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@sh scripts/toolchain.sh
 	$(CARGO) test --workspace --no-fail-fast $(LOCKED)
 	$(MODELS) test $(MODELS_OF) $(LOCKED) models
+	@SESSILE_PROFILE=debug sh scripts/php.sh build
+	@SESSILE_PROFILE=debug sh scripts/php.sh test
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
@@ -52,6 +54,12 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 
 models: toolchain ## Runs the model checks of the engine in other and many more orders than `make test` (TIMES=20)
 	SESSILE_MODEL_RUNS=$(TIMES) $(MODELS) test $(MODELS_OF) $(LOCKED) models
+
+php: toolchain ## Builds the session handler for the installed PHP: target/php-release/modules/sessile.so
+	@sh scripts/php.sh build
+
+php-install: php ## Copies it into PHP's directory of extensions (root)
+	@sh scripts/php.sh install
 
 toolchain:
 	@sh scripts/toolchain.sh

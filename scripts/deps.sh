@@ -18,6 +18,7 @@ mariadbd|mariadb-server|the mysql store is tested and measured on private server
 postgres|postgresql|the postgres store is tested and measured on private servers
 memcached|memcached|the memcached store is tested and measured on private servers
 php|php-cli|the files store is tested beside a real PHP
+phpize|php-dev|the PHP extension is built and tested
 END
 }
 

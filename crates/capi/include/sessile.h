@@ -211,6 +211,16 @@ void sessile_close(sessile_store *store);
 // `store` is null or was returned by `sessile_open` and not closed.
 const char *sessile_label(const sessile_store *store);
 
+// A store URL without its secrets, whether it can be opened or not: what may be shown. Returns the bytes written, without
+// the zero byte that they end with.
+//
+// # Safety
+//
+// `url` is memory of the caller; `text` has room for `size` bytes.
+size_t sessile_redact(sessile_bytes url,
+                      char *text,
+                      size_t size);
+
 // Takes the lock of a session and reads it. Without a record there is a lease all the same: a commit creates it.
 //
 // # Safety

@@ -90,6 +90,10 @@ pub struct sessile_error {
 }
 
 impl sessile_error {
+    pub(crate) fn empty() -> sessile_error {
+        sessile_error { code: sessile_code::SESSILE_OK, message: [0; SESSILE_MESSAGE_BYTES] }
+    }
+
     pub(crate) fn set(&mut self, error: &Error) {
         self.code = sessile_code::of(error.kind());
         let mut text = String::new();

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char};
 use std::time::Duration;
 
 use sessile_core::{Budget, Counter, Error, ErrorKind, Result, Sessions};
-use sessile_stores::Context;
+use sessile_stores::{Context, StoreUrl};
 
 use crate::call::{call, missing};
 use crate::error::{sessile_code, sessile_error};
@@ -81,6 +81,34 @@ pub unsafe extern "C" fn sessile_close(store: *mut sessile_store) {
 pub unsafe extern "C" fn sessile_label(store: *const sessile_store) -> *const c_char {
     // SAFETY: the caller's promise.
     unsafe { store.as_ref() }.map_or(c"".as_ptr(), |store| store.label.as_ptr())
+}
+
+/// A store URL without its secrets, whether it can be opened or not: what may be shown. Returns the bytes written, without
+/// the zero byte that they end with.
+///
+/// # Safety
+///
+/// `url` is memory of the caller; `text` has room for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_redact(url: sessile_bytes, text: *mut c_char, size: usize) -> usize {
+    let mut shown = sessile_error::empty();
+    let redact = || {
+        // SAFETY: the caller's promise.
+        let url = String::from_utf8_lossy(unsafe { url.get() });
+        shown.set_message(&StoreUrl::parse(&url).map_or_else(|_| "a malformed store URL".into(), |url| url.redacted()));
+        Ok(())
+    };
+    // SAFETY: without an error to write to.
+    let _ = unsafe { call(std::ptr::null_mut(), redact) };
+    let length = shown.message.iter().take(size.saturating_sub(1)).take_while(|byte| **byte != 0).count();
+    if !text.is_null() && size > 0 {
+        // SAFETY: there is room for `size` bytes, which are more than `length`; the message is longer than that, too.
+        unsafe {
+            text.copy_from(shown.message.as_ptr(), length);
+            text.add(length).write(0);
+        }
+    }
+    length
 }
 
 /// Takes the lock of a session and reads it. Without a record there is a lease all the same: a commit creates it.

@@ -156,6 +156,21 @@ fn what_cannot_be_done_is_a_code_and_a_sentence_without_secrets() {
 }
 
 #[test]
+fn a_url_is_shown_without_its_password_whether_it_is_one_or_not() {
+    let shown = |url: &str, size: usize| unsafe {
+        let mut text = [b'#' as c_char; 64];
+        let length = sessile_redact(bytes(url.as_bytes()), text.as_mut_ptr(), size);
+        assert!(size == 0 || CStr::from_ptr(text.as_ptr()).count_bytes() == length);
+        assert_eq!(text[size], b'#' as c_char, "behind its room");
+        String::from_utf8(text[..length].iter().map(|byte| *byte as u8).collect()).unwrap()
+    };
+    assert_eq!(shown("redis://shop:geheim@host:1/0", 63), "redis://host:1/0");
+    assert_eq!(shown("redis://shop:geheim@host:1/0", 6), "redis");
+    assert_eq!(shown("redis://shop:geheim@host:1/0", 0), "");
+    assert_eq!(shown("geheim", 63), "a malformed store URL");
+}
+
+#[test]
 fn null_pointers_are_refused_or_do_nothing() {
     unsafe {
         let mut error = zeroed::<sessile_error>();

@@ -1,0 +1,375 @@
+/* The save handler: what PHP asks for, in terms of leases.
+ *
+ * Invariant: between a read that took the lock and the end of the request there is at most one lease, in
+ * SESSILE_G(lease), and each way out gives it back: write, close, destroy, the next open, the end of the request.
+ * Whoever has no lease has read without the lock, and nothing of that is written.
+ */
+
+#include "php_sessile.h"
+
+static sessile_key key_of(const zend_string *id)
+{
+	return (sessile_key) { .id = { ZSTR_VAL(id), ZSTR_LEN(id) } };
+}
+
+static uint64_t milliseconds(double seconds)
+{
+	return seconds > 0 ? (uint64_t) (seconds * 1000) : 0;
+}
+
+static sessile_ttl ttl_of(zend_long maxlifetime)
+{
+	return (sessile_ttl) {
+		.idle_ms = maxlifetime > 0 ? (uint64_t) maxlifetime * 1000 : 1,
+		.lifetime_ms = milliseconds(SESSILE_G(absolute_lifetime)),
+	};
+}
+
+static bool is_held(const zend_string *key)
+{
+	return SESSILE_G(lease) && SESSILE_G(key) && zend_string_equals(SESSILE_G(key), key);
+}
+
+static void release(void)
+{
+	if (SESSILE_G(lease)) {
+		/* A failure is in the log; the lock ends with its lease all the same. */
+		sessile_lease_release(SESSILE_G(lease), NULL);
+		SESSILE_G(lease) = NULL;
+	}
+	SESSILE_G(moving) = false;
+	SESSILE_G(validated) = false;
+}
+
+void sessile_forget_session(void)
+{
+	release();
+	sessile_record_free(&SESSILE_G(record));
+	if (SESSILE_G(key)) {
+		zend_string_release(SESSILE_G(key));
+		SESSILE_G(key) = NULL;
+	}
+	if (SESSILE_G(original)) {
+		zend_string_release(SESSILE_G(original));
+		SESSILE_G(original) = NULL;
+	}
+	SESSILE_G(unlocked) = false;
+}
+
+static void remember_key(zend_string *key)
+{
+	if (SESSILE_G(key)) {
+		zend_string_release(SESSILE_G(key));
+	}
+	SESSILE_G(key) = zend_string_copy(key);
+}
+
+/* Takes the lock and reads. */
+static sessile_code begin(zend_string *key, sessile_error *error)
+{
+	sessile_code code;
+
+	sessile_forget_session();
+	code = sessile_begin(SESSILE_G(store), key_of(key), milliseconds(SESSILE_G(lock_wait)), &SESSILE_G(lease),
+		&SESSILE_G(record), error);
+	if (code == SESSILE_OK) {
+		remember_key(key);
+	} else {
+		SESSILE_G(lease) = NULL;
+	}
+	return code;
+}
+
+/* Reads without the lock. */
+static sessile_code peek(zend_string *key, sessile_error *error)
+{
+	sessile_code code;
+
+	sessile_forget_session();
+	code = sessile_peek(SESSILE_G(store), key_of(key), &SESSILE_G(record), error);
+	if (code == SESSILE_OK) {
+		remember_key(key);
+		SESSILE_G(unlocked) = true;
+	}
+	return code;
+}
+
+static zend_string *payload_of_record(void)
+{
+	const sessile_record *record = &SESSILE_G(record);
+
+	return record->found && record->payload_length > 0
+		? zend_string_init(record->payload, record->payload_length, 0)
+		: ZSTR_EMPTY_ALLOC();
+}
+
+static bool wants_no_lock(void)
+{
+	return SESSILE_G(read_only) || sessile_call_reads_and_closes();
+}
+
+static zend_result open_session(void **mod_data, const char *save_path)
+{
+	/* session_reset() opens what is still open: without this the request would wait for its own lock. */
+	if (!SESSILE_G(moving) || !sessile_call_regenerates_and_keeps()) {
+		sessile_forget_session();
+	}
+	if (!sessile_open_path(save_path)) {
+		return FAILURE;
+	}
+	*mod_data = &SESSILE_G(store);
+	return SUCCESS;
+}
+
+PS_OPEN_FUNC(sessile)
+{
+	return open_session(mod_data, save_path);
+}
+
+PS_CLOSE_FUNC(sessile)
+{
+	if (SESSILE_G(lease) && sessile_call_regenerates_and_keeps()) {
+		/* The lease goes on to the new id; see PS_READ_FUNC. */
+		SESSILE_G(moving) = true;
+		return SUCCESS;
+	}
+	if (SESSILE_G(unlocked) && SESSILE_G(record).found && SESSILE_G(key)) {
+		/* An access like any other: it keeps the session alive. Gone meanwhile is no failure of this request. */
+		sessile_touch(SESSILE_G(store), key_of(SESSILE_G(key)), ttl_of(PS(gc_maxlifetime)), NULL);
+	}
+	sessile_forget_session();
+	PS_SET_MOD_DATA(NULL);
+	return SUCCESS;
+}
+
+/* The new id of session_regenerate_id(false): the record moves to it under the lock that is held. */
+static zend_result move_to(zend_string *key, zend_string **val)
+{
+	sessile_error error;
+	sessile_code code = sessile_lease_regenerate(SESSILE_G(lease), key_of(key), milliseconds(SESSILE_G(grace)), &error);
+
+	SESSILE_G(moving) = false;
+	if (code != SESSILE_OK) {
+		sessile_warn(&error);
+		sessile_forget_session();
+		return FAILURE;
+	}
+	remember_key(key);
+	/* PHP keeps what it has in $_SESSION and does not look at this. */
+	*val = ZSTR_EMPTY_ALLOC();
+	return SUCCESS;
+}
+
+PS_READ_FUNC(sessile)
+{
+	sessile_error error;
+	sessile_code code = SESSILE_OK;
+
+	if (SESSILE_G(moving) && SESSILE_G(lease)) {
+		return move_to(key, val);
+	}
+	if (wants_no_lock()) {
+		code = peek(key, &error);
+	} else if (!(SESSILE_G(validated) && is_held(key))) {
+		code = begin(key, &error);
+		if (code == SESSILE_LOCK_TIMEOUT && !strcmp(SESSILE_G(on_lock_timeout), "read_only")) {
+			sessile_warn(&error);
+			code = peek(key, &error);
+		}
+	}
+	if (code != SESSILE_OK) {
+		sessile_warn(&error);
+		return FAILURE;
+	}
+	SESSILE_G(validated) = false;
+	*val = payload_of_record();
+	if (SESSILE_G(unlocked)) {
+		SESSILE_G(original) = zend_string_copy(*val);
+	}
+	/* PHP has it now; whether there was something is still of interest. */
+	{
+		bool found = SESSILE_G(record).found;
+		sessile_record_free(&SESSILE_G(record));
+		SESSILE_G(record).found = found;
+	}
+	return SUCCESS;
+}
+
+/* What was read without the lock is not written. */
+static zend_result refuse_unlocked(const zend_string *val)
+{
+	if (SESSILE_G(original) && zend_string_equals(SESSILE_G(original), val)) {
+		return SUCCESS;
+	}
+	php_error_docref(NULL, E_WARNING,
+		"the session was read without its lock (sessile.read_only, or sessile.on_lock_timeout) and changed; nothing is saved");
+	return FAILURE;
+}
+
+/* Stores under the lease, which is given back. The session may have expired meanwhile, or been lost with its server:
+ * then it is made anew. One that was destroyed stays destroyed. */
+static zend_result commit(zend_string *key, const zend_string *val, zend_long maxlifetime)
+{
+	const sessile_bytes payload = { ZSTR_VAL(val), ZSTR_LEN(val) };
+	const sessile_ttl ttl = ttl_of(maxlifetime);
+	sessile_error error;
+	sessile_code code = SESSILE_GONE;
+	sessile_lease *lease;
+
+	if (is_held(key)) {
+		lease = SESSILE_G(lease);
+		SESSILE_G(lease) = NULL;
+		code = sessile_lease_commit(lease, payload, ttl, &error);
+	}
+	if (code == SESSILE_GONE) {
+		code = begin(key, &error);
+		if (code == SESSILE_OK) {
+			if (SESSILE_G(record).found) {
+				release();
+				php_error_docref(NULL, E_WARNING,
+					"the session was lost and made anew by another request; nothing is saved");
+				return FAILURE;
+			}
+			lease = SESSILE_G(lease);
+			SESSILE_G(lease) = NULL;
+			code = sessile_lease_commit(lease, payload, ttl, &error);
+		}
+	}
+	if (code == SESSILE_DESTROYED) {
+		return SUCCESS; /* A log-out came between, which counts; a warning at each would be noise. */
+	}
+	if (code != SESSILE_OK) {
+		sessile_warn(&error);
+		return FAILURE;
+	}
+	return SUCCESS;
+}
+
+/* A new session in which nothing was put is not worth a record, nor its cookie. */
+static bool was_never_started(const zend_string *key, const zend_string *val)
+{
+	if (!SESSILE_G(lazy_start) || SESSILE_G(record).found || ZSTR_LEN(val) > 0 || !is_held(key)) {
+		return false;
+	}
+	if (SESSILE_G(created) && zend_string_equals(SESSILE_G(created), key)) {
+		sessile_withdraw_cookie();
+	}
+	return true;
+}
+
+PS_WRITE_FUNC(sessile)
+{
+	if (SESSILE_G(unlocked)) {
+		return refuse_unlocked(val);
+	}
+	if (is_held(key) && sessile_call_regenerates_and_keeps()) {
+		/* Saved at the end of the request, under the new id, by the lease that goes there. */
+		return SUCCESS;
+	}
+	return was_never_started(key, val) ? SUCCESS : commit(key, val, maxlifetime);
+}
+
+PS_UPDATE_TIMESTAMP_FUNC(sessile)
+{
+	sessile_error error;
+	sessile_code code;
+
+	if (SESSILE_G(unlocked)) {
+		return SUCCESS; /* close does it */
+	}
+	if (is_held(key) && SESSILE_G(record).found) {
+		code = sessile_lease_touch(SESSILE_G(lease), ttl_of(maxlifetime), &error);
+		if (code == SESSILE_OK || code == SESSILE_DESTROYED) {
+			return SUCCESS;
+		}
+		if (code != SESSILE_GONE) {
+			sessile_warn(&error);
+			return FAILURE;
+		}
+		release();
+	}
+	return was_never_started(key, val) ? SUCCESS : commit(key, val, maxlifetime);
+}
+
+PS_DESTROY_FUNC(sessile)
+{
+	sessile_error error;
+	sessile_code code = sessile_destroy(SESSILE_G(store), key_of(key), &error);
+
+	if (is_held(key)) {
+		release();
+	}
+	if (code != SESSILE_OK) {
+		sessile_warn(&error);
+		return FAILURE;
+	}
+	return SUCCESS;
+}
+
+PS_GC_FUNC(sessile)
+{
+	sessile_error error;
+	sessile_swept swept;
+
+	/* Bounded, because a visitor waits for it; the next call goes on. */
+	if (sessile_sweep(SESSILE_G(store), 1000, 20, &swept, &error) != SESSILE_OK) {
+		sessile_warn(&error);
+		return -1;
+	}
+	*nrdels = (zend_long) swept.removed;
+	return *nrdels;
+}
+
+/* Whether there is a session of this id, without a lock. */
+static bool is_stored(zend_string *key)
+{
+	sessile_record record;
+	bool found;
+
+	if (sessile_peek(SESSILE_G(store), key_of(key), &record, NULL) != SESSILE_OK) {
+		return false;
+	}
+	found = record.found;
+	sessile_record_free(&record);
+	return found;
+}
+
+PS_CREATE_SID_FUNC(sessile)
+{
+	zend_string *id = NULL;
+
+	for (int tries = 0; tries < 3; tries++) {
+		id = php_session_create_id(mod_data);
+		if (!id || !SESSILE_G(store) || !is_stored(id)) {
+			break;
+		}
+		zend_string_release(id);
+		id = NULL;
+	}
+	if (id) {
+		if (SESSILE_G(created)) {
+			zend_string_release(SESSILE_G(created));
+		}
+		SESSILE_G(created) = zend_string_copy(id);
+	}
+	return id;
+}
+
+PS_VALIDATE_SID_FUNC(sessile)
+{
+	/* What reads next would take the lock and read: that answers this, too, without asking the store twice. */
+	if (!SESSILE_G(lease) && !wants_no_lock() && !sessile_call_only_makes_an_id()) {
+		if (begin(key, NULL) == SESSILE_OK) {
+			SESSILE_G(validated) = true;
+			if (SESSILE_G(record).found) {
+				return SUCCESS;
+			}
+			sessile_forget_session();
+			return FAILURE;
+		}
+		/* Taken for long, or no answer: read will say so. An id that is no id is not valid. */
+	}
+	return is_stored(key) ? SUCCESS : FAILURE;
+}
+
+const ps_module sessile_ps_module = { PS_MOD_UPDATE_TIMESTAMP(sessile) };

@@ -1,0 +1,73 @@
+/* What the files of the extension share: the state of one thread, and the functions between the files. */
+
+#ifndef PHP_SESSILE_H
+#define PHP_SESSILE_H
+
+#include "php.h"
+#include "ext/session/php_session.h"
+#include "sessile.h"
+
+#define PHP_SESSILE_VERSION "0.1.0"
+
+extern zend_module_entry sessile_module_entry;
+#define phpext_sessile_ptr &sessile_module_entry
+
+ZEND_BEGIN_MODULE_GLOBALS(sessile)
+	/* From php.ini. */
+	double lock_wait;
+	char *on_lock_timeout;
+	double grace;
+	double absolute_lifetime;
+	zend_long payload_limit;
+	bool hashed_ids;
+	bool read_only;
+	bool lazy_start;
+
+	/* The opened store, kept from request to request: the URL that opened it, and what of it may be shown. */
+	sessile_store *store;
+	char *url;
+	char *path;
+	char *shown;
+
+	/* The session of this request. `key` is the id that PHP knows it by; the lease may have followed it elsewhere. */
+	sessile_lease *lease;
+	zend_string *key;
+	/* What was read; its payload is here only between validate_sid and read. */
+	sessile_record record;
+	/* Set by validate_sid: read need not take the lock again. */
+	bool validated;
+	/* Read without the lock. `original` is then what it was, as far as there was something. */
+	bool unlocked;
+	zend_string *original;
+	/* session_regenerate_id(false) has closed the session and not read it again: the lease waits for its new id. */
+	bool moving;
+	/* The last id that we made: its cookie is ours to withdraw. */
+	zend_string *created;
+ZEND_END_MODULE_GLOBALS(sessile)
+
+ZEND_EXTERN_MODULE_GLOBALS(sessile)
+#define SESSILE_G(v) ZEND_MODULE_GLOBALS_ACCESSOR(sessile, v)
+
+#if defined(ZTS) && defined(COMPILE_DL_SESSILE)
+ZEND_TSRMLS_CACHE_EXTERN()
+#endif
+
+/* handler.c */
+extern const ps_module sessile_ps_module;
+void sessile_forget_session(void);
+
+/* store.c */
+bool sessile_open_path(const char *save_path);
+void sessile_close_store(void);
+void sessile_show_path(zend_ini_entry *entry, int type);
+void sessile_warn(const sessile_error *error);
+
+/* running_call.c */
+bool sessile_call_reads_and_closes(void);
+bool sessile_call_regenerates_and_keeps(void);
+bool sessile_call_only_makes_an_id(void);
+
+/* cookie.c */
+void sessile_withdraw_cookie(void);
+
+#endif

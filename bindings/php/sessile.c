@@ -1,0 +1,155 @@
+/* The extension: settings, start and end, phpinfo(), functions. */
+
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+
+#include "php_sessile.h"
+#include "php_ini.h"
+#include "ext/standard/info.h"
+#include "sessile_arginfo.h"
+
+ZEND_DECLARE_MODULE_GLOBALS(sessile)
+
+static PHP_INI_MH(on_update_lock_timeout)
+{
+	if (strcmp(ZSTR_VAL(new_value), "fail") && strcmp(ZSTR_VAL(new_value), "read_only")) {
+		php_error_docref(NULL, E_WARNING, "sessile.on_lock_timeout is fail or read_only");
+		return FAILURE;
+	}
+	return OnUpdateString(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+}
+
+/* Seconds, as a number that is neither negative nor more than its limit in mh_arg3. */
+static PHP_INI_MH(on_update_seconds)
+{
+	const double *most = mh_arg3;
+	double seconds;
+
+	if (!is_numeric_string(ZSTR_VAL(new_value), ZSTR_LEN(new_value), NULL, &seconds, false)) {
+		php_error_docref(NULL, E_WARNING, "%s is a number of seconds", ZSTR_VAL(entry->name));
+		return FAILURE;
+	}
+	seconds = zend_strtod(ZSTR_VAL(new_value), NULL);
+	if (seconds < 0 || seconds > *most) {
+		php_error_docref(NULL, E_WARNING, "%s is at most %.0f seconds, and not negative", ZSTR_VAL(entry->name), *most);
+		return FAILURE;
+	}
+	return OnUpdateReal(entry, new_value, mh_arg1, mh_arg2, NULL, stage);
+}
+
+static const double hour = 3600, ten_minutes = 600, ten_years = 315360000;
+
+#define SECONDS(name, value, most) \
+	ZEND_INI_ENTRY3_EX("sessile." #name, value, PHP_INI_ALL, on_update_seconds, \
+		(void *) XtOffsetOf(zend_sessile_globals, name), (void *) &sessile_globals, (void *) &most, NULL)
+
+PHP_INI_BEGIN()
+	SECONDS(lock_wait, "30", hour)
+	STD_PHP_INI_ENTRY("sessile.on_lock_timeout", "fail", PHP_INI_ALL, on_update_lock_timeout,
+		on_lock_timeout, zend_sessile_globals, sessile_globals)
+	SECONDS(grace, "30", ten_minutes)
+	SECONDS(absolute_lifetime, "0", ten_years)
+	STD_PHP_INI_ENTRY("sessile.payload_limit", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateLongGEZero,
+		payload_limit, zend_sessile_globals, sessile_globals)
+	STD_PHP_INI_BOOLEAN("sessile.hashed_ids", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateBool,
+		hashed_ids, zend_sessile_globals, sessile_globals)
+	STD_PHP_INI_BOOLEAN("sessile.read_only", "0", PHP_INI_ALL, OnUpdateBool,
+		read_only, zend_sessile_globals, sessile_globals)
+	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, OnUpdateBool,
+		lazy_start, zend_sessile_globals, sessile_globals)
+PHP_INI_END()
+
+static PHP_GINIT_FUNCTION(sessile)
+{
+#if defined(COMPILE_DL_SESSILE) && defined(ZTS)
+	ZEND_TSRMLS_CACHE_UPDATE();
+#endif
+	memset(sessile_globals, 0, sizeof(*sessile_globals));
+}
+
+static PHP_GSHUTDOWN_FUNCTION(sessile)
+{
+	sessile_close(sessile_globals->store);
+}
+
+static PHP_MINIT_FUNCTION(sessile)
+{
+	REGISTER_INI_ENTRIES();
+	zend_ini_register_displayer("session.save_path", sizeof("session.save_path") - 1, sessile_show_path);
+	return php_session_register_module(&sessile_ps_module);
+}
+
+static PHP_MSHUTDOWN_FUNCTION(sessile)
+{
+	UNREGISTER_INI_ENTRIES();
+	return SUCCESS;
+}
+
+/* After every RSHUTDOWN: that of the session extension, which saves what is still open, comes after ours. */
+static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(sessile)
+{
+	sessile_forget_session();
+	if (SESSILE_G(created)) {
+		zend_string_release(SESSILE_G(created));
+		SESSILE_G(created) = NULL;
+	}
+	return SUCCESS;
+}
+
+static PHP_MINFO_FUNCTION(sessile)
+{
+	php_info_print_table_start();
+	php_info_print_table_row(2, "Session save handler", "sessile");
+	php_info_print_table_row(2, "Version of the extension", PHP_SESSILE_VERSION);
+	php_info_print_table_row(2, "Version of the library", sessile_version());
+	php_info_print_table_row(2, "Store of this worker", SESSILE_G(store) ? sessile_label(SESSILE_G(store)) : "none yet");
+	php_info_print_table_end();
+	DISPLAY_INI_ENTRIES();
+}
+
+PHP_FUNCTION(sessile_counters)
+{
+	const char *name;
+	uint64_t value = 0;
+
+	ZEND_PARSE_PARAMETERS_NONE();
+	array_init(return_value);
+	if (!SESSILE_G(store)) {
+		return;
+	}
+	for (size_t number = 0; (name = sessile_counter(SESSILE_G(store), number, &value)) != NULL; number++) {
+		add_assoc_long(return_value, name, (zend_long) value);
+	}
+}
+
+static const zend_module_dep dependencies[] = {
+	ZEND_MOD_REQUIRED("session")
+	ZEND_MOD_END
+};
+
+zend_module_entry sessile_module_entry = {
+	STANDARD_MODULE_HEADER_EX,
+	NULL,
+	dependencies,
+	"sessile",
+	ext_functions,
+	PHP_MINIT(sessile),
+	PHP_MSHUTDOWN(sessile),
+	NULL,
+	NULL,
+	PHP_MINFO(sessile),
+	PHP_SESSILE_VERSION,
+	PHP_MODULE_GLOBALS(sessile),
+	PHP_GINIT(sessile),
+	PHP_GSHUTDOWN(sessile),
+	ZEND_MODULE_POST_ZEND_DEACTIVATE_N(sessile),
+	STANDARD_MODULE_PROPERTIES_EX
+};
+
+#ifdef COMPILE_DL_SESSILE
+# ifdef ZTS
+ZEND_TSRMLS_CACHE_DEFINE()
+# endif
+ZEND_GET_MODULE(sessile)
+#endif

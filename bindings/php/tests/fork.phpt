@@ -1,0 +1,29 @@
+--TEST--
+a forked child has sessions of its own and leaves its parent's lock alone
+--SKIPIF--
+<?php if (!function_exists('pcntl_fork')) die('skip pcntl is not there'); ?>
+--FILE--
+<?php
+require __DIR__ . '/common.inc';
+$id = fresh_id();
+start($id);
+$_SESSION['a'] = 1;
+$pid = pcntl_fork();
+if ($pid === 0) {
+    session_abort();
+    start(fresh_id());
+    $_SESSION['child'] = 1;
+    session_write_close();
+    ini_set('sessile.lock_wait', '0.1');
+    exit(@start($id) ? 1 : 0);
+}
+pcntl_waitpid($pid, $status);
+var_dump(pcntl_wexitstatus($status), session_write_close(), stored($id));
+?>
+--EXPECT--
+int(0)
+bool(true)
+array(1) {
+  ["a"]=>
+  int(1)
+}

@@ -1,0 +1,62 @@
+--TEST--
+a new id takes the session with it; the old one leads there for the grace, or is gone at once
+--FILE--
+<?php
+require __DIR__ . '/common.inc';
+function renewed(bool $delete): array
+{
+    start(fresh_id());
+    $old = session_id();
+    $_SESSION['a'] = 1;
+    session_write_close();
+    start($old);
+    $_SESSION['a'] = 2;
+    var_dump(session_regenerate_id($delete));
+    $new = session_id();
+    $_SESSION['b'] = 3;
+    // Whoever comes with the old id now waits for the same lock.
+    $other = child('ini_set("sessile.lock_wait", "0.1"); var_dump(@start($argv[1]) && session_id() === $argv[1]);', $new);
+    echo finish($other), "\n";
+    session_write_close();
+    return [$old, $new];
+}
+foreach (['0', '1'] as $strict) {
+    ini_set('session.use_strict_mode', $strict);
+    [$old, $new] = renewed(false);
+    echo json_encode([$old !== $new, stored($old), stored($new)]), "\n";
+    // A parallel request of the same page, with the old id: its change is in the session.
+    start($old);
+    $_SESSION['c'] = 4;
+    session_write_close();
+    echo json_encode(stored($new)), "\n";
+
+    [$old, $new] = renewed(true);
+    echo json_encode([stored($old), stored($new)]), "\n";
+
+    ini_set('sessile.grace', '0');
+    [$old, $new] = renewed(false);
+    echo json_encode([stored($old), stored($new)]), "\n";
+    ini_restore('sessile.grace');
+}
+?>
+--EXPECT--
+bool(true)
+bool(false)
+[true,{"a":2,"b":3},{"a":2,"b":3}]
+{"a":2,"b":3,"c":4}
+bool(true)
+bool(false)
+[[],{"a":2,"b":3}]
+bool(true)
+bool(false)
+[[],{"a":2,"b":3}]
+bool(true)
+bool(false)
+[true,{"a":2,"b":3},{"a":2,"b":3}]
+{"a":2,"b":3,"c":4}
+bool(true)
+bool(false)
+[[],{"a":2,"b":3}]
+bool(true)
+bool(false)
+[[],{"a":2,"b":3}]

@@ -1,0 +1,29 @@
+--TEST--
+settings that make no sense are refused, and the old ones stay
+--FILE--
+<?php
+require __DIR__ . '/common.inc';
+foreach (['sessile.lock_wait' => '-1', 'sessile.grace' => '601', 'sessile.absolute_lifetime' => 'long',
+    'sessile.on_lock_timeout' => 'ignore'] as $name => $value) {
+    var_dump(ini_set($name, $value), ini_get($name));
+}
+var_dump(ini_set('sessile.lock_wait', '0.25'), ini_get('sessile.lock_wait'));
+?>
+--EXPECTF--
+Warning: ini_set(): sessile.lock_wait is at most 3600 seconds, and not negative in %s on line %d
+bool(false)
+string(2) "30"
+
+Warning: ini_set(): sessile.grace is at most 600 seconds, and not negative in %s on line %d
+bool(false)
+string(2) "30"
+
+Warning: ini_set(): sessile.absolute_lifetime is a number of seconds in %s on line %d
+bool(false)
+string(1) "0"
+
+Warning: ini_set(): sessile.on_lock_timeout is fail or read_only in %s on line %d
+bool(false)
+string(4) "fail"
+string(2) "30"
+string(4) "0.25"

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Builds the PHP extension against the installed PHP, tests it, or installs it.
+#
+#   sh scripts/php.sh build     leaves target/php-release/modules/sessile.so
+#   sh scripts/php.sh test      runs bindings/php/tests on several stores, after a build
+#   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
+#
+# PHP_CONFIG names the php-config of another PHP; SESSILE_PROFILE=debug links the library that the tests of Rust use, which
+# is there already after them. phpize writes into the directory that it works on, so a copy is used.
+set -eu
+cd "$(dirname "$0")/.."
+: "${PHP_CONFIG:=php-config}"
+top=$PWD
+profile=${SESSILE_PROFILE:-release}
+build=$top/target/php-$profile
+
+command -v "$PHP_CONFIG" >/dev/null 2>&1 || {
+    echo "php-config is not installed: on Debian apt-get install php-dev (make deps does it), or set PHP_CONFIG" >&2
+    exit 1
+}
+prefix=$("$PHP_CONFIG" --prefix)
+phpize=$prefix/bin/phpize$("$PHP_CONFIG" --program-suffix 2>/dev/null || true)
+[ -x "$phpize" ] || phpize=phpize
+
+case ${1:-} in
+build)
+    release=--release
+    [ "$profile" = release ] || release=
+    # shellcheck disable=SC2086 # no option, if there is none
+    "${CARGO:-cargo}" build $release ${CI:+--locked} -p sessile-capi --target-dir target
+    mkdir -p "$build/library/include"
+    cp crates/capi/include/sessile.h "$build/library/include/"
+    ln -sf "$top/target/$profile/libsessile_capi.a" "$build/library/"
+    cp -R bindings/php/. "$build/"
+    cd "$build"
+    if ! cmp -s config.m4 configured.m4; then
+        "$phpize" >/dev/null
+        ./configure --quiet --with-php-config="$PHP_CONFIG" --with-sessile="$build/library" CFLAGS="-O2 -g -Werror"
+        cp config.m4 configured.m4
+    fi
+    # The archive is not among what make knows of.
+    rm -f sessile.la modules/sessile.so
+    if ! make --quiet >make.log 2>&1; then
+        cat make.log >&2
+        exit 1
+    fi
+    echo "$build/modules/sessile.so"
+    ;;
+test)
+    sh scripts/php_test.sh "$("$PHP_CONFIG" --php-binary)" "$build"
+    ;;
+install)
+    make --quiet -C "$build" install
+    echo "add to php.ini: extension=sessile"
+    ;;
+*)
+    echo "usage: sh scripts/php.sh build|test|install" >&2
+    exit 2
+    ;;
+esac

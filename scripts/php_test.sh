@@ -1,0 +1,42 @@
+#!/bin/sh
+# Runs bindings/php/tests with a built extension, once on each store: php_test.sh PHP DIRECTORY-OF-THE-BUILD
+set -eu
+php=$1
+build=$2
+shm=$(mktemp -d /dev/shm/sessile-php-XXXXXX)
+disk=$(mktemp -d /var/tmp/sessile-php-XXXXXX)
+server=
+# shellcheck disable=SC2317 # the trap calls it
+end() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    rm -rf "$shm" "$disk"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+stores="sessile:$shm/engine sessile:$disk/engine files:$shm/files"
+if command -v redis-server >/dev/null 2>&1; then
+    redis-server --port 0 --unixsocket "$shm/redis" --dir "$shm" --save '' --appendonly no >/dev/null &
+    server=$!
+    stores="$stores redis+unix:$shm/redis"
+elif [ "${CI:-}" ]; then
+    echo "redis-server is not installed" >&2
+    exit 1
+else
+    echo "skipped: the tests on redis (redis-server is not installed)"
+fi
+
+export SESSILE_PHP_EXTENSION="$build/modules/sessile.so" TEST_PHP_EXECUTABLE="$php" NO_INTERACTION=1 REPORT_EXIT_STATUS=1
+status=0
+for store in $stores; do
+    echo "the tests of the PHP extension on ${store%%:*} in ${store#*:}"
+    # Without php.ini, so that what the machine has set up changes nothing.
+    if (cd "$build" && "$php" -n run-tests.php -n -q -j4 -p "$php" --show-diff -d "extension=$SESSILE_PHP_EXTENSION" \
+        -d session.save_handler=sessile -d "session.save_path=$store" tests) >"$shm/result" 2>&1; then
+        grep -E '^(SKIP|WARN|Tests (passed|failed|skipped))' "$shm/result"
+    else
+        cat "$shm/result"
+        status=1
+    fi
+done
+exit "$status"
