@@ -1,7 +1,7 @@
 //! Messages over one socket to the server, encrypted or not. What they say is the caller's business.
 //!
 //! The bytes of a message are made and understood by `postgres-protocol`, which is a part of the maintained client; why not
-//! by all of that client is in `docs/decisions/0013-a-client-for-postgresql.md`.
+//! by all of that client is in `docs/decisions/0014-a-client-for-postgresql.md`.
 //!
 //! Invariants: every wait is bounded; dropping it closes this process's descriptor and sends nothing, no good-bye and no
 //! end of TLS either: in a child that leaves the parent's connection alone, and in its owner the server sees the end of the
