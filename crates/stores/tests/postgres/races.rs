@@ -77,7 +77,9 @@ fn a_commit_that_is_refused_at_its_end_is_an_error_and_keeps_the_old_payload() {
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
          CREATE CONSTRAINT TRIGGER no_more AFTER UPDATE ON sessile INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
     );
-    assert_eq!(lease.commit(b"new", ttl()).unwrap_err().kind().code(), "io");
+    let error = lease.commit(b"new", ttl()).unwrap_err();
+    assert_eq!(error.kind().code(), "io");
+    assert!(format!("{error:#}").contains("P0001"), "what the server said: {error:#}");
     private.sql("DROP TRIGGER no_more ON sessile");
     let begun = store.begin(&key("a"), Duration::ZERO).expect("the lock is free");
     assert_eq!(begun.record.unwrap().payload, b"old");
