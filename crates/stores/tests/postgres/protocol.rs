@@ -45,6 +45,9 @@ fn a_locked_request_is_two_round_trips_and_everything_else_one() {
         assert_eq!(trips, 1, "begin");
         assert_eq!(proxy.trips(|| begun.lease.commit(&[7; 4_000], ttl()).unwrap()).0, 1, "commit");
     }
+    let (answers, begun) = proxy.answers(|| store.begin(&a, WAIT).unwrap());
+    assert_eq!(answers, 1, "a begin is one transaction");
+    assert_eq!(proxy.answers(|| begun.lease.commit(b"x", ttl()).unwrap()).0, 1, "and so is a commit");
     let new = store.begin(&key("new"), WAIT).unwrap();
     assert_eq!(proxy.trips(|| new.lease.commit(b"x", ttl()).unwrap()).0, 1, "commit of a new one");
     let mut begun = store.begin(&a, WAIT).unwrap();

@@ -23,6 +23,7 @@ pub enum Numbers {
 #[derive(Default)]
 struct Shared {
     trips: AtomicU64,
+    answers: AtomicU64,
     lose_answer: AtomicBool,
     say_too_late: AtomicBool,
     numbers: AtomicU8,
@@ -63,6 +64,14 @@ impl Proxy {
         (self.shared.trips.load(Ordering::SeqCst) - before, done)
     }
 
+    /// How often the server said meanwhile that it waits for the next request: each time it ends a transaction, and wakes
+    /// whoever waits for it.
+    pub fn answers<T>(&self, something: impl FnOnce() -> T) -> (u64, T) {
+        let before = self.shared.answers.load(Ordering::SeqCst);
+        let done = something();
+        (self.shared.answers.load(Ordering::SeqCst) - before, done)
+    }
+
     /// The next answer is lost, and its connection with it.
     pub fn lose_next_answer(&self) {
         self.shared.lose_answer.store(true, Ordering::SeqCst);
@@ -98,6 +107,8 @@ fn forward(client: UnixStream, server: UnixStream, shared: &Arc<Shared>) {
         let instead = || counted.say_too_late.swap(false, Ordering::SeqCst).then(too_late);
         pump(&mut from, &mut to, Some(&instead), |bytes| {
             *server_spoke.lock().unwrap() = true;
+            let ready = bytes.windows(6).filter(|bytes| bytes == b"Z\0\0\0\x05I").count();
+            shared.answers.fetch_add(ready as u64, Ordering::SeqCst);
             renumber(bytes, shared.numbers.load(Ordering::SeqCst), connection);
             !shared.lose_answer.swap(false, Ordering::SeqCst)
         });
