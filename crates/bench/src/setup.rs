@@ -10,6 +10,7 @@ use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, 
 
 use crate::footprint::Place;
 use crate::redact;
+use crate::reference::Reference;
 use crate::selection::{Choice, Target};
 use crate::worker::protocol::What;
 
@@ -67,9 +68,8 @@ impl Stage {
                 keep: Keep::Nothing,
             }),
             Target::Reference(reference) => {
-                // Its disk must not stand in the way of what is possible.
-                let dir = PrivateDir::in_shared_memory().map_err(|error| format!("no fresh directory: {error}"))?;
-                let hidden = vec![(dir.path().display().to_string(), "<shm>")];
+                let (dir, name) = place_of(reference).map_err(|error| format!("no fresh directory: {error}"))?;
+                let hidden = vec![(dir.path().display().to_string(), name)];
                 let what = |place: &Path| What::Reference { name: reference.name.to_owned(), place: place.to_owned() };
                 let Some(kind) = reference.server.and_then(ServerKind::by_name) else {
                     return Ok(Stage {
@@ -132,6 +132,15 @@ impl Stage {
     }
 }
 
+/// Where a reference row keeps its data, and what is shown of that: its server where the store of the same server has its
+/// own, on the disk; without a server in memory, as no disk must stand in the way of what is possible.
+fn place_of(reference: &Reference) -> std::io::Result<(PrivateDir, &'static str)> {
+    match reference.server {
+        Some(_) => PrivateDir::on_disk().map(|dir| (dir, "<disk>")),
+        None => PrivateDir::in_shared_memory().map(|dir| (dir, "<shm>")),
+    }
+}
+
 /// The directory that the URL of an embedded store names, if there is one.
 fn dir_in_url(choice: &Choice, url: &str) -> Option<PathBuf> {
     let path = sessile_stores::StoreUrl::parse(url).ok()?.path().ok()?;
@@ -143,4 +152,21 @@ fn hidden_in_url(url: &str) -> Vec<(String, &'static str)> {
     let mut hidden = vec![(parsed.path().to_owned(), "<path>")];
     hidden.extend(parsed.host_str().filter(|host| !host.is_empty()).map(|host| (host.to_owned(), "<host>")));
     hidden
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::REFERENCES;
+
+    /// Their servers lay in memory, and those of the stores on the disk: the rows were not comparable, least of all where
+    /// each commit is synced.
+    #[test]
+    fn the_server_of_a_reference_row_keeps_its_data_where_the_one_of_a_store_does() {
+        for reference in REFERENCES {
+            let (dir, name) = place_of(reference).unwrap();
+            assert_eq!(dir.path().starts_with("/dev/shm"), reference.server.is_none(), "{}", reference.name);
+            assert_eq!(name == "<disk>", reference.server.is_some(), "{}", reference.name);
+        }
+    }
 }
