@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, Row};
+use mysql::{Conn, Row, Statement};
 use sessile_core::{Error, ErrorKind};
 
 use super::failure::{Attempt, Fault};
@@ -86,6 +86,8 @@ pub(super) struct Link {
     /// How long it waits for an answer.
     response: Duration,
     pub facts: Facts,
+    /// Its prepared statements, by their texts. The client crate would look them up, too, after it has parsed the text.
+    prepared: Vec<(String, Statement)>,
     /// The server keeps the statement [`READ`](super::lock::READ) for it.
     pub knows_read: bool,
     /// Its begins up to now, as far as they matter.
@@ -132,6 +134,7 @@ impl Link {
             broken: false,
             response,
             facts,
+            prepared: Vec::new(),
             knows_read: false,
             begins: 0,
             found: 0,
@@ -254,15 +257,26 @@ impl Link {
 
     /// Executes one statement as a prepared one. Returns its first row.
     pub fn fetch(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<Option<Row>> {
+        let statement = self.prepare(statement)?;
         self.send(|conn| conn.exec_first(statement, sent(values)))
     }
 
     /// Executes one statement as a prepared one. Returns the number of rows that it has changed.
     pub fn execute(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<u64> {
+        let statement = self.prepare(statement)?;
         self.send(|conn| {
             conn.exec_drop(statement, sent(values))?;
             Ok(conn.affected_rows())
         })
+    }
+
+    fn prepare(&mut self, text: &str) -> Attempt<Statement> {
+        if let Some((_, statement)) = self.prepared.iter().find(|(of, _)| of == text) {
+            return Ok(statement.clone());
+        }
+        let statement = self.send(|conn| conn.prep(text))?;
+        self.prepared.push((text.to_owned(), statement.clone()));
+        Ok(statement)
     }
 
     fn send<T>(&mut self, run: impl FnOnce(&mut Conn) -> mysql::Result<T>) -> Attempt<T> {

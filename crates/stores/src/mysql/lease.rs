@@ -69,7 +69,7 @@ impl Held {
                 if let Some(done) = commit_and_release(&mut self.link, statements, of, payload, (&next, seen))? {
                     return Ok(done);
                 }
-                statements.next_version(of, payload, (&next, seen), false)
+                statements.next_version(of, payload, (&next, seen))
             }
             // A tombstone is remembered for an hour; after that its absence proves nothing.
             None if !self.row && now.since(self.begun) < Limits::TOMBSTONE_TTL => {
@@ -149,7 +149,10 @@ impl Held {
 }
 
 /// A commit and the end of its lock in one prepared statement, with a connection that is used again and again. `None`: not
-/// done, try another way. False: the row is not what was seen, and the lock is still held.
+/// done, try another way. False: row or lock are not what was seen; a lock that is ours is still held.
+///
+/// Where the row is gone, a tombstone that nobody sees stands in its place until it is removed; if the connection breaks in
+/// between, the next sweep does that.
 ///
 /// The lock is given up while the statement has the row to itself, after the conditions were found to hold. The server lets
 /// the row go when the transaction is committed, which here is the statement; and whoever gets the lock in between reads
@@ -168,10 +171,14 @@ fn commit_and_release(
     if link.facts.commits_are_durable || !link.prepares() {
         return Ok(None);
     }
-    let (statement, values) = statements.next_version(of, payload, heads, true);
+    let (statement, values) = statements.next_version_and_release(of, payload, heads);
     match link.if_prepared(|link| link.execute(statement, &values)) {
-        Err(fault) if fault.is_lack_of_value() => Err(lost().into()),
-        changed => Ok(changed?.map(|changed| changed == 1)),
+        Err(fault) if fault.is_lack_of_value() => Ok(Some(false)),
+        Ok(Some(1)) => {
+            link.ask(&Message::new().then(&statements.delete_forgotten, &of_key(of.0)))?;
+            Ok(Some(false))
+        }
+        done => Ok(done?.map(|_| true)),
     }
 }
 

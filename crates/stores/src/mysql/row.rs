@@ -33,8 +33,10 @@ pub(super) struct Statements {
     table: String,
     /// The next version of the record that was seen; see [`Statements::next_version`].
     replace_seen: String,
-    /// The same, and gives the lock up.
+    /// The same by another statement, which gives the lock up; see [`Statements::next_version_and_release`].
     replace_seen_and_release: String,
+    /// What that one leaves where there is no row. Values: bin, id.
+    pub delete_forgotten: String,
     /// A new record where there is no row; see [`Statements::put`].
     insert: String,
     /// A record in place of a row that this transaction has locked; see [`Statements::put`].
@@ -58,15 +60,6 @@ impl Statements {
         let key = "bin = ? AND id = ?";
         let tombstone = "kind = 1, version = 0, created = ?, written = ?, expires = ?, ends = NULL, due = ?, mark = ?, \
             bytes = 0, target = NULL, payload = NULL";
-        // Only the version of a record is not 0. `due` stays: an UPDATE that names an indexed column costs a third more,
-        // whether it changes or not. If the record would expire before it is due, another statement has to move it; the
-        // sum keeps the server from weighing the index on `due`. A lease whose lock is gone finds no value for `bytes`.
-        let replace_seen = |locked: &str| {
-            format!(
-                "UPDATE {table} SET expires = ?, ends = ?, written = ?, version = ?, bytes = IF({locked}, ?, NULL), payload = ? \
-                 WHERE {key} AND version = ? AND created = ? AND ends <=> ? AND due + 0 <= ?"
-            )
-        };
         Statements {
             table: table.to_owned(),
             select: format!("SELECT {HEAD}, payload FROM {table} WHERE {key}"),
@@ -82,8 +75,22 @@ impl Statements {
             ),
             select_head: format!("SELECT {HEAD} FROM {table} WHERE {key}"),
             lock_head: format!("SELECT {HEAD} FROM {table} WHERE {key} FOR UPDATE"),
-            replace_seen: replace_seen("IS_USED_LOCK(?) = CONNECTION_ID()"),
-            replace_seen_and_release: replace_seen("RELEASE_LOCK(?) = 1"),
+            // Only the version of a record is not 0. `due` stays: an UPDATE that names an indexed column costs a third more,
+            // whether it changes or not. If the record would expire before it is due, another statement has to move it; the
+            // sum keeps the server from weighing the index on `due`. A lease whose lock is gone finds no value for `bytes`.
+            replace_seen: format!(
+                "UPDATE {table} SET expires = ?, ends = ?, written = ?, version = ?, \
+                 bytes = IF(IS_USED_LOCK(?) = CONNECTION_ID(), ?, NULL), payload = ? \
+                 WHERE {key} AND version = ? AND created = ? AND ends <=> ? AND due + 0 <= ?"
+            ),
+            // What would be inserted is a tombstone that is forgotten already.
+            replace_seen_and_release: format!(
+                "INSERT INTO {table} (bin, id, kind, version, created, written, expires, due, mark, bytes) \
+                 VALUES (?, ?, 1, 0, 0, 0, 0, 0, 0, 0) ON DUPLICATE KEY UPDATE \
+                 version = IF(version = ? AND created = ? AND ends <=> ? AND due <= ?, IF(RELEASE_LOCK(?) = 1, ?, NULL), NULL), \
+                 expires = ?, ends = ?, written = ?, bytes = ?, payload = ?"
+            ),
+            delete_forgotten: format!("DELETE FROM {table} WHERE {key} AND kind = 1 AND due = 0"),
             insert: format!(
                 "INSERT INTO {table} (kind, version, created, written, expires, due, ends, bytes, payload, mark, bin, id) \
                  VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)"
@@ -107,13 +114,12 @@ impl Statements {
         }
     }
 
-    /// The common commit: the next version of what was seen, if the lock is held. It gives the lock up or keeps it.
+    /// The common commit: the next version of what was seen, if the lock is held.
     pub fn next_version<'v>(
         &self,
         (key, lock): (&'v Key, &'v str),
         payload: &'v [u8],
         (next, seen): (&Record, &Record),
-        releases: bool,
     ) -> (&str, Vec<Value<'v>>) {
         let expires = Value::time(next.expires);
         let [bin, id] = of_key(key);
@@ -132,7 +138,36 @@ impl Statements {
             Value::time_or_null(seen.ends),
             expires,
         ];
-        (if releases { &self.replace_seen_and_release } else { &self.replace_seen }, values)
+        (&self.replace_seen, values)
+    }
+
+    /// The same, and it gives the lock up. It changes the row of a key that is there already, which is locked then: a
+    /// third cheaper than to look for the row. It changes 2 where it was done; `version` finds no value where the row or the lock is
+    /// not what was seen; and it changes 1 where there was no row, which has one then.
+    pub fn next_version_and_release<'v>(
+        &self,
+        (key, lock): (&'v Key, &'v str),
+        payload: &'v [u8],
+        (next, seen): (&Record, &Record),
+    ) -> (&str, Vec<Value<'v>>) {
+        let expires = Value::time(next.expires);
+        let [bin, id] = of_key(key);
+        let values = vec![
+            bin,
+            id,
+            number(seen.version),
+            Value::time(seen.created),
+            Value::time_or_null(seen.ends),
+            expires,
+            Value::Word(lock),
+            number(next.version),
+            expires,
+            Value::time_or_null(next.ends),
+            Value::time(next.written),
+            number(payload.len() as u64),
+            Value::Bytes(payload),
+        ];
+        (&self.replace_seen_and_release, values)
     }
 
     /// Moves the expiry of a live record. Values: bin, id, now.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
-use sessile_core::{Durability, ErrorKind, Sessions, Trace};
+use sessile_core::{Durability, ErrorKind, Sessions, Trace, Ttl};
 
 use crate::counting_proxy::CountingProxy;
 use crate::setup::{Private, WAIT, key, open, stored, ttl, until};
@@ -179,4 +179,36 @@ fn new_sessions_tombstones_and_aliases_read_alike_by_every_way() {
         assert_eq!((begun.record, begun.trace), (None, Trace::Destroyed));
         begun.lease.release().unwrap();
     }
+}
+
+/// The statement of the short way would insert where there is nothing to replace.
+#[test]
+fn a_commit_whose_row_has_gone_leaves_none_behind() {
+    let Some(private) = Private::start() else { return };
+    let store = warmed(&private);
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    private.run("DELETE FROM sessile_session");
+    let error = begun.lease.commit(b"late", ttl()).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Gone, "{error:?}");
+    assert_eq!(private.number("SELECT COUNT(*) FROM sessile_session"), 0);
+    // Nor does one whose row has become another, and the lock is free again each time.
+    store.create(&key("a"), b"old", ttl()).unwrap();
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    store.destroy(&key("a")).unwrap();
+    assert_eq!(begun.lease.commit(b"late", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
+    assert_eq!(private.number("SELECT COUNT(*) FROM sessile_session WHERE kind = 0"), 0);
+    assert_eq!(private.open("").begin(&key("a"), Duration::ZERO).unwrap().trace, Trace::Destroyed);
+}
+
+/// `due` may not be later than the expiry, or a sweep would not find the row in time.
+#[test]
+fn a_commit_that_shortens_the_life_of_a_session_moves_what_a_sweep_goes_by() {
+    let Some(private) = Private::start() else { return };
+    let store = warmed(&private);
+    let short = Ttl::sliding(Duration::from_secs(5)).unwrap();
+    store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", short).unwrap();
+    assert_eq!(private.number("SELECT due <= expires FROM sessile_session"), 1);
+    commit(&store, "a", b"y");
+    assert_eq!(stored(&store, "a").unwrap(), b"y");
+    assert_eq!(private.number("SELECT due < expires FROM sessile_session"), 1);
 }
