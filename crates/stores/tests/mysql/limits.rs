@@ -56,7 +56,19 @@ fn sixty_four_mebibytes_come_back_where_the_server_takes_them() {
     let payload: Vec<u8> = (0..64 * MIB).map(|n| (n / 3 % 256) as u8).collect();
     store.create(&key("a"), b"old", ttl()).unwrap();
     store.begin(&key("a"), WAIT).unwrap().lease.commit(&payload, ttl()).unwrap();
-    assert!(store.begin(&key("a"), WAIT).unwrap().record.unwrap().payload == payload);
+    let read = || store.begin(&key("a"), WAIT).unwrap().record.unwrap().payload;
+    assert!(read() == payload);
+    // By the statement that the server keeps, once the connection is used again and again; then by the prepared ones.
+    (0..10).for_each(|n| drop(store.begin(&key(&format!("new{n}")), WAIT).unwrap()));
+    assert!(read() == payload);
+    store.begin(&key("small"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
+    (0..10).for_each(|_| drop(store.begin(&key("small"), WAIT).unwrap()));
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    assert!(begun.record.unwrap().payload == payload);
+    begun.lease.commit(&payload[1..], ttl()).unwrap();
+    assert!(read() == payload[1..]);
+    store.begin(&key("a"), WAIT).unwrap().lease.commit(&payload, ttl()).unwrap();
+    store.destroy(&key("small")).unwrap();
     assert_eq!(store.stat().unwrap().payload_bytes, 64 * MIB as u64);
     assert_eq!(store.create(&key("b"), &payload, ttl()).map_err(|error| error.kind().clone()), Ok(()));
 }
