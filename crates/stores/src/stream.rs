@@ -42,10 +42,18 @@ impl Stream {
 
     /// How long a read or write may wait without a byte moved; after that it fails with `WouldBlock`.
     pub fn set_patience(&self, longest: Duration) -> io::Result<()> {
-        let longest = Some(longest);
+        self.set_read_patience(longest)?;
         match self {
-            Stream::Unix(stream) => stream.set_read_timeout(longest).and_then(|()| stream.set_write_timeout(longest)),
-            Stream::Tcp(stream) => stream.set_read_timeout(longest).and_then(|()| stream.set_write_timeout(longest)),
+            Stream::Unix(stream) => stream.set_write_timeout(Some(longest)),
+            Stream::Tcp(stream) => stream.set_write_timeout(Some(longest)),
+        }
+    }
+
+    /// The same for reads alone.
+    pub fn set_read_patience(&self, longest: Duration) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_read_timeout(Some(longest)),
+            Stream::Tcp(stream) => stream.set_read_timeout(Some(longest)),
         }
     }
 }

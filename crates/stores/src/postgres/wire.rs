@@ -30,7 +30,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 
 pub(super) struct Wire {
     stream: Either,
-    /// What the stream was told last.
+    /// How long reads wait, as the stream was told last. Writes wait as long as the server may say nothing.
     patience: Duration,
     received: BytesMut,
     /// What `send` sends.
@@ -77,7 +77,7 @@ impl Wire {
                 Either::Plain(stream) => stream,
                 Either::Tls(stream) => stream.get_ref(),
             };
-            stream.set_patience(patience)?;
+            stream.set_read_patience(patience)?;
             self.patience = patience;
         }
         let sent = match &mut self.stream {
