@@ -33,7 +33,7 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@sh scripts/toolchain.sh
 	$(CARGO) test --workspace --no-fail-fast $(LOCKED)
 	$(MODELS) test $(MODELS_OF) $(LOCKED) models
-	@SESSILE_PROFILE=debug sh scripts/php.sh build
+	@SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build
 	@SESSILE_PROFILE=debug sh scripts/php.sh test
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
@@ -55,7 +55,7 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 models: toolchain ## Runs the model checks of the engine in other and many more orders than `make test` (TIMES=20)
 	SESSILE_MODEL_RUNS=$(TIMES) $(MODELS) test $(MODELS_OF) $(LOCKED) models
 
-php: toolchain ## Builds the session handler for the installed PHP: target/php-release/modules/sessile.so
+php: toolchain ## Builds the session handler for the installed PHP, and says where it is
 	@sh scripts/php.sh build
 
 php-install: php ## Copies it into PHP's directory of extensions (root)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the PHP extension against the installed PHP, tests it, or installs it.
 #
-#   sh scripts/php.sh build     leaves target/php-release/modules/sessile.so
+#   sh scripts/php.sh build     leaves target/php-release-VERSION/modules/sessile.so
 #   sh scripts/php.sh test      runs bindings/php/tests on several stores, after a build
 #   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
 #
@@ -12,15 +12,14 @@ cd "$(dirname "$0")/.."
 : "${PHP_CONFIG:=php-config}"
 top=$PWD
 profile=${SESSILE_PROFILE:-release}
-build=$top/target/php-$profile
 
 command -v "$PHP_CONFIG" >/dev/null 2>&1 || {
     echo "php-config is not installed: on Debian apt-get install php-dev (make deps does it), or set PHP_CONFIG" >&2
     exit 1
 }
-prefix=$("$PHP_CONFIG" --prefix)
-phpize=$prefix/bin/phpize$("$PHP_CONFIG" --program-suffix 2>/dev/null || true)
-[ -x "$phpize" ] || phpize=phpize
+phpize=$(command -v "$PHP_CONFIG" | sed 's/php-config\([^/]*\)$/phpize\1/')
+# One directory for each PHP: headers of another one would be built against without a word.
+build=$top/target/php-$profile-$("$PHP_CONFIG" --version)
 
 case ${1:-} in
 build)
@@ -35,7 +34,7 @@ build)
     cd "$build"
     if ! cmp -s config.m4 configured.m4; then
         "$phpize" >/dev/null
-        ./configure --quiet --with-php-config="$PHP_CONFIG" --with-sessile="$build/library" CFLAGS="-O2 -g -Werror"
+        ./configure --quiet --with-php-config="$PHP_CONFIG" --with-sessile="$build/library" CFLAGS="-O2 -g ${SESSILE_CFLAGS:-}"
         cp config.m4 configured.m4
     fi
     # The archive is not among what make knows of.

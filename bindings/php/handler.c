@@ -7,6 +7,12 @@
 
 #include "php_sessile.h"
 
+#include <unistd.h>
+
+/* A collection that a visitor waits for: the next one goes on where it ended. */
+#define COLLECT_RECORDS 200
+#define COLLECT_MS 5
+
 static sessile_key key_of(const zend_string *id)
 {
 	return (sessile_key) { .id = { ZSTR_VAL(id), ZSTR_LEN(id) } };
@@ -19,8 +25,11 @@ static uint64_t milliseconds(double seconds)
 
 static sessile_ttl ttl_of(zend_long maxlifetime)
 {
+	/* "For ever" is written as any large number; a store wants a moment. */
+	const zend_long most = SESSILE_TTL_MAX_MS / 1000;
+
 	return (sessile_ttl) {
-		.idle_ms = maxlifetime > 0 ? (uint64_t) maxlifetime * 1000 : 1,
+		.idle_ms = maxlifetime > 0 ? (uint64_t) MIN(maxlifetime, most) * 1000 : 1,
 		.lifetime_ms = milliseconds(SESSILE_G(absolute_lifetime)),
 	};
 }
@@ -33,12 +42,13 @@ static bool is_held(const zend_string *key)
 static void release(void)
 {
 	if (SESSILE_G(lease)) {
-		/* A failure is in the log; the lock ends with its lease all the same. */
+		/* Should that fail, the lock ends with its lease all the same. */
 		sessile_lease_release(SESSILE_G(lease), NULL);
 		SESSILE_G(lease) = NULL;
 	}
 	SESSILE_G(moving) = false;
 	SESSILE_G(validated) = false;
+	SESSILE_G(failed) = false;
 }
 
 void sessile_forget_session(void)
@@ -54,6 +64,13 @@ void sessile_forget_session(void)
 		SESSILE_G(original) = NULL;
 	}
 	SESSILE_G(unlocked) = false;
+	SESSILE_G(reading) = false;
+}
+
+/* A child that was forked while the session was open has nothing to save: that is its parent's. */
+static bool is_inherited(void)
+{
+	return SESSILE_G(key) && SESSILE_G(owner) != getpid();
 }
 
 static void remember_key(zend_string *key)
@@ -62,6 +79,7 @@ static void remember_key(zend_string *key)
 		zend_string_release(SESSILE_G(key));
 	}
 	SESSILE_G(key) = zend_string_copy(key);
+	SESSILE_G(owner) = getpid();
 }
 
 /* Takes the lock and reads. */
@@ -74,6 +92,7 @@ static sessile_code begin(zend_string *key, sessile_error *error)
 		&SESSILE_G(record), error);
 	if (code == SESSILE_OK) {
 		remember_key(key);
+		SESSILE_G(reading) = true;
 	} else {
 		SESSILE_G(lease) = NULL;
 	}
@@ -90,6 +109,7 @@ static sessile_code peek(zend_string *key, sessile_error *error)
 	if (code == SESSILE_OK) {
 		remember_key(key);
 		SESSILE_G(unlocked) = true;
+		SESSILE_G(reading) = true;
 	}
 	return code;
 }
@@ -108,32 +128,34 @@ static bool wants_no_lock(void)
 	return SESSILE_G(read_only) || sessile_call_reads_and_closes();
 }
 
-static zend_result open_session(void **mod_data, const char *save_path)
+PS_OPEN_FUNC(sessile)
 {
+	/* A handler in PHP passes on a copy of what it was given, which is the real path as well. */
+	if (save_path == SESSILE_G(shown)) {
+		sessile_restore_path();
+		save_path = PS(save_path);
+	}
+	sessile_restore_path();
 	/* session_reset() opens what is still open: without this the request would wait for its own lock. */
 	if (!SESSILE_G(moving) || !sessile_call_regenerates_and_keeps()) {
 		sessile_forget_session();
 	}
 	if (!sessile_open_path(save_path)) {
-		return FAILURE;
+		return sessile_fail();
 	}
-	*mod_data = &SESSILE_G(store);
+	PS_SET_MOD_DATA(&SESSILE_G(store));
 	return SUCCESS;
-}
-
-PS_OPEN_FUNC(sessile)
-{
-	return open_session(mod_data, save_path);
 }
 
 PS_CLOSE_FUNC(sessile)
 {
+	sessile_restore_path();
 	if (SESSILE_G(lease) && sessile_call_regenerates_and_keeps()) {
 		/* The lease goes on to the new id; see PS_READ_FUNC. */
 		SESSILE_G(moving) = true;
 		return SUCCESS;
 	}
-	if (SESSILE_G(unlocked) && SESSILE_G(record).found && SESSILE_G(key)) {
+	if (SESSILE_G(unlocked) && SESSILE_G(record).found && !SESSILE_G(reading) && SESSILE_G(key)) {
 		/* An access like any other: it keeps the session alive. Gone meanwhile is no failure of this request. */
 		sessile_touch(SESSILE_G(store), key_of(SESSILE_G(key)), ttl_of(PS(gc_maxlifetime)), NULL);
 	}
@@ -152,7 +174,7 @@ static zend_result move_to(zend_string *key, zend_string **val)
 	if (code != SESSILE_OK) {
 		sessile_warn(&error);
 		sessile_forget_session();
-		return FAILURE;
+		return sessile_fail();
 	}
 	remember_key(key);
 	/* PHP keeps what it has in $_SESSION and does not look at this. */
@@ -165,21 +187,27 @@ PS_READ_FUNC(sessile)
 	sessile_error error;
 	sessile_code code = SESSILE_OK;
 
+	sessile_restore_path();
 	if (SESSILE_G(moving) && SESSILE_G(lease)) {
 		return move_to(key, val);
 	}
-	if (wants_no_lock()) {
+	if (SESSILE_G(failed)) {
+		/* What validate_sid met: asked again, the visitor would wait a second time. */
+		error = SESSILE_G(error);
+		code = error.code;
+		SESSILE_G(failed) = false;
+	} else if (wants_no_lock()) {
 		code = peek(key, &error);
 	} else if (!(SESSILE_G(validated) && is_held(key))) {
 		code = begin(key, &error);
-		if (code == SESSILE_LOCK_TIMEOUT && !strcmp(SESSILE_G(on_lock_timeout), "read_only")) {
-			sessile_warn(&error);
-			code = peek(key, &error);
-		}
+	}
+	if (code == SESSILE_LOCK_TIMEOUT && !strcmp(SESSILE_G(on_lock_timeout), "read_only")) {
+		sessile_warn(&error);
+		code = peek(key, &error);
 	}
 	if (code != SESSILE_OK) {
 		sessile_warn(&error);
-		return FAILURE;
+		return sessile_fail();
 	}
 	SESSILE_G(validated) = false;
 	*val = payload_of_record();
@@ -192,18 +220,23 @@ PS_READ_FUNC(sessile)
 		sessile_record_free(&SESSILE_G(record));
 		SESSILE_G(record).found = found;
 	}
+	SESSILE_G(reading) = false;
 	return SUCCESS;
 }
 
 /* What was read without the lock is not written. */
 static zend_result refuse_unlocked(const zend_string *val)
 {
+	if (sessile_call_regenerates()) {
+		php_error_docref(NULL, E_WARNING, "the session was read without its lock and cannot get another id");
+		return sessile_fail();
+	}
 	if (SESSILE_G(original) && zend_string_equals(SESSILE_G(original), val)) {
 		return SUCCESS;
 	}
 	php_error_docref(NULL, E_WARNING,
 		"the session was read without its lock (sessile.read_only, or sessile.on_lock_timeout) and changed; nothing is saved");
-	return FAILURE;
+	return sessile_fail();
 }
 
 /* Stores under the lease, which is given back. The session may have expired meanwhile, or been lost with its server:
@@ -223,12 +256,13 @@ static zend_result commit(zend_string *key, const zend_string *val, zend_long ma
 	}
 	if (code == SESSILE_GONE) {
 		code = begin(key, &error);
+		SESSILE_G(reading) = false;
 		if (code == SESSILE_OK) {
 			if (SESSILE_G(record).found) {
 				release();
 				php_error_docref(NULL, E_WARNING,
-					"the session was lost and made anew by another request; nothing is saved");
-				return FAILURE;
+					"another request has stored a session under this id; nothing is saved");
+				return sessile_fail();
 			}
 			lease = SESSILE_G(lease);
 			SESSILE_G(lease) = NULL;
@@ -240,15 +274,24 @@ static zend_result commit(zend_string *key, const zend_string *val, zend_long ma
 	}
 	if (code != SESSILE_OK) {
 		sessile_warn(&error);
-		return FAILURE;
+		return sessile_fail();
 	}
 	return SUCCESS;
 }
 
-/* A new session in which nothing was put is not worth a record, nor its cookie. */
-static bool was_never_started(const zend_string *key, const zend_string *val)
+/* Not by its text, which each serialiser writes in its own way. */
+static bool is_empty(void)
 {
-	if (!SESSILE_G(lazy_start) || SESSILE_G(record).found || ZSTR_LEN(val) > 0 || !is_held(key)) {
+	zval *session = &PS(http_session_vars);
+
+	ZVAL_DEREF(session);
+	return Z_TYPE_P(session) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL_P(session)) == 0;
+}
+
+/* A new session in which nothing was put is not worth a record, nor its cookie. */
+static bool was_never_started(const zend_string *key)
+{
+	if (!SESSILE_G(lazy_start) || SESSILE_G(record).found || !is_held(key) || !is_empty()) {
 		return false;
 	}
 	if (SESSILE_G(created) && zend_string_equals(SESSILE_G(created), key)) {
@@ -259,6 +302,10 @@ static bool was_never_started(const zend_string *key, const zend_string *val)
 
 PS_WRITE_FUNC(sessile)
 {
+	sessile_restore_path();
+	if (SESSILE_G(reading) || is_inherited()) {
+		return SUCCESS;
+	}
 	if (SESSILE_G(unlocked)) {
 		return refuse_unlocked(val);
 	}
@@ -266,7 +313,7 @@ PS_WRITE_FUNC(sessile)
 		/* Saved at the end of the request, under the new id, by the lease that goes there. */
 		return SUCCESS;
 	}
-	return was_never_started(key, val) ? SUCCESS : commit(key, val, maxlifetime);
+	return was_never_started(key) ? SUCCESS : commit(key, val, maxlifetime);
 }
 
 PS_UPDATE_TIMESTAMP_FUNC(sessile)
@@ -274,8 +321,9 @@ PS_UPDATE_TIMESTAMP_FUNC(sessile)
 	sessile_error error;
 	sessile_code code;
 
-	if (SESSILE_G(unlocked)) {
-		return SUCCESS; /* close does it */
+	sessile_restore_path();
+	if (SESSILE_G(unlocked) || SESSILE_G(reading) || is_inherited()) {
+		return SUCCESS; /* of an unlocked one close does it */
 	}
 	if (is_held(key) && SESSILE_G(record).found) {
 		code = sessile_lease_touch(SESSILE_G(lease), ttl_of(maxlifetime), &error);
@@ -284,24 +332,36 @@ PS_UPDATE_TIMESTAMP_FUNC(sessile)
 		}
 		if (code != SESSILE_GONE) {
 			sessile_warn(&error);
-			return FAILURE;
+			return sessile_fail();
 		}
 		release();
 	}
-	return was_never_started(key, val) ? SUCCESS : commit(key, val, maxlifetime);
+	return was_never_started(key) ? SUCCESS : commit(key, val, maxlifetime);
 }
 
 PS_DESTROY_FUNC(sessile)
 {
 	sessile_error error;
-	sessile_code code = sessile_destroy(SESSILE_G(store), key_of(key), &error);
+	sessile_code code;
 
+	sessile_restore_path();
+	if (CG(unclean_shutdown)) {
+		/* A fatal error while PHP decoded what it read: PHP gives the session up, but nobody has logged out. */
+		release();
+		return SUCCESS;
+	}
+	if (SESSILE_G(unlocked) && sessile_call_regenerates()) {
+		/* What goes on under the new id would be what was read without the lock. */
+		php_error_docref(NULL, E_WARNING, "the session was read without its lock and cannot get another id");
+		return sessile_fail();
+	}
+	code = sessile_destroy(SESSILE_G(store), key_of(key), &error);
 	if (is_held(key)) {
 		release();
 	}
 	if (code != SESSILE_OK) {
 		sessile_warn(&error);
-		return FAILURE;
+		return sessile_fail();
 	}
 	return SUCCESS;
 }
@@ -310,43 +370,56 @@ PS_GC_FUNC(sessile)
 {
 	sessile_error error;
 	sessile_swept swept;
+	bool whole = sessile_call_collects();
 
-	/* Bounded, because a visitor waits for it; the next call goes on. */
-	if (sessile_sweep(SESSILE_G(store), 1000, 20, &swept, &error) != SESSILE_OK) {
-		sessile_warn(&error);
-		return -1;
-	}
-	*nrdels = (zend_long) swept.removed;
+	*nrdels = 0;
+	do {
+		if (sessile_sweep(SESSILE_G(store), COLLECT_RECORDS, COLLECT_MS, &swept, &error) != SESSILE_OK) {
+			sessile_warn(&error);
+			*nrdels = -1;
+			return -1;
+		}
+		*nrdels += (zend_long) swept.removed;
+	} while (whole && !swept.complete);
 	return *nrdels;
 }
 
-/* Whether there is a session of this id, without a lock. */
-static bool is_stored(zend_string *key)
+/* Looks, without a lock, whether there is a session of this id. */
+static sessile_code find(zend_string *key, bool *found, sessile_error *error)
 {
 	sessile_record record;
-	bool found;
+	sessile_code code = sessile_peek(SESSILE_G(store), key_of(key), &record, error);
 
-	if (sessile_peek(SESSILE_G(store), key_of(key), &record, NULL) != SESSILE_OK) {
-		return false;
+	*found = code == SESSILE_OK && record.found;
+	if (code == SESSILE_OK) {
+		sessile_record_free(&record);
 	}
-	found = record.found;
-	sessile_record_free(&record);
-	return found;
+	return code;
 }
 
 PS_CREATE_SID_FUNC(sessile)
 {
-	zend_string *id = NULL;
+	zend_string *id;
+	bool taken = false;
 
 	for (int tries = 0; tries < 3; tries++) {
 		id = php_session_create_id(mod_data);
-		if (!id || !SESSILE_G(store) || !is_stored(id)) {
+		if (!id || !SESSILE_G(store)) {
+			break;
+		}
+		/* A store that does not answer says so when it is read. */
+		find(id, &taken, NULL);
+		if (!taken) {
 			break;
 		}
 		zend_string_release(id);
-		id = NULL;
 	}
-	if (id) {
+	if (taken) {
+		/* PHP would go on with what it gets, and three of 128 random bits are not taken by chance. */
+		php_error_docref(NULL, E_ERROR, "three new ids are all taken: the random numbers of this machine are none");
+		return NULL;
+	}
+	if (id && !sessile_call_only_makes_an_id()) {
 		if (SESSILE_G(created)) {
 			zend_string_release(SESSILE_G(created));
 		}
@@ -355,21 +428,34 @@ PS_CREATE_SID_FUNC(sessile)
 	return id;
 }
 
+/* PHP gives an id that is not valid another one, and the visitor's cookie with it. So this says no only if the store has
+ * said that there is no such session. When it has not answered, or the lock was not to be had, the id stays, and read
+ * fails for the reason that was met here. */
 PS_VALIDATE_SID_FUNC(sessile)
 {
-	/* What reads next would take the lock and read: that answers this, too, without asking the store twice. */
-	if (!SESSILE_G(lease) && !wants_no_lock() && !sessile_call_only_makes_an_id()) {
-		if (begin(key, NULL) == SESSILE_OK) {
-			SESSILE_G(validated) = true;
-			if (SESSILE_G(record).found) {
-				return SUCCESS;
-			}
-			sessile_forget_session();
-			return FAILURE;
+	sessile_error *error = &SESSILE_G(error);
+	sessile_code code;
+	bool found = false;
+
+	sessile_restore_path();
+	if (SESSILE_G(lease) || wants_no_lock() || sessile_call_only_makes_an_id()) {
+		code = find(key, &found, error);
+		if (sessile_call_only_makes_an_id()) {
+			return found ? SUCCESS : FAILURE;
 		}
-		/* Taken for long, or no answer: read will say so. An id that is no id is not valid. */
+	} else {
+		/* read would take the lock next: that answers this as well, in one turn. */
+		code = begin(key, error);
+		if (code == SESSILE_OK) {
+			found = SESSILE_G(record).found;
+			SESSILE_G(validated) = true;
+			if (!found) {
+				sessile_forget_session();
+			}
+		}
 	}
-	return is_stored(key) ? SUCCESS : FAILURE;
+	SESSILE_G(failed) = code != SESSILE_OK && code != SESSILE_INVALID_ID;
+	return found || SESSILE_G(failed) ? SUCCESS : FAILURE;
 }
 
 const ps_module sessile_ps_module = { PS_MOD_UPDATE_TIMESTAMP(sessile) };

@@ -3,6 +3,11 @@
 #ifndef PHP_SESSILE_H
 #define PHP_SESSILE_H
 
+/* First: it says whether the extension is loaded at run time, on which the macros of thread-safe builds depend. */
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+
 #include "php.h"
 #include "ext/session/php_session.h"
 #include "sessile.h"
@@ -23,19 +28,25 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	bool read_only;
 	bool lazy_start;
 
-	/* The opened store, kept from request to request: the URL that opened it, and what of it may be shown. */
+	/* The opened store, kept from request to request, and the URL that opened it. */
 	sessile_store *store;
 	char *url;
-	char *path;
-	char *shown;
+	/* What PS(save_path) is while PHP may print it. */
+	char shown[SESSILE_MESSAGE_BYTES];
 
 	/* The session of this request. `key` is the id that PHP knows it by; the lease may have followed it elsewhere. */
 	sessile_lease *lease;
 	zend_string *key;
+	/* The process that began: a forked child has neither this lease nor anything to save. */
+	pid_t owner;
+	/* PHP does not have what was read yet: a fatal error on the way (memory_limit) must not store an empty session. */
+	bool reading;
 	/* What was read; its payload is here only between validate_sid and read. */
 	sessile_record record;
-	/* Set by validate_sid: read need not take the lock again. */
+	/* Set by validate_sid: read need not ask the store again, because it has begun, or failed for this reason. */
 	bool validated;
+	bool failed;
+	sessile_error error;
 	/* Read without the lock. `original` is then what it was, as far as there was something. */
 	bool unlocked;
 	zend_string *original;
@@ -58,14 +69,21 @@ void sessile_forget_session(void);
 
 /* store.c */
 bool sessile_open_path(const char *save_path);
-void sessile_close_store(void);
-void sessile_show_path(zend_ini_entry *entry, int type);
+void sessile_close_store(zend_sessile_globals *globals);
 void sessile_warn(const sessile_error *error);
+
+/* path.c */
+void sessile_watch_path(void);
+void sessile_unwatch_path(void);
+zend_result sessile_fail(void);
+void sessile_restore_path(void);
 
 /* running_call.c */
 bool sessile_call_reads_and_closes(void);
 bool sessile_call_regenerates_and_keeps(void);
+bool sessile_call_regenerates(void);
 bool sessile_call_only_makes_an_id(void);
+bool sessile_call_collects(void);
 
 /* cookie.c */
 void sessile_withdraw_cookie(void);

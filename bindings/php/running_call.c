@@ -51,7 +51,17 @@ bool sessile_call_regenerates_and_keeps(void)
 	return call && !(deletes && zend_is_true(deletes));
 }
 
+bool sessile_call_regenerates(void)
+{
+	return running("session_regenerate_id") != NULL;
+}
+
 bool sessile_call_only_makes_an_id(void)
 {
 	return running("session_create_id") || running("session_regenerate_id");
+}
+
+bool sessile_call_collects(void)
+{
+	return running("session_gc") != NULL;
 }

@@ -1,9 +1,5 @@
 /* The extension: settings, start and end, phpinfo(), functions. */
 
-#ifdef HAVE_CONFIG_H
-# include "config.h"
-#endif
-
 #include "php_sessile.h"
 #include "php_ini.h"
 #include "ext/standard/info.h"
@@ -20,36 +16,38 @@ static PHP_INI_MH(on_update_lock_timeout)
 	return OnUpdateString(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }
 
-/* Seconds, as a number that is neither negative nor more than its limit in mh_arg3. */
+/* Seconds, as a number that is neither negative nor too large. */
 static PHP_INI_MH(on_update_seconds)
 {
-	const double *most = mh_arg3;
-	double seconds;
+	const char *name = ZSTR_VAL(entry->name);
+	double most = 10 * 365 * 86400.0, seconds;
 
+	if (!strcmp(name, "sessile.lock_wait")) {
+		most = 3600;
+	} else if (!strcmp(name, "sessile.grace")) {
+		most = 600;
+	}
 	if (!is_numeric_string(ZSTR_VAL(new_value), ZSTR_LEN(new_value), NULL, &seconds, false)) {
-		php_error_docref(NULL, E_WARNING, "%s is a number of seconds", ZSTR_VAL(entry->name));
+		php_error_docref(NULL, E_WARNING, "%s is a number of seconds", name);
 		return FAILURE;
 	}
 	seconds = zend_strtod(ZSTR_VAL(new_value), NULL);
-	if (seconds < 0 || seconds > *most) {
-		php_error_docref(NULL, E_WARNING, "%s is at most %.0f seconds, and not negative", ZSTR_VAL(entry->name), *most);
+	if (seconds < 0 || seconds > most) {
+		php_error_docref(NULL, E_WARNING, "%s is at most %.0f seconds, and not negative", name, most);
 		return FAILURE;
 	}
-	return OnUpdateReal(entry, new_value, mh_arg1, mh_arg2, NULL, stage);
+	return OnUpdateReal(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }
 
-static const double hour = 3600, ten_minutes = 600, ten_years = 315360000;
-
-#define SECONDS(name, value, most) \
-	ZEND_INI_ENTRY3_EX("sessile." #name, value, PHP_INI_ALL, on_update_seconds, \
-		(void *) XtOffsetOf(zend_sessile_globals, name), (void *) &sessile_globals, (void *) &most, NULL)
+#define SECONDS(name, value) \
+	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_seconds, name, zend_sessile_globals, sessile_globals)
 
 PHP_INI_BEGIN()
-	SECONDS(lock_wait, "30", hour)
+	SECONDS(lock_wait, "30")
 	STD_PHP_INI_ENTRY("sessile.on_lock_timeout", "fail", PHP_INI_ALL, on_update_lock_timeout,
 		on_lock_timeout, zend_sessile_globals, sessile_globals)
-	SECONDS(grace, "30", ten_minutes)
-	SECONDS(absolute_lifetime, "0", ten_years)
+	SECONDS(grace, "30")
+	SECONDS(absolute_lifetime, "0")
 	STD_PHP_INI_ENTRY("sessile.payload_limit", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateLongGEZero,
 		payload_limit, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.hashed_ids", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateBool,
@@ -70,18 +68,23 @@ static PHP_GINIT_FUNCTION(sessile)
 
 static PHP_GSHUTDOWN_FUNCTION(sessile)
 {
-	sessile_close(sessile_globals->store);
+	sessile_close_store(sessile_globals);
 }
 
 static PHP_MINIT_FUNCTION(sessile)
 {
+	if (type == MODULE_TEMPORARY) {
+		php_error_docref(NULL, E_WARNING, "sessile is loaded by php.ini, not by dl()");
+		return FAILURE;
+	}
 	REGISTER_INI_ENTRIES();
-	zend_ini_register_displayer("session.save_path", sizeof("session.save_path") - 1, sessile_show_path);
+	sessile_watch_path();
 	return php_session_register_module(&sessile_ps_module);
 }
 
 static PHP_MSHUTDOWN_FUNCTION(sessile)
 {
+	sessile_unwatch_path();
 	UNREGISTER_INI_ENTRIES();
 	return SUCCESS;
 }
@@ -89,6 +92,7 @@ static PHP_MSHUTDOWN_FUNCTION(sessile)
 /* After every RSHUTDOWN: that of the session extension, which saves what is still open, comes after ours. */
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(sessile)
 {
+	sessile_restore_path();
 	sessile_forget_session();
 	if (SESSILE_G(created)) {
 		zend_string_release(SESSILE_G(created));

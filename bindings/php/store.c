@@ -1,16 +1,7 @@
-/* The store of this thread: opened at the first session, kept until the path or an option changes.
- *
- * No password is ever shown. PHP puts session.save_path into its own warnings, so where it has a secret PHP is handed
- * the redacted text in its place, and the real one is remembered here.
- */
+/* The store of this thread: opened at the first session, kept until the path or an option changes. */
 
 #include "php_sessile.h"
 #include "zend_smart_str.h"
-
-static sessile_bytes bytes_of(const char *text)
-{
-	return (sessile_bytes) { .data = text, .length = strlen(text) };
-}
 
 void sessile_warn(const sessile_error *error)
 {
@@ -35,48 +26,30 @@ static zend_string *url_of(const char *path)
 	return url.s;
 }
 
-void sessile_close_store(void)
+void sessile_close_store(zend_sessile_globals *globals)
 {
-	sessile_close(SESSILE_G(store));
-	SESSILE_G(store) = NULL;
-	if (SESSILE_G(url)) {
-		pefree(SESSILE_G(url), 1);
-		SESSILE_G(url) = NULL;
+	sessile_close(globals->store);
+	globals->store = NULL;
+	if (globals->url) {
+		pefree(globals->url, 1);
+		globals->url = NULL;
 	}
-}
-
-static void show_instead(const char *path)
-{
-	char shown[SESSILE_MESSAGE_BYTES];
-
-	sessile_redact(bytes_of(path), shown, sizeof(shown));
-	if (!strcmp(shown, path)) {
-		return;
-	}
-	if (SESSILE_G(shown)) {
-		pefree(SESSILE_G(shown), 1);
-		pefree(SESSILE_G(path), 1);
-	}
-	SESSILE_G(path) = pestrdup(path, 1);
-	SESSILE_G(shown) = pestrdup(shown, 1);
-	PS(save_path) = SESSILE_G(shown);
 }
 
 bool sessile_open_path(const char *save_path)
 {
-	const char *path = SESSILE_G(shown) && save_path == SESSILE_G(shown) ? SESSILE_G(path) : save_path;
 	zend_string *url;
 	sessile_error error;
 	bool opened = true;
 
-	if (!*path) {
+	if (!*save_path) {
 		php_error_docref(NULL, E_WARNING,
 			"session.save_path is empty; set it to a store URL, for example sessile:/var/lib/sessile");
 		return false;
 	}
-	url = url_of(path);
+	url = url_of(save_path);
 	if (!SESSILE_G(store) || strcmp(SESSILE_G(url), ZSTR_VAL(url))) {
-		sessile_close_store();
+		sessile_close_store(ZEND_MODULE_GLOBALS_BULK(sessile));
 		if (sessile_open((sessile_bytes) { ZSTR_VAL(url), ZSTR_LEN(url) }, &SESSILE_G(store), &error) == SESSILE_OK) {
 			SESSILE_G(url) = pestrdup(ZSTR_VAL(url), 1);
 		} else {
@@ -85,28 +58,6 @@ bool sessile_open_path(const char *save_path)
 			opened = false;
 		}
 	}
-	if (path == save_path) {
-		show_instead(path);
-	}
 	zend_string_release(url);
 	return opened;
-}
-
-/* For phpinfo(). */
-void sessile_show_path(zend_ini_entry *entry, int type)
-{
-	zend_string *value = type == ZEND_INI_DISPLAY_ORIG && entry->modified ? entry->orig_value : entry->value;
-	char shown[SESSILE_MESSAGE_BYTES];
-
-	if (!value || !ZSTR_LEN(value)) {
-		php_printf("no value");
-		return;
-	}
-	/* Handlers other than this one have paths that are no URLs, and secrets that this one knows nothing of. */
-	if (PS(mod) != &sessile_ps_module) {
-		php_printf("%s", ZSTR_VAL(value));
-		return;
-	}
-	sessile_redact((sessile_bytes) { ZSTR_VAL(value), ZSTR_LEN(value) }, shown, sizeof(shown));
-	php_printf("%s", shown);
 }

@@ -18,6 +18,11 @@ if ($pid === 0) {
     exit(@start($id) ? 1 : 0);
 }
 pcntl_waitpid($pid, $status);
+$pid = pcntl_fork();
+if ($pid === 0) {
+    exit; // with the session open: no warning, and nothing saved
+}
+pcntl_waitpid($pid, $ended);
 var_dump(pcntl_wexitstatus($status), session_write_close(), stored($id));
 ?>
 --EXPECT--

@@ -13,9 +13,10 @@ function known(string $id): bool
     return $known;
 }
 foreach (['1', '0'] as $lazy) {
-    foreach (['1', '0'] as $lazy_write) {
+    foreach ([['1', 'php'], ['0', 'php'], ['0', 'php_serialize']] as [$lazy_write, $serialiser]) {
         ini_set('sessile.lazy_start', $lazy);
         ini_set('session.lazy_write', $lazy_write);
+        ini_set('session.serialize_handler', $serialiser);
         session_id('');
         session_start();
         $id = session_id();
@@ -37,6 +38,8 @@ var_dump(known($id));
 --EXPECT--
 bool(false)
 bool(false)
+bool(false)
+bool(true)
 bool(true)
 bool(true)
 bool(true)

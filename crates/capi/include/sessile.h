@@ -14,6 +14,9 @@
 // Bytes of a message, its zero byte included.
 #define SESSILE_MESSAGE_BYTES 1024
 
+// Longest time to live in milliseconds: ten years. Longer ones are refused.
+#define SESSILE_TTL_MAX_MS 315360000000
+
 // What came of a call.
 typedef enum {
   // It was done.

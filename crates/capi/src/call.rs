@@ -14,25 +14,20 @@ use crate::error::{sessile_code, sessile_error};
 pub(crate) unsafe fn call(error: *mut sessile_error, run: impl FnOnce() -> Result<()>) -> sessile_code {
     // What a panic leaves half done is not used again: a lease was taken from its caller, a store checks its own state.
     let done = catch_unwind(AssertUnwindSafe(run));
-    // SAFETY: the caller's promise; written before anything is read from it.
-    let error = unsafe { error.as_mut() };
-    match done {
-        Ok(Ok(())) => sessile_code::SESSILE_OK,
-        Ok(Err(failure)) => {
-            let code = sessile_code::of(failure.kind());
-            if let Some(error) = error {
-                error.set(&failure);
-            }
-            code
-        }
+    let why = match done {
+        Ok(Ok(())) => return sessile_code::SESSILE_OK,
+        Ok(Err(failure)) => sessile_error::of(&failure),
         Err(_) => {
-            if let Some(error) = error {
-                error.code = sessile_code::SESSILE_PANIC;
-                error.set_message("a defect of Sessile stopped this operation; please report it with the lines before");
-            }
-            sessile_code::SESSILE_PANIC
+            let text = "a defect of Sessile stopped this operation; please report it with the lines before";
+            sessile_error::new(sessile_code::SESSILE_PANIC, text)
         }
+    };
+    let code = why.code;
+    if !error.is_null() {
+        // SAFETY: the caller's promise; what was there is memory without a value.
+        unsafe { error.write(why) };
     }
+    code
 }
 
 /// What a caller that passed a null pointer is told.

@@ -1,7 +1,6 @@
 //! Codes and messages of failures.
 
 use std::ffi::c_char;
-use std::fmt::Write;
 
 use sessile_core::{Error, ErrorKind};
 
@@ -90,25 +89,18 @@ pub struct sessile_error {
 }
 
 impl sessile_error {
-    pub(crate) fn empty() -> sessile_error {
-        sessile_error { code: sessile_code::SESSILE_OK, message: [0; SESSILE_MESSAGE_BYTES] }
+    pub(crate) fn of(error: &Error) -> sessile_error {
+        sessile_error::new(sessile_code::of(error.kind()), &error.to_string())
     }
 
-    pub(crate) fn set(&mut self, error: &Error) {
-        self.code = sessile_code::of(error.kind());
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{error}");
-        self.set_message(&text);
-    }
-
-    pub(crate) fn set_message(&mut self, text: &str) {
+    pub(crate) fn new(code: sessile_code, text: &str) -> sessile_error {
         let mut length = text.len().min(SESSILE_MESSAGE_BYTES - 1);
         while !text.is_char_boundary(length) {
             length -= 1;
         }
+        let mut message = [0; SESSILE_MESSAGE_BYTES];
         let bytes = text.bytes().take(length).map(|byte| if byte == 0 { b' ' } else { byte });
-        let rest = std::iter::repeat(0);
-        self.message.iter_mut().zip(bytes.chain(rest)).for_each(|(to, from)| *to = from as c_char);
+        message.iter_mut().zip(bytes).for_each(|(to, from)| *to = from as c_char);
+        sessile_error { code, message }
     }
 }

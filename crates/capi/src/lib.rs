@@ -6,6 +6,11 @@
 //!
 //! `include/sessile.h` is made from these files, and a test compares them.
 
+#![deny(unsafe_code)]
+#![allow(
+    unsafe_code,
+    reason = "every function here is called from C: docs/decisions/0015-unsafe-in-the-c-interface.md"
+)]
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod call;
@@ -24,4 +29,6 @@ pub use store::{
     sessile_begin, sessile_close, sessile_counter, sessile_create, sessile_destroy, sessile_label, sessile_open,
     sessile_peek, sessile_redact, sessile_store, sessile_sweep, sessile_touch, sessile_version,
 };
-pub use types::{sessile_bytes, sessile_key, sessile_record, sessile_record_free, sessile_swept, sessile_ttl};
+pub use types::{
+    SESSILE_TTL_MAX_MS, sessile_bytes, sessile_key, sessile_record, sessile_record_free, sessile_swept, sessile_ttl,
+};

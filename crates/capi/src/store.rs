@@ -91,11 +91,12 @@ pub unsafe extern "C" fn sessile_label(store: *const sessile_store) -> *const c_
 /// `url` is memory of the caller; `text` has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_redact(url: sessile_bytes, text: *mut c_char, size: usize) -> usize {
-    let mut shown = sessile_error::empty();
+    let mut shown = sessile_error::new(sessile_code::SESSILE_OK, "");
     let redact = || {
         // SAFETY: the caller's promise.
         let url = String::from_utf8_lossy(unsafe { url.get() });
-        shown.set_message(&StoreUrl::parse(&url).map_or_else(|_| "a malformed store URL".into(), |url| url.redacted()));
+        let text = StoreUrl::parse(&url).map_or_else(|_| "a malformed store URL".into(), |url| url.redacted());
+        shown = sessile_error::new(sessile_code::SESSILE_OK, &text);
         Ok(())
     };
     // SAFETY: without an error to write to.

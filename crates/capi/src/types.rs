@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use sessile_core::{Bin, Key, Record, Result, Swept, Ttl};
+use sessile_core::{Bin, Key, Limits, Record, Result, Swept, Ttl};
 
 use crate::call::missing;
 
@@ -55,6 +55,10 @@ impl sessile_key {
         Key::in_bin(bin, &String::from_utf8_lossy(id))
     }
 }
+
+/// Longest time to live in milliseconds: ten years. Longer ones are refused.
+pub const SESSILE_TTL_MAX_MS: u64 = 315_360_000_000;
+const _: () = assert!(SESSILE_TTL_MAX_MS as u128 == Limits::TTL_MAX.as_millis());
 
 /// How long a record lives.
 #[repr(C)]
