@@ -2,9 +2,10 @@
 //!
 //! Invariants: every change compares the stored row with what was seen, in the statement that makes it; nobody gets the lock
 //! before what was changed under it can be seen, or the next holder could read the old row (`handed_over!` in
-//! `statements.rs`); a lease whose connection was lost changes nothing, since somebody else may have had the lock since.
+//! `statements.rs`); a lease whose connection was lost changes nothing, since somebody else may have had the lock since; a
+//! commit is said to be refused only when the server has ended what it did for it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::{Error, ErrorKind, Key, Limits, Result, Timestamp, Ttl};
 
@@ -13,11 +14,17 @@ use postgres_types::ToSql;
 use super::Postgres;
 use super::answer::Answer;
 use super::failure::{Failure, Tried};
-use super::link::Link;
-use super::lock::pooled_by_transaction;
+use super::link::{Call, Link};
+use super::lock::{halves, pooled_by_transaction};
 use super::row::{Payload, Row, Text};
 use super::statements::Sql;
 use crate::sql::{Content, Seen, ms, new_head, not_ours, nothing_to_touch};
+
+/// How long a commit without an answer waits for the server to end it. A server that waits for something itself looks once a
+/// second whether its client is still there (`client_connection_check_interval` in `schema.rs`).
+const SETTLED_WITHIN: Duration = Duration::from_millis(2_500);
+/// Between two looks at it.
+const SETTLING_PAUSE: Duration = Duration::from_millis(25);
 
 /// A held session lock. Dropping it closes its connection, which frees the lock; in a forked child it only closes the child's
 /// descriptor.
@@ -55,12 +62,16 @@ pub(super) fn new_writer() -> Result<i64> {
 }
 
 /// Whether others may have written what is there over what a lease would have written: then its mark is gone from the row.
-/// The version right after the one that it has seen is either its own or a successor's that never saw it.
+/// The version right after the one that it has seen is either its own or a successor's that never saw it. A successor that
+/// gave the session a new id took the mark along to there.
 fn may_follow(seen: Seen, there: &Content) -> bool {
-    let Content::Live(record) = there else { return false };
-    match seen {
-        Seen::Live { version, created } => record.created == created && record.version > version + 1,
-        Seen::Nothing { .. } => record.version > 1,
+    match (there, seen) {
+        (Content::Live(record), Seen::Live { version, created }) => {
+            record.created == created && record.version > version + 1
+        }
+        (Content::Live(record), Seen::Nothing { .. }) => record.version > 1,
+        (Content::Regenerated { .. }, _) => true,
+        (Content::Destroyed { .. }, _) => false,
     }
 }
 
@@ -73,13 +84,30 @@ fn in_doubt() -> Error {
     .advice("begin anew and look at the session")
 }
 
+/// The server is still at it, or does not know yet that nobody listens.
+fn unsettled() -> Error {
+    Error::new(
+        ErrorKind::Unreachable,
+        "the server did not answer the commit in time and may yet carry it out: it may be stored, now or later",
+    )
+    .advice("begin anew and look at the session; pg_stat_activity says what the server waits for")
+}
+
 /// The connection of a lease ended, and with it its lock.
-fn lost() -> Error {
+fn lost(why: Failure) -> Error {
     Error::new(
         ErrorKind::Stale,
         "the connection that held the lock was lost, and another request may have had it since",
     )
     .advice("begin anew; the server's log says why it ended the connection")
+    .source(why.translate())
+}
+
+/// What a lost commit has come to.
+enum Settled {
+    /// What the row is after it has ended, one way or the other.
+    Now(Option<Row>),
+    NotYet,
 }
 
 impl Postgres {
@@ -92,7 +120,16 @@ impl Postgres {
             Seen::Live { version, created } => self.replace(&mut held, (version, created), payload, ttl, now),
             Seen::Nothing { mark } => self.insert(&mut held, mark, payload, ttl, now),
         };
-        let Held { key, lock, begun, seen, writer, mut link, .. } = held;
+        match written {
+            // The server may have carried it out all the same.
+            Err(failure) if failure.breaks_connection() => self.outcome(held, now, failure),
+            written => self.written(held, written, now),
+        }
+    }
+
+    /// After a commit that the server has answered.
+    fn written(&self, held: Held, written: Tried<Answer>, now: Timestamp) -> Result<()> {
+        let Held { key, lock, begun, seen, mut link, .. } = held;
         match written {
             Ok(answer) if answer.count == 1 => {
                 // Otherwise the link goes, and with it whatever it holds.
@@ -105,11 +142,6 @@ impl Postgres {
                 let there = self.look(&mut link, &key);
                 self.free(link, lock);
                 Err(refusal(seen, there.map_err(Failure::translate)?.as_ref(), begun, now))
-            }
-            // The server may have carried it out all the same.
-            Err(failure) if failure.breaks_connection() && failure.is_transient() => {
-                drop(link);
-                self.outcome(&key, writer, seen, begun, now)
             }
             Err(failure) => {
                 self.free(link, lock);
@@ -165,8 +197,18 @@ impl Postgres {
     }
 
     /// What became of a commit whose connection was lost with the answer.
-    fn outcome(&self, key: &Key, writer: i64, seen: Seen, begun: Timestamp, now: Timestamp) -> Result<()> {
-        let there = self.pool.with(|link| self.look(link, key))?;
+    fn outcome(&self, held: Held, now: Timestamp, why: Failure) -> Result<()> {
+        let Held { key, lock, begun, seen, writer, link, .. } = held;
+        let backend = link.backend;
+        drop(link); // so that the server learns of it
+        let start = Instant::now();
+        let there = loop {
+            match self.pool.with(|link| self.settled(link, &key, (lock, backend)))? {
+                Settled::Now(there) => break there,
+                Settled::NotYet if start.elapsed() < SETTLED_WITHIN => std::thread::sleep(SETTLING_PAUSE),
+                Settled::NotYet => return Err(unsettled()),
+            }
+        };
         if there.as_ref().is_some_and(|row| row.writer == writer) {
             return Ok(());
         }
@@ -174,7 +216,21 @@ impl Postgres {
             return Err(in_doubt());
         }
         seen.check(there.as_ref().map(|row| &row.content), begun, now)?;
-        Err(lost())
+        Err(lost(why))
+    }
+
+    /// The process that served a lease has the lock until its session ends, or until what it committed can be seen. So when it
+    /// does not have it any more, the statement after that sees what has become of it. Not whether the lock is free: somebody
+    /// else may have it by then.
+    fn settled(&self, link: &mut Link, key: &Key, (lock, backend): (i64, i32)) -> Tried<Settled> {
+        let ((high, low), id, bin) = (halves(lock), Text(key.id()), Text(key.bin().name()));
+        let calls = [Call(Sql::HeldBy, &[&high, &low, &backend]), Call(Sql::ReadHead, &[&id, &bin])];
+        let [held, there] = self.pool.run(link, calls)?;
+        let (held, there) = (held?, there?);
+        if held.row().ok_or_else(Failure::unexpected)?.try_get(0)? {
+            return Ok(Settled::NotYet);
+        }
+        Ok(Settled::Now(there.row().map_or(Ok(None), |row| super::row::decode(row, true))?))
     }
 
     /// The row of a key without its payload.
@@ -257,5 +313,7 @@ mod tests {
         let nothing = Seen::Nothing { mark: None };
         assert!(!may_follow(nothing, &there(1, 1)) && may_follow(nothing, &there(2, 1)));
         assert!(!may_follow(seen, &Content::Destroyed { mark: 1, forget: ms(9) }));
+        let moved = Content::Regenerated { target: "new".into(), until: ms(5), forget: ms(9) };
+        assert!(may_follow(seen, &moved) && may_follow(nothing, &moved), "its mark went with it");
     }
 }

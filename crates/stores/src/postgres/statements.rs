@@ -85,6 +85,8 @@ statements! {
         "SELECT a.application_name, (extract(epoch FROM clock_timestamp() - a.state_change) * 1000)::bigint
         FROM pg_stat_activity a WHERE a.pid = (SELECT l.pid FROM ", held!(), " LIMIT 1)"
     );
+    // Whether the process `$3` has it.
+    HeldBy = concat!("SELECT EXISTS (SELECT FROM ", held!(), " AND l.pid = $3)");
     // The next version of the row that the lease has read. No indexed column changes but `due`, and that only for a shorter
     // life: so the new version stays on its page, and no index learns of it. A pooling proxy may have brought us to a
     // process that does not have the lock: then nothing is changed. (That is asked of the row, as a condition on nothing but

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use sessile_core::Sessions;
+
 use crate::proxy::Proxy;
 use crate::setup::{Private, WAIT, key, ttl, until};
+
+/// The locks of sessions that are held.
+const LOCKS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
 
 /// What a regeneration does, and slowly: the record has its new id, and nothing leads there yet.
 const REGENERATION: &str = "BEGIN; UPDATE sessile SET id = 'new' WHERE id = 'old'; SELECT pg_sleep(1);
@@ -83,4 +88,51 @@ fn a_commit_that_is_refused_at_its_end_is_an_error_and_keeps_the_old_payload() {
     private.sql("DROP TRIGGER no_more ON sessile");
     let begun = store.begin(&key("a"), Duration::ZERO).expect("the lock is free");
     assert_eq!(begun.record.unwrap().payload, b"old");
+}
+
+/// A store whose server may say nothing for 300 ms.
+fn impatient(private: &Private) -> Sessions {
+    let url = format!("{}&response_timeout_ms=300", private.url());
+    sessile_stores::open(&url, &sessile_stores::Context::default()).unwrap()
+}
+
+/// A commit that waited for a row was called stale, that is not stored, and was stored a moment later.
+#[test]
+fn a_commit_that_is_late_is_told_as_it_ends() {
+    let Some(private) = Private::start() else { return };
+    let store = impatient(&private);
+    store.create(&key("a"), b"old", ttl()).unwrap();
+    for round in 0..3 {
+        let (lease, new) = (store.begin(&key("a"), WAIT).unwrap().lease, format!("new {round}"));
+        let told = std::thread::scope(|scope| {
+            let lock = "BEGIN; SELECT FROM sessile WHERE id = 'a' FOR UPDATE; SELECT pg_sleep(0.8); COMMIT";
+            scope.spawn(|| private.sql(lock));
+            let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+            until("the row is locked", || private.number(asleep) == 1);
+            lease.commit(new.as_bytes(), ttl())
+        });
+        until("the server has ended it", || private.number(LOCKS) == 0);
+        let stored = store.peek(&key("a")).unwrap().unwrap().payload == new.as_bytes();
+        assert_eq!(told.is_ok(), stored, "{told:?}");
+    }
+}
+
+/// The server has carried it out and waits for a standby; so long nobody can see it.
+#[test]
+fn a_commit_that_waits_for_a_standby_is_in_doubt_and_not_refused() {
+    let Some(private) = Private::start() else { return };
+    let store = impatient(&private);
+    store.create(&key("a"), b"old", ttl()).unwrap();
+    let lease = store.begin(&key("a"), WAIT).unwrap().lease;
+    let standby = |name: &str| {
+        private.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+        private.sql("SELECT pg_reload_conf()");
+        until("the setting is taken", || private.sql("SHOW synchronous_standby_names").concat() == name);
+    };
+    standby("nobody");
+    let told = lease.commit(b"new", ttl()).map_err(|error| error.kind().code());
+    standby("");
+    until("the server has ended it", || private.number(LOCKS) == 0);
+    assert_eq!(store.peek(&key("a")).unwrap().unwrap().payload, b"new");
+    assert_eq!(told, Err("unreachable"));
 }
