@@ -98,10 +98,7 @@ impl Failure {
     pub fn breaks_connection(&self) -> bool {
         match self {
             Failure::Told(_) => false,
-            Failure::Server { code, .. } => {
-                // Administrator's shutdown, crash of a neighbour, idle too long; and a plan that fits its table no more.
-                matches!(code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "0A000")
-            }
+            Failure::Server { code, .. } => is_end_of_session(code),
             Failure::Connection(_) | Failure::Client(_) => true,
         }
     }
@@ -111,11 +108,10 @@ impl Failure {
         match self {
             Failure::Told(_) | Failure::Client(_) => false,
             Failure::Connection(error) => !is_distrust(error),
-            Failure::Server { code, .. } => matches!(
-                code.as_str(),
-                // Shutdown, crash, start-up, idle too long; no free connection; lost to another transaction; old plan.
-                "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "53300" | "40001" | "40P01" | "0A000"
-            ),
+            Failure::Server { code, .. } => {
+                // No free connection; lost to another transaction.
+                is_end_of_session(code) || matches!(code.as_str(), "53300" | "40001" | "40P01")
+            }
         }
     }
 
@@ -149,6 +145,18 @@ impl Failure {
                 Error::new(kind, why).advice(advice).source(text)
             }
         }
+    }
+}
+
+/// The session is over, or is not what we made of it any more.
+fn is_end_of_session(code: &str) -> bool {
+    match code {
+        // Administrator's shutdown, crash of a neighbour, start-up; idle for too long, in three ways.
+        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04" => true,
+        // A plan that fits its table no more. Prepared statements that are gone, or there already; messages out of turn: the
+        // session was reset, or somebody in between has given us another.
+        "0A000" | "26000" | "42P05" | "08P01" => true,
+        _ => false,
     }
 }
 
@@ -199,7 +207,7 @@ fn describe(code: &str) -> (ErrorKind, &'static str, &'static str) {
         ),
         "53100" => (ErrorKind::Full, "the server has no space left on its disk", "free space; what is stored stays"),
         "53200" => (ErrorKind::OutOfMemory, "the server has no memory left for the request", "give it more"),
-        "57P01" | "57P02" | "57P05" | "25P03" => {
+        "57P01" | "57P02" | "57P05" | "25P03" | "25P04" => {
             (ErrorKind::Unreachable, "the server ended the connection", "try again; its log says why")
         }
         "57P03" => (ErrorKind::Unreachable, "the server is up but not ready", "wait until it has recovered"),

@@ -1,7 +1,8 @@
 //! One connection to the server: statements go out together in one write, and their answers come back.
 //!
-//! Invariants: a link on which anything failed is never used again (`usable` says so); dropping one says nothing to the
-//! server. Source: PostgreSQL's documentation, "Message Flow", Extended Query and Pipelining.
+//! Invariants: a link on which anything failed is never used again, and one that may hold what it should have given up not
+//! by anybody else (`usable` says so); dropping one says nothing to the server. Source: PostgreSQL's documentation, "Message
+//! Flow", Extended Query and Pipelining.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ const BINARY: [i16; 1] = [1];
 pub(super) struct Link {
     wire: Wire,
     failed: bool,
+    retired: bool,
     prepared: [Option<Prepared>; Sql::COUNT],
     /// The process that serves us, by its own account.
     pub backend: i32,
@@ -54,7 +56,7 @@ impl Link {
     pub fn connect(options: &Options) -> Tried<Link> {
         let mut wire = Wire::connect(options)?;
         wire.log_in(options)?;
-        Ok(Link { wire, failed: false, prepared: [const { None }; Sql::COUNT], backend: 0 })
+        Ok(Link { wire, failed: false, retired: false, prepared: [const { None }; Sql::COUNT], backend: 0 })
     }
 
     /// The server's version, as 150000 for 15.
@@ -62,9 +64,14 @@ impl Link {
         self.wire.version
     }
 
-    /// Whether it can be used again.
+    /// Whether others can use it.
     pub fn usable(&self) -> bool {
-        !self.failed
+        !self.failed && !self.retired
+    }
+
+    /// The server did not say that it has given up a lock: it goes when whoever has it is done, and what it holds with it.
+    pub fn retire(&mut self) {
+        self.retired = true;
     }
 
     /// Runs text that takes no values; the columns come back as text. One round trip, several statements if need be.

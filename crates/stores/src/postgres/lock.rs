@@ -5,7 +5,7 @@
 //! arrival and wakes them.
 //!
 //! Invariants: the row is read by a statement that began after the lock was granted, so it sees what the holder before has
-//! written; a link on which a begin failed is not used again, unless it is known that it holds nothing.
+//! written; a link on which a begin failed is not used again, unless the server has said that it holds nothing.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use sessile_core::{Error, ErrorKind, Found, Holder, Key, Locked, Result};
 use super::Postgres;
 use super::answer::{Answer, Row as SqlRow};
 use super::failure::{Failure, Tried, code};
-use super::lease::Held;
+use super::lease::{Held, is_true};
 use super::link::{Call, Link};
 use super::row::{self, Row, Text};
 use super::schema::lock_number;
@@ -67,6 +67,9 @@ impl Postgres {
                     } else {
                         self.pool.run_one(&mut link, Sql::UnlockAll, &[])
                     };
+                    if freed.is_err() {
+                        link.retire();
+                    }
                     self.pool.put_away(link, &freed);
                     Err(failure)
                 }
@@ -114,7 +117,9 @@ impl Postgres {
             Some(old) => {
                 let [freed, taken, read] =
                     link.run_as_one(statements, [Call(Sql::Unlock, &[&old]), take, read], patience)?;
-                freed?;
+                if !is_true(&freed?) {
+                    link.retire();
+                }
                 [taken, read]
             }
         };
@@ -145,9 +150,11 @@ impl Postgres {
         // The lock may have been granted at the very moment at which the wait was over: the server keeps it then.
         let calls = [Call(Sql::UnlockAll, &[]), Call(Sql::Holder, &[&high, &low])];
         let [freed, answer] = self.pool.run(link, calls)?;
-        freed.map_err(|_| Failure::gone())?;
-        let answer = answer?;
-        let holder = answer.row().map_or_else(Holder::default, |row| self.holder(row));
+        if freed.is_err() || answer.as_ref().is_err_and(Failure::breaks_connection) {
+            link.retire();
+        }
+        // Whoever it is, the time is over.
+        let holder = answer.ok().as_ref().and_then(Answer::row).map_or_else(Holder::default, |row| self.holder(row));
         Ok(Error::new(ErrorKind::LockTimeout { holder, waited }, "another request holds the session"))
     }
 

@@ -4,7 +4,8 @@
 //! giving up the lock that is not wanted any more. Both locks are held meanwhile, so only a destroy, a touch or a sweep can
 //! come in between; the transaction checks that too.
 //!
-//! Invariant: whatever goes wrong, the lease ends up with exactly one of the two locks, or with a lost connection.
+//! Invariant: whatever goes wrong, the lease ends up with exactly one of the two locks, or with a connection that nobody uses
+//! after it.
 
 use std::time::Duration;
 
@@ -26,12 +27,19 @@ impl Postgres {
         let (old_row, new_row) = self.lock_new(held, new, lock).map_err(Failure::translate)?;
         let moved = self.move_record(held, (new, lock), (old_row, new_row), (now, grace));
         let given_up = if moved.is_ok() { held.lock } else { lock };
-        let unlocked = self.pool.run_one(&mut held.link, Sql::Unlock, &[&given_up]);
+        self.give_up(held, given_up);
         let seen = moved.map_err(Failure::translate)?;
-        (held.key, held.lock, held.seen) = (new.clone(), lock, seen);
         // What it has moved is moved; a lease without its connection will be told so by its commit.
-        drop(unlocked);
+        (held.key, held.lock, held.seen) = (new.clone(), lock, seen);
         Ok(())
+    }
+
+    /// Gives up one of two locks. One that the server does not give up goes with the connection, when the lease ends.
+    fn give_up(&self, held: &mut Held, lock: i64) {
+        let unlocked = self.pool.run_one(&mut held.link, Sql::Unlock, &[&lock]);
+        if !unlocked.as_ref().is_ok_and(is_true) {
+            held.link.retire();
+        }
     }
 
     /// Takes the lock of the new id and reads both rows under it.
@@ -45,14 +53,20 @@ impl Postgres {
         let rows = [Call(Sql::ReadHead, &[&old_id, &bin]), Call(Sql::ReadHead, &[&new_id, &bin])];
         let [old, there] = rows;
         let [taken_now, old, there] = self.pool.run(&mut held.link, [take, old, there])?;
-        if !is_true(&taken_now?) {
-            return Err(taken().into());
+        match taken_now {
+            Ok(taken_now) if is_true(&taken_now) => {}
+            Ok(_) => return Err(taken().into()),
+            // It may have it all the same.
+            Err(failure) => {
+                held.link.retire();
+                return Err(failure);
+            }
         }
         let decoded = |answer: super::answer::Answer| answer.row().map_or(Ok(None), |row| row::decode(row, true));
         match old.and_then(|old| Ok((old, there?))).and_then(|(old, there)| Ok((decoded(old)?, decoded(there)?))) {
             Ok(rows) => Ok(rows),
             Err(failure) => {
-                let _ = self.pool.run_one(&mut held.link, Sql::Unlock, &[&lock]);
+                self.give_up(held, lock);
                 Err(failure)
             }
         }

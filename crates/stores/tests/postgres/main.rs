@@ -13,4 +13,6 @@ mod proxy;
 #[cfg(test)]
 mod races;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod setup;

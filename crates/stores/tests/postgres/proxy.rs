@@ -1,5 +1,5 @@
-//! A proxy between a store and its server: it counts round trips, loses an answer when told to, and can give the
-//! server's processes other numbers, as a pool of transactions would.
+//! A proxy between a store and its server: it counts round trips, loses an answer or puts another in its place when told to,
+//! and can give the server's processes other numbers, as a pool of transactions would.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -28,6 +28,8 @@ struct Shared {
     say_too_late: AtomicBool,
     numbers: AtomicU8,
     connections: AtomicU64,
+    /// Connections before this one are answered with this code.
+    refused: Mutex<(u64, [u8; 5])>,
 }
 
 pub struct Proxy {
@@ -83,6 +85,11 @@ impl Proxy {
         self.shared.say_too_late.store(true, Ordering::SeqCst);
     }
 
+    /// From now on all answers on the connections that there are say this code, as if nothing was known there.
+    pub fn refuse_on_all_connections(&self, code: [u8; 5]) {
+        *self.shared.refused.lock().unwrap() = (self.shared.connections.load(Ordering::SeqCst), code);
+    }
+
     pub fn number(&self, numbers: Numbers) {
         self.shared.numbers.store(numbers as u8, Ordering::SeqCst);
     }
@@ -104,7 +111,12 @@ fn forward(client: UnixStream, server: UnixStream, shared: &Arc<Shared>) {
     let (mut from, mut to, shared) = (server, client, Arc::clone(shared));
     std::thread::spawn(move || {
         let counted = Arc::clone(&shared);
-        let instead = || counted.say_too_late.swap(false, Ordering::SeqCst).then(too_late);
+        let instead = || {
+            counted.say_too_late.swap(false, Ordering::SeqCst).then(|| refusal(*b"55P03")).or_else(|| {
+                let (before, code) = *counted.refused.lock().unwrap();
+                (connection < before).then(|| refusal(code))
+            })
+        };
         pump(&mut from, &mut to, Some(&instead), |bytes| {
             *server_spoke.lock().unwrap() = true;
             let ready = bytes.windows(6).filter(|bytes| bytes == b"Z\0\0\0\x05I").count();
@@ -132,10 +144,10 @@ fn pump(from: &mut UnixStream, to: &mut UnixStream, instead: Instead<'_>, mut pa
 }
 
 /// An error and the end of its transaction.
-fn too_late() -> Vec<u8> {
-    let fields = b"SERROR\0C55P03\0Mcanceling statement due to lock timeout\0\0";
+fn refusal(code: [u8; 5]) -> Vec<u8> {
+    let fields = [b"SERROR\0C", &code[..], b"\0Mrefused by the proxy\0\0"].concat();
     let length = (4 + fields.len() as u32).to_be_bytes();
-    [&b"E"[..], &length, fields, b"Z\0\0\0\x05I"].concat()
+    [&b"E"[..], &length, &fields, b"Z\0\0\0\x05I"].concat()
 }
 
 /// The greeting is the only answer with a row of three columns whose first is a number in digits.
