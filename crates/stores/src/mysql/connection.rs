@@ -104,7 +104,7 @@ pub(super) struct Facts {
     pub version: String,
     pub payload_bytes_max: u64,
     pub read_only: bool,
-    /// A commit is on the disk when it is acknowledged.
+    /// A commit is on the disk when it is acknowledged. As the server was set when the connection was opened.
     pub commits_are_durable: bool,
     /// Someone else's numbers: what we talk to is not the server itself.
     pub behind_proxy: bool,
@@ -154,7 +154,7 @@ impl Link {
         // statement needs statistics: all name their rows by a key.
         let settings = format!(
             "SET NAMES ascii COLLATE ascii_bin, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-             SESSION autocommit = 1, SESSION wait_timeout = {SILENCE_SECONDS_MAX}, \
+             SESSION autocommit = 1, SESSION completion_type = 0, SESSION wait_timeout = {SILENCE_SECONDS_MAX}, \
              SESSION innodb_lock_wait_timeout = {ROW_LOCK_SECONDS_MAX} \
              /*M!100101 , SESSION max_statement_time = 0, SESSION use_stat_tables = 'never', \
              SESSION optimizer_use_condition_selectivity = 1 */ /*!50708 , SESSION max_execution_time = 0 */"
@@ -165,7 +165,7 @@ impl Link {
         let message = Message::new()
             .then(&settings, &[])
             // A record that is not there is not locked either: gap locks would make strangers wait.
-            .then("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", &[])
+            .then("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", &[])
             .then("SELECT VERSION(), @@max_allowed_packet, @@read_only, CONNECTION_ID(), @@innodb_flush_log_at_trx_commit", &[])
             .then(&format!("DO {}", bits.join(", ")), &[]);
         let row = self.ask(&message)?.skip(2).next().row();
@@ -178,7 +178,8 @@ impl Link {
             version,
             payload_bytes_max: packet_bytes_max.saturating_sub(PACKET_OVERHEAD),
             read_only,
-            commits_are_durable: flush == 1,
+            // MariaDB's 3 is its 1 with group commit as it once was.
+            commits_are_durable: matches!(flush, 1 | 3),
             behind_proxy: known.map(u64::from) != Some(id & u64::from(u32::MAX)),
         };
         Ok(())

@@ -41,3 +41,17 @@ fn what_follows_a_creation_or_a_log_out_that_was_refused_is_kept() {
     change(&store, "kept", b"second").unwrap();
     assert_eq!(stored(&other, "kept").unwrap(), b"second");
 }
+
+/// With CHAIN each COMMIT begins another transaction, which the next change on the connection would be part of and end with.
+#[test]
+fn a_server_whose_transactions_go_on_after_their_commit_or_read_only_keeps_what_is_acknowledged() {
+    let Some(private) = Private::start() else { return };
+    private.run("SET GLOBAL completion_type = 'CHAIN'");
+    private.run("SET GLOBAL tx_read_only = 1");
+    let (store, other) = (private.open(""), private.open(""));
+    store.create(&key("old"), b"first", ttl()).unwrap();
+    let mut lease = store.begin(&key("old"), Duration::ZERO).unwrap().lease;
+    lease.regenerate(&key("new"), Duration::from_secs(60)).unwrap();
+    lease.commit(b"second", ttl()).unwrap();
+    assert_eq!(stored(&other, "new").unwrap(), b"second");
+}
