@@ -175,9 +175,12 @@ impl Mysql {
                 let left = wait_max.saturating_sub(start.elapsed());
                 let slice = lock::slice(&link, left);
                 let before = leaving.take();
-                let taken = lock::acquire_and_read(&mut link, &lock, &self.statements, &key, slice, before.as_deref())?;
-                if let Some(taken) = taken {
-                    break taken;
+                match lock::acquire_and_read(&mut link, &lock, &self.statements, &key, slice, before.as_deref()) {
+                    Ok(Some(taken)) => break taken,
+                    Ok(None) => {}
+                    // The lock was had, but another transaction keeps the row: as good as a lock that is not free.
+                    Err(fault) if fault.is_long_wait() => lock::let_go(&mut link, &lock)?,
+                    Err(fault) => return Err(fault),
                 }
                 let left = wait_max.saturating_sub(start.elapsed());
                 if left.is_zero() {

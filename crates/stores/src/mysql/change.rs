@@ -31,7 +31,7 @@ impl Mysql {
         let lock = self.locks.of(key);
         // Up to here a second attempt does no harm.
         let (mut link, there) = self.trying(|mut link| {
-            match acquire(&mut link, &lock, &self.statements.select_head, key, Duration::ZERO, None)? {
+            match acquire(&mut link, &lock, &[&self.statements.select_head], key, Duration::ZERO, None)? {
                 Some(taken) => Ok((link, taken.content)),
                 None => {
                     self.put_back(link);
@@ -180,7 +180,7 @@ impl Mysql {
             return Err(taken().into());
         }
         let statements = &self.statements;
-        let Some(_) = acquire(&mut held.link, &lock, &statements.select_head, new, Duration::ZERO, None)? else {
+        let Some(_) = acquire(&mut held.link, &lock, &[&statements.select_head], new, Duration::ZERO, None)? else {
             return Err(taken().into());
         };
         let old_lock = std::mem::replace(&mut held.lock, lock);

@@ -23,8 +23,8 @@ const PACKET_OVERHEAD: u64 = 1_024;
 /// The server closes a connection that was silent for this long, and frees its locks: a host that vanished without a word
 /// keeps them no longer. The default of all servers is 8 hours; many hosters have a minute, which a lease may outlive.
 const SILENCE_SECONDS_MAX: u32 = 86_400;
-/// Longest wait for a row lock. They are held for the length of one statement.
-const ROW_LOCK_SECONDS_MAX: u32 = 5;
+/// Longest wait for a row lock, at most half of the time for an answer. They are held for the length of one statement.
+const ROW_LOCK_SECONDS_MAX: u64 = 5;
 /// Begins of a connection before it prepares statements: each costs a round trip to prepare, and the server counts them.
 const BEGINS_BEFORE_PREPARING: u8 = 8;
 /// A process id has at most this many bits (`PID_MAX_LIMIT` of the kernel).
@@ -115,6 +115,12 @@ impl Facts {
     pub fn is_mariadb(&self) -> bool {
         self.version.contains("MariaDB")
     }
+
+    /// Whether a read may pass over a row that is locked, and a lock be taken by what it reads. MySQL 8 could, too, but that
+    /// is untested.
+    pub fn begins_at_once(&self) -> bool {
+        self.is_mariadb() && numbers_of(&self.version) >= (10, 6)
+    }
 }
 
 impl Link {
@@ -150,12 +156,13 @@ impl Link {
     /// a lock for each bit that is set in its process id, named after the connection: who waits reads them off
     /// (`lock.rs`). It needs no right and no table, and it ends with the connection.
     fn set_up(&mut self) -> Attempt<()> {
+        let row_lock_seconds = self.patience().as_secs().clamp(1, ROW_LOCK_SECONDS_MAX);
         // Words are compared with columns in ASCII: another character set would be converted for each statement. And no
         // statement needs statistics: all name their rows by a key.
         let settings = format!(
             "SET NAMES ascii COLLATE ascii_bin, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
              SESSION autocommit = 1, SESSION completion_type = 0, SESSION wait_timeout = {SILENCE_SECONDS_MAX}, \
-             SESSION innodb_lock_wait_timeout = {ROW_LOCK_SECONDS_MAX} \
+             SESSION innodb_lock_wait_timeout = {row_lock_seconds} \
              /*M!100101 , SESSION max_statement_time = 0, SESSION use_stat_tables = 'never', \
              SESSION optimizer_use_condition_selectivity = 1 */ /*!50708 , SESSION max_execution_time = 0 */"
         );
@@ -235,7 +242,7 @@ impl Link {
 
     /// Whether the next session is likely to be there and free, too.
     pub fn expects_to_find(&self) -> bool {
-        self.prepares() && self.found >= BEGINS_BEFORE_PREPARING
+        self.facts.begins_at_once() && self.prepares() && self.found >= BEGINS_BEFORE_PREPARING
     }
 
     /// Remembers what a begin met.
@@ -258,17 +265,29 @@ impl Link {
 
     /// Executes one statement as a prepared one. Returns its first row.
     pub fn fetch(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<Option<Row>> {
-        let statement = self.prepare(statement)?;
-        self.send(|conn| conn.exec_first(statement, sent(values)))
+        self.run(statement, |conn, statement| conn.exec_first(statement, sent(values)))
     }
 
     /// Executes one statement as a prepared one. Returns the number of rows that it has changed.
     pub fn execute(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<u64> {
-        let statement = self.prepare(statement)?;
-        self.send(|conn| {
+        self.run(statement, |conn, statement| {
             conn.exec_drop(statement, sent(values))?;
             Ok(conn.affected_rows())
         })
+    }
+
+    /// Runs a prepared statement; anew and once more if the server has lost it.
+    fn run<T>(&mut self, text: &str, run: impl Fn(&mut Conn, &Statement) -> mysql::Result<T>) -> Attempt<T> {
+        let statement = self.prepare(text)?;
+        match self.send(|conn| run(conn, &statement)) {
+            Err(fault) if fault.is_forgotten() => {
+                self.prepared.retain(|(of, _)| of != text);
+                self.send(|conn| conn.close(statement))?; // which takes it out of the client crate's own list, too
+                let statement = self.prepare(text)?;
+                self.send(|conn| run(conn, &statement))
+            }
+            done => done,
+        }
     }
 
     fn prepare(&mut self, text: &str) -> Attempt<Statement> {
@@ -303,6 +322,12 @@ impl Drop for Link {
             let _ = nix::unistd::close(descriptor);
         }
     }
+}
+
+/// The first two numbers of a version.
+pub(super) fn numbers_of(version: &str) -> (u32, u32) {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 fn closed() -> Error {

@@ -37,6 +37,8 @@ pub(super) type Attempt<T> = std::result::Result<T, Fault>;
 const DUPLICATE: u16 = 1_062;
 /// A column that must have a value would get none.
 const NO_VALUE: u16 = 1_048;
+/// A prepared statement that the server does not know (any more), and one that it cannot bring up to date with its table.
+const FORGOTTEN: [u16; 2] = [1_243, 1_615];
 /// `max_prepared_stmt_count` is reached.
 const NO_MORE_STATEMENTS: u16 = 1_461;
 const LOCK_WAIT: u16 = 1_205;
@@ -91,9 +93,19 @@ impl Fault {
         self.is(&[NO_VALUE])
     }
 
-    /// Whether the server prepares no more statements.
+    /// Whether the server prepares no more statements, or has lost one. Nothing was executed.
     pub(super) fn is_lack_of_statements(&self) -> bool {
-        self.is(&[NO_MORE_STATEMENTS])
+        self.is(&[NO_MORE_STATEMENTS]) || self.is_forgotten()
+    }
+
+    /// Whether a statement that was prepared is of no more use. It was not executed.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is(&FORGOTTEN)
+    }
+
+    /// Whether the row, or the table, stayed locked by others for too long.
+    pub(super) fn is_long_wait(&self) -> bool {
+        self.is(&[LOCK_WAIT])
     }
 
     /// Whether the connection can no longer be used.

@@ -2,7 +2,8 @@
 //!
 //! `GET_LOCK` queues its waiters in order of arrival and hands a lock from one to the next; it is the metadata lock of the
 //! server under another name. Whoever has it reads the record with a row lock: a commit gives the named lock up while it
-//! still has the row to itself (`lease.rs`), and what is read must be what it leaves.
+//! still has the row to itself (`lease.rs`), and what is read must be what it leaves. Who did not get it reads nothing. And no
+//! row stays locked until a reader has taken a large payload: that one is read without a lock of the row.
 //!
 //! Names are those of the whole server, so they contain a digest of database, table, bin and id: nobody who does not know
 //! the id can take the lock of a session.
@@ -29,9 +30,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 pub(super) const RELEASE: &str = "DO RELEASE_LOCK(?)";
 /// Releases if the statement before it has changed a row.
 pub(super) const RELEASE_IF_CHANGED: &str = "DO IF(ROW_COUNT() = 1, RELEASE_LOCK(?), 0)";
-/// One after another, in this order: the number is drawn by who has the lock. It grows as long as the server runs, starts
-/// from the time when the server starts, and its highest byte is the number of the server. The `%` is how long to wait.
-pub(super) const ACQUIRE: &str = "IF(GET_LOCK(?, %) = 1, UUID_SHORT() & 0xFFFFFFFFFFFFFF, NULL)";
+/// The number of a holder. It grows as long as the server runs, starts from the time when the server starts, and its highest
+/// byte is the number of the server.
+pub(super) const FENCE: &str = "UUID_SHORT() & 0xFFFFFFFFFFFFFF";
+/// Where the connection keeps the number that it has drawn, or NULL, for the statements behind in the same message.
+pub(super) const HAD: &str = "@sessile_had";
 /// The name of [`Statements::prepare_read`] on the server.
 pub(super) const READ: &str = "sessile_read";
 /// Whether this connection has a lock.
@@ -78,12 +81,20 @@ pub(super) fn acquire_and_read(
         if let Some(taken) = taken {
             return Ok(taken);
         }
+        // The server may have refused when the values were worked out: taken once more, the lock would outlast its release.
+        let_go(link, name)?;
     }
-    acquire(link, name, &statements.select_under_lock, key, wait, leaving)
+    acquire(link, name, &[&statements.settle, &statements.select_if_had], key, wait, leaving)
+}
+
+/// Gives up a lock that the connection has, or may have.
+pub(super) fn let_go(link: &mut Link, name: &str) -> Attempt<()> {
+    link.ask(&Message::new().then(RELEASE, &[Value::Word(name)])).map(drop)
 }
 
 /// By a statement that the server keeps under a name. MariaDB takes expressions for its values and works them out before it
-/// looks at the statement: so the lock is waited for while no table is open and no snapshot taken.
+/// looks at the statement: so the lock is waited for while no table is open and no snapshot taken. Without the lock there is no
+/// id, thus no row to wait for.
 fn acquire_by_name(
     link: &mut Link,
     name: &str,
@@ -99,33 +110,37 @@ fn acquire_by_name(
     if !link.knows_read {
         message.add_verbatim(&statements.prepare_read);
     }
-    let execute = format!("EXECUTE {READ} USING {}, ?, ?", waiting(wait));
+    let execute = format!("EXECUTE {READ} USING {}, ?, IF(IS_USED_LOCK(?) = CONNECTION_ID(), ?, NULL)", waiting(wait));
     let [bin, id] = of_key(key);
-    message.add(&execute, &[Value::Word(name), bin, id]);
+    message.add(&execute, &[Value::Word(name), bin, Value::Word(name), id]);
     let mut answers = link.ask(&message)?;
     let others = usize::from(leaving.is_some()) + usize::from(!link.knows_read);
     link.knows_read = true;
     let row = answers.skip(others).next().row().ok_or_else(unexpected)?;
     let mut columns = row.unwrap().into_iter();
     let Some(fence) = fence_of(columns.next().as_ref())? else { return Ok(None) };
-    let mut columns = columns.peekable();
-    let content = match columns.peek() {
-        Some(Got::NULL) => Ok(None), // no kind, no row
-        _ => row::decode_columns(columns).map(Some),
+    let columns: Vec<Got> = columns.collect();
+    let content = if row::lacks_payload(&columns) {
+        let select = Message::new().then(&statements.select, &of_key(key));
+        link.ask(&select)?.next().row().map(row::decode).transpose()
+    } else if columns.first() == Some(&Got::NULL) {
+        Ok(None) // no kind, no row
+    } else {
+        row::decode_columns(columns.into_iter()).map(Some)
     };
     taken_or_released(link, name, fence, content)
 }
 
-/// Six digits behind the point: what MariaDB looks at.
+/// One after another: the number is drawn by who has the lock. Six digits behind the point: what MariaDB looks at.
 fn waiting(wait: Duration) -> String {
-    ACQUIRE.replace('%', &format!("{}.{:06}", wait.as_secs(), wait.subsec_micros()))
+    format!("IF(GET_LOCK(?, {}.{:06}) = 1, {FENCE}, NULL)", wait.as_secs(), wait.subsec_micros())
 }
 
-/// The same with whatever `select` reads of the row.
+/// The same with whatever the last of `selects` reads of the row.
 pub(super) fn acquire(
     link: &mut Link,
     name: &str,
-    select: &str,
+    selects: &[&str],
     key: &Key,
     wait: Duration,
     leaving: Option<&str>,
@@ -134,28 +149,30 @@ pub(super) fn acquire(
     if let Some(leaving) = leaving {
         message.add(RELEASE, &[Value::Word(leaving)]);
     }
-    message.add(&format!("SELECT {}", waiting(wait)), &[Value::Word(name)]);
-    message.add(select, &of_key(key));
+    message.add(&format!("SET {HAD} = {}", waiting(wait)), &[Value::Word(name)]);
+    message.add(&format!("SELECT {HAD}"), &[]);
+    selects.iter().for_each(|select| message.add(select, &of_key(key)));
     let mut answers = link.ask(&message)?;
-    let fence = answers.skip(usize::from(leaving.is_some())).next().row().ok_or_else(unexpected)?;
+    let fence = answers.skip(usize::from(leaving.is_some()) + 1).next().row().ok_or_else(unexpected)?;
     let Some(fence) = fence_of(fence.as_ref(0))? else { return Ok(None) };
-    // The row of someone who has to wait is not looked at.
-    let content = answers.next().row().map(row::decode).transpose();
+    let content = answers.skip(selects.len().saturating_sub(1)).next().row().map(row::decode).transpose();
     taken_or_released(link, name, fence, content)
 }
 
-/// As [`acquire_and_read`] for a session that is there and free, by one prepared statement. `None` says that it is not so, and that the
-/// lock is not held.
+/// As [`acquire_and_read`] for a session that is there, not large, and free, by one prepared statement. `None` says that it is
+/// not so, and that the lock is not held.
 ///
 /// The row is read before the lock is taken, and is what it will be when the lock is had: the read locks the row against
-/// changes until its statement ends, and the lock is not waited for meanwhile.
+/// changes until its statement ends, and nothing is waited for meanwhile, neither the lock nor a row that others have
+/// locked. The columns are worked out in their order, so the number is drawn by who has the lock.
 pub(super) fn acquire_at_once(link: &mut Link, name: &str, begin: &str, key: &Key) -> Attempt<Option<Taken>> {
     let [bin, id] = of_key(key);
     let row = link.if_prepared(|link| link.fetch(begin, &[Value::Word(name), bin, id]))?.flatten();
     let Some(row) = row else { return Ok(None) };
     let mut columns = row.unwrap().into_iter();
-    let Some(fence) = fence_of(columns.next().as_ref())? else { return Ok(None) };
-    let content = row::decode_columns(columns).map(Some);
+    let Some(payload) = columns.next().filter(|payload| *payload != Got::NULL) else { return Ok(None) };
+    let fence = fence_of(columns.next().as_ref())?.ok_or_else(unexpected)?;
+    let content = row::decode_columns(columns.chain([payload])).map(Some);
     taken_or_released(link, name, fence, content)
 }
 

@@ -7,24 +7,30 @@
 use mysql::{Row, Value as Got};
 use sessile_core::{Key, Record, Result, Timestamp, Ttl};
 
-use super::lock::{ACQUIRE, READ};
+use super::lock::{FENCE, HAD, READ};
 use super::statement::{Message, Value, of_key};
 use crate::sql::{Content, corrupt, ms};
 
 const LIVE: i64 = 0;
 const DESTROYED: i64 = 1;
 const REGENERATED: i64 = 2;
+/// Largest payload that is sent while its row is locked: it fits into the buffers on the way, whoever reads it and however
+/// slowly. The server would wait for the reader of a larger one, and others for the row.
+const LOCKED_BYTES_MAX: usize = 16 << 10;
 
 /// The statements of one opened store: its table stands in them.
 pub(super) struct Statements {
     /// All of a row. Values: bin, id.
     pub select: String,
-    /// The same under a lock that was had just now: see [`super::lock`]. Values: bin, id.
-    pub select_under_lock: String,
-    /// Makes the server keep the same under the name [`READ`], as a statement that always gives a row: an aggregate does. Its
-    /// first value comes back in front.
+    /// Waits for a commit that has given its lock up and has not ended, if the lock [`HAD`] was had. Values: bin, id.
+    pub settle: String,
+    /// All of a row, if the lock [`HAD`] was had. Values: bin, id.
+    pub select_if_had: String,
+    /// Makes the server keep the two in one under the name [`READ`], as a statement that always gives a row: an aggregate
+    /// does. Its first value comes back in front. Large payloads stay away.
     pub prepare_read: String,
-    /// The lock and the row in one. Values: name of the lock; bin, id.
+    /// The lock and the row in one: the payload, if the lock was had; the number of its holder; the rest. No row where it is
+    /// locked, and no payload and no lock where it is large or there is none. Values: name of the lock; bin, id.
     pub begin: String,
     /// All but the payload, whose bytes then stay on the disk. Values: bin, id.
     pub select_head: String,
@@ -58,20 +64,24 @@ const HEAD: &str = "kind, version, created, written, expires, ends, due, mark, t
 impl Statements {
     pub fn new(table: &str) -> Statements {
         let key = "bin = ? AND id = ?";
+        // No row is looked at, and none waited for, without the lock.
+        let key_if_had = format!("bin = ? AND id = IF({HAD} IS NULL, NULL, ?)");
+        let small = format!("LENGTH(payload) <= {LOCKED_BYTES_MAX}");
         let tombstone = "kind = 1, version = 0, created = ?, written = ?, expires = ?, ends = NULL, due = ?, mark = ?, \
             bytes = 0, target = NULL, payload = NULL";
         Statements {
             table: table.to_owned(),
             select: format!("SELECT {HEAD}, payload FROM {table} WHERE {key}"),
-            select_under_lock: format!("SELECT {HEAD}, payload FROM {table} WHERE {key} LOCK IN SHARE MODE"),
+            settle: format!("SELECT 1 FROM {table} WHERE {key_if_had} LOCK IN SHARE MODE"),
+            select_if_had: format!("SELECT {HEAD}, payload FROM {table} WHERE {key_if_had}"),
             prepare_read: format!(
-                "PREPARE {READ} FROM 'SELECT ?, {}, MAX(payload) FROM {table} \
+                "PREPARE {READ} FROM 'SELECT ?, {}, MAX(IF({small}, payload, NULL)) FROM {table} \
                  WHERE bin = ? AND id = ? LOCK IN SHARE MODE'",
                 HEAD.split(", ").map(|column| format!("MAX({column})")).collect::<Vec<_>>().join(", ")
             ),
             begin: format!(
-                "SELECT {lock}, {HEAD}, payload FROM {table} WHERE {key} LOCK IN SHARE MODE",
-                lock = ACQUIRE.replace('%', "0")
+                "SELECT IF({small}, IF(GET_LOCK(?, 0) = 1, payload, NULL), NULL), {FENCE}, {HEAD} FROM {table} \
+                 WHERE {key} LOCK IN SHARE MODE SKIP LOCKED"
             ),
             select_head: format!("SELECT {HEAD} FROM {table} WHERE {key}"),
             lock_head: format!("SELECT {HEAD} FROM {table} WHERE {key} FOR UPDATE"),
@@ -273,6 +283,12 @@ pub(super) fn decode_columns(mut columns: impl Iterator<Item = Got>) -> Result<C
         }
         _ => Err(corrupt("a stored row is of an unknown kind")),
     }
+}
+
+/// Whether the columns are those of a record whose payload was left out.
+pub(super) fn lacks_payload(columns: &[Got]) -> bool {
+    let live = columns.first().is_some_and(|kind| integer(kind).is_ok_and(|kind| kind == LIVE));
+    live && columns.last() == Some(&Got::NULL)
 }
 
 /// Numbers come as text, except from prepared statements.

@@ -7,7 +7,7 @@
 use mysql::Value as Got;
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::connection::{Link, unexpected};
+use super::connection::{Link, numbers_of, unexpected};
 use super::failure::Attempt;
 use super::row::text;
 use super::statement::{Message, Value};
@@ -79,8 +79,7 @@ fn create(table: &str) -> String {
 
 /// Several named locks for one connection, and waiting for them in a queue.
 fn check_server(version: &str) -> Result<()> {
-    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
-    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let found = numbers_of(version);
     let least = if version.contains("MariaDB") { (10, 2) } else { (5, 7) };
     if found >= least {
         return Ok(());

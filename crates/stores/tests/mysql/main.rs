@@ -20,3 +20,5 @@ mod round_trips;
 mod setup;
 #[cfg(test)]
 mod transactions;
+#[cfg(test)]
+mod waits;

@@ -117,11 +117,19 @@ fn a_commit_without_its_lock_is_refused_also_when_nobody_has_followed() {
 fn where_commits_are_durable_the_lock_is_given_up_when_they_are() {
     let Some(private) = Private::start_at(Durability::Commit) else { return };
     slow_commits(&private);
-    let (store, other) = (warmed(&private), private.open(""));
+    for value in [1, 3] {
+        private.run(&format!("SET GLOBAL innodb_flush_log_at_trx_commit = {value}"));
+        lock_outlasts_the_commit(&private);
+    }
+}
+
+fn lock_outlasts_the_commit(private: &Private) {
+    let (store, other) = (private.open(""), private.open(""));
+    (0..WARMING).for_each(|_| commit(&store, "a", b"old"));
     let begun = store.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
         let committing = scope.spawn(|| begun.lease.commit(b"slow", ttl()));
-        until("it commits", || sleeping(&private) > 0);
+        until("it commits", || sleeping(private) > 0);
         let start = Instant::now();
         let refused = other.begin(&key("a"), Duration::ZERO).map(|_| start.elapsed());
         assert!(matches!(refused.unwrap_err().kind(), ErrorKind::LockTimeout { .. }));
@@ -211,4 +219,47 @@ fn a_commit_that_shortens_the_life_of_a_session_moves_what_a_sweep_goes_by() {
     commit(&store, "a", b"y");
     assert_eq!(stored(&store, "a").unwrap(), b"y");
     assert_eq!(private.number("SELECT due < expires FROM sessile_session"), 1);
+}
+
+/// A proxy may forget a statement, or send it to another server than the one that has prepared it.
+#[test]
+fn statements_that_the_server_does_not_know_are_prepared_anew_or_go_as_text() {
+    let Some(private) = Private::start() else { return };
+    let proxy = CountingProxy::before(private.server.socket());
+    for refused in [1, u64::MAX] {
+        let store = open(&proxy.url()).unwrap();
+        for id in ["a", "a"] {
+            (0..2 * WARMING).for_each(|_| commit(&store, id, b"old"));
+            proxy.refuse(refused); // the begin
+            let begun = store.begin(&key(id), WAIT).unwrap();
+            proxy.refuse(refused); // the commit
+            begun.lease.commit(b"new", ttl()).unwrap();
+            proxy.refuse(0);
+            assert_eq!(private.open("").begin(&key(id), Duration::ZERO).unwrap().record.unwrap().payload, b"new");
+        }
+    }
+}
+
+/// The server has taken the lock before it sees that it cannot bring the statement up to date: taken once more, it would
+/// outlast the lease. A view stands for a table whose definition changes too fast.
+#[test]
+fn a_lock_that_was_had_when_its_statement_was_refused_is_not_taken_twice() {
+    let Some(private) = Private::start() else { return };
+    let store = warmed(&private);
+    drop(store.begin(&key("new"), WAIT).unwrap()); // from here on by the statement that the server keeps
+    private.run("CREATE TABLE refusals (n INT NOT NULL) ENGINE = MyISAM AS SELECT 1 AS n");
+    private.run(
+        "CREATE FUNCTION refuse() RETURNS INT BEGIN
+         IF (SELECT n FROM refusals) > 0 THEN
+             UPDATE refusals SET n = n - 1; SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1615;
+         END IF; RETURN 0; END",
+    );
+    private.run("RENAME TABLE sessile_session TO kept");
+    private.run("CREATE VIEW sessile_session AS SELECT * FROM kept WHERE refuse() = 0");
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    assert_eq!((begun.record.unwrap().payload, private.number("SELECT n FROM refusals")), (b"old".to_vec(), 0));
+    begun.lease.release().unwrap();
+    private.run("DROP VIEW sessile_session");
+    private.run("RENAME TABLE kept TO sessile_session");
+    drop(private.open("").begin(&key("a"), Duration::ZERO).unwrap());
 }

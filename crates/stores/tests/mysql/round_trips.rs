@@ -54,6 +54,21 @@ fn large_payloads_regenerations_aliases_and_sweeps_take_as_many_as_documented() 
     assert_eq!((sweep, swept.removed), (3, 1));
 }
 
+/// Its row is not locked while it is sent, so it is read by a statement of its own.
+#[test]
+fn a_large_session_on_a_connection_that_has_prepared_takes_one_more() {
+    let Some(private) = Private::start() else { return };
+    let proxy = CountingProxy::before(private.server.socket());
+    let store = open(&proxy.url()).unwrap();
+    store.create(&key("large"), &vec![b'x'; (16 << 10) + 1], ttl()).unwrap();
+    store.create(&key("a"), &vec![b'x'; 16 << 10], ttl()).unwrap();
+    let trips = |id: &str| proxy.during(|| drop(store.begin(&key(id), WAIT).unwrap())).0;
+    for _ in 0..10 {
+        trips("a");
+    }
+    assert_eq!([trips("a"), trips("large"), trips("large"), trips("a")], [2, 2 + 2, 2 + 1, 2], "begin and release");
+}
+
 #[test]
 fn a_waiter_sleeps_on_the_server_and_asks_once() {
     let Some(private) = Private::start() else { return };
