@@ -21,6 +21,8 @@ use super::wire::Wire;
 
 /// Binary, for all values and columns.
 const BINARY: [i16; 1] = [1];
+/// What a text is answered with at most; ours are with one or two.
+const TEXT_ROWS_MAX: usize = 16;
 
 /// A connection, and the statements that it has prepared.
 pub(super) struct Link {
@@ -187,8 +189,12 @@ impl Link {
                 Message::BindComplete => {}
                 Message::DataRow(row) => {
                     let Call(sql, _) = calls.get(answers.len()).ok_or_else(Failure::unexpected)?;
+                    if !answer.rows.is_empty() && !sql.lists() {
+                        return Err(Failure::unexpected());
+                    }
                     answer.rows.push(Row::new(row, &self.prepared(*sql)?.columns)?);
                 }
+                Message::CommandComplete(_) if answers.len() == N => return Err(Failure::unexpected()),
                 Message::CommandComplete(tag) => {
                     answer.count = count(tag.tag().map_err(Failure::garbled)?);
                     answers.push(Ok(std::mem::take(&mut answer)));
@@ -216,6 +222,7 @@ impl Link {
         let (mut rows, mut refused) = (Vec::new(), None);
         loop {
             match self.wire.next()? {
+                Message::DataRow(_) if rows.len() == TEXT_ROWS_MAX => return Err(Failure::unexpected()),
                 Message::DataRow(row) => {
                     let text = |column: std::ops::Range<usize>| {
                         let bytes = row.buffer().get(column).unwrap_or_default();

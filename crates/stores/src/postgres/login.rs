@@ -88,7 +88,10 @@ impl Wire {
     fn ready(&mut self) -> Tried<()> {
         loop {
             match self.next()? {
-                Message::ReadyForQuery(_) => return Ok(()),
+                Message::ReadyForQuery(_) => {
+                    self.let_in();
+                    return Ok(());
+                }
                 Message::BackendKeyData(_) => {}
                 Message::ErrorResponse(refusal) => return Err(Failure::said(&refusal)),
                 _ => return Err(Failure::unexpected()),

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -126,13 +127,15 @@ fn tls(url: &StoreUrl, address: &Address) -> Result<Option<Tls>> {
     install_tls_provider();
     let files = TlsFiles::parse(url)?;
     let client = ClientConfig::builder().with_root_certificates(authorities(files.authority.as_deref())?);
-    let config = match &files.client {
+    let mut config = match &files.client {
         None => client.with_no_client_auth(),
         Some((certificate, key)) => {
             let key = PrivateKeyDer::from_pem_slice(key).map_err(not_pem)?;
             client.with_client_auth_cert(certificates(certificate)?, key).map_err(not_pem)?
         }
     };
+    // What would be kept for resuming is behind a mutex, which a child could find locked for ever by a thread of its parent.
+    config.resumption = Resumption::disabled();
     let server = ServerName::try_from(host.clone());
     let server = server.map_err(|_| invalid("the host of the URL is no name that a certificate could have"))?;
     Ok(Some(Tls { server, config: Arc::new(config) }))

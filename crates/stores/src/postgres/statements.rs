@@ -160,6 +160,13 @@ statements! {
         FROM {t} WHERE number > $1 ORDER BY number LIMIT $2";
 }
 
+impl Sql {
+    /// Whether it is answered with more than one row.
+    pub fn lists(self) -> bool {
+        self == Sql::List
+    }
+}
+
 /// The texts for one store.
 pub(super) struct Statements([String; Sql::COUNT]);
 

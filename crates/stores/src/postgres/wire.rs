@@ -3,13 +3,14 @@
 //! The bytes of a message are made and understood by `postgres-protocol`, which is a part of the maintained client; why not
 //! by all of that client is in `docs/decisions/0014-a-client-for-postgresql.md`.
 //!
-//! Invariants: every wait is bounded; dropping it closes this process's descriptor and sends nothing, no good-bye and no
+//! Invariants: every wait is bounded, by signals and by a server that says a byte now and then no less; so is what a server may
+//! announce before it has let us in; dropping it closes this process's descriptor and sends nothing, no good-bye and no
 //! end of TLS either: in a child that leaves the parent's connection alone, and in its owner the server sees the end of the
 //! stream and frees what the session held. A wire on which anything failed is of no use any more.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use postgres_protocol::message::backend::{Header, Message};
@@ -25,6 +26,8 @@ use crate::stream::Stream;
 const READ_BYTES: usize = 16 * 1_024;
 /// The server's own limit is 1 GB. What says that it is longer is no message.
 const MESSAGE_BYTES_MAX: i32 = 1 << 30;
+/// The same before the login is over, when it may be anybody who announces it.
+const LOGIN_MESSAGE_BYTES_MAX: i32 = 64 * 1_024;
 /// Buffers that one large payload has grown are given back to the system.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -32,6 +35,14 @@ pub(super) struct Wire {
     stream: Either,
     /// How long reads wait, as the stream was told last. Writes wait as long as the server may say nothing.
     patience: Duration,
+    /// How long the server may take for an answer, or for the next `READ_BYTES` of it.
+    allowed: Duration,
+    /// When that is over; `None` beyond the end of time.
+    deadline: Option<Instant>,
+    /// What came since the deadline was set.
+    heard: usize,
+    /// What a message may have.
+    message_bytes_max: i32,
     received: BytesMut,
     /// What `send` sends.
     pub out: BytesMut,
@@ -58,8 +69,23 @@ impl Wire {
                 Either::Tls(Box::new(encrypted(stream, tls)?))
             }
         };
-        let (received, out) = (BytesMut::new(), BytesMut::new());
-        Ok(Wire { stream, patience, received, out, chunk: Box::new([0; READ_BYTES]), version: 0 })
+        Ok(Wire {
+            stream,
+            patience,
+            allowed: patience,
+            deadline: None,
+            heard: 0,
+            message_bytes_max: LOGIN_MESSAGE_BYTES_MAX,
+            received: BytesMut::new(),
+            out: BytesMut::new(),
+            chunk: Box::new([0; READ_BYTES]),
+            version: 0,
+        })
+    }
+
+    /// The server has let us in; from now on its messages may be as long as payloads.
+    pub fn let_in(&mut self) {
+        self.message_bytes_max = MESSAGE_BYTES_MAX;
     }
 
     /// The certificate of the server, if there is TLS.
@@ -72,14 +98,7 @@ impl Wire {
 
     /// Sends what was put into `out`. From now on the server may say nothing for so long.
     pub fn send(&mut self, patience: Duration) -> Tried<()> {
-        if self.patience != patience {
-            let stream = match &self.stream {
-                Either::Plain(stream) => stream,
-                Either::Tls(stream) => stream.get_ref(),
-            };
-            stream.set_read_patience(patience)?;
-            self.patience = patience;
-        }
+        self.be_patient(patience)?;
         let sent = match &mut self.stream {
             Either::Plain(stream) => stream.write_all(&self.out),
             Either::Tls(stream) => stream.write_all(&self.out).and_then(|()| stream.flush()),
@@ -88,15 +107,44 @@ impl Wire {
             self.out = BytesMut::new();
         }
         self.out.clear();
+        self.allowed = patience;
+        self.expect_more();
         Ok(sent.map_err(timed_out)?)
+    }
+
+    fn be_patient(&mut self, patience: Duration) -> Tried<()> {
+        if self.patience != patience {
+            let stream = match &self.stream {
+                Either::Plain(stream) => stream,
+                Either::Tls(stream) => stream.get_ref(),
+            };
+            stream.set_read_patience(patience)?;
+            self.patience = patience;
+        }
+        Ok(())
+    }
+
+    fn expect_more(&mut self) {
+        (self.deadline, self.heard) = (Instant::now().checked_add(self.allowed), 0);
+    }
+
+    /// What is left until the deadline.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when that is nothing.
+    fn left(&self) -> Tried<Duration> {
+        let now = Instant::now();
+        let left = self.deadline.map_or(self.allowed, |deadline| deadline.saturating_duration_since(now));
+        if left.is_zero() { Err(io::Error::from(io::ErrorKind::TimedOut).into()) } else { Ok(left) }
     }
 
     /// The next message that answers something; what the server says on its own is passed over.
     pub fn next(&mut self) -> Tried<Message> {
         loop {
             let header = Header::parse(&self.received).map_err(Failure::garbled)?;
-            if header.is_some_and(|header| header.len() > MESSAGE_BYTES_MAX) {
-                return Err(Failure::Client("the server announces a message beyond its own limit".to_owned()));
+            if header.is_some_and(|header| header.len() > self.message_bytes_max) {
+                return Err(Failure::Client("the server announces a message beyond its limit".to_owned()));
             }
             match Message::parse(&mut self.received).map_err(Failure::garbled)? {
                 Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => {}
@@ -112,19 +160,31 @@ impl Wire {
     }
 
     fn receive(&mut self) -> Tried<()> {
+        // A payload that arrives piece by piece is no silence. The read that begins now may end after the deadline, by as much
+        // again at most: setting it a time for each piece would cost a system call each.
+        match self.heard {
+            0 => {}
+            READ_BYTES.. => self.expect_more(),
+            _ => drop(self.left()?),
+        }
         let count = loop {
             let read = match &mut self.stream {
                 Either::Plain(stream) => stream.read(self.chunk.as_mut_slice()),
                 Either::Tls(stream) => stream.read(self.chunk.as_mut_slice()),
             };
             match read {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A signal, which would give the read the whole time once more; or the end of a read that had less after one.
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
+                    let left = self.left()?;
+                    self.be_patient(left)?;
+                }
                 read => break read.map_err(timed_out)?,
             }
         };
         if count == 0 {
             return Err(Failure::gone());
         }
+        self.heard += count;
         self.received.extend_from_slice(self.chunk.get(..count).unwrap_or_default());
         Ok(())
     }

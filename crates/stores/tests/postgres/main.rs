@@ -7,6 +7,8 @@ mod connections;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod impostor;
+#[cfg(test)]
 mod protocol;
 #[cfg(test)]
 mod proxy;
