@@ -19,11 +19,14 @@ postgres|postgresql|the postgres store is tested and measured on private servers
 memcached|memcached|the memcached store is tested and measured on private servers
 php|php-cli|the files store is tested beside a real PHP
 phpize|php-dev|the PHP extension is built and tested
+php-fpm|php-fpm|the PHP extension is tested in its workers
+nginx|nginx-light|php-fpm is tested behind it
 END
 }
 
 # Packages that bring a service, each with its name.
-services="redis-server:redis-server mariadb-server:mariadb postgresql:postgresql memcached:memcached"
+services="redis-server:redis-server mariadb-server:mariadb postgresql:postgresql memcached:memcached
+    php-fpm:php-fpm nginx-light:nginx"
 
 policy=/usr/sbin/policy-rc.d
 policy_mark="written by sessile's scripts/deps.sh and removed when it ends"
@@ -65,10 +68,11 @@ missing() {
     done | sed 's/ $//'
 }
 
-# Debian keeps programs of administrators out of users' PATHs, and each version of PostgreSQL in a directory of its own.
+# Debian keeps programs of administrators out of users' PATHs, each version of PostgreSQL in a directory of its own, and
+# the version of php-fpm in its name.
 found() {
     (PATH=$PATH:/usr/sbin:/usr/local/sbin && command -v "$1") >/dev/null 2>&1 && return
-    for program in /usr/lib/postgresql/*/bin/"$1"; do
+    for program in /usr/lib/postgresql/*/bin/"$1" /usr/sbin/"$1"[0-9]*; do
         [ -x "$program" ] && return
     done
     return 1
@@ -155,6 +159,9 @@ forbid_no_more() {
 # Stops a service that came with a package of ours, should an existing policy have let it start, and keeps it
 # from the next boot.
 retire() {
+    if [ "$1" = php-fpm ]; then
+        set -- "$(cd /etc/init.d && echo php*-fpm)"
+    fi
     if [ -d /run/systemd/system ]; then
         systemctl disable --now "$1" >/dev/null 2>&1 || true
     else

@@ -2,7 +2,7 @@
 # Builds the PHP extension against the installed PHP, tests it, or installs it.
 #
 #   sh scripts/php.sh build     leaves target/php-release-VERSION/modules/sessile.so
-#   sh scripts/php.sh test      runs bindings/php/tests on several stores, after a build
+#   sh scripts/php.sh test      runs bindings/php/tests on several stores and bindings/php/fpm on two, after a build
 #   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
 #
 # PHP_CONFIG names the php-config of another PHP; SESSILE_PROFILE=debug links the library that the tests of Rust use, which
@@ -23,10 +23,11 @@ build=$top/target/php-$profile-$("$PHP_CONFIG" --version)
 
 case ${1:-} in
 build)
-    release=--release
-    [ "$profile" = release ] || release=
-    # shellcheck disable=SC2086 # no option, if there is none
-    "${CARGO:-cargo}" build $release ${CI:+--locked} -p sessile-capi --target-dir target
+    # The features of dependencies are those of the packages that are built: with all of them they are as in the tests.
+    what='--release -p sessile-capi'
+    [ "$profile" = release ] || what='--workspace --lib'
+    # shellcheck disable=SC2086 # several words
+    "${CARGO:-cargo}" build $what ${CI:+--locked} --target-dir target
     mkdir -p "$build/library/include"
     cp crates/capi/include/sessile.h "$build/library/include/"
     ln -sf "$top/target/$profile/libsessile_capi.a" "$build/library/"
@@ -47,6 +48,7 @@ build)
     ;;
 test)
     sh scripts/php_test.sh "$("$PHP_CONFIG" --php-binary)" "$build"
+    sh scripts/php_fpm_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so" 'sessile:{dir}/engine' 'files:{dir}/files'
     ;;
 install)
     make --quiet -C "$build" install

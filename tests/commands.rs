@@ -44,7 +44,7 @@ fn build() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let profile = deps.ancestors().nth(2).unwrap().to_owned();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet", "--bin", "sessile", "--target-dir"]);
+    cargo.current_dir(root()).args(["build", "--quiet", "--workspace", "--bin", "sessile", "--target-dir"]);
     cargo.arg(profile.parent().unwrap());
     if profile.ends_with("release") {
         cargo.arg("--release");

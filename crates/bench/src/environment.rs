@@ -55,6 +55,32 @@ impl Environment {
     }
 }
 
+/// Processor time since the machine started, in ticks: what a hypervisor gave to others, and all.
+pub(crate) struct ProcessorTime {
+    stolen: u64,
+    all: u64,
+}
+
+impl ProcessorTime {
+    /// Of all processors, so far.
+    pub(crate) fn so_far() -> ProcessorTime {
+        ProcessorTime::of(&read("/proc/stat"))
+    }
+
+    fn of(stat: &str) -> ProcessorTime {
+        let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+        // user nice system idle iowait irq softirq steal; what guests used is in the first two again.
+        let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|ticks| ticks.parse().ok()).collect();
+        ProcessorTime { stolen: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().sum() }
+    }
+
+    /// The part of the time since then that a hypervisor gave to others.
+    pub(crate) fn stolen_since(&self, then: &ProcessorTime) -> f64 {
+        let all = self.all.saturating_sub(then.all).max(1);
+        self.stolen.saturating_sub(then.stolen) as f64 / all as f64
+    }
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
@@ -115,6 +141,14 @@ mod tests {
     fn a_kernel_release_loses_its_build_suffix() {
         assert_eq!(numbers("6.1.0-18-amd64"), "6.1.0");
         assert_eq!(numbers("6.18.44-company-v445"), "6.18.44");
+    }
+
+    #[test]
+    fn what_a_hypervisor_takes_is_a_part_of_all_time() {
+        let at = |stat: &str| ProcessorTime::of(stat);
+        let (then, now) = (at("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1"), at("cpu  60 0 10 100 0 0 0 30 9 0\ncpu0 1"));
+        assert!((now.stolen_since(&then) - 0.2).abs() < 1e-9);
+        assert_eq!(at("").stolen_since(&at("nonsense")), 0.0);
     }
 
     #[test]

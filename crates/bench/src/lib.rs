@@ -10,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+mod awake;
 mod capacity;
 pub mod contender;
 mod environment;

@@ -31,6 +31,8 @@ pub struct Options {
     pub rounds: Option<usize>,
     /// Requests a second of each worker, in place of a closed loop.
     pub rate: Option<f64>,
+    /// Processors may go to sleep between paced requests.
+    pub let_sleep: bool,
     /// Before the rounds, this many times the number of sessions is rewritten.
     pub churn: Option<usize>,
     /// What `cycle` and `scale` measure.
@@ -65,6 +67,7 @@ pub(crate) struct Settings {
     pub rounds: usize,
     /// `None`: closed loop.
     pub rate: Option<f64>,
+    pub let_sleep: bool,
     pub churn: usize,
     pub ops: Vec<CycleOp>,
     pub seed: u64,
@@ -142,6 +145,7 @@ impl Options {
             warm_up_seconds: (seconds / 5.0).clamp(0.01, 1.0),
             rounds,
             rate,
+            let_sleep: self.let_sleep,
             churn,
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
@@ -206,6 +210,7 @@ mod tests {
             seconds: None,
             rounds: None,
             rate: None,
+            let_sleep: false,
             churn: None,
             ops: None,
             spreads: None,

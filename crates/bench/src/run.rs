@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sessile_core::ErrorKind;
 use sessile_stores::Context;
 
-use crate::environment::Environment;
+use crate::awake::{Awake, Idleness};
+use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::options::{Experiment, Options, Settings, UsageError};
 use crate::redact;
@@ -93,10 +94,16 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
     // A second run in this process keeps the handler of the first.
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let mut bench = Bench::new(settings.clone(), launch.clone(), selection);
+    let before = ProcessorTime::so_far();
+    // A closed loop leaves nobody time to sleep.
+    let awake = settings.rate.filter(|_| !settings.let_sleep).map(|_| Awake::keep());
     let interrupted = match experiments::run(&mut bench) {
         Err(RunError::Interrupted) if bench.whole > 0 => true,
         ended => ended.map(|()| false)?,
     };
+    let idleness = awake.as_ref().map_or(Idleness::MaySleep, Awake::idleness);
+    drop(awake);
+    let stolen = ProcessorTime::so_far().stolen_since(&before);
     if interrupted {
         bench.rows.truncate(bench.whole);
     }
@@ -115,6 +122,8 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
             warm_up_seconds: settings.warm_up_seconds,
             ttl_seconds: settings.ttl.as_secs(),
             rate: settings.rate,
+            idleness,
+            stolen,
             churn: settings.churn,
             confidence: confidence_of_range(settings.rounds),
         },

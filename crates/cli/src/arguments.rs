@@ -161,6 +161,9 @@ pub struct RunArguments {
     /// Requests a second of each worker, latency from the moment when a request was due (cycle, contention, gc, expiry)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
+    /// Lets processors sleep between requests at a fixed rate: how long this machine takes to wake up is measured too
+    #[arg(long)]
+    pub let_sleep: bool,
     /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle, scale) [default: 0]
     #[arg(long, value_name = "N")]
     pub churn: Option<usize>,

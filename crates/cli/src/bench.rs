@@ -37,6 +37,7 @@ fn options(arguments: &RunArguments) -> Options {
         seconds: arguments.seconds,
         rounds: arguments.rounds,
         rate: arguments.rate,
+        let_sleep: arguments.let_sleep,
         churn: arguments.churn,
         ops: arguments.op.clone(),
         spreads: arguments.spread.clone(),

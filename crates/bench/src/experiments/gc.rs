@@ -19,7 +19,7 @@ use crate::experiments::{Bench, Member, go_on};
 use crate::monotonic::now_ns;
 use crate::report::Removal;
 use crate::run::RunError;
-use crate::selection::Target;
+use crate::selection::{Choice, Target};
 use crate::worker::protocol::{Action, Done, Expiring, Failure, Plan, Range, Request, Sampled};
 
 /// Processes that fill; the first one is timed later, the second one removes.
@@ -38,12 +38,17 @@ const EXPIRY_LAG_MAX: Duration = Duration::from_secs(30);
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.keep_choices(|choice| match choice.target {
+        Target::Reference(reference) if !reference.keeps_payloads => None,
         Target::Reference(_) => Some("a reference row has nothing that removes sessions".to_owned()),
         _ if !choice.shared_by_processes => Some("it lives in one process, so nobody removes beside it".to_owned()),
         _ => None,
     });
     bench.progress.expect_more(bench.choices.len() * 2);
     for choice in bench.choices.clone() {
+        if matches!(choice.target, Target::Reference(_)) {
+            nothing(bench, &choice)?;
+            continue;
+        }
         for (sessions, whole) in [(bench.settings.sessions, true), (SMALL, false)] {
             go_on()?;
             let first_row = bench.rows.len();
@@ -64,6 +69,25 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             bench.progress.step();
         }
     }
+    Ok(())
+}
+
+/// The row of the harness: begins that do nothing. Whatever is slow here is the machine.
+fn nothing(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
+    go_on()?;
+    let plan = begins(bench, SMALL, bench.settings.seconds);
+    let measured = bench.enlist(choice, 1, SMALL, SMALL).and_then(|mut member| {
+        let phase = member.phase("begin-alone", plan)?;
+        push(bench, &member, SMALL, phase, None);
+        verify(bench, &mut member, SMALL)
+    });
+    if let Err(failure) = measured {
+        let row = bench.failed_row(choice, "begin-alone", 1, SMALL, &failure);
+        bench.rows.push(row);
+    }
+    bench.rows_are_whole()?;
+    bench.progress.step();
+    bench.progress.step();
     Ok(())
 }
 

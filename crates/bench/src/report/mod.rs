@@ -11,6 +11,7 @@ pub(crate) mod warnings;
 use serde::{Deserialize, Serialize};
 
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
+pub use crate::awake::Idleness;
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
 pub use crate::selection::LeftOut;
@@ -53,6 +54,12 @@ pub struct Settings {
     /// Requests a second of each worker, where that was fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// What processors did between requests.
+    #[serde(default)]
+    pub idleness: Idleness,
+    /// The part of the processors' time that a hypervisor gave to others during the run.
+    #[serde(default)]
+    pub stolen: f64,
     /// How many times the number of sessions was rewritten before the first round.
     pub churn: usize,
     /// Chance that the true median lies between `low` and `high`.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
-use crate::report::{Report, Row};
+use crate::report::{Idleness, Report, Row};
 
 /// Legible in a terminal of this width.
 const COLUMNS: u16 = 100;
@@ -25,13 +25,14 @@ impl fmt::Display for Report {
             let rounds = rounds.unwrap_or(0);
             let rate =
                 self.settings.rate.map_or(String::new(), |rate| format!(", {} a second and worker", grouped(rate)));
+            let awake = if self.settings.idleness == Idleness::KeptAwake { ", processors kept awake" } else { "" };
             let churn = self.settings.churn;
             let churn = if churn > 0 { format!(", after rewriting {churn} times as many") } else { String::new() };
             let seed = self.seed;
             let more = if self.results.iter().any(|row| row.sessions != sessions) { " and more" } else { "" };
             writeln!(
                 f,
-                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}, seed {seed}"
+                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}{awake}, seed {seed}"
             )?;
         }
         for (kind, heading) in
@@ -192,7 +193,7 @@ pub(super) fn right(text: impl ToString) -> Cell {
 }
 
 /// Three significant digits at most.
-pub(super) fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     match value {
         v if v >= 100.0 => grouped(v),
         v if v >= 10.0 => format!("{v:.1}"),

@@ -1,11 +1,14 @@
 //! What the reader should know before believing a figure: every warning, with its threshold.
 
-use crate::report::Report;
+use crate::report::table::figure;
+use crate::report::{LatencyUs, Report, Row};
 
 /// Above this spread between rounds a figure is called noisy.
 const NOISY: f64 = 0.25;
 /// Above this part of a cycle the harness is a relevant part of the figure.
 const HARNESS_PART: f64 = 0.1;
+/// Above this part of processor time given to others the slow end of every row is the machine's, too.
+const STOLEN: f64 = 0.002;
 /// Below this part of a fixed rate a contender did not keep up.
 const KEPT_UP: f64 = 0.95;
 
@@ -27,17 +30,14 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     }
     warnings.extend(report.settings.rate.and_then(|rate| fell_behind(report, rate)));
     for null in rows().filter(|row| row.store == "null") {
-        let near: Vec<String> = rows()
-            .filter(|row| row.store != "null" && row.op == null.op && row.workers == null.workers)
-            .filter(|row| null.latency_us.p50 > HARNESS_PART * row.latency_us.p50)
-            .map(|row| row.title())
-            .collect();
-        let ns = 1e9 / null.ops_per_second.median.max(1.0);
-        let mut text = format!("the harness itself costs {ns:.0} ns a {}", null.op);
-        if !near.is_empty() {
-            text.push_str(&format!(", which is a relevant part of: {}", near.join(", ")));
-        }
-        warnings.push(text);
+        warnings.push(if report.settings.rate.is_some() { machine(null) } else { harness(report, null) });
+    }
+    let stolen = report.settings.stolen;
+    if stolen > STOLEN {
+        let percent = stolen * 100.0;
+        warnings.push(format!(
+            "the hypervisor gave {percent:.1} % of the processors' time to others: p99 and p99.9 are partly the machine's"
+        ));
     }
     let workers = rows().map(|row| row.workers).max().unwrap_or(0);
     let cores = report.environment.cores;
@@ -47,6 +47,32 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// What the harness costs in a closed loop.
+fn harness(report: &Report, null: &Row) -> String {
+    let rows = report.results.iter().filter(|row| row.failed.is_none());
+    let near: Vec<String> = rows
+        .filter(|row| row.store != "null" && row.op == null.op && row.workers == null.workers)
+        .filter(|row| null.latency_us.p50 > HARNESS_PART * row.latency_us.p50)
+        .map(Row::title)
+        .collect();
+    let ns = 1e9 / null.ops_per_second.median.max(1.0);
+    let mut text = format!("the harness itself costs {ns:.0} ns a {}", null.op);
+    if !near.is_empty() {
+        text.push_str(&format!(", which is a relevant part of: {}", near.join(", ")));
+    }
+    text
+}
+
+/// What the machine costs at a fixed rate.
+fn machine(null: &Row) -> String {
+    let LatencyUs { p99, p999, .. } = null.latency_us;
+    format!(
+        "a request that does nothing has p99 {} and p99.9 {} us here: no store can be judged below that",
+        figure(p99),
+        figure(p999)
+    )
 }
 
 /// At a fixed rate latency counts from the moment when a request was due: of one that fell behind it measures the queue.

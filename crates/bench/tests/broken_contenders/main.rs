@@ -180,6 +180,7 @@ fn options() -> Options {
         seconds: Some(0.15),
         rounds: Some(2),
         rate: None,
+        let_sleep: false,
         churn: None,
         ops: None,
         spreads: None,

@@ -1,0 +1,157 @@
+<?php
+// Asks nginx for pages, several at a time, and judges the answers: php client.php PORT DIRECTORY FPM-PID
+
+const CLIENTS = 8;
+[, $port, $directory, $fpm] = $argv;
+
+/** The body of a page and its cookie, or null if there was no answer of status 200. */
+function get(string $query, ?string $cookie = null, float $timeout = 30): ?array
+{
+    global $port;
+    $header = $cookie === null ? '' : "Cookie: $cookie\r\n";
+    $options = ['header' => $header, 'timeout' => $timeout, 'ignore_errors' => true];
+    $body = @file_get_contents("http://127.0.0.1:$port/page.php?$query", false, stream_context_create(['http' => $options]));
+    if ($body === false || !preg_match('/ 200 /', $http_response_header[0])) {
+        return null;
+    }
+    $set = preg_grep('/^Set-Cookie: PHPSESSID=/i', $http_response_header);
+    return [$body, $set ? preg_replace('/^[^:]*: ([^;]*).*/', '$1', end($set)) : null];
+}
+
+function fail(string $why): never
+{
+    fwrite(STDERR, "failed: $why\n");
+    exit(1);
+}
+
+/** By the command: php-cli of Debian has posix_kill() in an extension that -n leaves out. */
+function signal(string $name, int $pid): bool
+{
+    exec("kill -$name $pid 2>&1", $output, $code);
+    return $pid > 0 && $code === 0;
+}
+
+function new_session(): string
+{
+    [$body, $cookie] = get('do=count') ?? fail('the first page of a session');
+    $body === '1' && $cookie !== null || fail("a new session counts $body");
+    return $cookie;
+}
+
+/**
+ * Lets clients count on one session at a time. Returns how many answers came and how many did not; an answer that is no number
+ * or not above the one before is a failure.
+ */
+function count_together(string $cookie, int $times, ?callable $meanwhile = null): array
+{
+    $pipes = [];
+    for ($client = 0; $client < CLIENTS; $client++) {
+        $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        if (pcntl_fork() === 0) {
+            [$answered, $lost, $last, $wrong] = [0, 0, 0, ''];
+            for ($i = 0; $i < $times; $i++) {
+                $body = get('do=count', $cookie)[0] ?? null;
+                if ($body === null) {
+                    $lost++;
+                } elseif (!preg_match('/^\d+$/D', $body) || (int) $body <= $last) {
+                    $wrong = substr($body, 0, 200) . " after $last";
+                } else {
+                    [$answered, $last] = [$answered + 1, (int) $body];
+                }
+            }
+            fwrite($pair[0], json_encode([$answered, $lost, $wrong]));
+            exit(0);
+        }
+        fclose($pair[0]);
+        $pipes[] = $pair[1];
+    }
+    if ($meanwhile !== null) {
+        $meanwhile();
+    }
+    $total = [0, 0];
+    foreach ($pipes as $pipe) {
+        [$answered, $lost, $wrong] = json_decode(stream_get_contents($pipe)) ?? fail('a client ended early');
+        $wrong === '' || fail("a page answers: $wrong");
+        $total = [$total[0] + $answered, $total[1] + $lost];
+    }
+    while (pcntl_wait($status) > 0);
+    return $total;
+}
+
+function counter(string $cookie): int
+{
+    return (int) (get('do=count', $cookie) ?? fail('the last page of a session'))[0] - 1;
+}
+
+function parallel_requests_and_recycled_workers(): string
+{
+    $cookie = new_session();
+    [$answered, $lost] = count_together($cookie, 200);
+    $lost === 0 || fail("$lost requests got no answer");
+    $n = counter($cookie);
+    $n === 1 + CLIENTS * 200 || fail("the counter is $n after $answered requests");
+    return "$answered requests on one session";
+}
+
+function a_worker_that_dies_with_the_lock(): string
+{
+    global $directory;
+    $cookie = new_session();
+    $longest = 0;
+    for ($kill = 0; $kill < 5; $kill++) {
+        $note = "$directory/pages/held";
+        @unlink($note);
+        if (pcntl_fork() === 0) {
+            get('do=hold&note=' . urlencode($note), $cookie);
+            exit(0);
+        }
+        for ($i = 0; $i < 1000 && !(is_file($note) && filesize($note) > 0); $i++) {
+            usleep(10_000);
+            clearstatcache();
+        }
+        signal('KILL', (int) file_get_contents($note)) || fail('no worker holds the session');
+        $start = microtime(true);
+        $n = (get('do=count', $cookie) ?? fail('a page after a worker died'))[0];
+        $longest = max($longest, microtime(true) - $start);
+        // What the dead one had not stored is not there.
+        $n === (string) ($kill + 2) || fail("the counter is $n after $kill requests and a killed worker");
+        pcntl_wait($status);
+    }
+    $longest < 2 || fail(sprintf('a request waited %.1f s for a dead worker', $longest));
+    return sprintf('5 killed, the next request took at most %d ms', $longest * 1000);
+}
+
+function a_reload_of_the_pool(): string
+{
+    global $fpm;
+    $cookie = new_session();
+    $reload = function () use ($fpm) {
+        for ($i = 0; $i < 3; $i++) {
+            usleep(300_000);
+            signal('USR2', (int) $fpm) || fail('there is no php-fpm to reload');
+        }
+    };
+    [$answered, $lost] = count_together($cookie, 150, $reload);
+    $n = counter($cookie) - 1;
+    // A request that was cut off may have been counted or not; one that was answered was counted.
+    $n >= $answered && $n <= $answered + $lost || fail("the counter is $n after $answered answers and $lost without");
+    return "$answered requests over three reloads, $lost without an answer";
+}
+
+function the_cookie_of_an_empty_session(): string
+{
+    [$body, $cookie] = get('do=empty') ?? fail('an empty session');
+    $cookie === null && $body === '' || fail("an empty session sends a cookie: $body");
+    return 'is withdrawn';
+}
+
+function opcache_is_on(): string
+{
+    (get('do=opcache')[0] ?? '') === '1' || fail('OPcache is off');
+    return 'in the workers';
+}
+
+foreach (['opcache_is_on', 'parallel_requests_and_recycled_workers', 'a_worker_that_dies_with_the_lock',
+    'a_reload_of_the_pool', 'the_cookie_of_an_empty_session'] as $test) {
+    echo str_replace('_', ' ', $test), ': ', $test(), "\n";
+}

@@ -1,0 +1,25 @@
+<?php
+// What the pages of the test with php-fpm do; client.php asks for them.
+switch ($_GET['do'] ?? '') {
+    case 'count':
+        session_start();
+        $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;
+        // The answer goes out after the counter is stored: whoever reads it was told the truth.
+        session_write_close();
+        echo $_SESSION['n'];
+        break;
+    case 'hold':
+        session_start();
+        $_SESSION['n'] = -1;
+        file_put_contents($_GET['note'], getmypid());
+        sleep(30);
+        break;
+    case 'empty':
+        session_start();
+        session_write_close();
+        echo implode("\n", preg_grep('/^Set-Cookie:/i', headers_list()));
+        break;
+    case 'opcache':
+        echo (int) (opcache_get_status(false)['opcache_enabled'] ?? false);
+        break;
+}

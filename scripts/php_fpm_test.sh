@@ -1,0 +1,117 @@
+#!/bin/sh
+# Runs a built extension under php-fpm behind nginx: php_fpm_test.sh PHP MODULE STORE-URL...
+#
+# {dir} in a URL is a directory that the workers may write to. Nothing of the machine's own set-up is used.
+set -eu
+cd "$(dirname "$0")/.."
+php=$1
+module=$2
+shift 2
+PATH=$PATH:/usr/sbin:/usr/local/sbin
+version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+fpm=$(command -v "php-fpm$version" || command -v php-fpm || true)
+nginx=$(command -v nginx || true)
+if [ -z "$fpm" ] || [ -z "$nginx" ]; then
+    echo "skipped: php-fpm behind nginx (php-fpm or nginx is not installed)"
+    [ -z "${CI:-}" ] || exit 1
+    exit 0
+fi
+
+dir=$(mktemp -d /dev/shm/sessile-fpm-XXXXXX)
+server=
+pool=
+end() {
+    [ -z "$server" ] || stop "$server"
+    [ -z "$pool" ] || stop "$pool"
+    rm -rf "$dir"
+}
+
+# Again and again: php-fpm forgets a signal that comes while it reloads.
+stop() {
+    while kill "$1" 2>/dev/null; do
+        sleep 0.1
+    done
+    wait "$1" || true
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+# Root's workers are somebody else, as on a server.
+user=
+nginx_user=
+if [ "$(id -u)" = 0 ]; then
+    group=$(id -gn nobody)
+    user="user = nobody
+group = $group"
+    nginx_user="user nobody $group;"
+    chown nobody "$dir"
+fi
+mkdir "$dir/pages"
+[ "$(id -u)" != 0 ] || chown nobody "$dir/pages"
+cp bindings/php/fpm/page.php "$dir/pages/"
+
+# The first free port from here on.
+port=18080
+while ! "$php" -n -r "exit(@stream_socket_server('tcp://127.0.0.1:$port') ? 0 : 1);"; do
+    port=$((port + 1))
+done
+# A directory for all that nginx would write elsewhere.
+cat >"$dir/nginx.conf" <<END
+daemon off; pid $dir/nginx.pid; error_log $dir/nginx.log; worker_processes 1; $nginx_user
+events { worker_connections 256; }
+http {
+    access_log off;
+    client_body_temp_path $dir/body; proxy_temp_path $dir/proxy; fastcgi_temp_path $dir/fastcgi;
+    uwsgi_temp_path $dir/uwsgi; scgi_temp_path $dir/scgi;
+    server {
+        listen 127.0.0.1:$port;
+        location / {
+            fastcgi_pass unix:$dir/fpm; fastcgi_param SCRIPT_FILENAME $dir/pages/page.php;
+            fastcgi_param QUERY_STRING \$query_string; fastcgi_param REQUEST_METHOD \$request_method;
+            fastcgi_param HTTP_COOKIE \$http_cookie;
+        }
+    }
+}
+END
+"$nginx" -c "$dir/nginx.conf" -e "$dir/nginx.log" &
+server=$!
+
+for store in "$@"; do
+    store=$(echo "$store" | sed "s|{dir}|$dir|")
+    echo "php-fpm $version behind nginx, sessions on ${store%%:*}"
+    cat >"$dir/fpm.conf" <<END
+[global]
+error_log = $dir/fpm.log
+daemonize = no
+process_control_timeout = 10
+[www]
+$user
+listen = $dir/fpm
+listen.mode = 0666
+pm = static
+pm.max_children = 6
+pm.max_requests = 100
+catch_workers_output = yes
+php_admin_value[session.save_handler] = sessile
+php_admin_value[session.save_path] = "$store"
+END
+    printf 'zend_extension=opcache\nopcache.enable=1\nextension=%s\n' "$module" >"$dir/php.ini"
+    PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &
+    pool=$!
+    tries=0
+    while [ ! -S "$dir/fpm" ]; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ]; then
+            cat "$dir/fpm.log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+    if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$pool" || grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log"; then
+        tail -n 20 "$dir/fpm.log" "$dir/nginx.log" >&2
+        exit 1
+    fi
+    stop "$pool"
+    pool=
+    rm -f "$dir/fpm" "$dir/fpm.log"
+done
