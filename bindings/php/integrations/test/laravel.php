@@ -1,0 +1,62 @@
+<?php
+// An application of Laravel with its web middleware and the driver sessile, for client.php.
+
+use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Bootstrap;
+use Illuminate\Foundation\Http\Kernel;
+use Illuminate\Http\Request;
+use Illuminate\Support\Facades\Route;
+
+require 'Illuminate/autoload.php';
+$package = dirname(__DIR__) . '/laravel/src';
+require "$package/SessileHandler.php";
+require "$package/SessileServiceProvider.php";
+
+$base = getenv('TEST_DIRECTORY') . '/laravel';
+if (!is_file("$base/config/session.php")) {
+    foreach (['bootstrap/cache', 'config', 'storage/logs'] as $directory) {
+        @mkdir("$base/$directory", 0700, true);
+    }
+    $write = fn ($name, $values) => file_put_contents("$base/config/$name.php", '<?php return ' . var_export($values, true) . ';', LOCK_EX);
+    $write('app', ['key' => str_repeat('k', 32), 'cipher' => 'AES-256-CBC', 'timezone' => 'UTC', 'providers' => [
+        Illuminate\Filesystem\FilesystemServiceProvider::class, Illuminate\Encryption\EncryptionServiceProvider::class,
+        Illuminate\Cookie\CookieServiceProvider::class, Illuminate\Session\SessionServiceProvider::class,
+        Sessile\Laravel\SessileServiceProvider::class,
+    ]]);
+    $write('session', ['driver' => 'sessile', 'lifetime' => 0.1, 'expire_on_close' => true, 'lottery' => [1, 1],
+        'cookie' => 'shop', 'path' => '/', 'domain' => null, 'secure' => false, 'http_only' => true, 'same_site' => 'lax']);
+}
+
+class WebKernel extends Kernel
+{
+    protected $bootstrappers = [Bootstrap\LoadConfiguration::class, Bootstrap\RegisterFacades::class,
+        Bootstrap\RegisterProviders::class, Bootstrap\BootProviders::class];
+    protected $middlewareGroups = ['web' => [Illuminate\Cookie\Middleware\EncryptCookies::class,
+        Illuminate\Cookie\Middleware\AddQueuedCookiesToResponse::class, Illuminate\Session\Middleware\StartSession::class]];
+}
+
+$app = new Application($base);
+$app->singleton(Illuminate\Contracts\Http\Kernel::class, WebKernel::class);
+$app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
+$app->booted(function () {
+    Route::middleware('web')->group(function () {
+        Route::get('count', function (Request $request) {
+            $request->session()->put('n', $n = $request->session()->get('n', 0) + 1);
+            usleep(5_000);
+            return (string) $n;
+        });
+        Route::get('login', function (Request $request) {
+            $request->session()->migrate(true);
+            $request->session()->put('user', 'anna');
+            return 'in';
+        });
+        Route::get('logout', function (Request $request) {
+            $request->session()->invalidate();
+            return 'out';
+        });
+        Route::get('user', fn (Request $request) => $request->session()->get('user', 'nobody'));
+    });
+});
+$kernel = $app->make(Illuminate\Contracts\Http\Kernel::class);
+$response = $kernel->handle($request = Request::capture())->send();
+$kernel->terminate($request, $response);
