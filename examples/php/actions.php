@@ -1,0 +1,80 @@
+<?php
+// What the forms do. Each action changes $_SESSION and returns the page to go to; index.php stores the session.
+declare(strict_types=1);
+
+const PIECES_MAX = 99;
+const NAME_BYTES_MAX = 80;
+
+/** A field of the form; PHP would make an array of a field called "name[]". */
+function posted(string $name): string
+{
+    $value = $_POST[$name] ?? '';
+    return is_string($value) ? $value : '';
+}
+
+function accepts_json(): bool
+{
+    return str_contains($_SERVER['HTTP_ACCEPT'] ?? '', 'application/json');
+}
+
+/**
+ * Whether the form is ours. A visitor with a session shows its token. One without has nothing that another site could
+ * abuse, but could be logged in as somebody else: browsers name the site that a form comes from, and it must be this one.
+ */
+function is_own_form(): bool
+{
+    if (isset($_SESSION['token'])) {
+        return hash_equals($_SESSION['token'], posted('token'));
+    }
+    $host = $_SERVER['HTTP_HOST'] ?? '';
+    return in_array($_SERVER['HTTP_ORIGIN'] ?? '', ["http://$host", "https://$host"], true);
+}
+
+function add(): string
+{
+    $product = posted('product');
+    if (isset(PRODUCTS[$product])) {
+        $_SESSION['cart'][$product] = min(PIECES_MAX, (cart()[$product] ?? 0) + 1);
+    }
+    return '/';
+}
+
+function remove(): string
+{
+    unset($_SESSION['cart'][posted('product')]);
+    return '/cart';
+}
+
+/** There is no password: who the visitor is is not what this example is about. */
+function log_in(): string
+{
+    $name = trim(posted('name'));
+    if ($name === '' || strlen($name) > NAME_BYTES_MAX) {
+        return '/login';
+    }
+    // The cart moves to a new id. With true the old one is worth nothing at once: somebody else may have planted it.
+    session_regenerate_id(true);
+    $_SESSION['token'] = bin2hex(random_bytes(16));
+    $_SESSION['name'] = $name;
+    return '/';
+}
+
+/** Final: a request of the same visitor that is under way does not bring the session back. */
+function log_out(): string
+{
+    session_destroy();
+    $_SESSION = [];
+    $cookie = session_get_cookie_params();
+    unset($cookie['lifetime']);
+    setcookie(session_name(), '', ['expires' => 1] + $cookie);
+    return '/';
+}
+
+function count_up(): string
+{
+    $count = $_SESSION['count'] ?? 0;
+    // As long as a page takes. Without the lock, requests that come together would all have read the same number.
+    usleep(20_000);
+    $_SESSION['count'] = $count + 1;
+    return '/handler';
+}
