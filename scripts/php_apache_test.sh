@@ -1,0 +1,93 @@
+#!/bin/sh
+# Runs a built extension under Apache with mod_php and prefork: php_apache_test.sh PHP MODULE STORE-URL...
+#
+# {dir} in a URL is a directory that the workers may write to. Nothing of the machine's own set-up is used. APACHE_ROOT is
+# the root that Debian's packages apache2-bin and libapache2-mod-php are unpacked under, if it is not /.
+set -eu
+cd "$(dirname "$0")/.."
+php=$1
+module=$2
+shift 2
+root=${APACHE_ROOT:-}
+modules=$root/usr/lib/apache2/modules
+version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+if [ ! -x "$root/usr/sbin/apache2" ] || [ ! -f "$modules/libphp$version.so" ]; then
+    echo "skipped: Apache (apache2 or libapache2-mod-php is not installed)"
+    exit 0
+fi
+
+dir=$(mktemp -d /dev/shm/sessile-apache-XXXXXX)
+server=
+stop() {
+    while kill "$1" 2>/dev/null; do
+        sleep 0.1
+    done
+    wait "$1" || true
+}
+end() {
+    [ -z "$server" ] || stop "$server"
+    rm -rf "$dir"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+# Root's workers are somebody else, as on a server.
+user=
+mkdir "$dir/pages"
+if [ "$(id -u)" = 0 ]; then
+    user="User nobody
+Group $(id -gn nobody)"
+    chown nobody "$dir" "$dir/pages"
+fi
+cp bindings/php/fpm/page.php "$dir/pages/"
+port=18280
+while ! "$php" -n -r "exit(@stream_socket_server('tcp://127.0.0.1:$port') ? 0 : 1);"; do
+    port=$((port + 1))
+done
+printf 'zend_extension=opcache\nopcache.enable=1\nextension=%s\n' "$module" >"$dir/php.ini"
+
+for store in "$@"; do
+    store=$(echo "$store" | sed "s|{dir}|$dir|")
+    echo "Apache with mod_php $version, sessions on ${store%%:*}"
+    cat >"$dir/apache.conf" <<END
+ServerRoot $dir
+ServerName localhost
+Listen 127.0.0.1:$port
+PidFile $dir/apache.pid
+ErrorLog $dir/apache.log
+Mutex file:$dir default
+$user
+LoadModule mpm_prefork_module $modules/mod_mpm_prefork.so
+LoadModule authz_core_module $modules/mod_authz_core.so
+LoadModule mime_module $modules/mod_mime.so
+LoadModule php_module $modules/libphp$version.so
+TypesConfig /dev/null
+AddHandler application/x-httpd-php .php
+PHPINIDir $dir
+DocumentRoot $dir/pages
+StartServers 6
+MaxRequestWorkers 12
+MaxConnectionsPerChild 100
+php_admin_value session.save_handler sessile
+php_admin_value session.save_path "$store"
+END
+    # In a group of its own: when Apache ends it signals all of its group.
+    PHP_INI_SCAN_DIR='' LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu setsid "$root/usr/sbin/apache2" -f "$dir/apache.conf" -D FOREGROUND &
+    server=$!
+    tries=0
+    while [ ! -f "$dir/apache.pid" ]; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ]; then
+            cat "$dir/apache.log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+    if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$server" USR1 || grep -E 'PHP (Warning|Fatal)' "$dir/apache.log"; then
+        tail -n 20 "$dir/apache.log" >&2
+        exit 1
+    fi
+    stop "$server"
+    server=
+    rm -f "$dir/apache.pid" "$dir/apache.log"
+done
