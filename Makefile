@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench storm models php php-install toolchain
+.PHONY: help run build deps test check bench storm models php php-bench php-install toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -47,16 +47,20 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
 
-storm: toolchain ## Kills and stops processes that work on a store for ten minutes (STORE=files SECONDS=60)
+storm: toolchain ## Kills and stops processes that work on a store for ten minutes, then servers (STORE=files SECONDS=60)
 	$(CARGO) build --release $(LOCKED) -p sessile-testkit --bin sessile-storm --target-dir target
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) $(if $(SECONDS),--seconds $(SECONDS))
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) --stop-one 5
+	$(CARGO) test --release $(LOCKED) -p sessile-stores --test mysql --test postgres -- --ignored --nocapture none_of_16000
 
 models: toolchain ## Runs the model checks of the engine in other and many more orders than `make test` (TIMES=20)
 	SESSILE_MODEL_RUNS=$(TIMES) $(MODELS) test $(MODELS_OF) $(LOCKED) models
 
 php: toolchain ## Builds the session handler for the installed PHP, and says where it is
 	@sh scripts/php.sh build
+
+php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=550000 ROUNDS=5)
+	@sh scripts/php.sh bench $(or $(SESSIONS),1000) $(or $(ROUNDS),5)
 
 php-install: php ## Copies it into PHP's directory of extensions (root)
 	@sh scripts/php.sh install

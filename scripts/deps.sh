@@ -159,8 +159,12 @@ forbid_no_more() {
 # Stops a service that came with a package of ours, should an existing policy have let it start, and keeps it
 # from the next boot.
 retire() {
+    # Debian names it after the version. None was here before, so all of them are ours.
     if [ "$1" = php-fpm ]; then
-        set -- "$(cd /etc/init.d && echo php*-fpm)"
+        for script in /etc/init.d/php*-fpm; do
+            retire "${script##*/}"
+        done
+        return
     fi
     if [ -d /run/systemd/system ]; then
         systemctl disable --now "$1" >/dev/null 2>&1 || true

@@ -3,6 +3,7 @@
 #
 #   sh scripts/php.sh build     leaves target/php-release-VERSION/modules/sessile.so
 #   sh scripts/php.sh test      runs bindings/php/tests on several stores and bindings/php/fpm on two, after a build
+#   sh scripts/php.sh bench     measures it beside other handlers, after a build (SESSIONS ROUNDS SECONDS HANDLER...)
 #   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
 #
 # PHP_CONFIG names the php-config of another PHP; SESSILE_PROFILE=debug links the library that the tests of Rust use, which
@@ -50,12 +51,16 @@ test)
     sh scripts/php_test.sh "$("$PHP_CONFIG" --php-binary)" "$build"
     sh scripts/php_fpm_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so" 'sessile:{dir}/engine' 'files:{dir}/files'
     ;;
+bench)
+    shift
+    sh scripts/php_bench.sh "$build/modules/sessile.so" "$@"
+    ;;
 install)
     make --quiet -C "$build" install
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|install" >&2
+    echo "usage: sh scripts/php.sh build|test|bench|install" >&2
     exit 2
     ;;
 esac

@@ -10,7 +10,6 @@
 
 #![deny(unsafe_code)]
 
-mod awake;
 mod capacity;
 pub mod contender;
 mod environment;
@@ -20,6 +19,7 @@ mod footprint;
 mod histogram;
 mod ids;
 mod monotonic;
+mod network;
 mod options;
 mod payload;
 mod presets;

@@ -33,6 +33,8 @@ pub struct Options {
     pub rate: Option<f64>,
     /// Processors may go to sleep between paced requests.
     pub let_sleep: bool,
+    /// How long a round trip to a private server takes, in milliseconds.
+    pub round_trip_ms: Option<f64>,
     /// Before the rounds, this many times the number of sessions is rewritten.
     pub churn: Option<usize>,
     /// What `cycle` and `scale` measure.
@@ -68,6 +70,8 @@ pub(crate) struct Settings {
     /// `None`: closed loop.
     pub rate: Option<f64>,
     pub let_sleep: bool,
+    /// To private servers.
+    pub round_trip: Option<Duration>,
     pub churn: usize,
     pub ops: Vec<CycleOp>,
     pub seed: u64,
@@ -93,6 +97,7 @@ const SESSIONS_MAX: usize = 100_000_000;
 const ROUNDS_MAX: usize = 1_000;
 const SECONDS_MAX: f64 = 3_600.0;
 const RATE_MAX: f64 = 1_000_000.0;
+const ROUND_TRIP_MS_MAX: f64 = 1_000.0;
 const CHURN_MAX: usize = 1_000;
 
 impl Options {
@@ -129,6 +134,7 @@ impl Options {
         in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
         let rate = self.rate.or(preset.rate);
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
+        in_range("--round-trip", self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX), 0.01, ROUND_TRIP_MS_MAX)?;
         let churn = self.churn.unwrap_or(0);
         in_range("--churn", churn, 0, CHURN_MAX)?;
         // Sessions must outlive filling, rewriting and rounds, which takes longer than the usual ttl on a slow store.
@@ -146,6 +152,7 @@ impl Options {
             rounds,
             rate,
             let_sleep: self.let_sleep,
+            round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             churn,
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
@@ -211,6 +218,7 @@ mod tests {
             rounds: None,
             rate: None,
             let_sleep: false,
+            round_trip_ms: None,
             churn: None,
             ops: None,
             spreads: None,

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sessile_core::ErrorKind;
+use sessile_fixtures::Awake;
 use sessile_stores::Context;
 
-use crate::awake::{Awake, Idleness};
 use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::options::{Experiment, Options, Settings, UsageError};
@@ -74,6 +74,10 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
     let selection = selection::select(&options.stores, experiment, settings.durability)?;
     for choice in &selection.choices {
         check_payload(choice, &settings)?;
+        if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {
+            let why = format!("--round-trip is for private servers; the way to {} is what it is", choice.title());
+            return Err(UsageError(why).into());
+        }
     }
     measure(settings, selection, options, launch)
 }
@@ -95,13 +99,14 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let mut bench = Bench::new(settings.clone(), launch.clone(), selection);
     let before = ProcessorTime::so_far();
-    // A closed loop leaves nobody time to sleep.
-    let awake = settings.rate.filter(|_| !settings.let_sleep).map(|_| Awake::keep());
+    // A closed loop leaves nobody time to sleep, except for the time on the way.
+    let idle = settings.rate.is_some() || settings.round_trip.is_some();
+    let awake = (idle && !settings.let_sleep).then(Awake::keep);
     let interrupted = match experiments::run(&mut bench) {
         Err(RunError::Interrupted) if bench.whole > 0 => true,
         ended => ended.map(|()| false)?,
     };
-    let idleness = awake.as_ref().map_or(Idleness::MaySleep, Awake::idleness);
+    let processors_awake = awake.as_ref().is_some_and(Awake::is_kept);
     drop(awake);
     let stolen = ProcessorTime::so_far().stolen_since(&before);
     if interrupted {
@@ -122,7 +127,8 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
             warm_up_seconds: settings.warm_up_seconds,
             ttl_seconds: settings.ttl.as_secs(),
             rate: settings.rate,
-            idleness,
+            round_trip_us: settings.round_trip.map(|round_trip| round_trip.as_secs_f64() * 1e6),
+            processors_awake,
             stolen,
             churn: settings.churn,
             confidence: confidence_of_range(settings.rounds),

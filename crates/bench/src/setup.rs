@@ -9,6 +9,7 @@ use sessile_core::Durability;
 use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time};
 
 use crate::footprint::Place;
+use crate::network::Network;
 use crate::redact;
 use crate::reference::Reference;
 use crate::selection::{Choice, Target};
@@ -23,6 +24,7 @@ pub(crate) struct Stage {
     dir: Option<PathBuf>,
     /// Places that must not be shown, and what is shown instead.
     hidden: Vec<(String, &'static str)>,
+    network: Option<Network>,
     keep: Keep,
 }
 
@@ -36,7 +38,25 @@ enum Keep {
 
 impl Stage {
     /// Makes a contender real, or says why not.
-    pub(crate) fn set(choice: &Choice, durability: Durability) -> Result<Stage, String> {
+    pub(crate) fn set(choice: &Choice, durability: Durability, round_trip: Option<Duration>) -> Result<Stage, String> {
+        let mut stage = Stage::near(choice, durability)?;
+        if let (Some(round_trip), Some(server)) = (round_trip, &stage.socket) {
+            let network = Network::before(server, round_trip).map_err(|error| format!("no network: {error}"))?;
+            match &mut stage.what {
+                What::Store { url, .. } => {
+                    *url = url.replace(&server.display().to_string(), &network.socket().display().to_string());
+                }
+                What::Reference { place, .. } => *place = network.socket().to_owned(),
+                What::Test { .. } => {}
+            }
+            stage.hidden.push((network.dir().display().to_string(), "<network>"));
+            stage.network = Some(network);
+        }
+        Ok(stage)
+    }
+
+    /// With its server on this machine.
+    fn near(choice: &Choice, durability: Durability) -> Result<Stage, String> {
         match choice.target {
             Target::Fixture(entry, fixture) => {
                 let mut instance = Instance::start(entry, fixture, durability).map_err(|error| error.to_string())?;
@@ -48,6 +68,7 @@ impl Stage {
                     socket: instance.server().map(|server| server.socket().to_owned()),
                     hidden: vec![(dir.display().to_string(), name)],
                     dir: instance.server_pid().is_none().then_some(dir),
+                    network: None,
                     keep: Keep::Instance { _instance: Box::new(instance) },
                 })
             }
@@ -57,6 +78,7 @@ impl Stage {
                 socket: None,
                 dir: dir_in_url(choice, url),
                 hidden: hidden_in_url(url),
+                network: None,
                 keep: Keep::Nothing,
             }),
             Target::Test(name, place) => Ok(Stage {
@@ -65,6 +87,7 @@ impl Stage {
                 socket: None,
                 dir: Some(place.into()),
                 hidden: Vec::new(),
+                network: None,
                 keep: Keep::Nothing,
             }),
             Target::Reference(reference) => {
@@ -78,6 +101,7 @@ impl Stage {
                         socket: None,
                         dir: Some(dir.path().to_owned()),
                         hidden,
+                        network: None,
                         keep: Keep::Dir { _dir: dir },
                     });
                 };
@@ -89,6 +113,7 @@ impl Stage {
                     socket: Some(server.socket().to_owned()),
                     dir: None,
                     hidden,
+                    network: None,
                     keep: Keep::Server { _server: Box::new(server), _dir: dir },
                 })
             }

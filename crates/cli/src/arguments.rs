@@ -164,6 +164,9 @@ pub struct RunArguments {
     /// Lets processors sleep between requests at a fixed rate: how long this machine takes to wake up is measured too
     #[arg(long)]
     pub let_sleep: bool,
+    /// Puts a network before private servers, on which a round trip takes MS milliseconds: 0.1 to 0.5 in one data centre
+    #[arg(long, value_name = "MS")]
+    pub round_trip: Option<f64>,
     /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle, scale) [default: 0]
     #[arg(long, value_name = "N")]
     pub churn: Option<usize>,

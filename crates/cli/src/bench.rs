@@ -38,6 +38,7 @@ fn options(arguments: &RunArguments) -> Options {
         rounds: arguments.rounds,
         rate: arguments.rate,
         let_sleep: arguments.let_sleep,
+        round_trip_ms: arguments.round_trip,
         churn: arguments.churn,
         ops: arguments.op.clone(),
         spreads: arguments.spread.clone(),

@@ -48,7 +48,7 @@ impl Bench {
         self.progress.say(&format!("{title}: start"));
         // There is no stage yet that knows what must be hidden, and a server's log is full of places.
         let failed = |message: String| Failure { code: "start".to_owned(), message: redact::paths(&message) };
-        let stage = Stage::set(choice, settings.durability).map_err(failed)?;
+        let stage = Stage::set(choice, settings.durability, settings.round_trip).map_err(failed)?;
         let hide = |failure: Failure| Failure { message: stage.redact(&failure.message), ..failure };
         let opening = Opening {
             what: stage.what.clone(),

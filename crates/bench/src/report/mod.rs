@@ -11,7 +11,6 @@ pub(crate) mod warnings;
 use serde::{Deserialize, Serialize};
 
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
-pub use crate::awake::Idleness;
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
 pub use crate::selection::LeftOut;
@@ -54,9 +53,12 @@ pub struct Settings {
     /// Requests a second of each worker, where that was fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// What processors did between requests.
+    /// How long a round trip to a private server took on the way alone, in microseconds, where there was a way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_us: Option<f64>,
+    /// Whether processors were kept awake between requests.
     #[serde(default)]
-    pub idleness: Idleness,
+    pub processors_awake: bool,
     /// The part of the processors' time that a hypervisor gave to others during the run.
     #[serde(default)]
     pub stolen: f64,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
-use crate::report::{Idleness, Report, Row};
+use crate::report::{Report, Row};
 
 /// Legible in a terminal of this width.
 const COLUMNS: u16 = 100;
@@ -25,14 +25,16 @@ impl fmt::Display for Report {
             let rounds = rounds.unwrap_or(0);
             let rate =
                 self.settings.rate.map_or(String::new(), |rate| format!(", {} a second and worker", grouped(rate)));
-            let awake = if self.settings.idleness == Idleness::KeptAwake { ", processors kept awake" } else { "" };
+            let awake = if self.settings.processors_awake { ", processors kept awake" } else { "" };
+            let way =
+                self.settings.round_trip_us.map_or(String::new(), |us| format!(", servers {} us away", figure(us)));
             let churn = self.settings.churn;
             let churn = if churn > 0 { format!(", after rewriting {churn} times as many") } else { String::new() };
             let seed = self.seed;
             let more = if self.results.iter().any(|row| row.sessions != sessions) { " and more" } else { "" };
             writeln!(
                 f,
-                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}{awake}, seed {seed}"
+                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}{way}{awake}, seed {seed}"
             )?;
         }
         for (kind, heading) in

@@ -181,6 +181,7 @@ fn options() -> Options {
         rounds: Some(2),
         rate: None,
         let_sleep: false,
+        round_trip_ms: None,
         churn: None,
         ops: None,
         spreads: None,

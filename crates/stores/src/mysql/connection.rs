@@ -23,7 +23,9 @@ const PACKET_OVERHEAD: u64 = 1_024;
 /// The server closes a connection that was silent for this long, and frees its locks: a host that vanished without a word
 /// keeps them no longer. The default of all servers is 8 hours; many hosters have a minute, which a lease may outlive.
 const SILENCE_SECONDS_MAX: u32 = 86_400;
-/// Longest wait for a row lock, at most half of the time for an answer. They are held for the length of one statement.
+/// Longest wait for a row lock, at most half of the time for an answer. They are held for the length of one statement. And for
+/// the table, which somebody may be altering: the server does not see that a connection which waits for it was given up, and
+/// leaves it the session's lock.
 const ROW_LOCK_SECONDS_MAX: u64 = 5;
 /// Begins of a connection before it prepares statements: each costs a round trip to prepare, and the server counts them.
 const BEGINS_BEFORE_PREPARING: u8 = 8;
@@ -162,7 +164,7 @@ impl Link {
         let settings = format!(
             "SET NAMES ascii COLLATE ascii_bin, SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
              SESSION autocommit = 1, SESSION completion_type = 0, SESSION wait_timeout = {SILENCE_SECONDS_MAX}, \
-             SESSION innodb_lock_wait_timeout = {row_lock_seconds} \
+             SESSION innodb_lock_wait_timeout = {row_lock_seconds}, SESSION lock_wait_timeout = {row_lock_seconds} \
              /*M!100101 , SESSION max_statement_time = 0, SESSION use_stat_tables = 'never', \
              SESSION optimizer_use_condition_selectivity = 1 */ /*!50708 , SESSION max_execution_time = 0 */"
         );

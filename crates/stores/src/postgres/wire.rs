@@ -28,6 +28,8 @@ const READ_BYTES: usize = 16 * 1_024;
 const MESSAGE_BYTES_MAX: i32 = 1 << 30;
 /// The same before the login is over, when it may be anybody who announces it.
 const LOGIN_MESSAGE_BYTES_MAX: i32 = 64 * 1_024;
+/// How a message with a row begins.
+const DATA_ROW: u8 = b'D';
 /// Buffers that one large payload has grown are given back to the system.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -35,12 +37,14 @@ pub(super) struct Wire {
     stream: Either,
     /// How long reads wait, as the stream was told last. Writes wait as long as the server may say nothing.
     patience: Duration,
-    /// How long the server may take for an answer, or for the next `READ_BYTES` of it.
+    /// How long the server may take for an answer, or for the next `READ_BYTES` of its rows, or to take as much from us.
     allowed: Duration,
     /// When that is over; `None` beyond the end of time.
     deadline: Option<Instant>,
     /// What came since the deadline was set.
     heard: usize,
+    /// Whether a row, or a part of one, was in that.
+    rows_heard: bool,
     /// What a message may have.
     message_bytes_max: i32,
     received: BytesMut,
@@ -66,7 +70,7 @@ impl Wire {
             None => Either::Plain(stream),
             Some(tls) => {
                 ask_for_tls(&mut stream)?;
-                Either::Tls(Box::new(encrypted(stream, tls)?))
+                Either::Tls(Box::new(encrypted(stream, tls, patience)?))
             }
         };
         Ok(Wire {
@@ -75,6 +79,7 @@ impl Wire {
             allowed: patience,
             deadline: None,
             heard: 0,
+            rows_heard: false,
             message_bytes_max: LOGIN_MESSAGE_BYTES_MAX,
             received: BytesMut::new(),
             out: BytesMut::new(),
@@ -99,10 +104,7 @@ impl Wire {
     /// Sends what was put into `out`. From now on the server may say nothing for so long.
     pub fn send(&mut self, patience: Duration) -> Tried<()> {
         self.be_patient(patience)?;
-        let sent = match &mut self.stream {
-            Either::Plain(stream) => stream.write_all(&self.out),
-            Either::Tls(stream) => stream.write_all(&self.out).and_then(|()| stream.flush()),
-        };
+        let sent = self.out.chunks(READ_BYTES).try_for_each(|piece| write_within(&mut self.stream, piece, patience));
         if self.out.capacity() > KEPT_BYTES_MAX {
             self.out = BytesMut::new();
         }
@@ -125,7 +127,7 @@ impl Wire {
     }
 
     fn expect_more(&mut self) {
-        (self.deadline, self.heard) = (Instant::now().checked_add(self.allowed), 0);
+        (self.deadline, self.heard, self.rows_heard) = (Instant::now().checked_add(self.allowed), 0, false);
     }
 
     /// What is left until the deadline.
@@ -153,18 +155,22 @@ impl Wire {
                         self.version = status.value().map_or(0, version);
                     }
                 }
-                Some(message) => return Ok(message),
+                Some(message) => {
+                    self.rows_heard |= matches!(message, Message::DataRow(_));
+                    return Ok(message);
+                }
                 None => self.receive()?,
             }
         }
     }
 
     fn receive(&mut self) -> Tried<()> {
-        // A payload that arrives piece by piece is no silence. The read that begins now may end after the deadline, by as much
-        // again at most: setting it a time for each piece would cost a system call each.
+        // A payload that arrives piece by piece is no silence; what else a server may say is short. The read that begins now
+        // may end after the deadline, by as much again at most: setting it a time for each piece would cost a system call each.
+        self.rows_heard |= self.received.first() == Some(&DATA_ROW);
         match self.heard {
             0 => {}
-            READ_BYTES.. => self.expect_more(),
+            READ_BYTES.. if self.rows_heard => self.expect_more(),
             _ => drop(self.left()?),
         }
         let count = loop {
@@ -190,6 +196,59 @@ impl Wire {
     }
 }
 
+/// Writes a piece within a time, however little of it is taken at once.
+fn write_within(stream: &mut Either, piece: &[u8], longest: Duration) -> io::Result<()> {
+    match stream {
+        Either::Plain(stream) => Bounded::new(stream, longest).write_all(piece),
+        Either::Tls(stream) => {
+            stream.conn.writer().write_all(piece)?;
+            let mut bounded = Bounded::new(&mut stream.sock, longest);
+            while stream.conn.wants_write() {
+                stream.conn.write_tls(&mut bounded)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A stream until a moment: the times that are set on a socket bound each call, and there may be many.
+struct Bounded<'s> {
+    stream: &'s mut Stream,
+    end: Option<Instant>,
+}
+
+impl Bounded<'_> {
+    fn new(stream: &mut Stream, longest: Duration) -> Bounded<'_> {
+        Bounded { stream, end: Instant::now().checked_add(longest) }
+    }
+
+    fn still<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        match self.end {
+            Some(end) if Instant::now() >= end => Err(io::ErrorKind::TimedOut.into()),
+            _ => done,
+        }
+    }
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer);
+        self.still(read)
+    }
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.stream.write(bytes)?;
+        // All of it: then it does not matter when.
+        if written == bytes.len() { Ok(written) } else { self.still(Ok(written)) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 /// What a read says that has waited for as long as it may.
 fn timed_out(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
@@ -212,12 +271,13 @@ fn ask_for_tls(stream: &mut Stream) -> Tried<()> {
 }
 
 /// The handshake, in which the server proves its name.
-fn encrypted(stream: Stream, tls: &Tls) -> Tried<StreamOwned<ClientConnection, Stream>> {
+fn encrypted(stream: Stream, tls: &Tls, longest: Duration) -> Tried<StreamOwned<ClientConnection, Stream>> {
     let connection = ClientConnection::new(Arc::clone(&tls.config), tls.server.clone())
         .map_err(|error| Failure::Client(format!("TLS: {error}")))?;
     let mut stream = StreamOwned::new(connection, stream);
+    let mut bounded = Bounded::new(&mut stream.sock, longest);
     while stream.conn.is_handshaking() {
-        stream.conn.complete_io(&mut stream.sock).map_err(timed_out)?;
+        stream.conn.complete_io(&mut bounded).map_err(timed_out)?;
     }
     Ok(stream)
 }

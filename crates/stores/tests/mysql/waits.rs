@@ -102,3 +102,20 @@ fn nobody_waits_for_who_is_slow_to_read_a_large_session() {
         assert!(took < AT_ONCE, "{way}: {took:?}");
     }
 }
+
+/// The server does not see that who waits for the table has gone, and left it the session's lock until the table was free.
+#[test]
+fn who_gives_up_because_of_the_table_leaves_no_connection_behind() {
+    let Some(private) = Private::start() else { return };
+    let (cold, warmed) = (private.open("&response_timeout_ms=2000"), private.open("&response_timeout_ms=2000"));
+    warm(&warmed, "a");
+    let mut altering = private.raw();
+    altering.query_drop("LOCK TABLES sessile_session WRITE").unwrap();
+    for store in [&cold, &warmed] {
+        store.begin(&key("a"), Duration::from_millis(100)).map(drop).unwrap_err();
+    }
+    let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for table metadata lock'";
+    until("nobody waits for the table", || private.number(waiting) == 0);
+    altering.query_drop("UNLOCK TABLES").unwrap();
+    drop(private.open("").begin(&key("a"), Duration::ZERO).unwrap());
+}

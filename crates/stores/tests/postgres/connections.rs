@@ -218,8 +218,17 @@ fn increment(store: &Sessions, tally: &mut Tally) {
 
 #[test]
 fn no_acknowledged_increment_is_lost_when_the_server_is_killed_in_the_middle() {
+    survives_kills(250);
+}
+
+#[test]
+#[ignore = "takes minutes; `make storm` runs it"]
+fn none_of_16000_acknowledged_increments_is_lost_when_the_server_is_killed() {
+    survives_kills(2_000);
+}
+
+fn survives_kills(each: u64) {
     const WORKERS: usize = 8;
-    const EACH: u64 = 250;
     let options = ServerOptions { durability: sessile_core::Durability::Commit, ..ServerOptions::default() };
     let Some(mut private) = Private::start_with(options) else { return };
     private.open();
@@ -228,7 +237,7 @@ fn no_acknowledged_increment_is_lost_when_the_server_is_killed_in_the_middle() {
     let tallies: Vec<Tally> = std::thread::scope(|scope| {
         let work = || {
             let (store, mut tally) = (sessile_stores::open(&url, &Context::default()).unwrap(), Tally::default());
-            while tally.acknowledged < EACH {
+            while tally.acknowledged < each {
                 increment(&store, &mut tally);
                 made.fetch_max(tally.acknowledged, std::sync::atomic::Ordering::Relaxed);
             }
@@ -236,7 +245,7 @@ fn no_acknowledged_increment_is_lost_when_the_server_is_killed_in_the_middle() {
         };
         let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
         for share in 1..4 {
-            until("they are well on their way", || made.load(std::sync::atomic::Ordering::Relaxed) >= share * EACH / 5);
+            until("they are well on their way", || made.load(std::sync::atomic::Ordering::Relaxed) >= share * each / 5);
             private.server.kill();
             private.server.restart().unwrap();
         }

@@ -1,6 +1,7 @@
 //! Somebody who answers in the server's place, and badly: what that costs is bounded, in memory and in time.
 
 use std::io::{self, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -108,6 +109,48 @@ fn an_answer_that_comes_byte_by_byte_is_too_late() {
     });
     let start = Instant::now();
     assert_eq!(impostor.open().unwrap_err().kind(), &ErrorKind::Unreachable);
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+}
+
+/// Words that answer nothing moved the end of the wait, as payloads do.
+#[test]
+fn a_server_that_only_talks_is_too_late() {
+    for word in [message(b'N', b"Snotice\0\0"), message(b'S', b"name\0value\0")] {
+        let chatter = word.repeat(2_000);
+        let impostor = Impostor::new(move |client, _, _| {
+            (0..1_000).try_for_each(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                client.write_all(&chatter)
+            })
+        });
+        let start = Instant::now();
+        assert_eq!(impostor.open().unwrap_err().kind(), &ErrorKind::Unreachable);
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    }
+}
+
+/// Each byte of a handshake had the whole time to itself.
+#[test]
+fn a_handshake_that_comes_byte_by_byte_is_too_late() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(std::result::Result::ok) {
+            std::thread::spawn(move || {
+                client.read_exact(&mut [0; 8])?;
+                // It has TLS; then the head of a record of 16 KiB that never ends.
+                client.write_all(b"S\x16\x03\x03\x40\x00")?;
+                (0..1_000).try_for_each(|_| {
+                    std::thread::sleep(Duration::from_millis(20));
+                    client.write_all(&[2])
+                })
+            });
+        }
+    });
+    let start = Instant::now();
+    let url = format!("postgres://nobody:x@127.0.0.1:{port}/x?tls=on&response_timeout_ms=200");
+    let error = sessile_stores::open(&url, &Context::default()).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Unreachable, "{error:?}");
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
 }
 

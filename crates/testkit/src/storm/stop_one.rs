@@ -16,6 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use sessile_core::{Clock, Ttl};
+use sessile_fixtures::Awake;
 
 use super::actor::{WAIT, key};
 use super::event::now_ns;
@@ -71,6 +72,8 @@ pub fn stop_one(
     stops: usize,
 ) -> Result<StopOne, Failure> {
     ensure(processes > 1, || "one is stopped, so at least two processes are wanted".into())?;
+    // The others leave the machine idle in between; what it takes to wake up is not the store's.
+    let _awake = Awake::keep();
     let (nonce, stop) = (fastrand::u64(..), Duration::from_secs_f64(stop_seconds));
     let cycles = Arc::new(Mutex::new(Vec::new()));
     let start = |number: usize, pace: Duration| -> Result<Cycler, Failure> {
