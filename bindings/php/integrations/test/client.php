@@ -25,10 +25,10 @@ function start_server(): int
     }
     $environment = ['PHP_CLI_SERVER_WORKERS' => CLIENTS, 'TEST_DIRECTORY' => $directory, 'PATH' => getenv('PATH')];
     $log = ['file', "$directory/server.log", 'a'];
-    // The workers are the server's children and end with it.
-    $process = proc_open([PHP_BINARY, ...$arguments, '-S', $address, $application], [1 => $log, 2 => $log], $pipes, null, $environment);
+    // In a group of its own: the workers do not end with their server.
+    $process = proc_open(['setsid', PHP_BINARY, ...$arguments, '-S', $address, $application], [1 => $log, 2 => $log], $pipes, null, $environment);
     register_shutdown_function(function () use ($process) {
-        proc_terminate($process);
+        exec('kill -- -' . proc_get_status($process)['pid']);
         proc_close($process);
     });
     for ($tries = 0; $tries < 200; $tries++) {
