@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Where `make bench` leaves its results; git ignores it.
 BENCH_OUT ?= bench-out
-# The store and the length of `make storm`; its own defaults if empty.
+# The store and the length of `make storm`, and the store of `make example`; their own defaults if empty.
 STORE ?=
 SECONDS ?=
 # How many times more orders than `make test` does `make models` try.
@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench storm models php php-bench php-install toolchain
+.PHONY: help run build deps test check bench storm models php php-bench php-install example toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -64,6 +64,9 @@ php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=55
 
 php-install: php ## Copies it into PHP's directory of extensions (root)
 	@sh scripts/php.sh install
+
+example: php ## Opens a small shop with PHP's sessions on this handler, to look at in a browser (STORE=redis://localhost)
+	@STORE='$(STORE)' sh scripts/php.sh example
 
 toolchain:
 	@sh scripts/toolchain.sh

@@ -2,7 +2,8 @@
 # Builds the PHP extension against the installed PHP, tests it, or installs it.
 #
 #   sh scripts/php.sh build     leaves target/php-release-VERSION/modules/sessile.so
-#   sh scripts/php.sh test      runs bindings/php/tests on several stores and bindings/php/fpm on two, after a build
+#   sh scripts/php.sh test      runs bindings/php/tests on several stores, bindings/php/fpm on two and examples/php, after a build
+#   sh scripts/php.sh example   opens the shop of examples/php until Ctrl-C, after a build
 #   sh scripts/php.sh bench     measures it beside other handlers, after a build (SESSIONS ROUNDS SECONDS HANDLER...)
 #   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
 #
@@ -50,6 +51,10 @@ build)
 test)
     sh scripts/php_test.sh "$("$PHP_CONFIG" --php-binary)" "$build"
     sh scripts/php_fpm_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so" 'sessile:{dir}/engine' 'files:{dir}/files'
+    sh scripts/php_example_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
+    ;;
+example)
+    sh scripts/php_example.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
     ;;
 bench)
     shift
@@ -60,7 +65,7 @@ install)
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|bench|install" >&2
+    echo "usage: sh scripts/php.sh build|test|example|bench|install" >&2
     exit 2
     ;;
 esac
