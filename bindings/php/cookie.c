@@ -1,23 +1,63 @@
-/* Taking back the cookie of a session that was never stored. */
+/* Taking back the cookie of a session that was never stored.
+ *
+ * Apache's module hands each header on at once, so that one which is taken out of PHP's list is sent all the same. There is
+ * one way to have it forgotten: all cookies are, and the others are set once more. */
 
 #include "php_sessile.h"
 #include "SAPI.h"
 
-static int is_session_cookie(void *element, void *name)
+#define COOKIE "Set-Cookie"
+
+static bool is_cookie(const sapi_header_struct *header)
 {
-	const sapi_header_struct *header = element;
-	const char *start = "Set-Cookie: ";
-	size_t start_length = strlen(start), name_length = strlen(name);
+	size_t length = strlen(COOKIE);
+
+	return header->header_len > length && !strncasecmp(header->header, COOKIE, length) && header->header[length] == ':';
+}
+
+static bool is_session_cookie(const sapi_header_struct *header)
+{
+	size_t start_length = strlen(COOKIE ": "), name_length = strlen(PS(session_name));
 
 	return header->header_len > start_length + name_length
-		&& !strncasecmp(header->header, start, start_length)
-		&& !strncmp(header->header + start_length, name, name_length)
+		&& !strncmp(header->header + start_length, PS(session_name), name_length)
 		&& header->header[start_length + name_length] == '=';
+}
+
+static void free_line(void *line)
+{
+	zend_string_release(*(zend_string **) line);
 }
 
 void sessile_withdraw_cookie(void)
 {
-	if (!SG(headers_sent)) {
-		zend_llist_del_element(&SG(sapi_headers).headers, PS(session_name), is_session_cookie);
+	zend_llist others;
+	zend_llist_position at;
+	bool found = false;
+	sapi_header_line all = {.line = COOKIE, .line_len = strlen(COOKIE)};
+
+	if (SG(headers_sent)) {
+		return;
 	}
+	zend_llist_init(&others, sizeof(zend_string *), free_line, 0);
+	for (sapi_header_struct *header = zend_llist_get_first_ex(&SG(sapi_headers).headers, &at); header;
+			header = zend_llist_get_next_ex(&SG(sapi_headers).headers, &at)) {
+		if (!is_cookie(header)) {
+			continue;
+		}
+		if (is_session_cookie(header)) {
+			found = true;
+		} else {
+			zend_string *line = zend_string_init(header->header, header->header_len, 0);
+			zend_llist_add_element(&others, &line);
+		}
+	}
+	if (found) {
+		sapi_header_op(SAPI_HEADER_DELETE, &all);
+		for (zend_string **line = zend_llist_get_first_ex(&others, &at); line; line = zend_llist_get_next_ex(&others, &at)) {
+			sapi_header_line again = {.line = ZSTR_VAL(*line), .line_len = ZSTR_LEN(*line)};
+			sapi_header_op(SAPI_HEADER_ADD, &again);
+		}
+	}
+	zend_llist_destroy(&others);
 }

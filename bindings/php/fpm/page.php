@@ -15,9 +15,10 @@ switch ($_GET['do'] ?? '') {
         sleep(30);
         break;
     case 'empty':
+        setcookie('first', '1');
         session_start();
+        setcookie('second', '2');
         session_write_close();
-        echo implode("\n", preg_grep('/^Set-Cookie:/i', headers_list()));
         break;
     case 'opcache':
         echo (int) (opcache_get_status(false)['opcache_enabled'] ?? false);
