@@ -13,6 +13,7 @@ modules=$root/usr/lib/apache2/modules
 version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
 if [ ! -x "$root/usr/sbin/apache2" ] || [ ! -f "$modules/libphp$version.so" ]; then
     echo "skipped: Apache (apache2 or libapache2-mod-php is not installed)"
+    [ -z "${CI:-}" ] || exit 1
     exit 0
 fi
 

@@ -33,6 +33,7 @@ for product in laravel symfony drupal; do
     esac
     if [ ! -e "$root/usr/share/php/$first" ]; then
         echo "skipped: $product (it is not installed)"
+        [ -z "${CI:-}" ] || exit 1
         continue
     fi
     for store in "sessile:$dir/engine" "files:$dir/files"; do

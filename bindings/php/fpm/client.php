@@ -105,7 +105,7 @@ function a_worker_that_dies_with_the_lock(): string
         $note = "$directory/pages/held";
         @unlink($note);
         if (pcntl_fork() === 0) {
-            get('do=hold&note=' . urlencode($note), $cookie);
+            get('do=hold', $cookie);
             exit(0);
         }
         for ($i = 0; $i < 1000 && !(is_file($note) && filesize($note) > 0); $i++) {

@@ -11,7 +11,7 @@ switch ($_GET['do'] ?? '') {
     case 'hold':
         session_start();
         $_SESSION['n'] = -1;
-        file_put_contents($_GET['note'], getmypid());
+        file_put_contents(__DIR__ . '/held', getmypid()); // where to is nobody's to say who asks for the page
         sleep(30);
         break;
     case 'empty':
