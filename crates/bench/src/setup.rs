@@ -57,9 +57,10 @@ impl Stage {
 
     /// With its server on this machine.
     fn near(choice: &Choice, durability: Durability) -> Result<Stage, String> {
+        let options = ServerOptions { durability, measured: true, ..ServerOptions::default() };
         match choice.target {
             Target::Fixture(entry, fixture) => {
-                let mut instance = Instance::start(entry, fixture, durability).map_err(|error| error.to_string())?;
+                let mut instance = Instance::start(entry, fixture, &options).map_err(|error| error.to_string())?;
                 let dir = instance.dir().to_owned();
                 let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };
                 Ok(Stage {
@@ -105,7 +106,6 @@ impl Stage {
                         keep: Keep::Dir { _dir: dir },
                     });
                 };
-                let options = ServerOptions { durability, ..ServerOptions::default() };
                 let server = kind.start(dir.path(), &options).map_err(|error| error.to_string())?;
                 Ok(Stage {
                     what: what(server.socket()),

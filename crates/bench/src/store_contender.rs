@@ -99,8 +99,7 @@ impl Contender for StoreContender {
 
 #[cfg(test)]
 mod tests {
-    use sessile_core::Durability;
-    use sessile_fixtures::{Instance, StartError};
+    use sessile_fixtures::{Instance, ServerOptions, StartError};
 
     use super::*;
     use crate::spread::Spread;
@@ -109,7 +108,7 @@ mod tests {
     #[test]
     fn a_request_connects_anew_only_where_that_is_measured() {
         let entry = sessile_stores::registry::by_name("redis").unwrap();
-        let mut instance = match Instance::start(entry, &entry.fixtures[0], Durability::None) {
+        let mut instance = match Instance::start(entry, &entry.fixtures[0], &ServerOptions::default()) {
             Err(error @ StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
                 return println!("skipped: {error}");
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use sessile_bench::{CycleOp, Spread};
-use sessile_core::Durability;
+use sessile_core::{Durability, Rest};
 
 use crate::outcome::EXIT_CODES;
 
@@ -84,6 +84,9 @@ pub struct GcArguments {
     /// Longest time of one step in milliseconds
     #[arg(long, default_value_t = 20, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub step_ms: u64,
+    /// Rest N times as long as each step took, so that others hardly notice; 0 for no rest
+    #[arg(long, default_value_t = Rest::default().0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub rest: u32,
     /// Stop after this many seconds even if not everything was looked at [default: no limit]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: Option<u64>,

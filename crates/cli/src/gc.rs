@@ -1,4 +1,4 @@
-//! `sessile gc`: removes what has expired, all of it, in small steps that others hardly notice.
+//! `sessile gc`: removes what has expired, all of it, in small steps with rests, which others hardly notice.
 //!
 //! The steps are those of `Store::sweep`; nothing else is removed here, and being killed between two steps
 //! harms nothing.
@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sessile_core::{Budget, Expiry, Sessions};
+use sessile_core::{Budget, Expiry, Rest, Sessions};
 
 use crate::arguments::GcArguments;
 use crate::opened;
@@ -21,6 +21,7 @@ struct Collected {
     removed: u64,
     steps: u64,
     longest_step: Duration,
+    rested: Duration,
     elapsed: Duration,
     complete: bool,
 }
@@ -47,7 +48,8 @@ fn collect(store: &Sessions, arguments: &GcArguments) -> Result<Collected, Failu
         collected.steps += 1;
         collected.examined += swept.examined;
         collected.removed += swept.removed;
-        collected.longest_step = collected.longest_step.max(step.elapsed());
+        let took = step.elapsed();
+        collected.longest_step = collected.longest_step.max(took);
         collected.elapsed = start.elapsed();
         collected.complete = swept.complete;
         let (removed, examined) = (units::count(collected.removed), units::count(collected.examined));
@@ -55,6 +57,10 @@ fn collect(store: &Sessions, arguments: &GcArguments) -> Result<Collected, Failu
         if swept.complete || limit.is_some_and(|limit| collected.elapsed >= limit) {
             return Ok(collected);
         }
+        let left = limit.map_or(Duration::MAX, |limit| limit.saturating_sub(collected.elapsed));
+        let resting = Instant::now();
+        std::thread::sleep(Rest(arguments.rest).after(took).min(left));
+        collected.rested += resting.elapsed();
     }
 }
 
@@ -85,6 +91,7 @@ fn as_json(label: &str, collected: &Collected) -> Value {
         "examined": collected.examined,
         "steps": collected.steps,
         "longest_step_ms": collected.longest_step.as_secs_f64() * 1_000.0,
+        "rested_seconds": collected.rested.as_secs_f64(),
         "seconds": collected.elapsed.as_secs_f64(),
         "complete": collected.complete,
     })

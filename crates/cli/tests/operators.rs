@@ -110,6 +110,12 @@ fn gc_removes_all_that_has_expired_and_nothing_else() {
     assert_eq!((&collected["removed"], &collected["complete"]), (&57.into(), &true.into()), "{collected}");
     assert!(collected["steps"].as_u64().unwrap() >= 6, "not in steps of 10: {collected}");
     assert_eq!((store.stat().unwrap().sessions, store.stat().unwrap().expired), (10, 0));
+    assert!(
+        collected["rested_seconds"].as_f64() >= collected["longest_step_ms"].as_f64().map(|ms| ms / 1e3),
+        "{collected}"
+    );
+    let hasty = json(&sessile(&["gc", &url(dir.path()), "--records", "10", "--rest", "0", "--json"]));
+    assert!(hasty["rested_seconds"].as_f64().unwrap() < 0.1 * hasty["seconds"].as_f64().unwrap(), "{hasty}");
     let again = stdout(&sessile(&["gc", &url(dir.path())]));
     assert!(again.starts_with("removed 0 expired sessions of"), "{again}");
 }

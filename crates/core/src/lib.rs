@@ -30,7 +30,7 @@ pub use error::{Error, ErrorKind, Holder, Operation, Result};
 pub use inspection::{Detail, DetailValue, Verified};
 pub use key::{Bin, Key};
 pub use limits::Limits;
-pub use listing::{Budget, Cursor, Entry, Filter, Page, Stat, Swept};
+pub use listing::{Budget, Cursor, Entry, Filter, Page, Rest, Stat, Swept};
 pub use record::{Found, Record, Trace};
 pub use sessions::{Begun, Lease, Sessions};
 pub use store::{Locked, Store};

@@ -19,6 +19,28 @@ impl Default for Budget {
     }
 }
 
+/// How long who removes everything rests between two calls of `sweep`: this many times as long as the call took.
+///
+/// A server has buffers between what it is told and its disk. Who goes on without a rest fills them, and then everybody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest(pub u32);
+
+impl Default for Rest {
+    fn default() -> Rest {
+        Rest(4)
+    }
+}
+
+impl Rest {
+    /// At most: a call that took long has waited itself, and a pass should end.
+    const MAX: Duration = Duration::from_secs(1);
+
+    /// The rest after a call.
+    pub fn after(self, call: Duration) -> Duration {
+        call.saturating_mul(self.0).min(Rest::MAX)
+    }
+}
+
 /// What one call of `sweep` did. The counts are true: what is counted was done by this call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -90,4 +112,16 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// Where to go on; `None` at the end. A page may be empty and still have a next one.
     pub next: Option<Cursor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_is_longer_than_the_call_and_ends() {
+        assert_eq!(Rest::default().after(Duration::from_millis(20)), Duration::from_millis(80));
+        assert_eq!(Rest(0).after(Duration::from_secs(5)), Duration::ZERO);
+        assert_eq!(Rest(1_000).after(Duration::MAX), Duration::from_secs(1));
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use sessile_core::{Capabilities, Clock, Durability};
-use sessile_fixtures::{Instance, StartError};
+use sessile_fixtures::{Instance, ServerOptions, StartError};
 use sessile_stores::{Fixture, StoreEntry, registry};
 
 use crate::broken::Fault;
@@ -90,7 +90,8 @@ impl Subject {
         let tiers = self.entry.capabilities.durability;
         let wanted = if isolation == Isolation::Durable { tiers.iter().max() } else { tiers.iter().min() };
         let durability = wanted.copied().unwrap_or(Durability::None);
-        let instance = Instance::start(self.entry, self.fixture, durability)?;
+        let instance =
+            Instance::start(self.entry, self.fixture, &ServerOptions { durability, ..ServerOptions::default() })?;
         let url = match self.fault {
             Some(fault) => opener::broken_url(fault, instance.url()),
             None => instance.url().to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use sessile_core::{Budget, Error, ErrorKind, Result};
+use sessile_core::{Budget, Error, ErrorKind, Rest, Result};
 
 use crate::contender::Contender;
 use crate::monotonic::{cpu_us, now_ns};
@@ -127,7 +127,7 @@ impl Worker {
         })
     }
 
-    /// Two passes: the first may have begun in the middle of the store.
+    /// Two passes, as `sessile gc` makes them: the first may have begun in the middle of the store.
     fn sweep(&mut self, contender: &mut dyn Contender) -> Done {
         let mut done = Done::default();
         let (start, cpu_before) = (now_ns(), cpu_us());
@@ -145,7 +145,9 @@ impl Worker {
                     break;
                 }
             }
-            done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(called));
+            let call_ns = now_ns().saturating_sub(called);
+            done.longest_ns = done.longest_ns.max(call_ns);
+            std::thread::sleep(Rest::default().after(Duration::from_nanos(call_ns)));
         }
         done.elapsed_ns = now_ns().saturating_sub(start);
         done.cpu_us = cpu_us().saturating_sub(cpu_before);

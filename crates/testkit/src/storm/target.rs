@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sessile_core::{Capabilities, Clock, Durability, Locking, Ownership};
-use sessile_fixtures::Instance;
+use sessile_fixtures::{Instance, ServerOptions};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl, registry};
 
 use crate::broken::Fault;
@@ -82,7 +82,8 @@ impl Target {
 
     fn start(entry: &StoreEntry, fixture: &Fixture, fault: Fault) -> Result<Target, Failure> {
         let durability = entry.capabilities.durability.iter().min().copied().unwrap_or(Durability::None);
-        let instance = Instance::start(entry, fixture, durability).map_err(|error| Failure(error.to_string()))?;
+        let options = ServerOptions { durability, ..ServerOptions::default() };
+        let instance = Instance::start(entry, fixture, &options).map_err(|error| Failure(error.to_string()))?;
         let (url, name) = match fault {
             Fault::None => (instance.url().to_owned(), name_of(entry, fixture)),
             fault => (opener::broken_url(fault, instance.url()), format!("broken-{}", fault.name())),
