@@ -24,12 +24,12 @@ for name in mbstring dom ctype tokenizer posix; do
     done
 done
 
-for product in laravel symfony drupal; do
+for product in laravel symfony drupal drupal7; do
     case $product in
     laravel) first=Illuminate/autoload.php ;;
     symfony) first=Symfony/Bundle/FrameworkBundle/autoload.php ;;
-    # Drupal is in no package: the module runs with stand-ins, which need nothing.
-    drupal) first=. ;;
+    # Drupal is in no package: what is for it runs with stand-ins, which need nothing.
+    drupal | drupal7) first=. ;;
     esac
     if [ ! -e "$root/usr/share/php/$first" ]; then
         echo "skipped: $product (it is not installed)"

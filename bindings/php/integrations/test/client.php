@@ -9,7 +9,10 @@ $settings = array_slice($argv, 3);
 function fail(string $why): never
 {
     global $directory;
-    fwrite(STDERR, "failed: $why\n" . implode('', array_slice(file("$directory/server.log") ?: [], -20)));
+    fwrite(STDERR, "failed: $why\n");
+    foreach (['server.log', 'errors.log'] as $log) {
+        fwrite(STDERR, implode('', array_slice(@file("$directory/$log") ?: [], -20)));
+    }
     exit(1);
 }
 
@@ -20,7 +23,7 @@ function start_server(): int
     $address = stream_socket_get_name($probe, false);
     fclose($probe);
     $arguments = ['-n'];
-    foreach (['display_errors=0', 'error_log=' . "$directory/errors.log", ...$settings] as $setting) {
+    foreach (['display_errors=0', 'log_errors=1', 'error_log=' . "$directory/errors.log", ...$settings] as $setting) {
         array_push($arguments, '-d', $setting);
     }
     $environment = ['PHP_CLI_SERVER_WORKERS' => CLIENTS, 'TEST_DIRECTORY' => $directory, 'PATH' => getenv('PATH')];
@@ -153,8 +156,12 @@ function a_revoked_session_is_empty_and_stays_so(): void
 $port = start_server();
 $tests = ['data_are_kept_over_requests', 'parallel_requests_lose_nothing', 'a_log_in_changes_the_id_and_keeps_the_data',
     'a_log_out_ends_the_session', 'sessions_expire_and_are_collected'];
-if (basename($application) === 'drupal.php') {
+if (str_starts_with(basename($application), 'drupal')) {
     $tests[] = 'a_revoked_session_is_empty_and_stays_so';
+}
+$more = substr($application, 0, -strlen('.php')) . '_tests.php';
+if (is_file($more)) {
+    $tests = array_merge($tests, require $more);
 }
 foreach ($tests as $test) {
     $test();
