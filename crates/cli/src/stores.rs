@@ -51,7 +51,7 @@ fn features() -> Table {
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
     table.set_header(std::iter::once("").chain(STORES.iter().map(|entry| entry.name)));
     for feature in FEATURES {
-        let cells = STORES.iter().map(feature.of).map(|cell| cell.replace('`', ""));
+        let cells = STORES.iter().map(|entry| feature.cell(entry).replace('`', ""));
         table.add_row(std::iter::once(feature.name.to_owned()).chain(cells));
     }
     table

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::erased::{AnyHeld, AnyStore, Erased};
 use crate::{
-    Budget, Capabilities, Counter, Counters, Cursor, Detail, Error, ErrorKind, Filter, Key, Limits, Operation, Page,
-    Record, Result, Stat, Store, Swept, Trace, Ttl, Verified,
+    Budget, Capabilities, Counter, Counters, Cursor, Detail, Error, ErrorKind, Filter, Found, Key, Limits, Operation,
+    Page, Record, Result, Stat, Store, Swept, Trace, Ttl, Verified,
 };
 
 /// An opened store. Clones share it; it may be used from several threads and from forked children.
@@ -25,6 +25,7 @@ struct Opened {
     limits: Limits,
     counters: Counters,
     stored_key: Option<fn(&Key) -> Key>,
+    decorated: bool,
 }
 
 /// The right to change one session until it is committed or released.
@@ -58,7 +59,20 @@ impl Sessions {
             store: Box::new(Erased(Arc::new(store))),
             counters: Counters::default(),
             stored_key: None,
+            decorated: false,
         }))
+    }
+
+    /// The same store, which from now on is a part of another one: that one counts and logs what fails, so that nothing
+    /// is told twice. Errors still say which store it was; the tag of the key is left to the decorator, whose key it is.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when the store is already shared: someone else expects it to count.
+    pub fn under_a_decorator(mut self) -> Result<Sessions> {
+        let shared = || Error::new(ErrorKind::InvalidArgument, "the store is already in use by itself");
+        Arc::get_mut(&mut self.0).ok_or_else(shared)?.decorated = true;
+        Ok(self)
     }
 
     /// The same store, which from now on sees `stored_key(key)` instead of each key: a digest, for example,
@@ -109,10 +123,15 @@ impl Sessions {
 
     /// The record without a lock. See [`Store::peek`].
     pub fn peek(&self, key: &Key) -> Result<Option<Record>> {
+        self.find(key).map(|found| found.record)
+    }
+
+    /// What [`Sessions::peek`] found, and where, and why nothing: for decorators, which have to pass it on.
+    pub fn find(&self, key: &Key) -> Result<Found> {
         let found = self.stored(key).and_then(|stored| self.0.store.peek(&stored));
         let found = found.map_err(|error| self.failed(error, Operation::Peek, Some(key)))?;
         self.note(found.trace, key);
-        Ok(found.record)
+        Ok(found)
     }
 
     /// Stores a new record. See [`Store::create`].
@@ -224,7 +243,7 @@ impl Sessions {
     }
 
     fn note(&self, trace: Trace, key: &Key) {
-        if trace == Trace::Regenerated {
+        if trace == Trace::Regenerated && !self.0.decorated {
             self.0.counters.add(Counter::SpentIds);
             let (label, tag) = (&self.0.label, key.tag());
             log::warn!("{label}: session {tag} was used although it was regenerated and its grace is over");
@@ -233,6 +252,9 @@ impl Sessions {
 
     /// Completes an error, counts it and logs what must not pass in silence.
     fn failed(&self, error: Error, operation: Operation, key: Option<&Key>) -> Error {
+        if self.0.decorated {
+            return error.during(operation, &self.0.label, None);
+        }
         let error = error.during(operation, &self.0.label, key.map(Key::tag));
         let counters = &self.0.counters;
         match error.kind() {

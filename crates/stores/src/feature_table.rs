@@ -13,12 +13,23 @@ pub struct Feature {
     /// The question that it answers.
     pub name: &'static str,
     /// The answer of one store.
-    pub of: fn(&StoreEntry) -> String,
+    of: fn(&StoreEntry) -> String,
 }
+
+impl Feature {
+    /// The answer of a store. One that is made of others answers as they do.
+    pub fn cell(&self, entry: &StoreEntry) -> String {
+        let own = self.name == URL || self.name == HTTPS || !entry.decorates;
+        if own { (self.of)(entry) } else { "as its stores".to_owned() }
+    }
+}
+
+const URL: &str = "URL";
+const HTTPS: &str = "works behind HTTPS";
 
 /// All rows, in display order.
 pub const FEATURES: &[Feature] = &[
-    Feature { name: "URL", of: schemes },
+    Feature { name: URL, of: schemes },
     Feature { name: "survives a restart", of: |entry| yes(entry.capabilities.persistent) },
     Feature { name: "shared by the processes of a host", of: |entry| yes(entry.capabilities.shared_by_processes) },
     Feature { name: "shared by several hosts", of: |entry| yes(entry.capabilities.shared_by_hosts) },
@@ -33,7 +44,7 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "can list sessions", of: |entry| yes(entry.capabilities.listing) },
     Feature { name: "durability tiers", of: durability },
     // The same for all, and asked so often that it belongs into the table.
-    Feature { name: "works behind HTTPS", of: |_| "yes (the cookie's business)".to_owned() },
+    Feature { name: HTTPS, of: |_| "yes (the cookie's business)".to_owned() },
 ];
 
 /// The table in Markdown: a column for each store, a row for each feature.
@@ -42,7 +53,7 @@ pub fn markdown(stores: &[StoreEntry]) -> String {
     let mut text = row("", header);
     text.push_str(&row("---", stores.iter().map(|_| "---".to_owned())));
     for feature in FEATURES {
-        text.push_str(&row(feature.name, stores.iter().map(feature.of)));
+        text.push_str(&row(feature.name, stores.iter().map(|entry| feature.cell(entry))));
     }
     text
 }
@@ -137,6 +148,14 @@ mod tests {
         let turned = Capabilities { persistent: !entry.capabilities.persistent, ..entry.capabilities };
         let changed = StoreEntry { capabilities: turned, ..*entry };
         assert_ne!(markdown(&[changed]), markdown(&[*entry]));
+    }
+
+    #[test]
+    fn a_store_that_is_made_of_others_declares_nothing_of_its_own() {
+        let Some(entry) = STORES.first() else { return };
+        let made = StoreEntry { decorates: true, ..*entry };
+        let own = FEATURES.iter().filter(|feature| feature.cell(&made) == feature.cell(entry));
+        assert_eq!(own.map(|feature| feature.name).collect::<Vec<_>>(), [URL, HTTPS]);
     }
 
     #[test]

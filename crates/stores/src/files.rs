@@ -41,6 +41,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["files"],
     sentence: "One file a session, for one host: no server, fast, and can share PHP's directory",
     capabilities: CAPABILITIES,
+    decorates: false,
     options: &[
         OptionHelp {
             name: "durability",

@@ -49,6 +49,7 @@ stores! {
     #[cfg(feature = "postgres")] postgres,
     #[cfg(feature = "redis")] redis,
     #[cfg(feature = "memcached")] memcached,
+    #[cfg(feature = "route")] route,
 }
 
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};

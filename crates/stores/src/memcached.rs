@@ -58,6 +58,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["memcached", "memcached+unix"],
     sentence: "Memcached servers: several web servers, for sessions that may be lost",
     capabilities: CAPABILITIES,
+    decorates: false,
     options: options::HELP,
     fixtures: &[Fixture { variant: "default", url: "memcached+unix:{socket}" }],
     open,

@@ -28,6 +28,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["memory"],
     sentence: "One process's memory: for tests and development",
     capabilities: CAPABILITIES,
+    decorates: false,
     options: &[],
     fixtures: &[Fixture { variant: "default", url: "memory:" }],
     open,

@@ -56,6 +56,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["mysql", "mariadb", "mysql+unix"],
     sentence: "A table in MySQL or MariaDB: one or several web servers, the database that is there anyway",
     capabilities: CAPABILITIES,
+    decorates: false,
     options: options::HELP,
     fixtures: &[Fixture { variant: "default", url: "mysql+unix:{socket}?user=root&database=test" }],
     open,

@@ -54,6 +54,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["postgres", "postgresql", "postgres+unix"],
     sentence: "A table on a PostgreSQL server: one or several web servers, beside the shop's own data",
     capabilities: CAPABILITIES,
+    decorates: false,
     options: options::HELP,
     fixtures: &[Fixture { variant: "default", url: "postgres+unix:{socket}?user=postgres&database=postgres" }],
     open,

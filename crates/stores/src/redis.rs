@@ -45,6 +45,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["redis", "rediss", "redis+unix"],
     sentence: "A Redis or Valkey server: one or several web servers, expiry by itself",
     capabilities: CAPABILITIES,
+    decorates: false,
     options: options::HELP,
     fixtures: &[Fixture { variant: "default", url: "redis+unix:{socket}" }],
     open,

@@ -20,6 +20,9 @@ pub struct StoreEntry {
     pub sentence: &'static str,
     /// What it can do.
     pub capabilities: Capabilities,
+    /// It is made of other stores, which its URL names: what it can do is what they can, and `capabilities` are those of
+    /// its first fixture.
+    pub decorates: bool,
     /// Its own URL options, besides [`COMMON_OPTIONS`].
     pub options: &'static [OptionHelp],
     /// Private instances on which the conformance suite and the benchmark run it.

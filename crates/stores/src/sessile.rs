@@ -18,6 +18,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["sessile"],
     sentence: "The embedded engine: memory or a disk of one host, no server, the fastest",
     capabilities: CAPABILITIES_ON_DISK,
+    decorates: false,
     options: &[
         OptionHelp {
             name: "size_bytes_max",

@@ -53,6 +53,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     schemes: &["sqlite"],
     sentence: "A table in a SQLite file: all processes of one host, nothing to install",
     capabilities: CAPABILITIES,
+    decorates: false,
     options: &[OptionHelp {
         name: "durability",
         help: "what survives a power cut: none, 1s (all but the last second) or commit (default 1s)",

@@ -17,6 +17,7 @@ mod eavesdropper;
 pub mod ground;
 pub mod matrix;
 pub mod opener;
+mod pairs;
 pub mod sealed;
 pub mod storm;
 pub mod suite;

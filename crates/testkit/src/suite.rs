@@ -20,6 +20,7 @@ use crate::check::Failure;
 use crate::eavesdropper;
 use crate::ground::{Ground, storm};
 use crate::opener;
+use crate::pairs;
 
 /// A store on which cases run.
 #[derive(Clone, Debug)]
@@ -67,10 +68,11 @@ pub struct Plan {
 }
 
 impl Subject {
-    /// Every store of the registry on each of its fixtures.
+    /// Every store of the registry on each of its fixtures, and those made of others on more than their own.
     pub fn all() -> Vec<Subject> {
+        let entries = registry::STORES.iter().chain(pairs::entries());
         let fixtures = |entry: &'static StoreEntry| entry.fixtures.iter().map(move |fixture| (entry, fixture));
-        registry::STORES.iter().flat_map(fixtures).map(|(entry, fixture)| Subject::new(entry, fixture)).collect()
+        entries.flat_map(fixtures).map(|(entry, fixture)| Subject::new(entry, fixture)).collect()
     }
 
     fn new(entry: &'static StoreEntry, fixture: &'static Fixture) -> Subject {

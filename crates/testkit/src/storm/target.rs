@@ -48,7 +48,7 @@ fn owned_by_process(capabilities: &Capabilities) -> bool {
 
 fn space_rule(store: &str) -> SpaceRule {
     match store {
-        "files" => SpaceRule::BackButBegun("the temporary file of a killed writer is swept after 15 minutes"),
+        "files" | "route" => SpaceRule::BackButBegun("the temporary file of a killed writer is swept after 15 minutes"),
         "sqlite" => SpaceRule::Unchecked("a database file keeps its pages for reuse"),
         _ => SpaceRule::Back,
     }
