@@ -15,10 +15,10 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench storm models php php-bench php-install example toolchain
+.PHONY: help run build deps test check bench storm models php php-memcheck php-bench php-install example toolchain
 
 help: ## Lists the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 run: build ## Builds, measures the stores that this machine can run, and prints the table
 	target/release/sessile bench cycle --quick
@@ -58,6 +58,9 @@ models: toolchain ## Runs the model checks of the engine in other and many more 
 
 php: toolchain ## Builds the session handler for the installed PHP, and says where it is
 	@sh scripts/php.sh build
+
+php-memcheck: toolchain ## Builds it with sanitizers and looks for leaks and bad accesses in its tests
+	@SESSILE_PROFILE=debug sh scripts/php.sh memcheck
 
 php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=550000 ROUNDS=5)
 	@sh scripts/php.sh bench $(or $(SESSIONS),1000) $(or $(ROUNDS),5)

@@ -3,6 +3,7 @@
 #
 #   sh scripts/php.sh build     leaves target/php-release-VERSION/modules/sessile.so
 #   sh scripts/php.sh test      runs bindings/php/tests on several stores, bindings/php/fpm on two and examples/php, after a build
+#   sh scripts/php.sh memcheck  builds it with sanitizers and runs bindings/php/tests
 #   sh scripts/php.sh example   opens the shop of examples/php until Ctrl-C, after a build
 #   sh scripts/php.sh bench     measures it beside other handlers, after a build (SESSIONS ROUNDS SECONDS HANDLER...)
 #   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
@@ -20,8 +21,8 @@ command -v "$PHP_CONFIG" >/dev/null 2>&1 || {
     exit 1
 }
 phpize=$(command -v "$PHP_CONFIG" | sed 's/php-config\([^/]*\)$/phpize\1/')
-# One directory for each PHP: headers of another one would be built against without a word.
-build=$top/target/php-$profile-$("$PHP_CONFIG" --version)
+# One directory for each PHP and for each SESSILE_PHP_BUILD: headers of another one would be built against without a word.
+build=$top/target/php-${SESSILE_PHP_BUILD:-$profile}-$("$PHP_CONFIG" --version)
 
 case ${1:-} in
 build)
@@ -33,6 +34,8 @@ build)
     mkdir -p "$build/library/include"
     cp crates/capi/include/sessile.h "$build/library/include/"
     ln -sf "$top/target/$profile/libsessile_capi.a" "$build/library/"
+    # Without a test that there is no more.
+    rm -rf "$build/tests"
     cp -R bindings/php/. "$build/"
     cd "$build"
     if ! cmp -s config.m4 configured.m4; then
@@ -53,6 +56,10 @@ test)
     sh scripts/php_fpm_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so" 'sessile:{dir}/engine' 'files:{dir}/files'
     sh scripts/php_example_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
     ;;
+memcheck)
+    SESSILE_PHP_BUILD=$profile-memcheck SESSILE_CFLAGS="-Werror -fno-omit-frame-pointer -fsanitize=address,undefined" sh scripts/php.sh build
+    sh scripts/php_memcheck.sh "$("$PHP_CONFIG" --php-binary)" "$top/target/php-$profile-memcheck-$("$PHP_CONFIG" --version)"
+    ;;
 example)
     sh scripts/php_example.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
     ;;
@@ -65,7 +72,7 @@ install)
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|example|bench|install" >&2
+    echo "usage: sh scripts/php.sh build|test|memcheck|example|bench|install" >&2
     exit 2
     ;;
 esac

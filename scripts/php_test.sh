@@ -1,8 +1,11 @@
 #!/bin/sh
 # Runs bindings/php/tests with a built extension, once on each store: php_test.sh PHP DIRECTORY-OF-THE-BUILD
+#
+# SESSILE_PHP_STORES names the stores to run on; by default it is all of: sessile files redis.
 set -eu
 php=$1
 build=$2
+wanted=" ${SESSILE_PHP_STORES:-sessile files redis} "
 shm=$(mktemp -d /dev/shm/sessile-php-XXXXXX)
 disk=$(mktemp -d /var/tmp/sessile-php-XXXXXX)
 server=
@@ -14,8 +17,16 @@ end() {
 trap end EXIT
 trap 'exit 130' INT TERM
 
-stores="sessile:$shm/engine sessile:$disk/engine files:$shm/files"
-if command -v redis-server >/dev/null 2>&1; then
+wants() {
+    case $wanted in *" $1 "*) ;; *) return 1 ;; esac
+}
+
+stores=
+! wants sessile || stores="sessile:$shm/engine sessile:$disk/engine"
+! wants files || stores="$stores files:$shm/files"
+if ! wants redis; then
+    :
+elif command -v redis-server >/dev/null 2>&1; then
     redis-server --port 0 --unixsocket "$shm/redis" --dir "$shm" --save '' --appendonly no >/dev/null &
     server=$!
     stores="$stores redis+unix:$shm/redis"
