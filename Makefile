@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench storm models php php-memcheck php-bench php-install example toolchain
+.PHONY: help run build deps test check bench storm models php php-memcheck php-bench php-gc-bench php-install example toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -64,6 +64,9 @@ php-memcheck: toolchain ## Builds it with sanitizers and looks for leaks and bad
 
 php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=550000 ROUNDS=5)
 	@sh scripts/php.sh bench $(or $(SESSIONS),1000) $(or $(ROUNDS),5)
+
+php-gc-bench: php ## Measures starts with garbage collection on 550,000 sessions, and their deletion (SESSIONS=1000 STARTS=20000 JSON=FILE)
+	@sh scripts/php.sh gc-bench $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(STARTS),--starts $(STARTS)) $(if $(JSON),--json $(JSON))
 
 php-install: php ## Copies it into PHP's directory of extensions (root)
 	@sh scripts/php.sh install

@@ -2,10 +2,11 @@
 # Builds the PHP extension against the installed PHP, tests it, or installs it.
 #
 #   sh scripts/php.sh build     leaves target/php-release-VERSION/modules/sessile.so
-#   sh scripts/php.sh test      runs bindings/php/tests on several stores, bindings/php/fpm on two and examples/php, after a build
+#   sh scripts/php.sh test      runs bindings/php/tests on several stores, bindings/php/fpm on two, examples/php and small benchmarks, after a build
 #   sh scripts/php.sh memcheck  builds it with sanitizers and runs bindings/php/tests
 #   sh scripts/php.sh example   opens the shop of examples/php until Ctrl-C, after a build
 #   sh scripts/php.sh bench     measures it beside other handlers, after a build (SESSIONS ROUNDS SECONDS HANDLER...)
+#   sh scripts/php.sh gc-bench  measures what garbage collection does to its starts and to those of others, after a build
 #   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
 #
 # PHP_CONFIG names the php-config of another PHP; SESSILE_PROFILE=debug links the library that the tests of Rust use, which
@@ -55,6 +56,7 @@ test)
     sh scripts/php_test.sh "$("$PHP_CONFIG" --php-binary)" "$build"
     sh scripts/php_fpm_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so" 'sessile:{dir}/engine' 'files:{dir}/files'
     sh scripts/php_example_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
+    sh scripts/php_bench_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
     ;;
 memcheck)
     SESSILE_PHP_BUILD=$profile-memcheck SESSILE_CFLAGS="-Werror -fno-omit-frame-pointer -fsanitize=address,undefined" sh scripts/php.sh build
@@ -65,14 +67,18 @@ example)
     ;;
 bench)
     shift
-    sh scripts/php_bench.sh "$build/modules/sessile.so" "$@"
+    sh scripts/php_bench.sh change "$build/modules/sessile.so" "$@"
+    ;;
+gc-bench)
+    shift
+    sh scripts/php_bench.sh gc "$build/modules/sessile.so" "$@"
     ;;
 install)
     make --quiet -C "$build" install
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|memcheck|example|bench|install" >&2
+    echo "usage: sh scripts/php.sh build|test|memcheck|example|bench|gc-bench|install" >&2
     exit 2
     ;;
 esac

@@ -1,27 +1,41 @@
 #!/bin/sh
-# Measures save handlers of PHP side by side: php_bench.sh MODULE-OF-SESSILE [SESSIONS [ROUNDS [SECONDS [HANDLER...]]]]
+# Measures save handlers of PHP side by side, on directories and a Redis server of its own.
+#
+#   php_bench.sh change MODULE-OF-SESSILE [SESSIONS [ROUNDS [SECONDS [HANDLER...]]]]   a change in a loop
+#   php_bench.sh gc MODULE-OF-SESSILE [OPTION...] [HANDLER...]                         starts and garbage collection
+#
+# The options of gc are in bindings/php/bench/gc.php, except for the places.
 set -eu
 cd "$(dirname "$0")/.."
 : "${PHP_CONFIG:=php-config}"
-module=$1
-shift
-sessions=${1:-1000}
-rounds=${2:-5}
-seconds=${3:-1}
-if [ $# -gt 3 ]; then
-    shift 3
-else
-    set --
+experiment=$1
+module=$2
+shift 2
+# Redis removes expired keys for up to a quarter of each tick of hz. The experiment of garbage collection looks at that,
+# and leaves it as it is installed.
+redis_options=
+if [ "$experiment" = change ]; then
+    redis_options="--hz 100"
+    sessions=${1:-1000}
+    rounds=${2:-5}
+    seconds=${3:-1}
+    if [ $# -gt 3 ]; then
+        shift 3
+    else
+        set --
+    fi
 fi
 
 php=$("$PHP_CONFIG" --php-binary)
 phpize=$(command -v "$PHP_CONFIG" | sed 's/php-config\([^/]*\)$/phpize\1/')
 floor=$PWD/target/php-floor-$("$PHP_CONFIG" --version)
 mkdir -p "$floor"
-cp -R bindings/php/bench/floor/. "$floor/"
-if ! (cd "$floor" && "$phpize" && ./configure --quiet --with-php-config="$PHP_CONFIG" CFLAGS='-O2 -g' && make --quiet) >"$floor/make.log" 2>&1; then
-    cat "$floor/make.log" >&2
-    exit 1
+if ! cmp -s bindings/php/bench/floor/session_floor.c "$floor/session_floor.c" || [ ! -e "$floor/modules/session_floor.so" ]; then
+    cp -R bindings/php/bench/floor/. "$floor/"
+    if ! (cd "$floor" && "$phpize" && ./configure --quiet --with-php-config="$PHP_CONFIG" CFLAGS='-O2 -g' && make --quiet) >"$floor/make.log" 2>&1; then
+        cat "$floor/make.log" >&2
+        exit 1
+    fi
 fi
 
 shm=$(mktemp -d /dev/shm/sessile-php-bench-XXXXXX)
@@ -34,7 +48,8 @@ end() {
 trap end EXIT
 trap 'exit 130' INT TERM
 if command -v redis-server >/dev/null 2>&1; then
-    redis-server --port 0 --unixsocket "$shm/redis" --dir "$shm" --save '' --appendonly no --hz 100 >/dev/null &
+    # shellcheck disable=SC2086 # several words
+    redis-server --port 0 --unixsocket "$shm/redis" --dir "$shm" --save '' --appendonly no $redis_options >/dev/null &
     server=$!
     while [ ! -S "$shm/redis" ] && kill -0 "$server"; do
         sleep 0.1
@@ -42,5 +57,13 @@ if command -v redis-server >/dev/null 2>&1; then
 else
     echo "left out: sessile on redis, phpredis (Debian package redis-server)"
 fi
-"$php" -n -d memory_limit=1G bindings/php/bench/bench.php "$module" "$floor/modules/session_floor.so" "$shm" "$disk" \
-    "$sessions" "$rounds" "$seconds" "$@"
+case $experiment in
+change)
+    "$php" -n -d memory_limit=1G bindings/php/bench/bench.php "$module" "$floor/modules/session_floor.so" "$shm" "$disk" \
+        "$sessions" "$rounds" "$seconds" "$@"
+    ;;
+gc)
+    "$php" -n -d memory_limit=4G bindings/php/bench/gc.php --sessile "$module" --floor "$floor/modules/session_floor.so" \
+        --shm "$shm" --disk "$disk" "$@"
+    ;;
+esac

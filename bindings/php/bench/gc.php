@@ -1,0 +1,49 @@
+<?php
+// What garbage collection does to session_start(): scripts/php_bench.sh calls it, and ends the Redis server whose socket
+// is in SHM.
+//
+//   php gc.php --sessile MODULE --floor MODULE --shm DIRECTORY --disk DIRECTORY [--sessions 550000] [--starts 20000]
+//              [--rounds 4] [--seconds 60] [--lifetime 3000] [--sync 1] [--json FILE] [HANDLER...]
+//
+// Three phases over all handlers. Starts: session_start() and session_write_close() without change, at random ids, with
+// session.gc_probability 1 of 10 and 0, in turns over several rounds; at most so many starts a row, and so many seconds.
+// Deletion: nine of ten sessions expire and are removed at once, while another process serves the rest at a fixed rate.
+// Deletion by requests: in a new store they expire, too, and starts with gc 1/10 remove them.
+require __DIR__ . '/handlers.php';
+require __DIR__ . '/peer.php';
+require __DIR__ . '/sessions.php';
+require __DIR__ . '/histogram.php';
+require __DIR__ . '/gc_contender.php';
+require __DIR__ . '/gc_phases.php';
+require __DIR__ . '/gc_report.php';
+
+$given = getopt('', array_map(fn($name) => "$name:", ['sessile', 'floor', 'shm', 'disk', 'sessions', 'starts', 'rounds',
+    'seconds', 'lifetime', 'sync', 'json']), $rest);
+$given += ['sessions' => 550_000, 'starts' => 20_000, 'rounds' => 4, 'seconds' => 60, 'lifetime' => 3_000, 'sync' => 1, 'json' => null];
+$at = new Places($given['sessile'], $given['floor'], $given['shm'], $given['disk'], "$given[shm]/redis");
+$sessions = (int) $given['sessions'];
+$at->demand_room($sessions, 4);
+say_what_is_left_out(['redis' => 'phpredis']);
+$contenders = contenders($at, $sessions, (int) $given['lifetime'], array_slice($argv, $rest));
+
+$phases = new Phases($contenders, $at, (int) $given['starts'], (int) $given['rounds'], (float) $given['seconds'],
+    (bool) $given['sync']);
+$phases->starts();
+foreach ($contenders as $contender) {
+    if ($contender->remover === Remover::Nobody) {
+        continue;
+    }
+    $phases->deletion($contender);
+    if ($contender->remover === Remover::Handler) {
+        $phases->deletion_by_requests($contender);
+    }
+}
+
+printf("\nPHP %s, %s sessions of 1,400 bytes; session_start() and session_write_close() without change\n", PHP_VERSION, number_format($sessions));
+echo tables($contenders), histograms($contenders);
+if ($given['json'] !== null) {
+    $rows = json_rows($contenders, $sessions);
+    file_put_contents($given['json'], json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES) . "\n");
+}
+$bad = array_filter($contenders, fn(Contender $contender) => complaint($contender) !== null);
+exit($bad ? 1 : 0);

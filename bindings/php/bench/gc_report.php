@@ -1,0 +1,118 @@
+<?php
+// The experiment of garbage collection as tables and histograms for a terminal, and as rows of JSON.
+
+/** As many starts as the source timed: the first of a row. */
+const STARTS_OF_SOURCE = 1_000;
+
+/** What is wrong with a contender, if anything. */
+function complaint(Contender $contender): ?string
+{
+    $misses = array_sum(array_map(fn(Measured $row) => $row->misses, $contender->rows));
+    $errors = array_sum(array_map(fn(Measured $row) => $row->errors, $contender->rows));
+    return $contender->failed ?? ($misses + $errors > 0 ? "$misses sessions were not found, $errors starts failed" : null);
+}
+
+/** @param array<string, Contender> $contenders */
+function tables(array $contenders): string
+{
+    $text = '';
+    foreach ([null, STARTS_OF_SOURCE] as $first) {
+        $text .= "\n" . ($first === null ? 'all starts' : 'the first ' . number_format($first) . ' of them, as many as the source timed') . "\n"
+            . table_head('calls', '  modes');
+        foreach ($contenders as $contender) {
+            foreach ([GC_ON, GC_OFF, SWEPT_BESIDE] as $condition) {
+                if (isset($contender->rows[$condition])) {
+                    $ns = array_slice($contender->rows[$condition]->ns, 0, $first);
+                    $text .= table_line($contender->name, $condition, number_format(count($ns)), $ns, modes_text((new Histogram($ns))->modes()));
+                }
+            }
+        }
+    }
+    $text .= "\nnine of ten expire: starts of the others at a fixed rate, from the moment when each is due\n" . table_head('removed', '  removed in');
+    foreach ($contenders as $contender) {
+        foreach ([BEFORE_DELETION, BESIDE_DELETION] as $condition) {
+            if (isset($contender->rows[$condition])) {
+                $row = $contender->rows[$condition];
+                $removal = $row->removal;
+                $text .= table_line($contender->name, $condition, $removal ? number_format($removal['removed']) : '', $row->ns,
+                    $removal ? time_text($removal['seconds'] * 1e6) : '');
+            }
+        }
+    }
+    $text .= "\nnine of ten have expired: starts of the others, which remove them\n" . table_head('calls', '  modes');
+    foreach ($contenders as $contender) {
+        if (isset($contender->rows[DELETED_BY_REQUESTS])) {
+            $row = $contender->rows[DELETED_BY_REQUESTS];
+            $text .= table_line($contender->name, GC_ON, number_format(count($row->ns)), $row->ns, modes_text($row->histogram()->modes()));
+        }
+    }
+    foreach ($contenders as $contender) {
+        $complaint = complaint($contender);
+        $text .= $complaint === null ? '' : "\nFAILED: $contender->name: $complaint\n";
+    }
+    return $text;
+}
+
+function table_head(string $count, string $last): string
+{
+    return sprintf("%-32s %-24s %9s %9s %9s %9s %9s %9s%s\n", 'handler', '', $count, 'p50', 'p90', 'p99', 'p99.9', 'max', $last);
+}
+
+function table_line(string $name, string $condition, string $count, array $ns, string $last): string
+{
+    $us = latency_us($ns);
+    $times = array_map(time_text(...), [$us['p50'], $us['p90'], $us['p99'], $us['p999'], $us['max']]);
+    return rtrim(sprintf("%-32s %-24s %9s %9s %9s %9s %9s %9s  %s", $name, $condition, $count, ...[...$times, $last])) . "\n";
+}
+
+/** @param array<string, Contender> $contenders */
+function histograms(array $contenders): string
+{
+    $text = '';
+    foreach ($contenders as $contender) {
+        $columns = [];
+        foreach ([GC_ON, GC_OFF, SWEPT_BESIDE, DELETED_BY_REQUESTS] as $condition) {
+            if (isset($contender->rows[$condition])) {
+                $columns[$condition] = $contender->rows[$condition]->histogram();
+            }
+        }
+        $text .= "\n$contender->name\n" . draw($columns);
+    }
+    return $text;
+}
+
+/** Rows as those of `sessile bench`; what was not measured is left out. The environment belongs to whoever runs it. */
+function json_rows(array $contenders, int $sessions): array
+{
+    $results = [];
+    foreach ($contenders as $contender) {
+        $handler = $contender->handler;
+        foreach ($contender->rows as $condition => $row) {
+            $results[] = ['experiment' => 'gc', 'store' => $handler->store, 'variant' => "$handler->variant, $condition",
+                'op' => 'start', 'workers' => 1, 'sessions' => $sessions, 'payload_bytes' => 1_400, 'payload_spread' => 'fixed',
+                'durability' => $handler->durability, 'kind' => $handler->kind(), 'rounds' => count($row->rates)]
+                + figures($row) + ['failed' => $contender->failed];
+        }
+    }
+    return ['schema' => 1, 'php' => PHP_VERSION, 'results' => $results];
+}
+
+function figures(Measured $row): array
+{
+    $rates = $row->rates ?: [0.0];
+    sort($rates);
+    $calls = $row->histogram()->calls();
+    $figures = [
+        'ops_per_second' => ['median' => $rates[intdiv(count($rates), 2)], 'low' => $rates[0], 'high' => end($rates)],
+        'latency_us' => latency_us($row->ns),
+        'operations' => count($row->ns),
+        'errors' => $row->errors,
+        'misses' => $row->misses,
+        'cpu_us_per_op' => ['client' => $row->cpu_us / max(1, count($row->ns))],
+        // One count more than bounds: below the first, between each two, above the last.
+        'histogram' => ['bounds_us' => array_map(Histogram::us_of(...), array_keys($calls)), 'counts' => [0, ...array_values($calls)]],
+        'modes' => array_map(fn(array $mode) => ['from_us' => Histogram::us_of($mode['from']),
+            'fullest_from_us' => Histogram::us_of($mode['fullest']), 'calls' => $mode['calls']], $row->histogram()->modes()),
+    ];
+    return $figures + ($row->removal === null ? [] : ['removal' => $row->removal]);
+}

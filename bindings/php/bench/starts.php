@@ -1,0 +1,84 @@
+<?php
+// Starts of random sessions that change nothing, each on the clock: session_start() and session_write_close(). What was
+// read is verified off the clock, and a session that is not there is counted.
+
+/** What a series of starts found out. */
+final class Starts
+{
+    /** @var list<int> wall clock of each call */
+    public array $ns = [];
+    public int $misses = 0;
+    public int $errors = 0;
+
+    /** @param int|null $due the moment from which the visitor waits; null: that of the call */
+    public function one(string $id, int $i, ?int $due = null): int
+    {
+        $begin = hrtime(true);
+        session_id($id);
+        $started = session_start();
+        session_write_close();
+        $end = hrtime(true);
+        $this->ns[] = $end - ($due ?? $begin);
+        if (!$started) {
+            $this->errors++;
+        } elseif (!is_whole($i)) {
+            $this->misses++;
+        }
+        return $end;
+    }
+
+    public function answer(float $cpu_us): array
+    {
+        return ['ns' => $this->ns, 'misses' => $this->misses, 'errors' => $this->errors, 'cpu_us' => $cpu_us];
+    }
+}
+
+/** CPU time of this process so far. The kernel counts it exactly, though getrusage() is old. */
+function cpu_us(): float
+{
+    $used = getrusage();
+    return ($used['ru_utime.tv_sec'] + $used['ru_stime.tv_sec']) * 1e6 + $used['ru_utime.tv_usec'] + $used['ru_stime.tv_usec'];
+}
+
+/** @param int $each 1: any session; more: only those whose number it divides */
+function starts(array $ids, int $most, float $seconds, int $gc_probability, int $each): array
+{
+    ini_set('session.gc_probability', $gc_probability);
+    $last = intdiv(count($ids) - 1, $each);
+    $starts = new Starts();
+    $cpu = cpu_us();
+    $end = hrtime(true) + (int) ($seconds * 1e9);
+    $now = 0;
+    for ($n = 0; $n < $most && $now < $end; $n++) {
+        $i = mt_rand(0, $last) * $each;
+        $now = $starts->one($ids[$i], $i);
+    }
+    return $starts->answer(cpu_us() - $cpu);
+}
+
+/** A visitor is due at each tick, and waits from then on, whatever the one before did. */
+function paced_starts(array $ids, int $rate, int $each): array
+{
+    ini_set('session.gc_probability', 0);
+    $last = intdiv(count($ids) - 1, $each);
+    $starts = new Starts();
+    $cpu = cpu_us();
+    $tick = intdiv(1_000_000_000, $rate);
+    $due = hrtime(true);
+    while (!is_asked()) {
+        $due += $tick;
+        $i = mt_rand(0, $last) * $each;
+        // No sleep: to wake up takes longer than most calls.
+        while (hrtime(true) < $due);
+        $starts->one($ids[$i], $i, $due);
+    }
+    fgets(STDIN);
+    return $starts->answer(cpu_us() - $cpu);
+}
+
+function is_asked(): bool
+{
+    $read = [STDIN];
+    $none = null;
+    return stream_select($read, $none, $none, 0) > 0;
+}

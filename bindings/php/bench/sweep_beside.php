@@ -1,0 +1,38 @@
+<?php
+// The sweep that the manual of PHP and distributions advise for PHP's files: a process of its own removes what is too old.
+// Asked in lines as worker.php is: `begin` sweeps again and again until the next line, `once` sweeps once.
+// php sweep_beside.php DIRECTORY LIFETIME
+[, $directory, $lifetime] = $argv;
+
+/** What Debian's timer does; it tells how many files were removed. */
+function sweep(string $directory, int $lifetime): int
+{
+    $command = ['find', $directory, '-ignore_readdir_race', '-type', 'f', '-name', 'sess_*', '-mmin', '+' . (int) ceil($lifetime / 60),
+        '-delete', '-printf', 'x'];
+    $find = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR], $pipes);
+    $removed = 0;
+    while (($some = fread($pipes[1], 65536)) !== false && $some !== '') {
+        $removed += strlen($some);
+    }
+    if (proc_close($find) !== 0) {
+        fwrite(STDERR, "the sweep beside has failed\n");
+        exit(1);
+    }
+    return $removed;
+}
+
+while (($line = fgets(STDIN)) !== false) {
+    $begin = hrtime(true);
+    $passes = 0;
+    $removed = 0;
+    do {
+        $removed += sweep($directory, (int) $lifetime);
+        $passes++;
+        $read = [STDIN];
+        $none = null;
+    } while (trim($line) === 'begin' && !stream_select($read, $none, $none, 0));
+    if (trim($line) === 'begin') {
+        fgets(STDIN);
+    }
+    fwrite(STDOUT, json_encode(['passes' => $passes, 'removed' => $removed, 'seconds' => (hrtime(true) - $begin) / 1e9]) . "\n");
+}

@@ -1,0 +1,53 @@
+<?php
+// What a small run of gc.php must leave: php rows.php JSON OUTPUT. It was asked for 300 sessions and 200 starts a row.
+[, $json, $output] = $argv;
+$failures = [];
+$expect = function (bool $right, string $what) use (&$failures): void {
+    if (!$right) {
+        $failures[] = $what;
+    }
+};
+
+$rows = [];
+foreach (json_decode(file_get_contents($json), true)['results'] as $row) {
+    $rows["$row[store], $row[variant]"] = $row;
+}
+$with_gc = ['floor, default', 'php-files, disk', 'sessile, disk', 'redis, default'];
+$expected = ['php-files, disk-swept, gc off, a sweep beside'];
+foreach ($with_gc as $handler) {
+    array_push($expected, "$handler, gc 1/10", "$handler, gc off");
+}
+foreach (['php-files, disk', 'sessile, disk'] as $handler) {
+    $expect(($rows["$handler, gc 1/10, 9 of 10 expired"]['operations'] ?? 0) > 0, "$handler: starts after the expiry expected");
+}
+if (!isset($rows['redis, default, gc off'])) {
+    echo "skipped: garbage collection on redis (redis-server is not installed)\n";
+    $expected = array_filter($expected, fn(string $name) => !str_starts_with($name, 'redis'));
+}
+foreach ($expected as $name) {
+    $expect(($rows[$name]['operations'] ?? 0) === 200, "$name: 200 starts expected");
+}
+$deletions = array_filter($rows, fn(string $name) => str_ends_with($name, 'beside deletion'), ARRAY_FILTER_USE_KEY);
+$expect(count($deletions) === (isset($rows['redis, default, gc off']) ? 4 : 3), 'deletions expected of all but the floor, found ' . count($deletions));
+foreach ($deletions as $name => $row) {
+    $removed = $row['removal']['removed'];
+    // Visitors remove some from an engine, too; a server leaves a few for later.
+    $least = match ($row['store']) { 'sessile' => 1, 'redis' => 257, default => 270 };
+    $expect($removed >= $least && $removed <= 270, "$name: $least to 270 removed expected, found $removed");
+}
+foreach ($rows as $name => $row) {
+    $us = $row['latency_us'];
+    $sorted = array_values($us);
+    sort($sorted);
+    $expect($row['operations'] === 0 || $us['min'] > 0 && $sorted === array_values($us), "$name: quantiles do not ascend");
+    $expect(array_sum($row['histogram']['counts']) === $row['operations'], "$name: calls are missing in the histogram");
+    $expect($row['misses'] === 0 && $row['errors'] === 0 && $row['failed'] === null, "$name: $row[misses] misses, $row[errors] errors, $row[failed]");
+}
+$text = file_get_contents($output);
+foreach (['all starts', 'the first 1,000', 'removed in', '9 of 10 expired', '#'] as $part) {
+    $expect(str_contains($text, $part), "the output lacks '$part'");
+}
+foreach ($failures as $failure) {
+    echo "failed: $failure\n";
+}
+exit($failures ? 1 : 0);

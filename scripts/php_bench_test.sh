@@ -1,0 +1,21 @@
+#!/bin/sh
+# Runs the benchmarks of PHP's handlers with few sessions, for what they verify and not for their figures:
+# php_bench_test.sh PHP MODULE
+set -eu
+cd "$(dirname "$0")/.."
+out=$(mktemp -d /dev/shm/sessile-php-bench-test-XXXXXX)
+trap 'rm -rf "$out"' EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+    echo "failed: $1" >&2
+    cat "$out/log" >&2
+    exit 1
+}
+
+echo "the benchmarks of PHP's handlers"
+"$1" -n bindings/php/bench/tests/modes.php
+sh scripts/php_bench.sh change "$2" 300 1 0.1 floor files engine >"$out/log" 2>&1 || fail "the change in a loop"
+sh scripts/php_bench.sh gc "$2" --sessions 300 --starts 200 --rounds 2 --seconds 2 --sync 0 --json "$out/rows" floor 'files (disk' \
+    'sessile (engine, disk' 'sessile (redis' >"$out/log" 2>&1 || fail "garbage collection"
+"$1" -n bindings/php/bench/tests/rows.php "$out/rows" "$out/log" || fail "see above"
