@@ -8,6 +8,7 @@ use sessile_bench::{CycleOp, Spread};
 use sessile_core::{Durability, Rest};
 
 use crate::outcome::EXIT_CODES;
+use crate::units;
 
 /// Keeps the sessions of web applications, and measures every way to keep them.
 #[derive(Debug, Parser)]
@@ -28,6 +29,8 @@ pub enum Verb {
     /// Show what is in a store: sessions, bytes, and what only this kind of store can tell
     #[command(after_help = EXIT_CODES)]
     Stat(StatArguments),
+    /// Show what is large, old or idle in a store, or in what PHP or an application keeps; changes nothing
+    Scan(ScanArguments),
     /// Check everything that a store holds; changes nothing
     #[command(after_help = EXIT_CODES)]
     Verify(VerifyArguments),
@@ -58,6 +61,31 @@ pub struct StoresArguments {
 pub struct StatArguments {
     /// The store, for example files:/var/lib/sessile
     pub url: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sessile scan`.
+#[derive(Args, Debug)]
+pub struct ScanArguments {
+    /// The store, for example files:/var/lib/sessile, or what another program keeps: see below
+    pub url: String,
+    /// List only entries of at least this size, for example 1M, and say how many there are
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub larger_than: Option<u64>,
+    /// How many of the largest entries are listed
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_most(0..=1_000))]
+    pub top: usize,
+    /// Entries that are asked for at once
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = at_most(1..=10_000))]
+    pub page: usize,
+    /// Shortest pause between pages in milliseconds; it lasts at least as long as the page took. 0: no pauses
+    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub pause: u64,
+    /// Stop after this many seconds even if not everything was seen [default: no limit]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: Option<u64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -194,6 +222,14 @@ pub struct RunArguments {
     /// Write the rows as CSV to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+}
+
+/// A number of entries within a range.
+fn at_most(range: std::ops::RangeInclusive<usize>) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync {
+    move |text| {
+        let number = text.parse::<usize>().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("it must be a whole number from {} to {}", range.start(), range.end()))
+    }
 }
 
 fn durability(text: &str) -> Result<Durability, String> {

@@ -5,8 +5,10 @@
 
 use clap::{Command, CommandFactory, FromArgMatches};
 use sessile_bench::{Experiment, default_in_words};
+use sessile_stores::foreign::LAYOUTS;
 
 use crate::arguments::Arguments;
+use crate::outcome::EXIT_CODES;
 
 /// The options that a preset fills in.
 const OF_PRESETS: [&str; 5] = ["workers", "sessions", "seconds", "rounds", "rate"];
@@ -18,13 +20,27 @@ pub fn parse() -> Arguments {
 
 /// The command line with all its help.
 pub fn complete() -> Command {
-    Arguments::command().mut_subcommand("bench", |bench| {
+    let command = Arguments::command().mut_subcommand("scan", |scan| scan.after_help(help_of_layouts()));
+    command.mut_subcommand("bench", |bench| {
         let names: Vec<String> = bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         names.into_iter().fold(bench, |bench, name| match Experiment::from_name(&name) {
             Some(experiment) => bench.mut_subcommand(name, |verb| with_defaults(verb, experiment)),
             None => bench,
         })
     })
+}
+
+/// What of other programs can be scanned, and how its URLs are written.
+fn help_of_layouts() -> String {
+    let mut text =
+        "Besides the stores of `sessile stores`, read-only, with the same options of the connection:\n".to_owned();
+    for layout in LAYOUTS {
+        text.push_str(&format!("  {}\n      {}\n", layout.example, layout.reads));
+        for option in layout.options {
+            text.push_str(&format!("      ?{}=  {}\n", option.name, option.help));
+        }
+    }
+    format!("{text}\n{EXIT_CODES}")
 }
 
 fn with_defaults(verb: Command, experiment: Experiment) -> Command {
@@ -46,6 +62,20 @@ mod tests {
         let bench = command.find_subcommand_mut("bench").unwrap();
         let help = bench.find_subcommand_mut(experiment).unwrap().render_long_help().to_string();
         help.split_whitespace().collect::<Vec<&str>>().join(" ") // lines are broken where they become too long
+    }
+
+    #[test]
+    fn the_help_of_a_scan_names_every_layout() {
+        let help = complete().find_subcommand_mut("scan").unwrap().render_long_help().to_string();
+        assert!(LAYOUTS.iter().all(|layout| help.contains(layout.example)) && help.contains("Exit codes"), "{help}");
+    }
+
+    #[test]
+    fn the_manual_has_every_layout() {
+        let manual = include_str!("../../../docs/operations.md");
+        for layout in LAYOUTS {
+            assert!(manual.contains(&format!("| `{}` | {} |", layout.example, layout.reads)), "{}", layout.example);
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod gc;
 mod logger;
 mod opened;
 mod outcome;
+mod scan;
 mod stat;
 mod stores;
 mod sync;
@@ -39,6 +40,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Stores(arguments) => stores::run(arguments),
         Verb::Bench(arguments) => bench::run(arguments),
         Verb::Stat(arguments) => stat::run(arguments),
+        Verb::Scan(arguments) => scan::run(arguments),
         Verb::Verify(arguments) => verify::run(arguments),
         Verb::Gc(arguments) => gc::run(arguments),
         Verb::Sync(arguments) => sync::run(arguments),

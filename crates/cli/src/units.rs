@@ -29,6 +29,25 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A size that somebody wrote: bytes, or a number with `K`, `M`, `G`, also as `KiB` or `KB`, all of them binary.
+///
+/// # Errors
+///
+/// What a size looks like, when it is none.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase();
+    let factor = match unit.as_str() {
+        "" | "b" => Some(1),
+        "k" | "kb" | "kib" => Some(1 << 10),
+        "m" | "mb" | "mib" => Some(1 << 20),
+        "g" | "gb" | "gib" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = factor.zip(digits.parse::<u64>().ok()).and_then(|(factor, number)| number.checked_mul(factor));
+    bytes.ok_or_else(|| "it must be a size such as 1500, 64K or 1M".to_owned())
+}
+
 /// A span of time in the two largest units that matter.
 pub fn milliseconds(milliseconds: u64) -> String {
     let (seconds, minutes, hours) = (milliseconds / 1_000, milliseconds / 60_000, milliseconds / 3_600_000);
@@ -54,6 +73,15 @@ pub fn value(value: &DetailValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_is_read_with_its_unit_and_nonsense_is_refused() {
+        let read = ["0", "1500", "64K", "1M", "1MiB", "2gb"].map(|text| parse_bytes(text).unwrap());
+        assert_eq!(read, [0, 1_500, 64 << 10, 1 << 20, 1 << 20, 2 << 30]);
+        for text in ["", "M", "-1", "1.5M", "1T", "99999999999999999999", "99999999999999999G"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn numbers_are_grouped_and_have_their_units() {

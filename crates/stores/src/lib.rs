@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod feature_table;
+pub mod foreign;
 mod hashed_ids;
 pub mod registry;
 mod store_url;

@@ -25,6 +25,7 @@ mod lock;
 mod look;
 mod names;
 mod options;
+pub(crate) mod php;
 mod regenerate;
 mod reply;
 mod request;

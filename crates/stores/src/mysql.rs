@@ -20,6 +20,7 @@
 mod change;
 mod connection;
 mod failure;
+pub(crate) mod foreign;
 mod lease;
 mod lock;
 mod options;

@@ -18,6 +18,7 @@
 mod answer;
 mod change;
 mod failure;
+pub(crate) mod foreign;
 mod lease;
 mod link;
 mod lock;

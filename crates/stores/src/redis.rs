@@ -19,6 +19,7 @@ mod keys;
 mod listing;
 mod lock;
 mod options;
+pub(crate) mod php;
 mod pool;
 mod script;
 mod value;

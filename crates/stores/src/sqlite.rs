@@ -18,6 +18,7 @@
 mod connection;
 mod durability;
 mod failure;
+pub(crate) mod foreign;
 mod lease;
 mod row;
 mod schema;

@@ -56,6 +56,11 @@ impl Connection {
         reply::read_stats(&mut self.stream)
     }
 
+    /// What is left of it for an answer that this module does not know.
+    pub(super) fn into_stream(self) -> BufReader<Stream> {
+        self.stream
+    }
+
     /// The text protocol has one way to log in: the first command is a `set`, of whatever key, with user and password.
     ///
     /// A server that wants no login takes it for an ordinary `set`. So what is stored has expired when it arrives: nobody

@@ -11,6 +11,7 @@ use crate::store_url::{StoreUrl, invalid};
 
 /// The options of this store, for the registry.
 pub(super) const HELP: &[OptionHelp] = &[
+    // The first two are about our own items.
     OptionHelp { name: "lock_ttl_ms", help: "a lock whose holder died is free after this (default 60000)" },
     OptionHelp { name: "prefix", help: "first part of every key name (default sessile)" },
     OptionHelp { name: "user", help: "user name, for memcached+unix (memcached:// takes it before the @)" },
@@ -18,6 +19,9 @@ pub(super) const HELP: &[OptionHelp] = &[
     connecting::CONNECT_TIMEOUT_MS,
     connecting::RESPONSE_TIMEOUT_MS,
 ];
+
+/// Those of them that a connection takes, whoever the items belong to.
+pub(super) const OF_CONNECTION: &[OptionHelp] = HELP.split_at(2).1;
 
 const DEFAULT_PORT: u16 = 11_211;
 const SERVERS_MAX: usize = 64;

@@ -24,6 +24,9 @@ const BINARY: [i16; 1] = [1];
 /// What a text is answered with at most; ours are with one or two.
 const TEXT_ROWS_MAX: usize = 16;
 
+/// Rows of columns, a NULL or bytes each.
+pub(super) type TextRows = Vec<Vec<Option<Vec<u8>>>>;
+
 /// A connection, and the statements that it has prepared.
 pub(super) struct Link {
     wire: Wire,
@@ -78,7 +81,14 @@ impl Link {
 
     /// Runs text that takes no values; the columns come back as text. One round trip, several statements if need be.
     pub fn run_text(&mut self, text: &str, patience: Duration) -> Tried<Vec<Vec<Option<String>>>> {
-        let said = self.say_text(text, patience);
+        let text_of = |column: Vec<u8>| String::from_utf8_lossy(&column).into_owned();
+        let rows = self.list_text(text, TEXT_ROWS_MAX, patience)?;
+        Ok(rows.into_iter().map(|row| row.into_iter().map(|column| column.map(text_of)).collect()).collect())
+    }
+
+    /// The same for more rows, at most so many, and columns that may be text in no encoding.
+    pub fn list_text(&mut self, text: &str, most: usize, patience: Duration) -> Tried<TextRows> {
+        let said = self.say_text(text, most, patience);
         self.failed |= said.is_err();
         said?
     }
@@ -216,19 +226,16 @@ impl Link {
         answers.try_into().map_err(|_| Failure::unexpected())
     }
 
-    fn say_text(&mut self, text: &str, patience: Duration) -> Tried<Tried<Vec<Vec<Option<String>>>>> {
+    fn say_text(&mut self, text: &str, most: usize, patience: Duration) -> Tried<Tried<TextRows>> {
         frontend::query(text, &mut self.wire.out).map_err(Failure::garbled)?;
         self.wire.send(patience)?;
         let (mut rows, mut refused) = (Vec::new(), None);
         loop {
             match self.wire.next()? {
-                Message::DataRow(_) if rows.len() == TEXT_ROWS_MAX => return Err(Failure::unexpected()),
+                Message::DataRow(_) if rows.len() == most => return Err(Failure::unexpected()),
                 Message::DataRow(row) => {
-                    let text = |column: std::ops::Range<usize>| {
-                        let bytes = row.buffer().get(column).unwrap_or_default();
-                        String::from_utf8_lossy(bytes).into_owned()
-                    };
-                    rows.push(row.ranges().map(|column| Ok(column.map(text))).collect().map_err(Failure::garbled)?);
+                    let bytes = |column: std::ops::Range<usize>| row.buffer().get(column).unwrap_or_default().to_vec();
+                    rows.push(row.ranges().map(|column| Ok(column.map(bytes))).collect().map_err(Failure::garbled)?);
                 }
                 Message::RowDescription(_) | Message::CommandComplete(_) | Message::EmptyQueryResponse => {}
                 Message::ErrorResponse(refusal) => refused = Some(Failure::said(&refusal)),

@@ -16,6 +16,7 @@ use crate::store_url::{StoreUrl, invalid};
 
 /// The options of this store, for the registry.
 pub(super) const HELP: &[OptionHelp] = &[
+    // The first two are about our own keys.
     OptionHelp { name: "lock_ttl_ms", help: "a lock whose holder died is free after this (default 60000)" },
     OptionHelp { name: "prefix", help: "first part of every key name (default sessile)" },
     OptionHelp { name: "user", help: "user name, for redis+unix (redis:// takes it before the @)" },
@@ -27,6 +28,9 @@ pub(super) const HELP: &[OptionHelp] = &[
     connecting::TLS_CERT_FILE,
     connecting::TLS_KEY_FILE,
 ];
+
+/// Those of them that a connection takes, whoever the keys belong to.
+pub(super) const OF_CONNECTION: &[OptionHelp] = HELP.split_at(2).1;
 
 const PREFIX_BYTES_MAX: usize = 64;
 

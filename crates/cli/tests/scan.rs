@@ -1,0 +1,207 @@
+//! `sessile scan` as a user meets it: what it shows of a store, and that it leaves no trace in it.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use sessile_core::{Bin, Key, Ttl};
+use sessile_stores::Context;
+
+fn scan(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sessile")).arg("scan").args(arguments).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = scan(&[arguments, &["--json", "--pause", "0"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("secret"), "an id is shown");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Ten sessions of 100, 200, ... bytes, and two entries of a cache.
+fn fill(url: &str) {
+    let store = sessile_stores::open(url, &Context::default()).unwrap();
+    let hour = Ttl::sliding(Duration::from_secs(3_600)).unwrap();
+    for number in 1..=10 {
+        store.create(&Key::session(&format!("secret{number}")).unwrap(), &vec![b'x'; number * 100], hour).unwrap();
+    }
+    let cache = Bin::new("cache_menu").unwrap();
+    for (name, bytes) in [("menu:main", 3_000), ("menu:footer", 30)] {
+        store.create(&Key::in_bin(cache.clone(), name).unwrap(), &vec![b'x'; bytes], hour).unwrap();
+    }
+}
+
+type Trace = BTreeMap<PathBuf, (u64, i64, i64, i64)>;
+
+/// Everything below a directory: sizes, and times of content, of status and of access.
+fn traces(dir: &Path) -> Trace {
+    let mut found = Trace::new();
+    for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        let status = std::fs::symlink_metadata(&entry).unwrap();
+        if status.is_dir() {
+            found.extend(traces(&entry));
+            // Listing a directory is what a scan does: the time of its access may move.
+            found.insert(entry, (0, status.mtime_nsec(), status.ctime_nsec(), 0));
+        } else {
+            let times = (status.mtime_nsec(), status.ctime_nsec(), status.atime_nsec());
+            found.insert(entry, (status.size(), times.0, times.1, times.2));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_scan_of_our_own_store_counts_all_and_lists_the_largest() {
+    for scheme in ["files:", "sqlite:", "sessile:"] {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let url = format!("{scheme}{}/store", dir.path().display());
+        if scheme != "sqlite:" {
+            std::fs::create_dir(dir.path().join("store")).unwrap();
+        }
+        fill(&url);
+        for page in ["1", "5", "1000"] {
+            let scanned = json(&[&url, "--page", page, "--top", "3"]);
+            assert_eq!((&scanned["entries"], &scanned["bytes"]), (&12.into(), &8_530.into()), "{url} {page} {scanned}");
+            assert_eq!((&scanned["complete"], &scanned["expired"]), (&true.into(), &0.into()));
+            let largest: Vec<u64> =
+                scanned["largest"].as_array().unwrap().iter().map(|entry| entry["bytes"].as_u64().unwrap()).collect();
+            assert_eq!(largest, [3_000, 1_000, 900], "{url}");
+            // The engine has digests of all keys, and no names.
+            let name = if scheme == "sessile:" { Value::Null } else { "menu:main".into() };
+            assert_eq!(scanned["largest"][0]["name"], name);
+            assert_eq!(scanned["largest"][1]["name"], Value::Null);
+            assert_eq!(scanned["bins"].as_array().map(Vec::len), Some(2));
+        }
+        let large = text(&scan(&[&url, "--larger-than", "900"]));
+        assert!(
+            large.contains("3 of at least 900 bytes") && large.contains("menu:main") != (scheme == "sessile:"),
+            "{large}"
+        );
+        assert!(!large.contains("secret") && !large.contains("menu:footer"), "{large}");
+    }
+}
+
+#[test]
+fn the_digest_of_a_listed_session_is_found_again_by_its_id() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let url = format!("files:{}", dir.path().display());
+    fill(&url);
+    let scanned = json(&[&url, "--top", "2"]);
+    let key = Key::session("secret10").unwrap();
+    assert_eq!(scanned["largest"][1]["tag"].as_str(), Some(key.tag().as_str()));
+    // printf %s secret10 | sha256sum | cut -c1-12
+    assert_eq!(scanned["largest"][1]["sha256"], "788d3288f45a");
+}
+
+#[test]
+fn a_scan_leaves_files_as_they_were() {
+    for (scheme, url_scheme) in [("files:", "files:"), ("php", "php+files:")] {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let url = format!("{url_scheme}{}", dir.path().display());
+        if scheme == "files:" {
+            fill(&url);
+        } else {
+            (0..500).for_each(|number| {
+                std::fs::write(dir.path().join(format!("sess_secret{number:03}")), vec![b'x'; number]).unwrap();
+            });
+        }
+        let before = traces(dir.path());
+        let scanned = json(&[&url, "--page", "7"]);
+        assert!(scanned["entries"].as_u64().unwrap() >= 12, "{scanned}");
+        let after = traces(dir.path());
+        let names = |trace: &Trace| trace.keys().cloned().collect::<Vec<PathBuf>>();
+        assert_eq!(names(&before), names(&after));
+        let changed = before.iter().filter(|(path, was)| {
+            let is = &after[*path];
+            // What our own store reads for its header counts as access; PHP's files are not even opened.
+            (was.0, was.1, was.2) != (is.0, is.1, is.2) || (scheme == "php" && was.3 != is.3)
+        });
+        assert_eq!(changed.map(|(path, _)| path).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "{url}");
+    }
+}
+
+#[test]
+fn php_files_have_sizes_idle_times_and_an_end() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let url = format!("php+files:{}", dir.path().display());
+    for (name, bytes, idle_s) in [("sess_secretnew", 10, 5), ("sess_secretold", 2_000_000, 90_000)] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, vec![b'x'; bytes]).unwrap();
+        let modified = std::time::SystemTime::now() - Duration::from_secs(idle_s);
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    }
+    let scanned = json(&[&url, "--larger-than", "1M"]);
+    assert_eq!((&scanned["entries"], &scanned["expired"]), (&2.into(), &1.into()), "{scanned}");
+    assert_eq!(scanned["larger_than"], serde_json::json!({ "bytes": 1 << 20, "entries": 1 }));
+    let idle = scanned["largest"][0]["idle_ms"].as_u64().unwrap();
+    assert!((90_000_000..90_100_000).contains(&idle), "{idle}");
+    let longer = json(&[&format!("{url}?maxlifetime=100000")]);
+    assert_eq!(longer["expired"], 0);
+    let shown = text(&scan(&[&url]));
+    assert!(shown.contains("1 of them expired") && shown.contains("idle for 25 h 0 min"), "{shown}");
+}
+
+#[test]
+fn bad_input_gets_one_clear_error_and_its_exit_code() {
+    let table: &[(&[&str], i32, &str)] = &[
+        (&["mongo://host/"], 2, "known schemes"),
+        (&["php+nonsense:/x"], 2, "known schemes"),
+        (&["php+files:relative"], 2, "absolute"),
+        (&["php+files:/x?nonsense=1"], 2, "unknown option"),
+        (&["php+files:/nowhere/at/all"], 3, "no such directory"),
+        (&["php+files:/proc/self/status"], 3, "no such directory"),
+        (&["memory:", "--larger-than", "much"], 2, "a size such as"),
+        (&["memory:", "--page", "0"], 2, "whole number"),
+        (&["memory:", "--top", "1001"], 2, "whole number"),
+        (&["redis+unix:/nowhere/socket"], 3, "redis+unix"),
+        (&[], 2, "required"),
+    ];
+    for (arguments, code, words) in table {
+        let output = scan(arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {message}");
+        assert!(message.contains(words), "{arguments:?}: {message}");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed a result");
+    }
+}
+
+#[test]
+fn an_interrupted_scan_shows_what_it_has_seen() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for number in 0..2_000 {
+        std::fs::write(dir.path().join(format!("sess_secret{number}")), b"x").unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    let url = format!("php+files:{}", dir.path().display());
+    // Two hundred pages with pauses of a second: it cannot end by itself before it is interrupted.
+    command.args(["scan", &url, "--page", "10", "--pause", "1000", "--json"]);
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let pid = child.id().to_string();
+    // The handler stands when the first page was seen; before that Ctrl-C ends the process at once.
+    let handled = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&caught, 16).unwrap() & 2 != 0
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !handled() {
+        assert!(std::time::Instant::now() < deadline, "no handler within a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let scanned: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&scanned["ended"], &scanned["complete"]), (&"interrupted".into(), &false.into()));
+    assert!(scanned["entries"].as_u64().unwrap() < 2_000, "{scanned}");
+}

@@ -1,0 +1,71 @@
+//! The largest entries, at most as many as were asked for. An entry that a walk shows twice is in it once.
+
+use sessile_stores::foreign::Seen;
+
+/// The largest of what was offered.
+#[derive(Clone, Debug)]
+pub struct Largest {
+    most: usize,
+    /// Largest first.
+    entries: Vec<Seen>,
+}
+
+impl Largest {
+    /// At most so many.
+    pub fn new(most: usize) -> Largest {
+        Largest { most, entries: Vec::new() }
+    }
+
+    /// Takes an entry if it is one of the largest.
+    pub fn offer(&mut self, seen: Seen) {
+        let full = self.entries.len() >= self.most;
+        if full && self.entries.last().is_none_or(|smallest| smallest.bytes >= seen.bytes) {
+            return;
+        }
+        // Shown again, perhaps with another size.
+        self.entries.retain(|known| known.bin != seen.bin || known.name != seen.name);
+        let place = self.entries.partition_point(|known| known.bytes >= seen.bytes);
+        self.entries.insert(place, seen);
+        self.entries.truncate(self.most);
+    }
+
+    /// Them, largest first.
+    pub fn entries(&self) -> &[Seen] {
+        &self.entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sessile_stores::foreign::Name;
+
+    fn seen(number: u64, bytes: u64) -> Seen {
+        let name = Name::Secret(number.to_le_bytes().to_vec());
+        Seen { bin: "session".into(), name, bytes, created: None, used: None, expires: None }
+    }
+
+    fn sizes(largest: &Largest) -> Vec<u64> {
+        largest.entries().iter().map(|seen| seen.bytes).collect()
+    }
+
+    #[test]
+    fn the_largest_stay_in_order_however_they_come() {
+        let mut largest = Largest::new(3);
+        (0..1_000).for_each(|number| largest.offer(seen(number, number * 7 % 1_000)));
+        assert_eq!(sizes(&largest), [999, 998, 997]);
+        assert!(largest.entries.capacity() < 10, "memory grows with what is offered");
+        let mut none = Largest::new(0);
+        none.offer(seen(1, 1));
+        assert!(none.entries().is_empty());
+    }
+
+    #[test]
+    fn an_entry_that_is_shown_twice_is_listed_once() {
+        let mut largest = Largest::new(3);
+        for (number, bytes) in [(1, 10), (2, 30), (1, 20), (2, 30)] {
+            largest.offer(seen(number, bytes));
+        }
+        assert_eq!(sizes(&largest), [30, 20]);
+    }
+}

@@ -1,0 +1,164 @@
+//! `php+memcached:`: the sessions that the extension memcached keeps, `memc.sess.key.<id>`.
+//!
+//! memcached lists its items in one way only: its crawler writes a line for each to whoever asks (`lru_crawler metadump`,
+//! doc/protocol.txt), without touching them. One dump is one answer, so there is no going on where another has ended: it
+//! is read as it comes, a page of lines at a time, and the crawler waits while nobody reads. A server has one crawler;
+//! while somebody else has it, a scan is refused.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::Arc;
+
+use percent_encoding::percent_decode;
+use sessile_core::{Clock, Error, ErrorKind, Result, Timestamp};
+
+use super::connection::Connection;
+use super::failure::translate;
+use super::options::{OF_CONNECTION, Options};
+use super::reply::Failure;
+use crate::connecting::Address;
+use crate::foreign::{Layout, Name, Seen, Sizes, Walk};
+use crate::registry::OptionHelp;
+use crate::store_url::StoreUrl;
+use crate::stream::Stream;
+
+pub(crate) const LAYOUT: Layout = Layout {
+    schemes: &["php+memcached", "php+memcached+unix"],
+    reads: "the sessions of PHP's extension memcached",
+    example: "php+memcached://host:11211,host2:11211",
+    options: &[OptionHelp { name: "prefix", help: "memcached.sess_prefix (default memc.sess.key.)" }],
+    of_connection: |_| OF_CONNECTION,
+    open,
+};
+
+const PREFIX: &str = "memc.sess.key.";
+/// What stands between the prefix and the id in the key of a lock.
+const LOCK: &[u8] = b"lock.";
+/// A key has up to 250 bytes, three times as many when each is escaped, and the numbers behind it.
+const LINE_BYTES_MAX: u64 = 2_048;
+
+fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
+    let options = Options::parse(url)?;
+    let prefix = url.text("prefix").map_or(PREFIX, |_| &options.prefix).to_owned();
+    let mut dumps = Vec::new();
+    for address in &options.addresses {
+        let server = name_of(address);
+        let connection = Connection::open(address, &options.login, options.timeouts);
+        let stream = connection.map_err(|failure| translate(failure, &server))?.into_stream();
+        dumps.push(Dump { stream, server, asked: false });
+    }
+    dumps.reverse();
+    Ok(Box::new(Items { bin: "session".into(), prefix, dumps }))
+}
+
+fn name_of(address: &Address) -> String {
+    match address {
+        Address::Unix(path) => path.display().to_string(),
+        Address::Tcp { host, port } => format!("{host}:{port}"),
+    }
+}
+
+struct Items {
+    bin: Arc<str>,
+    prefix: String,
+    /// Of the servers whose items were not all seen, the present one last.
+    dumps: Vec<Dump>,
+}
+
+struct Dump {
+    stream: BufReader<Stream>,
+    server: String,
+    asked: bool,
+}
+
+impl Walk for Items {
+    fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(Seen)) -> Result<bool> {
+        let Some(dump) = self.dumps.last_mut() else { return Ok(false) };
+        for _ in 0..entries_max {
+            let Some(line) = dump.next_line()? else {
+                self.dumps.pop();
+                return Ok(!self.dumps.is_empty());
+            };
+            if let Some(seen) = item(&line, &self.prefix, &self.bin) {
+                show(seen);
+            }
+        }
+        Ok(true)
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes::Memory
+    }
+}
+
+impl Dump {
+    /// The line of the next item; `None` after the last.
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
+        let server = self.server.as_str();
+        let failed = |error: std::io::Error| translate(Failure::Io(error), server);
+        if !self.asked {
+            self.stream.get_mut().write_all(b"lru_crawler metadump all\r\n").map_err(failed)?;
+            self.asked = true;
+        }
+        let mut line = Vec::new();
+        self.stream.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(failed)?;
+        let Some(line) = line.strip_suffix(b"\n") else {
+            return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
+        };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.starts_with(b"key=") {
+            return Ok(Some(line.to_vec()));
+        }
+        match line {
+            b"END" => Ok(None),
+            _ if line.starts_with(b"BUSY") => {
+                Err(Error::new(ErrorKind::Unreachable, format!("the crawler of the server {server} is at work"))
+                    .advice("somebody else has asked for a list; try again in a minute"))
+            }
+            _ => Err(Error::new(ErrorKind::Unsupported, format!("the server {server} does not list its items"))
+                .advice("it must be memcached 1.4.31 or later, not started with -o no_lru_crawler")),
+        }
+    }
+}
+
+/// What a line says: `key=memc.sess.key.abc exp=1700000000 la=1699990000 cas=1 fetch=yes cls=7 size=1024`.
+fn item(line: &[u8], prefix: &str, bin: &Arc<str>) -> Option<Seen> {
+    let text = std::str::from_utf8(line).ok()?;
+    let mut words = text.split(' ').filter_map(|word| word.split_once('='));
+    let (_, key) = words.next()?;
+    let key: Vec<u8> = percent_decode(key.as_bytes()).collect();
+    let id = key.strip_prefix(prefix.as_bytes()).filter(|id| !id.starts_with(LOCK))?;
+    let (mut bytes, mut used, mut expires) = (None, None, None);
+    for (name, value) in words {
+        // -1 of an item that does not expire is no number here.
+        let number = value.parse::<u64>().ok();
+        let moment = number.map(|seconds| Timestamp::from_ms(seconds.saturating_mul(1_000)));
+        match name {
+            "exp" => expires = moment,
+            "la" => used = moment,
+            "size" => bytes = number,
+            _ => {}
+        }
+    }
+    Some(Seen { bin: Arc::clone(bin), name: Name::of(bin, id), bytes: bytes?, created: None, used, expires })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_session_is_read_and_any_other_is_not() {
+        let bin: Arc<str> = "session".into();
+        let read = |line: &str| item(line.as_bytes(), PREFIX, &bin);
+        let seen =
+            read("key=memc.sess.key.a%2Cb exp=1700000000 la=1699990000 cas=1 fetch=yes cls=7 size=1024").unwrap();
+        assert_eq!((seen.name, seen.bytes), (Name::of("session", b"a,b"), 1_024));
+        assert_eq!(seen.expires, Some(Timestamp::from_ms(1_700_000_000_000)));
+        assert_eq!(seen.used, Some(Timestamp::from_ms(1_699_990_000_000)));
+        assert_eq!(read("key=memc.sess.key.a exp=-1 la=5 size=9").unwrap().expires, None);
+        for line in ["key=memc.sess.key.lock.a exp=1 la=1 size=9", "key=other exp=1 size=9", "key=memc.sess.key.a", ""]
+        {
+            assert!(read(line).is_none(), "{line}");
+        }
+    }
+}

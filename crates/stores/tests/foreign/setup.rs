@@ -1,0 +1,53 @@
+//! Private servers, and a walk to its end.
+
+use sessile_core::Clock;
+use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_stores::foreign::{self, Seen, Sizes};
+
+/// A private server in a directory of its own.
+pub struct Private {
+    pub server: Server,
+    _kept: PrivateDir,
+}
+
+impl Private {
+    /// `None`, said on stderr, when no server is installed. Under CI that is a failure.
+    pub fn start(name: &str, extra: &[&str]) -> Option<Private> {
+        let kept = PrivateDir::on_disk().unwrap();
+        let extra = extra.iter().map(Into::into).collect();
+        let options = ServerOptions { extra, ..ServerOptions::default() };
+        match ServerKind::by_name(name).unwrap().start(kept.path(), &options) {
+            Ok(server) => Some(Private { server, _kept: kept }),
+            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
+                eprintln!("SKIPPED: {name} is not installed");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// All that a walk in pages of this size sees, in no order, and what the sizes are of.
+pub fn walked(url: &str, page: usize) -> (Vec<Seen>, Sizes) {
+    let (_, mut walk) = foreign::open(url, &Clock::system()).unwrap_or_else(|error| panic!("{url}: {error:#}"));
+    let mut seen = Vec::new();
+    for _ in 0..10_000 {
+        let mut shown = 0;
+        let more = walk.page(page, &mut |entry| {
+            shown += 1;
+            seen.push(entry);
+        });
+        if !more.unwrap_or_else(|error| panic!("{url}: {error:#}")) {
+            assert!(!format!("{seen:?}").contains("secret"), "an id is shown");
+            return (seen, walk.sizes());
+        }
+    }
+    panic!("{url} has no end in pages of {page}");
+}
+
+pub fn refused(url: &str) -> String {
+    match foreign::open(url, &Clock::system()) {
+        Ok(_) => panic!("{url} is not refused"),
+        Err(error) => format!("{} {error:#}", error.kind().code()),
+    }
+}
