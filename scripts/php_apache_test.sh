@@ -71,6 +71,8 @@ MaxRequestWorkers 12
 MaxConnectionsPerChild 100
 php_admin_value session.save_handler sessile
 php_admin_value session.save_path "$store"
+php_admin_value session.upload_progress.enabled 1
+php_admin_value session.upload_progress.min_freq 0
 END
     # In a group of its own: when Apache ends it signals all of its group.
     PHP_INI_SCAN_DIR='' LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu setsid "$root/usr/sbin/apache2" -f "$dir/apache.conf" -D FOREGROUND &

@@ -68,7 +68,8 @@ http {
         location / {
             fastcgi_pass unix:$dir/fpm; fastcgi_param SCRIPT_FILENAME $dir/pages/page.php;
             fastcgi_param QUERY_STRING \$query_string; fastcgi_param REQUEST_METHOD \$request_method;
-            fastcgi_param HTTP_COOKIE \$http_cookie;
+            fastcgi_param HTTP_COOKIE \$http_cookie; fastcgi_param CONTENT_TYPE \$content_type;
+            fastcgi_param CONTENT_LENGTH \$content_length; fastcgi_request_buffering off;
         }
     }
 }
@@ -94,6 +95,8 @@ pm.max_requests = 100
 catch_workers_output = yes
 php_admin_value[session.save_handler] = sessile
 php_admin_value[session.save_path] = "$store"
+php_admin_value[session.upload_progress.enabled] = 1
+php_admin_value[session.upload_progress.min_freq] = 0
 END
     printf 'zend_extension=opcache\nopcache.enable=1\nextension=%s\n' "$module" >"$dir/php.ini"
     PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &

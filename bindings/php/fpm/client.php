@@ -145,7 +145,40 @@ function the_cookie_of_an_empty_session(): string
 {
     [, , $names] = get('do=empty') ?? fail('an empty session');
     $names === ['first', 'second'] || fail('the cookies of a page with an empty session are: ' . implode(', ', $names));
+    // Once the headers are out it is too late, which is no failure; the id is as good as any.
+    [$body, $cookie, $names] = get('do=late') ?? fail('an empty session after the headers');
+    $body === 'headers are sent' && $names === ['PHPSESSID'] || fail("a session that is saved after the headers: $body");
+    counter($cookie) === 0 || fail('an empty session was stored');
     return 'is withdrawn, and no other';
+}
+
+/** PHP saves how far an upload is while it comes in, before the page runs; other pages of the session see it. */
+function the_progress_of_an_upload(): string
+{
+    global $port;
+    $cookie = new_session();
+    $start = "--end\r\nContent-Disposition: form-data; name=\"PHP_SESSION_UPLOAD_PROGRESS\"\r\n\r\nphoto\r\n"
+        . "--end\r\nContent-Disposition: form-data; name=\"file\"; filename=\"photo\"\r\n\r\n";
+    $body = $start . str_repeat('x', 500_000) . "\r\n--end--\r\n";
+    $length = strlen($body);
+    $head = "POST /page.php?do=upload HTTP/1.0\r\nHost: 127.0.0.1\r\nCookie: $cookie\r\nContent-Length: $length\r\n"
+        . "Content-Type: multipart/form-data; boundary=end\r\n\r\n";
+    $upload = stream_socket_client("tcp://127.0.0.1:$port");
+    stream_set_timeout($upload, 30);
+    fwrite($upload, $head . substr($body, 0, 300_000));
+    $deadline = microtime(true) + 10;
+    do {
+        $seen = json_decode((get('do=peek', $cookie) ?? fail('a page beside an upload'))[0], true);
+        $progress = $seen['upload_progress_photo'] ?? ['bytes_processed' => 0];
+        microtime(true) < $deadline || fail('the progress of an upload is ' . json_encode($seen));
+    } while ($progress['bytes_processed'] < 200_000);
+    $progress['content_length'] === $length && !$progress['done'] || fail('the progress of half an upload is ' . json_encode($seen));
+    // A page that saves something meanwhile: both are kept.
+    $n = (get('do=count', $cookie) ?? fail('a page that saves beside an upload'))[0];
+    fwrite($upload, substr($body, 300_000));
+    $answer = preg_replace('/.*\r\n\r\n/s', '', stream_get_contents($upload));
+    $n === '2' && $answer === '[500000,{"n":3}]' || fail("a session counts $n beside an upload, and after it is $answer");
+    return "is seen at {$progress['bytes_processed']} of $length bytes, and gone after it";
 }
 
 function opcache_is_on(): string
@@ -155,6 +188,6 @@ function opcache_is_on(): string
 }
 
 foreach (['opcache_is_on', 'parallel_requests_and_recycled_workers', 'a_worker_that_dies_with_the_lock',
-    'a_reload_of_the_server', 'the_cookie_of_an_empty_session'] as $test) {
+    'a_reload_of_the_server', 'the_cookie_of_an_empty_session', 'the_progress_of_an_upload'] as $test) {
     echo str_replace('_', ' ', $test), ': ', $test(), "\n";
 }

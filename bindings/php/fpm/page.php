@@ -20,6 +20,22 @@ switch ($_GET['do'] ?? '') {
         setcookie('second', '2');
         session_write_close();
         break;
+    case 'late':
+        session_start();
+        echo 'headers are sent';
+        flush();
+        session_write_close();
+        break;
+    case 'peek':
+        session_start(['read_and_close' => true]);
+        echo json_encode($_SESSION);
+        break;
+    case 'upload':
+        session_start();
+        $_SESSION['n']++;
+        session_write_close();
+        echo json_encode([$_FILES['file']['size'] ?? null, $_SESSION]);
+        break;
     case 'opcache':
         echo (int) (opcache_get_status(false)['opcache_enabled'] ?? false);
         break;

@@ -1,0 +1,34 @@
+--TEST--
+strict mode gives another id to who comes back after the session has expired, and nothing of it
+--INI--
+session.use_strict_mode=1
+session.gc_maxlifetime=1
+--FILE--
+<?php
+require __DIR__ . '/common.inc';
+start(fresh_id());
+$id = session_id();
+$_SESSION['a'] = 1;
+session_write_close();
+start($id);
+var_dump(session_id() === $id, $_SESSION);
+session_write_close();
+usleep(1200000);
+foreach ([[], ['read_and_close' => true]] as $options) {
+    start($id, $options);
+    var_dump(session_id() === $id, $_SESSION);
+    session_abort();
+}
+?>
+--EXPECT--
+bool(true)
+array(1) {
+  ["a"]=>
+  int(1)
+}
+bool(false)
+array(0) {
+}
+bool(false)
+array(0) {
+}

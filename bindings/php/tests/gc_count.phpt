@@ -1,0 +1,27 @@
+--TEST--
+session_gc() returns how many expired sessions it removed, also when nobody else does
+--FILE--
+<?php
+require __DIR__ . '/common.inc';
+session_save_path('memory:');
+ini_set('session.gc_maxlifetime', '1');
+for ($i = 0; $i < 3; $i++) {
+    start(fresh_id());
+    $_SESSION['a'] = 1;
+    session_write_close();
+}
+usleep(1100000);
+ini_set('session.gc_maxlifetime', '100');
+$id = fresh_id();
+start($id);
+$_SESSION['a'] = 2;
+session_write_close();
+start($id);
+var_dump(session_gc(), session_gc());
+session_write_close();
+var_dump(stored($id)['a']);
+?>
+--EXPECT--
+int(3)
+int(0)
+int(2)
