@@ -15,10 +15,10 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench storm models php php-memcheck php-bench php-gc-bench php-install example toolchain
+.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-bench php-gc-bench php-install example toolchain
 
 help: ## Lists the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 run: build ## Builds, measures the stores that this machine can run, and prints the table
 	target/release/sessile bench cycle --quick
@@ -46,6 +46,9 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 
 bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
+
+compare-trials: toolchain ## Proves `bench compare` on 60 runs, of a store and of the same one slowed by 10 % (a quiet machine, 20 min)
+	$(CARGO) test --release $(LOCKED) -p sessile-bench --test slowed_store -- trials
 
 storm: toolchain ## Kills and stops processes that work on a store for ten minutes, then servers (STORE=files SECONDS=60)
 	$(CARGO) build --release $(LOCKED) -p sessile-testkit --bin sessile-storm --target-dir target

@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod capacity;
+pub mod compare;
 pub mod contender;
 mod environment;
 mod experiment;
@@ -23,6 +24,7 @@ mod network;
 mod options;
 mod payload;
 mod presets;
+pub mod recommend;
 mod redact;
 pub mod reference;
 pub mod report;

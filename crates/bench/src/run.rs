@@ -118,7 +118,7 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
         return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))).into());
     }
     let mut report = Report {
-        schema: 1,
+        schema: report::SCHEMA,
         environment: Environment::look(),
         command: redact::command(&options.command),
         seed: settings.seed,

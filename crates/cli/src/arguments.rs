@@ -1,5 +1,7 @@
 //! The command line, as data: parser, help and completion come from here.
 
+mod recommend;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -9,6 +11,8 @@ use sessile_core::{Durability, Rest};
 
 use crate::outcome::EXIT_CODES;
 use crate::units;
+
+pub use recommend::{Answers, RecommendArguments, percent, requests_per_second, yes_or_no};
 
 /// Keeps the sessions of web applications, and measures every way to keep them.
 #[derive(Debug, Parser)]
@@ -26,6 +30,9 @@ pub enum Verb {
     Stores(StoresArguments),
     /// Measure stores on this machine
     Bench(Box<BenchArguments>),
+    /// Say which store to use: a ranking for a site, with the reasons, from measured results
+    #[command(after_help = EXIT_CODES)]
+    Recommend(RecommendArguments),
     /// Show what is in a store: sessions, bytes, and what only this kind of store can tell
     #[command(after_help = EXIT_CODES)]
     Stat(StatArguments),
@@ -166,6 +173,29 @@ pub enum ExperimentVerb {
     /// What it costs a steady stream of requests that some meet an expired session
     #[command(after_help = EXIT_CODES)]
     Expiry(RunArguments),
+    /// Compare two results of the same experiment: which rows have become slower by more than the noise
+    #[command(after_help = EXIT_CODES)]
+    Compare(CompareArguments),
+}
+
+/// `sessile bench compare`.
+#[derive(Args, Debug)]
+pub struct CompareArguments {
+    /// The result before, as --json wrote it
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The result after
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// The smallest slowdown that counts
+    #[arg(long, default_value = "5%", value_name = "PERCENT", value_parser = threshold)]
+    pub threshold: f64,
+    /// Fail too when a row cannot be judged: it is missing, or the two runs were too noisy or too short
+    #[arg(long)]
+    pub strict: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The options of every experiment.
@@ -230,6 +260,13 @@ fn at_most(range: std::ops::RangeInclusive<usize>) -> impl Fn(&str) -> Result<us
         let number = text.parse::<usize>().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| format!("it must be a whole number from {} to {}", range.start(), range.end()))
     }
+}
+
+/// A part, given in percent; less than a thousandth is below what any clock of a run can tell.
+fn threshold(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    let percent = percent.filter(|percent| (0.1..=90.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "it must be 0.1% to 90%, for example 5%".to_owned())
 }
 
 fn durability(text: &str) -> Result<Durability, String> {

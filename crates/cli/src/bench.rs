@@ -7,6 +7,7 @@ use sessile_bench::worker::Launch;
 use sessile_bench::{Experiment, INTERRUPTION, Options, Report, RunError};
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
+use crate::compare;
 use crate::outcome::{Failure, Outcome};
 
 /// Runs the experiment.
@@ -18,6 +19,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
         ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
+        ExperimentVerb::Compare(arguments) => return compare::run(arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref()];
     check_outputs(outputs)?;

@@ -7,11 +7,14 @@
 mod arguments;
 mod bench;
 mod command_line;
+mod compare;
 mod completion;
 mod gc;
 mod logger;
 mod opened;
 mod outcome;
+mod questions;
+mod recommend;
 mod scan;
 mod stat;
 mod stores;
@@ -39,6 +42,7 @@ fn run(verb: &Verb) -> Outcome {
     match verb {
         Verb::Stores(arguments) => stores::run(arguments),
         Verb::Bench(arguments) => bench::run(arguments),
+        Verb::Recommend(arguments) => recommend::run(arguments),
         Verb::Stat(arguments) => stat::run(arguments),
         Verb::Scan(arguments) => scan::run(arguments),
         Verb::Verify(arguments) => verify::run(arguments),

@@ -17,8 +17,9 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    something that was measured failed (errors, misses, lost updates, a worker that died),
-       or verify found problems
-  2    usage: unknown store, malformed URL, flags that contradict each other
+       verify found problems, or compare found a slower row
+  2    usage: unknown store, malformed URL, flags that contradict each other, results that
+       cannot be compared
   3    a store cannot be opened or fails, or a result cannot be written
   4    the store cannot do this by its nature
   130  interrupted";

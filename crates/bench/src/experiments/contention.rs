@@ -7,15 +7,14 @@
 
 use crate::experiments::{Bench, Member, go_on};
 use crate::histogram::Latencies;
-use crate::report::{Buckets, CpuUs, LatencyUs, Row, Waits};
+use crate::report::{Buckets, CpuUs, LatencyUs, RoundSample, Row, Waits};
 use crate::run::RunError;
 use crate::selection::Choice;
-use crate::statistics::Spread;
 use crate::worker::protocol::{Action, Failure, LeaseTimes, Plan, Sampled};
 
 /// Work under the lock at the fixed rate: 0.2 ms, a small page.
 const HOLD_NS: u64 = 200_000;
-const CLOSED_LOOP: &str = "closed-loop";
+pub(crate) const CLOSED_LOOP: &str = "closed-loop";
 const FIXED_RATE: &str = "fixed-rate";
 
 /// A contender at one number of workers, in one of the two ways.
@@ -23,7 +22,7 @@ struct Cell {
     member: usize,
     workers: usize,
     fixed_rate: bool,
-    rates: Vec<f64>,
+    samples: Vec<RoundSample>,
     latencies: Latencies,
     waits: Latencies,
     taken_waits: Latencies,
@@ -100,7 +99,7 @@ impl Cell {
             member,
             workers,
             fixed_rate,
-            rates: Vec::new(),
+            samples: Vec::new(),
             latencies: Latencies::new(),
             waits: Latencies::new(),
             taken_waits: Latencies::new(),
@@ -146,7 +145,7 @@ impl Cell {
     fn add(&mut self, samples: Vec<Sampled>) {
         let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
         let operations: u64 = samples.iter().map(|sample| sample.operations).sum();
-        self.rates.push(if elapsed_ns > 0 { operations as f64 * 1e9 / elapsed_ns as f64 } else { 0.0 });
+        let mut latencies = Latencies::new();
         let leases: Vec<Vec<LeaseTimes>> = samples.iter().map(|sample| sample.leases.clone()).collect();
         for (wait_ns, taken) in waits(&leases) {
             self.waits.record(wait_ns);
@@ -161,10 +160,12 @@ impl Cell {
             self.totals.misses += sample.misses;
             self.totals.cpu_us += sample.cpu_us;
             self.totals.first_error = self.totals.first_error.take().or(sample.first_error);
-            if let Some(latencies) = Latencies::from_text(&sample.latency) {
-                self.latencies.add(&latencies);
+            if let Some(of_worker) = Latencies::from_text(&sample.latency) {
+                latencies.add(&of_worker);
             }
         }
+        self.samples.push(RoundSample::of(operations, elapsed_ns, &latencies));
+        self.latencies.add(&latencies);
     }
 
     /// The lowest count of a worker as a part of the mean.
@@ -189,8 +190,9 @@ impl Cell {
         let fairness = self.fairness();
         let failed = self.failed.map(|failure| failure.message).or(nothing);
         Row {
-            rounds: self.rates.len(),
-            ops_per_second: Spread::of(&self.rates),
+            rounds: self.samples.len(),
+            ops_per_second: RoundSample::spread(&self.samples),
+            samples: self.samples,
             latency_us: LatencyUs::of(&self.latencies),
             operations: self.totals.operations,
             errors: self.totals.errors,

@@ -12,7 +12,7 @@ use crate::experiments::phase::Phase;
 use crate::experiments::{Bench, Member, go_on};
 use crate::histogram::Latencies;
 use crate::monotonic::now_ns;
-use crate::report::{Buckets, ExpiryVerdict, Row, SlowEnd};
+use crate::report::{Buckets, ExpiryVerdict, RoundSample, Row, SlowEnd};
 use crate::run::RunError;
 use crate::selection::{Choice, Target};
 use crate::statistics::Spread;
@@ -35,7 +35,7 @@ struct Stream {
     phase: Phase,
     /// How long calls took, without the wait for the end of the call before.
     calls: Latencies,
-    rates: Vec<f64>,
+    samples: Vec<RoundSample>,
     /// p99.9 of the calls of each round, in microseconds.
     p999: Vec<f64>,
     /// Calls that met no session.
@@ -130,7 +130,7 @@ fn fill_expiring(bench: &Bench, member: &mut Member, ids: &Ids<usize>) -> Result
 
 impl Stream {
     fn new(op: &'static str) -> Stream {
-        Stream { phase: Phase::new(op), calls: Latencies::new(), rates: Vec::new(), p999: Vec::new(), met: 0 }
+        Stream { phase: Phase::new(op), calls: Latencies::new(), samples: Vec::new(), p999: Vec::new(), met: 0 }
     }
 
     fn sample(&mut self, bench: &Bench, member: &mut Member, ids: Ids<usize>, seed: u64) -> Result<(), Failure> {
@@ -151,7 +151,8 @@ impl Stream {
         let (mut sample, server_cpu) = member.timed(plan)?;
         member.created.push(ids.start..ids.start + sample.created);
         self.met += sample.created as u64;
-        self.rates.push(sample.operations as f64 * 1e9 / sample.elapsed_ns.max(1) as f64);
+        let latencies = Latencies::from_text(&sample.latency).unwrap_or_else(Latencies::new);
+        self.samples.push(RoundSample::of(sample.operations, sample.elapsed_ns, &latencies));
         if let Some(calls) = sample.latency_extra.take().as_deref().and_then(Latencies::from_text) {
             self.p999.push(calls.us(0.999));
             self.calls.add(&calls);
@@ -161,11 +162,12 @@ impl Stream {
     }
 
     fn into_row(self, row: Row, member: &Member) -> Row {
-        let (rounds, ops_per_second) = (self.rates.len(), Spread::of(&self.rates));
+        let (rounds, ops_per_second) = (self.samples.len(), RoundSample::spread(&self.samples));
         let p999_us_of_rounds = Some(Spread::of(&self.p999));
         // The second mode that expiry must not have is one of the calls; waits behind a slow one would smear it.
         let histogram = Some(Buckets::of(&self.calls));
-        Row { rounds, ops_per_second, p999_us_of_rounds, histogram, ..self.phase.into_row(row, member, None) }
+        let samples = self.samples;
+        Row { rounds, ops_per_second, samples, p999_us_of_rounds, histogram, ..self.phase.into_row(row, member, None) }
     }
 }
 

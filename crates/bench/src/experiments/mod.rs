@@ -15,6 +15,8 @@ mod progress;
 mod scale;
 mod throughput;
 
+pub(crate) use contention::CLOSED_LOOP;
+
 use crate::options::{Experiment, Settings};
 use crate::report::Row;
 use crate::run::{RunError, interrupted};

@@ -6,10 +6,9 @@
 use crate::experiments::{Bench, Member, go_on};
 use crate::histogram::Latencies;
 use crate::options::Experiment;
-use crate::report::{CpuUs, LatencyUs, Row};
+use crate::report::{CpuUs, LatencyUs, RoundSample, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut};
-use crate::statistics::Spread;
 use crate::worker::WorkerMemory;
 use crate::worker::protocol::{Action, Failure, Plan, Sampled};
 
@@ -25,7 +24,7 @@ struct Cell {
     member: usize,
     op: Op,
     workers: usize,
-    rates: Vec<f64>,
+    samples: Vec<RoundSample>,
     latencies: Latencies,
     totals: Sampled,
     server_cpu_us: f64,
@@ -160,7 +159,7 @@ impl Cell {
             member,
             op,
             workers,
-            rates: Vec::new(),
+            samples: Vec::new(),
             latencies: Latencies::new(),
             totals: Sampled::default(),
             server_cpu_us: 0.0,
@@ -205,7 +204,7 @@ impl Cell {
     fn add(&mut self, samples: Vec<Sampled>) {
         let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
         let operations: u64 = samples.iter().map(|sample| sample.operations).sum();
-        self.rates.push(if elapsed_ns > 0 { operations as f64 * 1e9 / elapsed_ns as f64 } else { 0.0 });
+        let mut latencies = Latencies::new();
         for sample in samples {
             self.totals.operations += sample.operations;
             self.totals.errors += sample.errors;
@@ -215,10 +214,12 @@ impl Cell {
                 self.totals.first_error = sample.first_error;
             }
             match Latencies::from_text(&sample.latency) {
-                Some(latencies) => self.latencies.add(&latencies),
+                Some(of_worker) => latencies.add(&of_worker),
                 None => self.totals.errors += 1,
             }
         }
+        self.samples.push(RoundSample::of(operations, elapsed_ns, &latencies));
+        self.latencies.add(&latencies);
     }
 
     fn into_row(self, bench: &Bench, member: &Member) -> Row {
@@ -227,8 +228,9 @@ impl Cell {
         let failed = self.failed.map(|failure| failure.message);
         let nothing = (self.totals.operations == 0).then(|| "no operation succeeded".to_owned());
         Row {
-            rounds: self.rates.len(),
-            ops_per_second: Spread::of(&self.rates),
+            rounds: self.samples.len(),
+            ops_per_second: RoundSample::spread(&self.samples),
+            samples: self.samples,
             latency_us: LatencyUs::of(&self.latencies),
             operations: self.totals.operations,
             errors: self.totals.errors,

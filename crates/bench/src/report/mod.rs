@@ -3,19 +3,25 @@
 pub(crate) mod bars;
 mod csv;
 mod expiry;
+mod round_sample;
 mod scale;
 mod space;
-mod table;
+pub(crate) mod table;
 pub(crate) mod warnings;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
+pub use self::round_sample::RoundSample;
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
+use crate::options::UsageError;
 pub use crate::selection::LeftOut;
 use crate::statistics::Spread;
 pub use crate::worker::WorkerMemory;
+
+/// The version of the JSON form.
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Everything that a run found out. Its JSON form is a promise: `schema` changes when a field changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -97,6 +103,9 @@ pub struct Row {
     pub rounds: usize,
     /// Operations a second over all workers.
     pub ops_per_second: Spread,
+    /// What each round gave, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<RoundSample>,
     /// Latency over all rounds and workers.
     pub latency_us: LatencyUs,
     /// Operations that were recorded.
@@ -256,6 +265,25 @@ impl Report {
     /// Rows in which something went wrong.
     pub fn bad_rows(&self) -> impl Iterator<Item = &Row> {
         self.results.iter().filter(|row| row.is_bad())
+    }
+
+    /// A report from its JSON form.
+    ///
+    /// # Errors
+    ///
+    /// One sentence, for the user, when the text is something else or of another version.
+    pub fn from_json(text: &str) -> Result<Report, UsageError> {
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
+        match value.get("schema").and_then(serde_json::Value::as_u64) {
+            Some(schema) if schema == u64::from(SCHEMA) && value.get("results").is_some() => {}
+            Some(schema) if value.get("results").is_some() => {
+                let why = format!("it has schema {schema}, and this program reads schema {SCHEMA}");
+                return Err(UsageError(why));
+            }
+            _ => return Err(UsageError("it is no result of sessile bench --json".to_owned())),
+        }
+        serde_json::from_value(value).map_err(|error| UsageError(format!("it is not a whole result: {error}")))
     }
 
     /// The report as JSON.

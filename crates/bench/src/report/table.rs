@@ -183,14 +183,14 @@ impl Report {
     }
 }
 
-pub(super) fn empty(header: &[&str]) -> Table {
+pub(crate) fn empty(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(COLUMNS).set_header(header.to_vec());
     table
 }
 
-pub(super) fn right(text: impl ToString) -> Cell {
+pub(crate) fn right(text: impl ToString) -> Cell {
     Cell::new(text.to_string()).set_alignment(CellAlignment::Right)
 }
 
@@ -213,7 +213,7 @@ fn short(value: f64) -> String {
 }
 
 /// A whole number with a space between groups of three digits.
-pub(super) fn grouped(value: f64) -> String {
+pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {

@@ -1,0 +1,201 @@
+//! Two results of one experiment against each other: which rows have become slower by more than the noise.
+//!
+//! It owns one invariant: "not slower" is never said of a row in which a slowdown of twice the threshold could
+//! have gone unseen. bench/METHODOLOGY.md has the statistics in words. It measures nothing.
+
+mod estimate;
+mod matching;
+mod show;
+mod yardstick;
+
+use serde::Serialize;
+
+pub use self::yardstick::Basis;
+use crate::options::UsageError;
+use crate::report::Report;
+use estimate::student;
+use matching::{Matched, Pair};
+use yardstick::{Machine, Mark};
+
+/// Chance that all intervals together contain the truth.
+const CONFIDENCE: f64 = 0.99;
+/// Chance with which a slowdown of the size that a row "would see" is reported.
+const POWER: f64 = 0.95;
+/// Smallest slowdown that counts, unless told otherwise.
+pub const THRESHOLD: f64 = 0.05;
+
+/// The comparison. Its JSON form is a promise, as that of a report is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Version of this shape.
+    pub schema: u32,
+    /// Smallest slowdown that counts, as a part: 0.05 is 5 %.
+    pub threshold: f64,
+    /// Chance that all intervals together contain the truth.
+    pub confidence: f64,
+    /// One entry for each row and measure that both results have.
+    pub rows: Vec<Compared>,
+    /// The rows that the machine's drift was taken from.
+    pub yardstick: Vec<YardstickRow>,
+    /// Rows that cannot be compared, and why.
+    pub not_compared: Vec<NotCompared>,
+    /// What the reader should know before believing it.
+    pub notes: Vec<String>,
+}
+
+/// One row and one measure of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// Which row.
+    #[serde(flatten)]
+    pub row: RowName,
+    /// `ops_per_second`, `p50_us` or `p99_us`.
+    pub measure: &'static str,
+    /// Mean of the rounds in OLD.
+    pub old: f64,
+    /// Mean of the rounds in NEW.
+    pub new: f64,
+    /// NEW by OLD, after the machine's drift was taken out.
+    pub ratio: f64,
+    /// The interval of the ratio.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// The smallest slowdown that would have been reported with a chance of 95 %, as a part.
+    pub would_see: f64,
+    /// What it is measured against.
+    pub basis: Basis,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// What identifies a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[allow(missing_docs, reason = "the fields are those of a row of a report")]
+pub struct RowName {
+    pub experiment: String,
+    pub store: String,
+    pub variant: String,
+    pub op: String,
+    pub workers: usize,
+    pub sessions: usize,
+    pub payload_bytes: usize,
+    pub payload_spread: String,
+    pub durability: String,
+}
+
+/// A row of the yardstick.
+#[derive(Clone, Debug, Serialize)]
+pub struct YardstickRow {
+    /// Which row.
+    #[serde(flatten)]
+    pub row: RowName,
+    /// The measure.
+    pub measure: &'static str,
+    /// NEW by OLD as measured.
+    pub ratio: f64,
+}
+
+/// A row that cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotCompared {
+    /// Which row.
+    #[serde(flatten)]
+    pub row: RowName,
+    /// Why.
+    pub why: String,
+    /// A store's row that was sound in OLD and has failures, misses or lost updates in NEW.
+    pub broken: bool,
+}
+
+/// What follows from the interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Slower by at least the threshold, and by more than the noise.
+    Slower,
+    /// Faster by at least the threshold, and by more than the noise.
+    Faster,
+    /// Within the threshold, and a slowdown of twice the threshold would have been seen.
+    Within,
+    /// This pair of runs cannot tell.
+    Unclear,
+}
+
+/// Compares two reports. `threshold` is the smallest slowdown that counts, as a part.
+///
+/// # Errors
+///
+/// When the settings differ, or no store has a row in both.
+pub fn compare(old: &Report, new: &Report, threshold: f64) -> Result<Comparison, UsageError> {
+    let Matched { pairs, not_compared, notes } = matching::pairs(old, new)?;
+    let (references, judged): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|pair| pair.is_reference());
+    if judged.is_empty() && not_compared.iter().all(|row| !row.broken) {
+        return Err(UsageError(matching::nothing_to_compare(&not_compared)));
+    }
+    // All intervals hold together: each may fail its part of the chance, in either direction.
+    let tail = (1.0 - CONFIDENCE) / (2.0 * judged.len().max(1) as f64);
+    let rows: Vec<Compared> = judged.iter().map(|pair| judge(pair, &pairs, threshold, tail)).collect();
+    let yardstick = references.iter().map(|pair| YardstickRow {
+        row: pair.name.clone(),
+        measure: pair.measure.name(),
+        ratio: (pair.new.mean - pair.old.mean).exp(),
+    });
+    let yardstick = yardstick.collect();
+    let mut comparison =
+        Comparison { schema: 1, threshold, confidence: CONFIDENCE, rows, yardstick, not_compared, notes };
+    comparison.add_notes();
+    Ok(comparison)
+}
+
+fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
+    let marks: Vec<Mark> = all.iter().filter(|other| other.measure == pair.measure).map(Pair::mark).collect();
+    let machine = Machine::for_row(&pair.name.store, pair.socket, &marks);
+    let found = pair.speed().less(machine.drift).less(machine.fortune);
+    let reach = student(1.0 - tail, found.freedom) * found.error();
+    let least = -(1.0 - threshold).ln();
+    // A slowdown is reported once its estimate is beyond both; it varies around the truth by its error.
+    let would_see = reach.max(least) + student(POWER, found.freedom) * found.error();
+    let verdict = match found.mean {
+        mean if mean <= -least && mean + reach < 0.0 => Verdict::Slower,
+        mean if mean >= least && mean - reach > 0.0 => Verdict::Faster,
+        mean if mean.abs() < least && 1.0 - (-would_see).exp() <= 2.0 * threshold => Verdict::Within,
+        _ => Verdict::Unclear,
+    };
+    // Of a latency the larger is the slower.
+    let sign = pair.measure.sign();
+    let [low, high] = [found.mean - reach, found.mean + reach].map(|speed| (sign * speed).exp());
+    Compared {
+        row: pair.name.clone(),
+        measure: pair.measure.name(),
+        old: pair.old.mean.exp(),
+        new: pair.new.mean.exp(),
+        ratio: (sign * found.mean).exp(),
+        low: low.min(high),
+        high: low.max(high),
+        would_see: 1.0 - (-would_see).exp(),
+        basis: machine.basis,
+        verdict,
+    }
+}
+
+impl Comparison {
+    /// The rows that became slower.
+    pub fn slower(&self) -> impl Iterator<Item = &Compared> {
+        self.of(Verdict::Slower)
+    }
+
+    /// The rows of which this pair of runs cannot tell.
+    pub fn unclear(&self) -> impl Iterator<Item = &Compared> {
+        self.of(Verdict::Unclear)
+    }
+
+    /// The stores' rows that were sound in OLD and are bad in NEW.
+    pub fn broken(&self) -> impl Iterator<Item = &NotCompared> {
+        self.not_compared.iter().filter(|row| row.broken)
+    }
+
+    fn of(&self, verdict: Verdict) -> impl Iterator<Item = &Compared> {
+        self.rows.iter().filter(move |row| row.verdict == verdict)
+    }
+}

@@ -1,0 +1,151 @@
+//! The rules, all of them, in one table.
+//!
+//! A rule looks at the site and at one candidate and says why it fires, or nothing. What excludes a candidate and what
+//! speaks against it comes before speed, so that a fast store is not recommended where it would lose sessions; what
+//! speaks for it decides only between candidates that results do not tell apart.
+
+use serde::Serialize;
+
+use super::candidate::{Candidate, Medium, promises};
+use super::site::Site;
+
+/// What a rule does to a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It cannot be used there.
+    Excludes,
+    /// Everything without this comes before it.
+    Against,
+    /// It comes before what is equally good.
+    For,
+    /// Worth knowing.
+    Note,
+}
+
+/// One rule.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    /// Its name, as it is printed.
+    pub name: &'static str,
+    /// What it does.
+    pub effect: Effect,
+    /// Why it fires.
+    pub fires: fn(&Site, &Candidate) -> Option<String>,
+}
+
+/// The part of a measured capacity that requests may take: the rest is for the application, and for a busy hour.
+const LOAD_MAX: f64 = 0.25;
+/// Percent of sessions that are robots', from where they decide what a full store throws out.
+const BOTS_MANY: f64 = 50.0;
+/// Sessions from where a sweep is work that somebody must have planned.
+const SESSIONS_MANY: u64 = 100_000;
+/// Sessions that a web server should not keep in memory without having been asked: 2 GiB.
+const MEMORY_LARGE: u64 = 2 << 30;
+
+/// All rules, in the order in which they are told.
+pub const RULES: &[Rule] = &[
+    rule("one-process", Effect::Excludes, |_, it| {
+        let why = "each worker process would have sessions of its own";
+        (!it.capabilities.shared_by_processes).then(|| why.to_owned())
+    }),
+    rule("not-shared-by-hosts", Effect::Excludes, |site, it| {
+        let why = format!("a visitor's requests come to {} web servers, and it serves one host", site.web_servers);
+        (site.is_spread() && !it.capabilities.shared_by_hosts).then_some(why)
+    }),
+    rule("lost-at-restart", Effect::Excludes, |site, it| {
+        let why = "a restart of what keeps it logs everybody out";
+        (!site.restart_may_log_out && !it.capabilities.persistent).then(|| why.to_owned())
+    }),
+    rule("lost-at-reboot", Effect::Excludes, |site, it| {
+        let why = "it lies in shared memory, which a restart of the host empties";
+        (!site.restart_may_log_out && it.medium == Medium::SharedMemory).then(|| why.to_owned())
+    }),
+    rule("promises-too-little", Effect::Excludes, |site, it| {
+        let why = format!("it does not offer the durability tier {}", site.durability.name());
+        (!promises(it, site.durability)).then_some(why)
+    }),
+    rule("session-too-large", Effect::Excludes, |site, it| {
+        let most = it.capabilities.value_bytes_max;
+        (site.payload_bytes > most).then(|| format!("it takes sessions of at most {most} bytes"))
+    }),
+    rule("measured-faults", Effect::Excludes, |_, it| it.measured.fault.clone()),
+    rule("too-slow", Effect::Excludes, |site, it| {
+        let most = it.measured.cycles?.median;
+        let (wanted, most_shown) = (site.requests_per_second, whole(most));
+        (most < wanted).then(|| format!("{most_shown} requests a second were measured, {wanted} are wanted"))
+    }),
+    rule("little-room", Effect::Against, |site, it| {
+        let most = it.measured.cycles?.median;
+        let part = site.requests_per_second / most;
+        let why = || {
+            format!(
+                "the busiest time takes {:.0} % of the {} requests a second that were measured",
+                part * 100.0,
+                whole(most)
+            )
+        };
+        (part > LOAD_MAX && part <= 1.0).then(why)
+    }),
+    rule("sweeps-are-felt", Effect::Against, |site, it| {
+        let ms = it.measured.sweep_p90_us? / 1_000.0;
+        let why = || format!("requests that sweep are a second mode: a tenth of them took more than {ms:.0} ms");
+        (site.sessions >= SESSIONS_MANY).then(why)
+    }),
+    rule("pushes-out", Effect::Against, |site, it| {
+        let full = it.capabilities.sessions_bounded_by.contains("push out");
+        let bots = site.bots_percent >= BOTS_MANY;
+        let why = "when it is full it throws out what was not used for long, and robots fill it";
+        (full && bots).then(|| why.to_owned())
+    }),
+    rule("host-is-lost", Effect::Against, |site, it| {
+        let why = "a web server that fails takes its visitors' sessions along";
+        (site.web_servers > 1 && site.affinity && !it.capabilities.shared_by_hosts).then(|| why.to_owned())
+    }),
+    rule("server-to-install", Effect::Against, |site, it| {
+        let server = it.capabilities.server?;
+        let why = format!("{server} is not installed: one more program to run, to watch and to secure");
+        (!site.installed.iter().any(|name| name == server)).then_some(why)
+    }),
+    rule("reads-php-files", Effect::Against, |_, it| {
+        let why = "it is for files that PHP's own handler shares, and has fewer guarantees";
+        (it.variant == "php").then(|| why.to_owned())
+    }),
+    rule("much-memory", Effect::Against, |site, it| {
+        let (bytes, _) = it.space(site.sessions, site.payload_bytes);
+        let in_memory = matches!(it.medium, Medium::Memory | Medium::SharedMemory);
+        (in_memory && bytes > MEMORY_LARGE).then(|| format!("the sessions take {} GiB of memory", bytes >> 30))
+    }),
+    rule("no-server", Effect::For, |site, it| {
+        let why = "no server besides the application";
+        (it.capabilities.server.is_none() && !site.is_spread()).then(|| why.to_owned())
+    }),
+    rule("woken", Effect::For, |_, it| {
+        let why = "a waiting request is woken when the lock is free";
+        (it.capabilities.waiting == sessile_core::Waiting::Event).then(|| why.to_owned())
+    }),
+    rule("lock-ends-with-process", Effect::For, |_, it| {
+        let why = "the lock of a killed worker is free at once";
+        (it.capabilities.ownership == sessile_core::Ownership::Process).then(|| why.to_owned())
+    }),
+    rule("in-memory", Effect::For, |_, it| {
+        let why = "no disk is in the way";
+        matches!(it.medium, Medium::SharedMemory | Medium::Memory).then(|| why.to_owned())
+    }),
+    rule("sweep-needed", Effect::Note, |_, it| {
+        let why = "run `sessile gc URL` from cron";
+        (it.capabilities.expiry == sessile_core::Expiry::Sweep).then(|| why.to_owned())
+    }),
+    rule("bots-short", Effect::Note, |site, _| {
+        let why = "give a new session a short life until its second request: robots never come back";
+        (site.bots_percent >= BOTS_MANY).then(|| why.to_owned())
+    }),
+];
+
+const fn rule(name: &'static str, effect: Effect, fires: fn(&Site, &Candidate) -> Option<String>) -> Rule {
+    Rule { name, effect, fires }
+}
+
+fn whole(value: f64) -> String {
+    crate::report::table::grouped(value)
+}

@@ -1,0 +1,148 @@
+//! The recommendation for people: a ranking with its rules, and the table by kind of site.
+
+use std::fmt;
+
+use comfy_table::{Cell, ColumnConstraint, Table};
+
+use super::{Effect, Fired, Kind, Medium, Ranked, Recommendation, Site, recommend};
+use crate::report::Report;
+use crate::report::table::{empty, figure, grouped, right};
+
+const MIB: f64 = (1 << 20) as f64;
+
+impl fmt::Display for Recommendation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.site)?;
+        if let Some(question) = &self.question {
+            let (workers, sessions, payload) = (question.workers, question.sessions, question.payload_bytes);
+            let (experiment, tier) = (&question.experiment, &question.durability);
+            let way = match question.round_trip_us {
+                0.0 => String::new(),
+                us => format!(", servers {} us away", figure(us)),
+            };
+            writeln!(
+                f,
+                "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} bytes, tier {tier}{way}",
+                grouped(sessions as f64)
+            )?;
+        }
+        let (usable, excluded): (Vec<&Ranked>, Vec<&Ranked>) = self.ranking.iter().partition(|it| !it.excluded);
+        match usable.first() {
+            Some(best) => writeln!(f, "\nRecommended: {}, {}\n", best.title(), best.url)?,
+            None => writeln!(f, "\nNothing can be recommended: every store is excluded\n")?,
+        }
+        if !usable.is_empty() {
+            writeln!(f, "{}\n", ranking(&usable))?;
+        }
+        for ranked in &usable {
+            let rules = ranked.rules.iter().map(|fired| format!("  {} {}", sign(fired.effect), said(fired)));
+            let rules: Vec<String> = rules.collect();
+            writeln!(f, "{}\n{}", ranked.title(), rules.join("\n"))?;
+        }
+        for ranked in excluded {
+            let why: Vec<String> = ranked.fired(Effect::Excludes).map(said).collect();
+            writeln!(f, "excluded: {}: {}", ranked.title(), why.join("; "))?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers = match (self.web_servers, self.affinity) {
+            (1, _) => "1 web server".to_owned(),
+            (count, true) => format!("{count} web servers with affinity"),
+            (count, false) => format!("{count} web servers"),
+        };
+        let (sessions, payload) = (grouped(self.sessions as f64), self.payload_bytes);
+        let (rate, tier) = (self.requests_per_second, self.durability.name());
+        write!(f, "{servers}, {sessions} sessions of {payload} bytes, {rate} requests/s, ")?;
+        write!(f, "{} % anonymous, {} % bots, ", self.anonymous_percent, self.bots_percent)?;
+        let may = if self.restart_may_log_out { "may" } else { "must not" };
+        let installed = if self.installed.is_empty() { "none".to_owned() } else { self.installed.join(", ") };
+        write!(f, "a restart {may} log out, tier {tier}; servers installed: {installed}")
+    }
+}
+
+fn ranking(usable: &[&Ranked]) -> Table {
+    let measured = usable.iter().any(|it| it.ops_per_second.is_some());
+    let mut header = vec!["", "store", "requests/s", "p99 us", "space", "where", "space is"];
+    if !measured {
+        header.drain(2..4);
+    }
+    let mut table = empty(&header);
+    for (place, ranked) in usable.iter().enumerate() {
+        let mut cells = vec![right(place + 1), Cell::new(ranked.title())];
+        if measured {
+            cells.push(right(ranked.ops_per_second.map_or("?".to_owned(), grouped)));
+            cells.push(right(ranked.p99_us.map_or("?".to_owned(), figure)));
+        }
+        cells.push(right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))));
+        cells.push(Cell::new(place_of(ranked.medium)));
+        cells.push(Cell::new(if ranked.bytes_measured { "measured" } else { "a formula" }));
+        table.add_row(cells);
+    }
+    if let Some(column) = table.column_mut(1) {
+        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
+    }
+    table
+}
+
+fn place_of(medium: Medium) -> &'static str {
+    match medium {
+        Medium::Memory => "memory",
+        Medium::SharedMemory => "shared memory",
+        Medium::Disk => "disk",
+        Medium::ServerDisk => "the server's disk",
+    }
+}
+
+fn sign(effect: Effect) -> char {
+    match effect {
+        Effect::Excludes => 'x',
+        Effect::Against => '-',
+        Effect::For => '+',
+        Effect::Note => ' ',
+    }
+}
+
+fn said(fired: &Fired) -> String {
+    format!("{}: {}", fired.rule, fired.why)
+}
+
+/// The table by kind of site: what is recommended, what comes next, and by which rules the others fell.
+pub fn table(kinds: &[Kind], results: &[Report]) -> String {
+    let mut table = empty(&["kind of site", "recommended", "then", "excluded by"]);
+    let mut text = String::new();
+    for kind in kinds {
+        let recommendation = recommend(&kind.site, results);
+        let usable: Vec<String> = recommendation.ranking.iter().filter(|it| !it.excluded).map(Ranked::title).collect();
+        let nothing = || "-".to_owned();
+        table.add_row(vec![
+            kind.name.to_owned(),
+            usable.first().cloned().unwrap_or_else(nothing),
+            usable.get(1..usable.len().min(3)).map_or_else(nothing, |next| next.join(", ")),
+            exclusions(&recommendation).join("; "),
+        ]);
+        text.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.sentence, kind.site));
+    }
+    let basis = recommend(&Site::default(), results).notes;
+    let basis = basis.into_iter().find(|note| note.starts_with("nothing was measured"));
+    let basis = basis.map(|note| format!("\nnote: {note}\n")).unwrap_or_default();
+    format!("{table}\n{text}{basis}")
+}
+
+fn exclusions(recommendation: &Recommendation) -> Vec<String> {
+    let mut by_rule: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for ranked in &recommendation.ranking {
+        let Some(fired) = ranked.fired(Effect::Excludes).next() else { continue };
+        match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
+            Some((_, titles)) => titles.push(ranked.title()),
+            None => by_rule.push((fired.rule, vec![ranked.title()])),
+        }
+    }
+    by_rule.into_iter().map(|(rule, titles)| format!("{rule}: {}", titles.join(", "))).collect()
+}

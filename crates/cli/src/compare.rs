@@ -1,0 +1,52 @@
+//! `sessile bench compare`: two results against each other, with an exit code for scripts.
+
+use std::path::Path;
+
+use sessile_bench::Report;
+use sessile_bench::compare::{Comparison, RowName, compare};
+
+use crate::arguments::CompareArguments;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal;
+
+/// Compares, shows, and judges.
+pub fn run(arguments: &CompareArguments) -> Outcome {
+    let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
+    let comparison =
+        compare(&old, &new, arguments.threshold).map_err(|error| Failure::usage(format!("bench compare: {error}")))?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&comparison)
+            .map_err(|error| Failure::unavailable(format!("the comparison cannot be written: {error}")))?;
+        terminal::print(&format!("{text}\n"))?;
+    } else {
+        terminal::print(&comparison.to_string())?;
+    }
+    judge(&comparison, arguments.strict)
+}
+
+/// The result of a run in a file.
+pub fn read(path: &Path) -> Result<Report, Failure> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}; give a file that --json wrote")))?;
+    Report::from_json(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))
+}
+
+fn judge(comparison: &Comparison, strict: bool) -> Outcome {
+    let named = |row: &RowName| format!("{} {} at {}", row.title(), row.op, row.workers);
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |what: &str, rows: Vec<String>| {
+        if !rows.is_empty() {
+            found.push(format!("{} {what}: {}", rows.len(), rows.join(", ")));
+        }
+    };
+    let slower = comparison.slower();
+    add("slower", slower.map(|row| format!("{} ({} x {:.3})", named(&row.row), row.measure, row.ratio)).collect());
+    add("bad in NEW", comparison.broken().map(|row| named(&row.row)).collect());
+    if strict {
+        add("cannot be judged", comparison.unclear().map(|row| named(&row.row)).collect());
+        let missing = comparison.not_compared.iter().filter(|row| !row.broken);
+        add("not in both", missing.map(|row| named(&row.row)).collect());
+    }
+    if found.is_empty() { Ok(()) } else { Err(Failure::found(found.join("; "))) }
+}

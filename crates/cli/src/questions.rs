@@ -1,0 +1,97 @@
+//! The questions of `sessile recommend`, asked one after the other on a terminal.
+//!
+//! They fill in what no flag has said. An empty answer is the default; a malformed one is asked for again. The end
+//! of the input answers everything that is left with its default.
+
+use std::io::{self, BufRead, Write};
+
+use crate::arguments::{Answers, percent, requests_per_second, yes_or_no};
+
+/// Asks for what is missing.
+pub fn ask(arguments: &mut Answers, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
+    let mut asked = Questions { input, output };
+    asked.number("How many web servers run the application?", "1", &mut arguments.web_servers)?;
+    if arguments.web_servers.is_some_and(|count| count > 1) && !arguments.affinity {
+        let mut affinity = None;
+        asked.one("Does a visitor always get to the same one (yes or no)?", "no", yes_or_no, &mut affinity)?;
+        arguments.affinity = affinity.unwrap_or(false);
+    }
+    asked.number("How many sessions live at the same time?", "10000", &mut arguments.sessions)?;
+    let rate = &mut arguments.requests_per_second;
+    asked.one("How many requests a second are there at the busiest time?", "50", requests_per_second, rate)?;
+    let anonymous = &mut arguments.anonymous;
+    asked.one("For how many percent of the visitors is nothing to be remembered?", "0", percent, anonymous)?;
+    asked.one("How many percent of the sessions are robots'?", "0", percent, &mut arguments.bots)?;
+    let restart = &mut arguments.restart_may_log_out;
+    asked.one("May a restart log everybody out (yes or no)?", "no", yes_or_no, restart)
+}
+
+struct Questions<'a> {
+    input: &'a mut dyn BufRead,
+    output: &'a mut dyn Write,
+}
+
+impl Questions<'_> {
+    fn number<T: TryFrom<u64>>(&mut self, question: &str, default: &str, into: &mut Option<T>) -> io::Result<()> {
+        let whole = |text: &str| {
+            let number = text.parse::<u64>().ok().filter(|number| *number > 0).and_then(|it| T::try_from(it).ok());
+            number.ok_or_else(|| "it must be a whole number, 1 or more".to_owned())
+        };
+        self.one(question, default, whole, into)
+    }
+
+    fn one<T>(
+        &mut self,
+        question: &str,
+        default: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+        into: &mut Option<T>,
+    ) -> io::Result<()> {
+        if into.is_some() {
+            return Ok(());
+        }
+        loop {
+            write!(self.output, "{question} [{default}] ")?;
+            self.output.flush()?;
+            let mut line = String::new();
+            let ended = self.input.read_line(&mut line)? == 0;
+            let answer = if line.trim().is_empty() { default } else { line.trim() };
+            match parse(answer) {
+                Ok(value) => {
+                    *into = Some(value);
+                    return Ok(());
+                }
+                Err(_) if ended => return Ok(()),
+                Err(why) => writeln!(self.output, "{why}")?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(given: Answers, answers: &str) -> (Answers, String) {
+        let (mut arguments, mut shown) = (given, Vec::new());
+        ask(&mut arguments, &mut answers.as_bytes(), &mut shown).unwrap();
+        (arguments, String::from_utf8(shown).unwrap())
+    }
+
+    #[test]
+    fn answers_become_flags_and_an_empty_one_is_the_default() {
+        let (it, shown) = answered(Answers::default(), "3\nyes\n\n200\n90%\n5\nyes\n");
+        assert_eq!((it.web_servers, it.affinity, it.sessions), (Some(3), true, Some(10_000)));
+        assert_eq!((it.requests_per_second, it.anonymous, it.bots), (Some(200.0), Some(90.0), Some(5.0)));
+        assert_eq!((it.restart_may_log_out, shown.matches('?').count()), (Some(true), 7));
+    }
+
+    #[test]
+    fn a_malformed_answer_is_asked_for_again_and_a_flag_is_not_asked_for() {
+        let given = Answers { sessions: Some(7), ..Answers::default() };
+        let (it, shown) = answered(given, "none\n0\n1\n");
+        assert_eq!((it.web_servers, it.sessions, it.restart_may_log_out), (Some(1), Some(7), Some(false)));
+        assert_eq!(shown.matches("How many web servers").count(), 3);
+        assert!(!shown.contains("sessions live") && !shown.contains("same one"), "{shown}");
+    }
+}

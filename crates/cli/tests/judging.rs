@@ -1,0 +1,154 @@
+//! The verbs that judge results, `bench compare` and `recommend`, as a user meets them.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn sessile(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A real result of three stores and a reference row, with even samples in place of those of this loaded machine.
+fn measured(dir: &Path) -> Value {
+    let file = dir.join("measured.json");
+    let flags = ["bench", "cycle", "--stores", "memory,files,sqlite,limit", "--workers", "1", "--sessions", "50"];
+    let brief = ["--seconds", "0.05", "--rounds", "3", "--payload", "100", "--json", file.to_str().unwrap()];
+    let output = sessile(&[&flags[..], &brief].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut json: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    for row in json["results"].as_array_mut().unwrap() {
+        let samples = row["samples"].as_array().unwrap();
+        assert_eq!(samples.len(), 3, "each round leaves its sample");
+        let middle = row["ops_per_second"]["median"].as_f64().unwrap();
+        assert!(samples.iter().any(|sample| sample["ops_per_second"] == middle && sample["p99_us"].is_number()));
+        row["samples"] = even(1e5);
+    }
+    json
+}
+
+fn even(speed: f64) -> Value {
+    let sample =
+        |n: i32| json!({ "ops_per_second": speed * (1.0 + f64::from(n % 3) / 1e3), "p50_us": 1.0, "p99_us": 2.0 });
+    (0..20).map(sample).collect()
+}
+
+fn write(dir: &Path, name: &str, json: &Value) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, json.to_string()).unwrap();
+    path
+}
+
+fn compare(old: &Path, new: &Path, more: &[&str]) -> Output {
+    sessile(&[&["bench", "compare", old.to_str().unwrap(), new.to_str().unwrap()], more].concat())
+}
+
+#[test]
+fn a_slower_row_is_exit_code_1_and_an_equal_one_is_0() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut json = measured(dir.path());
+    let old = write(dir.path(), "old.json", &json);
+    let equal = compare(&old, &old, &["--strict"]);
+    assert_eq!(equal.status.code(), Some(0), "{}{}", stdout(&equal), stderr(&equal));
+    assert!(stdout(&equal).contains("within 5 %") && stdout(&equal).contains("would see"), "{}", stdout(&equal));
+    assert!(stdout(&equal).lines().all(|line| line.len() <= 120), "{}", stdout(&equal));
+
+    json["results"][1]["samples"] = even(8.5e4);
+    let new = write(dir.path(), "new.json", &json);
+    let slower = compare(&old, &new, &[]);
+    assert_eq!(slower.status.code(), Some(1));
+    assert!(
+        stderr(&slower).starts_with("sessile: 1 slower: files cycle at 1 (ops_per_second x 0.85"),
+        "{}",
+        stderr(&slower)
+    );
+    let lax = compare(&old, &new, &["--threshold", "20%"]);
+    assert_eq!(lax.status.code(), Some(0), "{}", stderr(&lax));
+    let machine: Value = serde_json::from_slice(&compare(&old, &new, &["--json"]).stdout).unwrap();
+    assert_eq!((&machine["schema"], &machine["rows"][1]["verdict"]), (&json!(1), &json!("slower")), "{machine:#}");
+    assert_eq!(machine["rows"][1]["basis"], "reference_rows");
+
+    json["results"].as_array_mut().unwrap().remove(1);
+    let without = write(dir.path(), "without.json", &json);
+    let missing = compare(&old, &without, &[]);
+    assert_eq!(missing.status.code(), Some(0), "{}", stderr(&missing));
+    assert!(stdout(&missing).contains("not compared: files cycle@1: it is not in NEW"), "{}", stdout(&missing));
+    assert_eq!(compare(&old, &without, &["--strict"]).status.code(), Some(1));
+}
+
+#[test]
+fn what_cannot_be_compared_is_exit_code_2_and_one_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = measured(dir.path());
+    let old = write(dir.path(), "old.json", &json);
+    let changed = |name: &str, field: &str, value: Value| {
+        let mut json = json.clone();
+        *json.pointer_mut(field).unwrap() = value;
+        write(dir.path(), name, &json)
+    };
+    let table = [
+        (dir.path().join("nowhere.json"), "cannot be read"),
+        (changed("schema.json", "/schema", json!(2)), "schema 2"),
+        (changed("churn.json", "/settings/churn", json!(10)), "different questions"),
+        (changed("empty.json", "/results", json!([])), "no store has a row in both"),
+        (write(dir.path(), "other.json", &json!({ "stores": [] })), "no result of sessile bench"),
+    ];
+    for (new, words) in table {
+        let output = compare(&old, &new, &[]);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{new:?}: {message}");
+        assert!(message.contains(words) && message.trim().lines().count() == 1, "{new:?}: {message}");
+    }
+    assert_eq!(compare(&old, &old, &["--threshold", "200%"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = write(dir.path(), "old.json", &measured(dir.path()));
+    let results = ["--results", results.to_str().unwrap()];
+    let output = sessile(&[&["recommend", "--installed", "none"], &results[..]].concat());
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(text.contains("by the measured rows of cycle: 1 workers") && text.contains("Recommended: "), "{text}");
+    assert!(text.contains("excluded: memory: one-process: "), "{text}");
+
+    let flags = ["recommend", "--web-servers", "3", "--installed", "redis", "--json"];
+    let json: Value = serde_json::from_slice(&sessile(&flags).stdout).unwrap();
+    let best = &json["ranking"][0];
+    assert_eq!((&best["store"], &best["excluded"]), (&json!("redis"), &json!(false)), "{json:#}");
+    let engine = json["ranking"].as_array().unwrap().iter().find(|it| it["store"] == "sessile").unwrap();
+    assert_eq!((&engine["excluded"], &engine["rules"][0]["rule"]), (&json!(true), &json!("not-shared-by-hosts")));
+    assert!(json["notes"][0].as_str().unwrap().contains("nothing was measured"), "{json:#}");
+
+    let table = stdout(&sessile(&["recommend", "--table", "--installed", "redis"]));
+    assert!(table.contains("several web servers") && table.contains("not-shared-by-hosts"), "{table}");
+}
+
+#[test]
+fn a_recommendation_from_nonsense_is_exit_code_2() {
+    let table: &[(&[&str], &str)] = &[
+        (&["--installed", "mongo"], "no store with a server"),
+        (&["--results", "/nowhere/x.json"], "cannot be read"),
+        (&["--anonymous", "101"], "0 to 100"),
+        (&["--restart-may-log-out", "perhaps"], "yes or no"),
+        (&["--web-servers", "0"], "--web-servers"),
+        (&["--table", "--json"], "--table"),
+    ];
+    for (arguments, words) in table {
+        let output = sessile(&[&["recommend"], *arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(words), "{arguments:?}: {}", stderr(&output));
+    }
+}
