@@ -12,7 +12,7 @@ if test "$PHP_SESSILE" != "no"; then
   dnl The archive and what it needs. Its symbols stay inside: another extension may bring its own copy.
   SESSILE_SHARED_LIBADD="$PHP_SESSILE/libsessile_capi.a -Wl,--exclude-libs,libsessile_capi.a -Wl,--gc-sections -lpthread -ldl -lm"
   PHP_SUBST([SESSILE_SHARED_LIBADD])
-  PHP_NEW_EXTENSION([sessile], [sessile.c handler.c running_call.c store.c path.c cookie.c], [$ext_shared],,
+  PHP_NEW_EXTENSION([sessile], [sessile.c handler.c running_call.c store.c path.c process.c cookie.c], [$ext_shared],,
     [-Wall -Wextra -Wno-unused-parameter -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1])
   PHP_ADD_EXTENSION_DEP(sessile, session)
 fi

@@ -7,8 +7,6 @@
 
 #include "php_sessile.h"
 
-#include <unistd.h>
-
 /* A collection that a visitor waits for: the next one goes on where it ended. */
 #define COLLECT_RECORDS 200
 #define COLLECT_MS 5
@@ -70,7 +68,7 @@ void sessile_forget_session(void)
 /* A child that was forked while the session was open has nothing to save: that is its parent's. */
 static bool is_inherited(void)
 {
-	return SESSILE_G(key) && SESSILE_G(owner) != getpid();
+	return SESSILE_G(key) && SESSILE_G(owner) != sessile_forks();
 }
 
 static void remember_key(zend_string *key)
@@ -79,7 +77,7 @@ static void remember_key(zend_string *key)
 		zend_string_release(SESSILE_G(key));
 	}
 	SESSILE_G(key) = zend_string_copy(key);
-	SESSILE_G(owner) = getpid();
+	SESSILE_G(owner) = sessile_forks();
 }
 
 /* Takes the lock and reads. */

@@ -37,8 +37,8 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* The session of this request. `key` is the id that PHP knows it by; the lease may have followed it elsewhere. */
 	sessile_lease *lease;
 	zend_string *key;
-	/* The process that began: a forked child has neither this lease nor anything to save. */
-	pid_t owner;
+	/* The process that began, as sessile_forks() tells them apart: a forked child has neither this lease nor anything to save. */
+	uint32_t owner;
 	/* PHP does not have what was read yet: a fatal error on the way (memory_limit) must not store an empty session. */
 	bool reading;
 	/* What was read; its payload is here only between validate_sid and read. */
@@ -71,6 +71,10 @@ void sessile_forget_session(void);
 bool sessile_open_path(const char *save_path);
 void sessile_close_store(zend_sessile_globals *globals);
 void sessile_warn(const sessile_error *error);
+
+/* process.c */
+bool sessile_watch_forks(void);
+uint32_t sessile_forks(void);
 
 /* path.c */
 void sessile_watch_path(void);

@@ -77,6 +77,10 @@ static PHP_MINIT_FUNCTION(sessile)
 		php_error_docref(NULL, E_WARNING, "sessile is loaded by php.ini, not by dl()");
 		return FAILURE;
 	}
+	if (!sessile_watch_forks()) {
+		php_error_docref(NULL, E_WARNING, "no memory to watch for forks");
+		return FAILURE;
+	}
 	REGISTER_INI_ENTRIES();
 	sessile_watch_path();
 	return php_session_register_module(&sessile_ps_module);

@@ -47,12 +47,11 @@ impl sessile_key {
     pub(crate) unsafe fn get(self) -> Result<Key> {
         // SAFETY: the caller's promise.
         let (bin, id) = unsafe { (self.bin.get(), self.id.get()) };
+        if bin.is_empty() {
+            return Key::session_from_bytes(id);
+        }
         // What is not text is no name either: the replacement is refused like any other wrong character.
-        let bin = match bin {
-            [] => Bin::SESSION,
-            name => Bin::new(&String::from_utf8_lossy(name))?,
-        };
-        Key::in_bin(bin, &String::from_utf8_lossy(id))
+        Key::in_bin(Bin::new(&String::from_utf8_lossy(bin))?, &String::from_utf8_lossy(id))
     }
 }
 
