@@ -21,6 +21,7 @@ php|php-cli|the files store is tested beside a real PHP
 phpize|php-dev|the PHP extension is built and tested
 php-fpm|php-fpm|the PHP extension is tested in its workers
 nginx|nginx-light|php-fpm is tested behind it
+ab|apache2-utils|makes the requests of sessile bench lifecycle
 END
 }
 

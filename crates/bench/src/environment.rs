@@ -53,6 +53,12 @@ impl Environment {
             versions: versions(),
         }
     }
+
+    /// It with the versions of further programs.
+    pub(crate) fn with(mut self, programs: &BTreeMap<String, String>) -> Environment {
+        self.versions.extend(programs.clone());
+        self
+    }
 }
 
 /// Processor time since the machine started, in ticks: what a hypervisor gave to others, and all.

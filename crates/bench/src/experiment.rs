@@ -15,13 +15,15 @@ pub enum Experiment {
     Scale,
     /// A steady stream of requests, some of which meet an expired session.
     Expiry,
+    /// The whole life of a session in one request to a web server.
+    Lifecycle,
 }
 
 impl Experiment {
     /// The experiment of this name.
     pub fn from_name(name: &str) -> Option<Experiment> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Ops, Scale};
-        [Ops, Cycle, Contention, Gc, Scale, Expiry].into_iter().find(|experiment| experiment.name() == name)
+        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Scale};
+        [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle].into_iter().find(|experiment| experiment.name() == name)
     }
 
     /// The word in results.
@@ -33,6 +35,7 @@ impl Experiment {
             Experiment::Gc => "gc",
             Experiment::Scale => "scale",
             Experiment::Expiry => "expiry",
+            Experiment::Lifecycle => "lifecycle",
         }
     }
 }

@@ -23,6 +23,7 @@ mod monotonic;
 mod network;
 mod options;
 mod payload;
+pub mod php;
 mod presets;
 pub mod recommend;
 mod redact;

@@ -131,14 +131,16 @@ impl Options {
             return Err(UsageError("gc removes what it measures, so it has one round; leave --rounds out".into()));
         }
         let seconds = self.seconds.unwrap_or(preset.seconds);
-        in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
+        if experiment != Experiment::Lifecycle {
+            in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
+        }
         let rate = self.rate.or(preset.rate);
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
         in_range("--round-trip", self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX), 0.01, ROUND_TRIP_MS_MAX)?;
         let churn = self.churn.unwrap_or(0);
         in_range("--churn", churn, 0, CHURN_MAX)?;
         // Sessions must outlive filling, rewriting and rounds, which takes longer than the usual ttl on a slow store.
-        let long = churn > 0 || matches!(experiment, Experiment::Scale | Experiment::Expiry);
+        let long = churn > 0 || matches!(experiment, Experiment::Scale | Experiment::Expiry | Experiment::Lifecycle);
         Ok(Settings {
             experiment,
             workers,
@@ -161,9 +163,34 @@ impl Options {
         })
     }
 
+    /// What its page does is published; ab has no other knobs.
+    fn check_lifecycle(&self, parallel: &[usize]) -> Result<(), UsageError> {
+        let foreign = [
+            ("--payload", self.payload_bytes.is_some()),
+            ("--seconds", self.seconds.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--round-trip", self.round_trip_ms.is_some()),
+            ("--churn", self.churn.is_some()),
+            ("--op", self.ops.is_some()),
+            ("--spread", self.spreads.is_some()),
+        ];
+        if let Some((flag, _)) = foreign.iter().find(|(_, given)| *given) {
+            let why = format!(
+                "the page of lifecycle is what it is, {flag} changes nothing; it takes --workers and --sessions"
+            );
+            return Err(UsageError(why));
+        }
+        let (requests, most) = (self.sessions.as_ref().and_then(|it| it.iter().min()), parallel.iter().max());
+        if requests.zip(most).is_some_and(|(requests, most)| requests < most) {
+            let why = "each of the parallel requests needs one to make: --sessions is below the largest of --workers";
+            return Err(UsageError(why.to_owned()));
+        }
+        Ok(())
+    }
+
     /// Refuses flags that say nothing, or something impossible, to this experiment.
     fn check_applicable(&self, experiment: Experiment, workers: &[usize]) -> Result<(), UsageError> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Ops, Scale};
+        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Scale};
         let name = experiment.name();
         let cycles = matches!(experiment, Cycle | Scale);
         let why = match experiment {
@@ -177,6 +204,7 @@ impl Options {
             Contention if self.sessions.as_ref().is_some_and(|sessions| *sessions != [1]) => {
                 "contention is about one session; --sessions can only be 1".to_owned()
             }
+            Lifecycle => return self.check_lifecycle(workers),
             Ops | Scale if self.rate.is_some() => {
                 format!("{name} is a closed loop; --rate is for cycle, contention, gc and expiry")
             }
@@ -257,6 +285,9 @@ mod tests {
             (Experiment::Contention, Options { rate: Some(0.0), ..options() }),
             (Experiment::Gc, Options { workers: Some(vec![8]), ..options() }),
             (Experiment::Gc, Options { rounds: Some(3), ..options() }),
+            (Experiment::Lifecycle, Options { payload_bytes: Some(100), ..options() }),
+            (Experiment::Lifecycle, Options { seconds: Some(1.0), ..options() }),
+            (Experiment::Lifecycle, Options { workers: Some(vec![8]), sessions: Some(vec![7]), ..options() }),
         ];
         for (experiment, options) in wrong {
             assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");

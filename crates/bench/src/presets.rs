@@ -42,6 +42,9 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         }
         (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
         (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
+        // No seconds: `ab` makes a number of requests.
+        (Experiment::Lifecycle, true) => preset(&[4, 32], &[400], 0.0, 2, None),
+        (Experiment::Lifecycle, false) => preset(&[4, 8, 16, 32], &[5_000], 0.0, 5, None),
     }
 }
 
@@ -59,7 +62,7 @@ pub fn default_in_words(experiment: Experiment, flag: &str) -> Option<String> {
         "workers" if preset.workers.is_empty() => Some("1, 2, 4 ... processors".to_owned()),
         "workers" => Some(listed(preset.workers)),
         "sessions" => Some(listed(preset.sessions)),
-        "seconds" => Some(preset.seconds.to_string()),
+        "seconds" => (preset.seconds > 0.0).then(|| preset.seconds.to_string()),
         "rounds" => Some(preset.rounds.to_string()),
         "rate" => preset.rate.map(|rate| rate.to_string()),
         _ => None,

@@ -71,7 +71,10 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
         return Err(UsageError(why.to_owned()).into());
     }
     let settings = options.check(experiment)?;
-    let selection = selection::select(&options.stores, experiment, settings.durability)?;
+    let selection = match experiment {
+        Experiment::Lifecycle => experiments::lifecycle::select(&options.stores, settings.durability),
+        _ => selection::select(&options.stores, experiment, settings.durability),
+    }?;
     for choice in &selection.choices {
         check_payload(choice, &settings)?;
         if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {
@@ -119,7 +122,7 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
     }
     let mut report = Report {
         schema: report::SCHEMA,
-        environment: Environment::look(),
+        environment: Environment::look().with(&bench.programs),
         command: redact::command(&options.command),
         seed: settings.seed,
         settings: report::Settings {
@@ -153,7 +156,7 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
 fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
     let limit = match choice.target {
         Target::Fixture(entry, _) => entry.capabilities.value_bytes_max,
-        Target::Reference(_) | Target::Test(..) => u64::MAX,
+        Target::Reference(_) | Target::Handler(_) | Target::Test(..) => u64::MAX,
         Target::Url(_, url) => {
             let opened = sessile_stores::open(url, &Context::default()).map_err(|error| match error.kind() {
                 ErrorKind::InvalidUrl | ErrorKind::InvalidArgument => UsageError(error.to_string()).into(),

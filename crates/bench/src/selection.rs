@@ -7,6 +7,7 @@ use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
 use crate::experiment::Experiment;
 use crate::options::UsageError;
+use crate::php::Handler;
 use crate::redact;
 use crate::reference::{self, REFERENCES, Reference};
 
@@ -42,6 +43,8 @@ pub enum Target {
     Url(&'static StoreEntry, &'static str),
     /// A reference row.
     Reference(&'static Reference),
+    /// A session handler of PHP, in PHP's own processes.
+    Handler(&'static Handler),
     /// A contender that a test brings along: its name and its directory.
     #[doc(hidden)]
     Test(&'static str, &'static str),
@@ -129,7 +132,7 @@ fn in_memory(choice: &Choice) -> bool {
         && match choice.target {
             Target::Fixture(_, fixture) => !fixture.url.contains("{disk}"),
             Target::Reference(reference) => reference.keeps_payloads,
-            Target::Url(..) | Target::Test(..) => true,
+            Target::Url(..) | Target::Handler(_) | Target::Test(..) => true,
         }
 }
 
@@ -245,7 +248,7 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
             (*durability, *server)
         }
         Target::Reference(reference) => (reference.durability, reference.server),
-        Target::Url(..) | Target::Test(..) => return None,
+        Target::Url(..) | Target::Handler(_) | Target::Test(..) => return None,
     };
     if !tiers.contains(&durability) {
         let known: Vec<&str> = tiers.iter().map(|tier| tier.name()).collect();

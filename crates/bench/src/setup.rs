@@ -82,6 +82,7 @@ impl Stage {
                 network: None,
                 keep: Keep::Nothing,
             }),
+            Target::Handler(handler) => Err(format!("{} runs in PHP only", handler.title())),
             Target::Test(name, place) => Ok(Stage {
                 what: What::Test { name: name.to_owned(), place: place.into() },
                 server_pid: None,

@@ -173,6 +173,9 @@ pub enum ExperimentVerb {
     /// What it costs a steady stream of requests that some meet an expired session
     #[command(after_help = EXIT_CODES)]
     Expiry(RunArguments),
+    /// The whole life of a session in one request to nginx and php-fpm, for each session handler of PHP
+    #[command(after_help = EXIT_CODES)]
+    Lifecycle(RunArguments),
     /// Compare two results of the same experiment: which rows have become slower by more than the noise
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),
@@ -201,13 +204,15 @@ pub struct CompareArguments {
 /// The options of every experiment.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// Stores, variants (files#shm), reference rows or URLs, separated by commas [default: all that can run]
+    /// Stores, variants (files#shm), reference rows or URLs, separated by commas; for lifecycle handlers of PHP (phpredis#lock)
+    /// [default: all that can run]
     #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
     pub stores: Vec<String>,
-    /// Numbers of worker processes, for example 1,8
+    /// Numbers of worker processes, for example 1,8; for lifecycle of parallel requests
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub workers: Option<Vec<usize>>,
-    /// Sessions in the store; for scale several numbers, for example 10000,550000
+    /// Sessions in the store; for scale several numbers, for example 10000,550000; for lifecycle those that a sample adds,
+    /// one a request
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub sessions: Option<Vec<usize>>,
     /// Payload size in bytes, where all have one [default: 1500]

@@ -19,6 +19,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
         ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
+        ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref()];

@@ -8,12 +8,15 @@ mod contention;
 mod cycle;
 mod expiry;
 mod gc;
+pub(crate) mod lifecycle;
 mod member;
 mod ops;
 mod phase;
 mod progress;
 mod scale;
 mod throughput;
+
+use std::collections::BTreeMap;
 
 pub(crate) use contention::CLOSED_LOOP;
 
@@ -36,6 +39,8 @@ pub(crate) struct Bench {
     /// So many rows were measured and verified to the end; those after them are lost if a signal comes.
     pub whole: usize,
     pub left_out: Vec<LeftOut>,
+    /// Versions of programs that only this experiment uses.
+    pub programs: BTreeMap<String, String>,
 }
 
 pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
@@ -46,6 +51,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Gc => gc::run(bench),
         Experiment::Scale => scale::run(bench),
         Experiment::Expiry => expiry::run(bench),
+        Experiment::Lifecycle => lifecycle::run(bench),
     }?;
     bench.rows_are_whole()
 }
@@ -60,6 +66,7 @@ impl Bench {
             rows: Vec::new(),
             whole: 0,
             left_out: selection.left_out,
+            programs: BTreeMap::new(),
         }
     }
 

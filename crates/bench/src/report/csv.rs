@@ -1,8 +1,8 @@
 //! CSV: one line a row, for spreadsheets.
 
-use crate::report::{Report, WorkerMemory};
+use crate::report::{Report, WebFigures, WorkerMemory};
 
-const HEADER: [&str; 33] = [
+const HEADER: [&str; 37] = [
     "experiment",
     "store",
     "variant",
@@ -36,6 +36,10 @@ const HEADER: [&str; 33] = [
     "resident_bytes",
     "proportional_bytes",
     "prepared_bytes",
+    "cpu_us_per_op_web",
+    "failed_requests",
+    "not_2xx",
+    "sessions_kept",
 ];
 
 impl Report {
@@ -50,6 +54,7 @@ impl Report {
         for row in &self.results {
             let (rate, latency, cpu) = (row.ops_per_second, row.latency_us, row.cpu_us_per_op);
             let memory = |part: fn(&WorkerMemory) -> u64| row.memory.map_or(String::new(), |it| part(&it).to_string());
+            let web = |part: &dyn Fn(&WebFigures) -> String| row.web.as_ref().map_or(String::new(), part);
             writer.write_record([
                 row.experiment.clone(),
                 row.store.clone(),
@@ -84,6 +89,10 @@ impl Report {
                 memory(|memory| memory.resident),
                 memory(|memory| memory.proportional),
                 memory(|memory| memory.prepared),
+                web(&|web| web.cpu_us_per_op.to_string()),
+                web(&|web| web.failed_requests.to_string()),
+                web(&|web| web.not_2xx.to_string()),
+                web(&|web| web.sessions_kept.map(|kept| kept.to_string()).unwrap_or_default()),
             ])?;
         }
         let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;

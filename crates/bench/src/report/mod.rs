@@ -3,6 +3,7 @@
 pub(crate) mod bars;
 mod csv;
 mod expiry;
+mod lifecycle;
 mod round_sample;
 mod scale;
 mod space;
@@ -12,6 +13,7 @@ pub(crate) mod warnings;
 use serde::{Deserialize, Serialize};
 
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
+pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::round_sample::RoundSample;
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
@@ -150,6 +152,9 @@ pub struct Row {
     /// Whether requests that sweep are a second mode of the latencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<Modes>,
+    /// What was measured through a web server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<WebFigures>,
 }
 
 /// Latencies in microseconds.

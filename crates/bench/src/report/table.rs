@@ -18,7 +18,7 @@ impl fmt::Display for Report {
         let versions: Vec<String> =
             environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))?;
-        if let Some(row) = self.results.first() {
+        if let Some(row) = self.results.first().filter(|row| !row.is_of_lifecycle()) {
             let (sessions, payload, rounds) =
                 (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
             let seconds = self.settings.seconds;
@@ -40,12 +40,13 @@ impl fmt::Display for Report {
         for (kind, heading) in
             [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]
         {
-            let here = |row: &&Row| row.kind == kind && row.experiment != "scale";
+            let here = |row: &&Row| row.kind == kind && row.experiment != "scale" && !row.is_of_lifecycle();
             let rows: Vec<&Row> = self.results.iter().filter(here).collect();
             if !rows.is_empty() {
                 writeln!(f, "\n{heading}\n{}", throughput(&rows))?;
             }
         }
+        self.lifecycle(f)?;
         self.scale(f)?;
         self.space(f)?;
         self.expiry(f)?;
@@ -204,7 +205,7 @@ pub(crate) fn figure(value: f64) -> String {
 }
 
 /// Three significant digits with a suffix, for ranges.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}M", figure(v / 1e6)),
         v if v >= 1_000.0 => format!("{}k", figure(v / 1e3)),

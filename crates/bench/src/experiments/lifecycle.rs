@@ -1,0 +1,295 @@
+//! The whole life of a session in one request to a real web server: begin, store, commit, regenerate the id, destroy, and
+//! another one that stays. As published for the session handlers of Drupal, for every handler of PHP that is installed.
+//!
+//! In each round every combination of handler and number of parallel requests gets one sample, in an order drawn anew from
+//! the seed. Sessions pile up, as they did there. Each contender has a site of its own (nginx, php-fpm, its server), which
+//! runs for the whole time and is idle while others are measured. A sample in which one request failed or one session is
+//! missing has no figure: it is a row that failed.
+
+mod load;
+mod overflow;
+mod site;
+
+use std::path::Path;
+
+use sessile_core::Durability;
+
+use crate::experiments::{Bench, go_on};
+use crate::options::UsageError;
+use crate::php::{Installation, named};
+use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WebFigures};
+use crate::run::RunError;
+use crate::selection::{Choice, LeftOut, Selection, Target};
+use crate::statistics::Spread;
+use load::Load;
+use site::{ANSWER, PAYLOAD_BYTES, Purpose, Site};
+
+/// The word in the result.
+const OP: &str = "page";
+/// Requests before the first sample: each process of PHP has opened its store and has the page compiled.
+const WARM_UP_REQUESTS: usize = 200;
+const WARM_UP_PARALLEL: usize = 8;
+const PROCESSES_MIN: usize = 8;
+/// What a session takes in a memory of fixed size, generously.
+const SESSION_BYTES_MAX: u64 = 8 << 10;
+
+/// One contender and its site.
+struct Member {
+    choice: Choice,
+    site: Site,
+}
+
+/// One combination, and what its samples gave.
+struct Cell {
+    member: usize,
+    parallel: usize,
+    loads: Vec<Load>,
+    web_cpu_us: f64,
+    server_cpu_us: f64,
+    /// Sessions that were there after the last sample, where that can be counted.
+    kept: Option<u64>,
+    lost: u64,
+    failed: Option<String>,
+}
+
+/// What this machine can measure of what the user named.
+pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
+    let handlers = named(stores)?;
+    let php = Installation::look().map_err(UsageError)?;
+    load::find().ok_or_else(|| UsageError(no_load_generator()))?;
+    let mut selection = Selection { choices: Vec::new(), left_out: Vec::new() };
+    for handler in handlers {
+        let choice = handler.choice(durability);
+        let tiers: Vec<&str> = handler.durability.iter().map(|tier| tier.name()).collect();
+        let no_tier = (!handler.durability.contains(&durability))
+            .then(|| format!("has no durability tier {} (it has: {})", durability.name(), tiers.join(", ")));
+        match no_tier.or_else(|| php.obstacle(handler)) {
+            None => selection.choices.push(choice),
+            Some(reason) => selection.left_out.push(LeftOut {
+                store: choice.store.to_owned(),
+                variant: choice.variant,
+                workers: None,
+                reason,
+            }),
+        }
+    }
+    if selection.choices.is_empty() {
+        let reasons: Vec<String> =
+            selection.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
+        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
+    }
+    Ok(selection)
+}
+
+fn no_load_generator() -> String {
+    "ab is not installed, which makes the requests (Debian package apache2-utils; `make deps` installs it)".to_owned()
+}
+
+pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
+    let php = Installation::look().map_err(UsageError)?;
+    let ab = load::find().ok_or_else(|| UsageError(no_load_generator()))?;
+    bench.programs.insert("php".to_owned(), php.version.clone());
+    bench.programs.extend(load::version(&ab).map(|version| ("ab".to_owned(), version)));
+    bench.settings.payload_bytes = PAYLOAD_BYTES;
+    let (mut members, mut cells) = (Vec::new(), Vec::new());
+    let choices = bench.choices.clone();
+    bench.progress.expect_more(choices.len());
+    for choice in choices {
+        go_on()?;
+        bench.progress.say(&format!("{}: start a web server", choice.title()));
+        match Member::start(bench, &php, &ab, &choice) {
+            Ok(member) => {
+                let new = |parallel: &usize| Cell::new(members.len(), *parallel);
+                cells.extend(bench.settings.workers.iter().map(new));
+                members.push(member);
+            }
+            Err(why) => {
+                for parallel in bench.settings.workers.clone() {
+                    let row = bench.row(&choice, OP, parallel, bench.settings.sessions);
+                    bench.rows.push(Row { failed: Some(why.clone()), ..row });
+                }
+            }
+        }
+        bench.progress.step();
+    }
+    measure(bench, &ab, &members, &mut cells)?;
+    for cell in cells {
+        if let Some(member) = members.get(cell.member) {
+            let row = cell.into_row(bench, member);
+            bench.rows.push(row);
+        }
+    }
+    // Also those that did not come up stand in their places.
+    let place =
+        |row: &Row| bench.choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant));
+    bench.rows.sort_by_key(place);
+    drop(members);
+    bench.rows_are_whole()?;
+    overflow::run(bench, &php, &ab)
+}
+
+/// Processes that run pages, on this machine.
+fn processes() -> usize {
+    std::thread::available_parallelism().map_or(PROCESSES_MIN, |count| PROCESSES_MIN.max(2 * count.get()))
+}
+
+fn measure(bench: &Bench, ab: &Path, members: &[Member], cells: &mut [Cell]) -> Result<(), RunError> {
+    let mut random = fastrand::Rng::with_seed(bench.settings.seed);
+    bench.progress.expect_more(bench.settings.rounds * cells.len());
+    for _ in 0..bench.settings.rounds {
+        let mut order: Vec<usize> = (0..cells.len()).collect();
+        random.shuffle(&mut order);
+        for number in order {
+            go_on()?;
+            bench.progress.step();
+            let Some(cell) = cells.get_mut(number).filter(|cell| cell.failed.is_none()) else { continue };
+            let Some(member) = members.get(cell.member) else { continue };
+            bench.progress.say(&format!("{} with {} parallel requests", member.choice.title(), cell.parallel));
+            cell.sample(member, ab, bench.settings.sessions);
+        }
+    }
+    Ok(())
+}
+
+impl Member {
+    fn start(bench: &Bench, php: &Installation, ab: &Path, choice: &Choice) -> Result<Member, String> {
+        let Target::Handler(handler) = choice.target else {
+            return Err("it is not a session handler of PHP".to_owned());
+        };
+        let settings = &bench.settings;
+        let samples = settings.rounds * settings.workers.len();
+        let sessions = (settings.sessions + 1) * samples + WARM_UP_REQUESTS + 1;
+        let purpose = Purpose {
+            durability: settings.durability,
+            sessions: sessions as u64,
+            memory_megabytes: 64 + sessions as u64 * SESSION_BYTES_MAX / (1 << 20),
+            ttl: settings.ttl,
+            processes: processes(),
+        };
+        let site = Site::open(handler, php, &purpose)?;
+        let member = Member { choice: choice.clone(), site };
+        member.warm_up(ab)?;
+        Ok(member)
+    }
+
+    fn warm_up(&self, ab: &Path) -> Result<(), String> {
+        self.site.check().map_err(|why| self.with_last_words(&why))?;
+        let requests = WARM_UP_REQUESTS;
+        let load = load::make(ab, &self.site.url(), requests, WARM_UP_PARALLEL, &self.site.scratch())?;
+        if let Some(why) = fault(&load, requests) {
+            return Err(self.with_last_words(&format!("while it became warm: {why}")));
+        }
+        let made = requests as u64 + 1;
+        match self.site.kept()? {
+            Some(kept) if kept != made => Err(format!("{made} sessions were to be kept, {kept} are there")),
+            _ => Ok(()),
+        }
+    }
+
+    fn with_last_words(&self, why: &str) -> String {
+        match self.site.last_words() {
+            words if words.is_empty() => why.to_owned(),
+            words => format!("{why}; the log ends: {words}"),
+        }
+    }
+}
+
+/// What is wrong with these requests.
+fn fault(load: &Load, requests: usize) -> Option<String> {
+    let Load { complete, failed, not_2xx, body_bytes, .. } = load;
+    let requests = requests as u64;
+    if *complete != requests || failed + not_2xx > 0 {
+        let why = format!(
+            "of {requests} requests {complete} were answered, {failed} of them with another length or not to the end, \
+             {not_2xx} with an error"
+        );
+        return Some(why);
+    }
+    (*body_bytes != ANSWER.len() as u64)
+        .then(|| format!("the answers have {body_bytes} bytes, the one that was expected {}", ANSWER.len()))
+}
+
+impl Cell {
+    fn new(member: usize, parallel: usize) -> Cell {
+        Cell {
+            member,
+            parallel,
+            loads: Vec::new(),
+            web_cpu_us: 0.0,
+            server_cpu_us: 0.0,
+            kept: None,
+            lost: 0,
+            failed: None,
+        }
+    }
+
+    fn sample(&mut self, member: &Member, ab: &Path, requests: usize) {
+        if let Err(why) = self.try_sample(&member.site, ab, requests) {
+            self.failed = Some(member.with_last_words(&why));
+        }
+    }
+
+    /// The error is what was wrong with it.
+    fn try_sample(&mut self, site: &Site, ab: &Path, requests: usize) -> Result<(), String> {
+        let before = site.kept()?;
+        let (web, server) = (site.web_cpu(), site.server_cpu());
+        let load = load::make(ab, &site.url(), requests, self.parallel, &site.scratch())?;
+        self.web_cpu_us += site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
+        self.server_cpu_us += site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
+        let wrong = fault(&load, requests);
+        self.loads.push(load);
+        wrong.map_or(Ok(()), Err)?;
+        site.check()?;
+        self.kept = site.kept()?;
+        let (Some(before), Some(after)) = (before, self.kept) else { return Ok(()) };
+        let expected = before + requests as u64 + 1;
+        self.lost += expected.saturating_sub(after);
+        if after == expected { Ok(()) } else { Err(format!("{expected} sessions were to be kept, {after} are there")) }
+    }
+
+    fn into_row(self, bench: &Bench, member: &Member) -> Row {
+        let row = bench.row(&member.choice, OP, self.parallel, bench.settings.sessions);
+        let sum = |part: fn(&Load) -> u64| self.loads.iter().map(part).sum::<u64>();
+        let spread = |part: fn(&LatencyUs) -> f64| {
+            Spread::of(&self.loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>())
+        };
+        let sample = |load: &Load| RoundSample {
+            ops_per_second: load.per_second,
+            p50_us: load.latency.p50,
+            p99_us: load.latency.p99,
+        };
+        let samples: Vec<RoundSample> = self.loads.iter().map(sample).collect();
+        let complete = sum(|load| load.complete);
+        let each = |us: f64| us / complete.max(1) as f64;
+        Row {
+            rounds: self.loads.len(),
+            ops_per_second: RoundSample::spread(&samples),
+            samples,
+            latency_us: LatencyUs {
+                min: spread(|latency| latency.min).low,
+                p50: spread(|latency| latency.p50).median,
+                p90: spread(|latency| latency.p90).median,
+                p99: spread(|latency| latency.p99).median,
+                p999: 0.0,
+                max: spread(|latency| latency.max).high,
+            },
+            operations: complete,
+            errors: sum(|load| load.failed.max(load.not_2xx)),
+            lost: self.lost,
+            failed: self.failed,
+            cpu_us_per_op: CpuUs {
+                client: each(self.loads.iter().map(|load| load.cpu_us).sum()),
+                server: each(self.server_cpu_us),
+            },
+            web: Some(WebFigures {
+                processes: processes(),
+                failed_requests: sum(|load| load.failed),
+                not_2xx: sum(|load| load.not_2xx),
+                sessions_kept: self.kept,
+                cpu_us_per_op: each(self.web_cpu_us),
+                overflow: None,
+            }),
+            ..row
+        }
+    }
+}

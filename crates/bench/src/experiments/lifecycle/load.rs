@@ -1,0 +1,140 @@
+//! The load: `ab` of the Apache project, started as for the published measurement, and its report.
+//!
+//! Invariant: a request that `ab` counts as failed, or that was answered with another status than 2xx, is never part of a
+//! figure without being told. It compares lengths of answers; what they say is looked at elsewhere.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::report::LatencyUs;
+
+/// What `ab` found out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Load {
+    pub per_second: f64,
+    pub complete: u64,
+    /// Not connected, broken off, or of another length than the first answer.
+    pub failed: u64,
+    pub not_2xx: u64,
+    pub body_bytes: u64,
+    /// It tells no finer percentile than the 99th.
+    pub latency: LatencyUs,
+    pub cpu_us: f64,
+}
+
+/// Where `ab` is installed. Debian package `apache2-utils`.
+pub(super) fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|dir| dir.join("ab")).find(|file| file.is_file())
+}
+
+/// Its version, as it says.
+pub(super) fn version(ab: &Path) -> Option<String> {
+    let output = Command::new(ab).arg("-V").stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some(text.split("Version ").nth(1)?.split_whitespace().next()?.to_owned())
+}
+
+/// Makes requests, some at a time. `scratch` is a file that it may write.
+pub(super) fn make(ab: &Path, url: &str, requests: usize, parallel: usize, scratch: &Path) -> Result<Load, String> {
+    let before = children_us();
+    let output = Command::new(ab)
+        .args(["-q", "-n", &requests.to_string(), "-c", &parallel.to_string(), "-e"])
+        .arg(scratch)
+        .arg(url)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("ab cannot be started: {error}"))?;
+    let cpu_us = children_us() - before;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("ab gave up: {}", said.trim().lines().next_back().unwrap_or_default()));
+    }
+    let percentiles = std::fs::read_to_string(scratch).unwrap_or_default();
+    let load = parse(&String::from_utf8_lossy(&output.stdout), &percentiles);
+    load.map(|load| Load { cpu_us, ..load }).ok_or_else(|| "the report of ab cannot be read".to_owned())
+}
+
+/// CPU time of all children that have ended.
+fn children_us() -> f64 {
+    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| {
+        let (user, system) = (usage.user_time(), usage.system_time());
+        (user.tv_sec() + system.tv_sec()) as f64 * 1e6 + (user.tv_usec() + system.tv_usec()) as f64
+    })
+}
+
+fn parse(report: &str, percentiles: &str) -> Option<Load> {
+    let figure = |name: &str| {
+        let line = report.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let count = |name: &str| figure(name).map(|value| value as u64);
+    let times: Vec<(f64, f64)> = percentiles
+        .lines()
+        .filter_map(|line| line.split_once(','))
+        .filter_map(|(percent, ms)| Some((percent.parse().ok()?, ms.trim().parse::<f64>().ok()? * 1e3)))
+        .collect();
+    let us = |percent: f64| times.iter().rfind(|(served, _)| *served <= percent).map(|(_, us)| *us);
+    Some(Load {
+        per_second: figure("Requests per second")?,
+        complete: count("Complete requests")?,
+        failed: count("Failed requests")?,
+        not_2xx: count("Non-2xx responses").unwrap_or(0), // the line is there only when there are some
+        body_bytes: count("Document Length")?,
+        latency: LatencyUs {
+            min: us(0.0)?,
+            p50: us(50.0)?,
+            p90: us(90.0)?,
+            p99: us(99.0)?,
+            p999: 0.0,
+            max: longest_us(report)?,
+        },
+        cpu_us: 0.0,
+    })
+}
+
+/// The last column of `Total:`, in milliseconds.
+fn longest_us(report: &str) -> Option<f64> {
+    let line = report.lines().find_map(|line| line.strip_prefix("Total:"))?;
+    Some(line.split_whitespace().last()?.parse::<f64>().ok()? * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "
+Document Path:          /page
+Document Length:        43 bytes
+
+Concurrency Level:      4
+Time taken for tests:   0.092 seconds
+Complete requests:      200
+Failed requests:        7
+   (Connect: 0, Receive: 0, Length: 7, Exceptions: 0)
+Non-2xx responses:      3
+Total transferred:      73000 bytes
+Requests per second:    2171.27 [#/sec] (mean)
+Time per request:       1.842 [ms] (mean)
+
+Connection Times (ms)
+              min  mean[+/-sd] median   max
+Connect:        0    0   0.1      0       1
+Total:          1    2   0.6      2       5
+";
+    const PERCENTILES: &str = "Percentage served,Time in ms\n0,0.951\n50,1.700\n90,2.500\n99,4.125\n";
+
+    #[test]
+    fn what_ab_reports_is_read() {
+        let load = parse(REPORT, PERCENTILES).unwrap();
+        let latency = LatencyUs { min: 951.0, p50: 1_700.0, p90: 2_500.0, p99: 4_125.0, p999: 0.0, max: 5_000.0 };
+        let expected =
+            Load { per_second: 2_171.27, complete: 200, failed: 7, not_2xx: 3, body_bytes: 43, latency, cpu_us: 0.0 };
+        assert_eq!(load, expected);
+        assert_eq!(parse(&REPORT.replace("Non-2xx responses:      3\n", ""), PERCENTILES).unwrap().not_2xx, 0);
+        assert_eq!(parse("ab: invalid URL", PERCENTILES), None);
+        assert_eq!(parse(REPORT, ""), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! A contender made real: a site with one handler, and the server that the handler needs.
+//!
+//! Invariant: dropping a [`Site`] leaves no process and no file. What it says of itself names no place and no session id.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sessile_core::{Durability, ErrorKind};
+use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions, cpu_time};
+use sessile_stores::Context;
+
+use crate::php::{Handler, Installation, SESSILE};
+use crate::redact;
+
+/// The page, and what it answers when all went well.
+const PAGE: &str = include_str!("../../../../../bench/contenders/php/lifecycle/page.php");
+pub(super) const ANSWER: &str = "kept 1 session of 100 values, 4505 bytes\n";
+/// What a session takes that the page stores, in PHP's own format.
+pub(super) const PAYLOAD_BYTES: usize = 4_505;
+const COUNT: &str = include_str!("../../../../../bench/contenders/php/lifecycle/count.php");
+/// A word of so many letters and digits is taken for a session id.
+const ID_LETTERS: usize = 20;
+
+/// A running site.
+pub(super) struct Site {
+    // Dropped in this order: pages, server, directories.
+    web: Web,
+    server: Option<Server>,
+    /// What the sessions of our own handler are counted through.
+    store: Option<String>,
+    hidden: Vec<(String, &'static str)>,
+    shm: PrivateDir,
+    _disk: Option<PrivateDir>,
+}
+
+/// What a site is made for.
+pub(super) struct Purpose {
+    pub durability: Durability,
+    /// Sessions that it is to hold.
+    pub sessions: u64,
+    /// Shared memory for them, where its size is fixed.
+    pub memory_megabytes: u64,
+    pub ttl: Duration,
+    /// Processes of PHP.
+    pub processes: usize,
+}
+
+impl Site {
+    /// Starts everything, or says why not.
+    pub(super) fn open(handler: &Handler, php: &Installation, purpose: &Purpose) -> Result<Site, String> {
+        let no_directory = |error: std::io::Error| format!("no fresh directory: {error}");
+        let shm = PrivateDir::in_shared_memory().map_err(no_directory)?;
+        let on_disk = handler.server.is_some() || handler.save_path.contains("{disk}");
+        let disk = on_disk.then(PrivateDir::on_disk).transpose().map_err(no_directory)?;
+        let server = match (handler.server.and_then(ServerKind::by_name), &disk) {
+            (Some(kind), Some(disk)) => {
+                let options =
+                    ServerOptions { durability: purpose.durability, measured: true, ..ServerOptions::default() };
+                Some(kind.start(disk.path(), &options).map_err(|error| error.to_string())?)
+            }
+            _ => None,
+        };
+        let mut save_path = handler.save_path.to_owned();
+        for (mark, dir) in [("{shm}", Some(&shm)), ("{disk}", disk.as_ref())] {
+            if let Some(dir) = dir.filter(|_| save_path.contains(mark)) {
+                let place = dir.path().join("sessions");
+                std::fs::create_dir(&place).map_err(no_directory)?;
+                save_path = save_path.replace(mark, &place.display().to_string());
+            }
+        }
+        if let Some(server) = &server {
+            let socket = server.socket();
+            save_path = save_path.replace("{socket}", &socket.display().to_string());
+            let dir = socket.parent().unwrap_or(socket).display().to_string();
+            save_path = save_path.replace("{socket_dir}", &dir);
+        }
+        if handler.save_handler == SESSILE && handler.server.is_none() {
+            // An embedded store has its tier in its URL.
+            let joint = if save_path.contains('?') { '&' } else { '?' };
+            save_path.push_str(&format!("{joint}durability={}", purpose.durability.name()));
+        }
+        if handler.save_handler == "files" {
+            std::fs::create_dir(&save_path).map_err(no_directory)?;
+        }
+        let options = web_options(handler, php, purpose, &save_path, shm.path());
+        let web = Web::start(shm.path(), &options).map_err(|error| error.to_string())?;
+        let mut hidden = vec![(shm.path().display().to_string(), "<shm>")];
+        hidden.extend(disk.as_ref().map(|disk| (disk.path().display().to_string(), "<disk>")));
+        let store = (handler.save_handler == SESSILE).then_some(save_path);
+        let site = Site { web, server, store, hidden, shm, _disk: disk };
+        if site.store.is_none() {
+            // Before the first request: a handler on a database makes its table now.
+            site.kept().map_err(|why| format!("{why} {}", site.last_words()))?;
+        }
+        Ok(site)
+    }
+
+    /// The address of the page.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/page", self.web.address())
+    }
+
+    /// A file that whoever makes requests may write.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.shm.path().join("percentiles")
+    }
+
+    /// One request, whose answer is looked at.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let answer = self.web.get("page").map_err(|error| format!("the page does not answer: {error}"))?;
+        if answer.status == 200 && answer.body == ANSWER {
+            return Ok(());
+        }
+        let body = self.redact(answer.body.trim());
+        Err(format!("the page answers with status {} and a wrong check value: {body}", answer.status))
+    }
+
+    /// How many sessions are there; `None` where that cannot be counted.
+    pub(super) fn kept(&self) -> Result<Option<u64>, String> {
+        if let Some(store) = &self.store {
+            let counted = sessile_stores::open(store, &Context::default()).and_then(|sessions| sessions.stat());
+            return match counted {
+                Ok(stat) => Ok(stat.complete.then_some(stat.sessions)),
+                Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(None),
+                Err(error) => Err(self.redact(&format!("the sessions cannot be counted: {error}"))),
+            };
+        }
+        let answer = self.web.get("count").map_err(|error| format!("the sessions cannot be counted: {error}"))?;
+        let count = answer.body.trim().parse().ok().filter(|_| answer.status == 200);
+        count.map(Some).ok_or_else(|| format!("the sessions cannot be counted: {}", self.redact(answer.body.trim())))
+    }
+
+    /// CPU time of nginx and PHP so far.
+    pub(super) fn web_cpu(&self) -> Duration {
+        self.web.cpu_time()
+    }
+
+    /// CPU time of the handler's server so far.
+    pub(super) fn server_cpu(&self) -> Duration {
+        self.server.as_ref().and_then(|server| cpu_time(server.pid())).unwrap_or_default()
+    }
+
+    /// The last thing that PHP has logged.
+    pub(super) fn last_words(&self) -> String {
+        self.redact(self.web.log().lines().rfind(|line| line.contains("PHP ")).unwrap_or_default())
+    }
+
+    fn redact(&self, text: &str) -> String {
+        without_ids(&redact::message(text, &self.hidden))
+    }
+}
+
+fn web_options(handler: &Handler, php: &Installation, purpose: &Purpose, save_path: &str, dir: &Path) -> WebOptions {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let (megabytes, sessions) = (purpose.memory_megabytes.to_string(), purpose.sessions.to_string());
+    let mut at_start = php.loading(handler);
+    at_start.extend(
+        handler.at_start.iter().map(|(name, value)| {
+            pair(name, &value.replace("{megabytes}", &megabytes).replace("{sessions}", &sessions))
+        }),
+    );
+    let mut pages = vec![pair("page.php", PAGE), pair("count.php", COUNT)];
+    let mut settings = vec![
+        // As on Debian: expired sessions are a matter of their own.
+        pair("session.gc_probability", "0"),
+        pair("session.gc_maxlifetime", &purpose.ttl.as_secs().to_string()),
+        pair("session.save_path", save_path),
+        pair("display_errors", "0"),
+        pair("log_errors", "1"),
+    ];
+    match handler.source {
+        Some(source) => {
+            pages.push(pair("handler.php", source));
+            settings.push(pair("auto_prepend_file", &dir.join("web/handler.php").display().to_string()));
+        }
+        None => settings.push(pair("session.save_handler", handler.save_handler)),
+    }
+    settings.extend(handler.settings.iter().map(|(name, value)| pair(name, value)));
+    WebOptions { pages, at_start, settings, processes: purpose.processes }
+}
+
+/// Warnings of PHP name sessions by their ids.
+fn without_ids(text: &str) -> String {
+    let mut shown = String::new();
+    let mut word = String::new();
+    for letter in text.chars().chain(['\n']) {
+        if letter.is_ascii_alphanumeric() {
+            word.push(letter);
+            continue;
+        }
+        shown.push_str(if word.len() >= ID_LETTERS { "<id>" } else { &word });
+        shown.push(letter);
+        word.clear();
+    }
+    shown.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_of_php_loses_the_session_id() {
+        let warning = "PHP Warning: open(<shm>/sess_0ljs9d0v5s8q1m7b2n4c6x8z3a, O_RDWR) failed: No space left (28)";
+        assert_eq!(without_ids(warning), "PHP Warning: open(<shm>/sess_<id>, O_RDWR) failed: No space left (28)");
+        assert_eq!(without_ids(""), "");
+    }
+
+    #[test]
+    fn the_page_says_what_the_experiment_expects() {
+        assert!(ANSWER.contains(&format!("{PAYLOAD_BYTES} bytes")));
+        assert!(PAGE.contains("'kept 1 session of '"));
+    }
+}

@@ -1,0 +1,222 @@
+//! The table of handlers: one entry each, from which selection, configuration and results come.
+//!
+//! Other people's handlers keep their connections from request to request, as ours does; connecting anew for each of them is
+//! what their settings allow and nobody wants.
+
+use sessile_core::Durability;
+
+use crate::options::UsageError;
+use crate::selection::Choice;
+
+/// A handler and its settings.
+#[derive(Debug)]
+pub struct Handler {
+    /// Its name in `--stores` and in results.
+    pub name: &'static str,
+    /// What makes it different from others of the same name.
+    pub variant: &'static str,
+    /// `session.save_handler`.
+    pub save_handler: &'static str,
+    /// `session.save_path`. `{shm}` and `{disk}` are directories of its own, `{socket}` is its server's, in
+    /// `{socket_dir}`.
+    pub save_path: &'static str,
+    /// Extensions of PHP, in the order in which they are loaded.
+    pub extensions: &'static [&'static str],
+    /// The Debian package that contains them.
+    pub package: &'static str,
+    /// The private server that it needs.
+    pub server: Option<&'static str>,
+    /// What a commit survives.
+    pub durability: &'static [Durability],
+    /// Further settings that are read when PHP starts; `{sessions}` and `{megabytes}` are enough for all of a run.
+    pub at_start: &'static [(&'static str, &'static str)],
+    /// Further settings.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// A handler that is written in PHP: its text.
+    pub source: Option<&'static str>,
+}
+
+const VOLATILE: &[Durability] = &[Durability::None];
+const NONE_OR_COMMIT: &[Durability] = &[Durability::None, Durability::Commit];
+const NONE_OR_SECOND: &[Durability] = &[Durability::None, Durability::Second];
+const ALL: &[Durability] = &[Durability::None, Durability::Second, Durability::Commit];
+/// The name of our own handler, as PHP knows it and as results do.
+pub(crate) const SESSILE: &str = "sessile";
+
+/// One that comes with PHP and keeps nothing safe; others are said to differ from it.
+const PLAIN: Handler = Handler {
+    name: "php-files",
+    variant: "default",
+    save_handler: "files",
+    save_path: "{disk}/files",
+    extensions: &[],
+    package: "php-fpm",
+    server: None,
+    durability: VOLATILE,
+    at_start: &[],
+    settings: &[],
+    source: None,
+};
+
+/// Ours, on a store.
+const fn sessile(variant: &'static str, save_path: &'static str) -> Handler {
+    Handler { name: SESSILE, variant, save_handler: SESSILE, save_path, durability: ALL, ..PLAIN }
+}
+
+/// A transaction around each request.
+const fn pdo(
+    name: &'static str,
+    save_path: &'static str,
+    extensions: &'static [&'static str],
+    package: &'static str,
+) -> Handler {
+    let source = Some(include_str!("../../../../bench/contenders/php/handlers/pdo.php"));
+    Handler { name, save_handler: "user", save_path, extensions, package, source, ..PLAIN }
+}
+
+const fn phpredis(variant: &'static str, settings: &'static [(&'static str, &'static str)]) -> Handler {
+    Handler {
+        name: "phpredis",
+        variant,
+        save_handler: "redis",
+        save_path: "unix://{socket}?persistent=1",
+        extensions: &["igbinary", "redis"],
+        package: "php-redis",
+        server: Some("redis-server"),
+        durability: ALL,
+        settings,
+        ..PLAIN
+    }
+}
+
+/// All of them, in display order.
+pub const HANDLERS: &[Handler] = &[
+    PLAIN,
+    Handler { variant: "shm", save_path: "{shm}/files", ..PLAIN },
+    Handler {
+        name: "apcu",
+        save_handler: "user",
+        save_path: "",
+        extensions: &["apcu"],
+        package: "php-apcu",
+        // Its defaults hold 7,000 sessions in chains of a hash table for half as many.
+        at_start: &[("apc.shm_size", "{megabytes}M"), ("apc.entries_hint", "{sessions}")],
+        source: Some(include_str!("../../../../bench/contenders/php/handlers/apcu.php")),
+        ..PLAIN
+    },
+    phpredis("default", &[]),
+    phpredis("lock", &[("redis.session.locking_enabled", "1")]),
+    Handler {
+        name: "php-memcached",
+        save_handler: "memcached",
+        save_path: "{socket}:0",
+        extensions: &["igbinary", "msgpack", "memcached"],
+        package: "php-memcached",
+        server: Some("memcached"),
+        // Its lock is on by default.
+        settings: &[("memcached.sess_persistent", "1")],
+        ..PLAIN
+    },
+    Handler {
+        server: Some("mariadbd"),
+        durability: ALL,
+        ..pdo("pdo-mysql", "mysql:unix_socket={socket};dbname=test", &["pdo", "mysqlnd", "pdo_mysql"], "php-mysql")
+    },
+    Handler {
+        server: Some("postgres"),
+        durability: ALL,
+        ..pdo(
+            "pdo-postgres",
+            "pgsql:host={socket_dir};port=5432;dbname=postgres;user=postgres",
+            &["pdo", "pdo_pgsql"],
+            "php-pgsql",
+        )
+    },
+    pdo("pdo-sqlite", "sqlite:{disk}/sessions.db", &["pdo", "pdo_sqlite"], "php-sqlite3"),
+    Handler { durability: VOLATILE, ..sessile("default", "sessile:{shm}/sessile") },
+    Handler { durability: NONE_OR_SECOND, ..sessile("disk", "sessile:{disk}/sessile?control={shm}") },
+    Handler { durability: NONE_OR_COMMIT, ..sessile("files", "files:{disk}/files") },
+    Handler { durability: NONE_OR_COMMIT, ..sessile("files-shm", "files:{shm}/files") },
+    Handler { server: Some("redis-server"), ..sessile("redis", "redis+unix:{socket}") },
+    Handler { server: Some("mariadbd"), ..sessile("mysql", "mysql+unix:{socket}?user=root&database=test") },
+    Handler {
+        server: Some("postgres"),
+        ..sessile("postgres", "postgres+unix:{socket}?user=postgres&database=postgres")
+    },
+    Handler { server: Some("memcached"), durability: VOLATILE, ..sessile("memcached", "memcached+unix:{socket}") },
+];
+
+/// The handlers that `--stores` names; all when it names none.
+pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageError> {
+    if stores.is_empty() {
+        return Ok(HANDLERS.iter().collect());
+    }
+    let mut chosen: Vec<&'static Handler> = Vec::new();
+    for word in stores.iter().map(|word| word.trim()) {
+        let (name, variant) = word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)));
+        let means =
+            |handler: &&Handler| handler.name == name && variant.is_none_or(|variant| variant == handler.variant);
+        let meant: Vec<&'static Handler> = HANDLERS.iter().filter(means).collect();
+        if meant.is_empty() {
+            let known: Vec<String> = HANDLERS.iter().map(Handler::title).collect();
+            // A URL may contain a password.
+            let shown = if word.contains(['@', '/']) { String::new() } else { format!(" {word:?}") };
+            return Err(UsageError(format!("unknown session handler of PHP{shown}; known: {}", known.join(", "))));
+        }
+        if meant.iter().any(|handler| chosen.iter().any(|other| std::ptr::eq(*other, *handler))) {
+            return Err(UsageError(format!("{word} is chosen twice")));
+        }
+        chosen.extend(meant);
+    }
+    Ok(chosen)
+}
+
+impl Handler {
+    /// Name and variant as one word.
+    pub fn title(&self) -> String {
+        if self.variant == "default" { self.name.to_owned() } else { format!("{}#{}", self.name, self.variant) }
+    }
+
+    /// It as a contender.
+    pub fn choice(&'static self, durability: Durability) -> Choice {
+        Choice {
+            store: self.name,
+            variant: self.variant.to_owned(),
+            shown_url: self.save_path.replace('{', "<").replace('}', ">"),
+            target: crate::selection::Target::Handler(self),
+            over_socket: self.server.is_some(),
+            shared_by_processes: true,
+            creates: true,
+            reconnects: false,
+            durability: durability.name(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn titles(words: &[&str]) -> Result<Vec<String>, UsageError> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        Ok(named(&words)?.into_iter().map(Handler::title).collect())
+    }
+
+    #[test]
+    fn a_name_means_all_its_variants_and_one_with_a_variant_only_that() {
+        assert_eq!(titles(&["phpredis"]).unwrap(), ["phpredis", "phpredis#lock"]);
+        assert_eq!(titles(&["sessile#disk", "php-files#default"]).unwrap(), ["sessile#disk", "php-files"]);
+        assert_eq!(titles(&[]).unwrap().len(), HANDLERS.len());
+        assert!(titles(&["phpredis", "phpredis#lock"]).unwrap_err().0.contains("twice"));
+        assert!(titles(&["memory"]).unwrap_err().0.contains("php-files#shm"));
+        assert!(!titles(&["redis://:secret@host"]).unwrap_err().0.contains("secret"));
+    }
+
+    #[test]
+    fn no_two_handlers_have_the_same_title() {
+        let mut titles = titles(&[]).unwrap();
+        titles.sort();
+        titles.dedup();
+        assert_eq!(titles.len(), HANDLERS.len());
+    }
+}

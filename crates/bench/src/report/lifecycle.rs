@@ -1,0 +1,162 @@
+//! The tables of `lifecycle`: requests a second by the number of parallel requests, as they were published, and what they cost.
+
+use std::fmt;
+
+use comfy_table::Cell;
+use serde::{Deserialize, Serialize};
+
+use crate::report::table::{empty, figure, grouped, right, short};
+use crate::report::{Report, Row};
+
+/// What was measured through a web server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WebFigures {
+    /// Processes that ran pages.
+    pub processes: usize,
+    /// Requests that were not answered to the end, or not as the first one was.
+    pub failed_requests: u64,
+    /// Requests that were answered with another status than 2xx.
+    pub not_2xx: u64,
+    /// Sessions that were there in the end; `None` where the store cannot count them.
+    pub sessions_kept: Option<u64>,
+    /// CPU time of web server and PHP for a request, in microseconds.
+    pub cpu_us_per_op: f64,
+    /// What became of sessions in a memory of fixed size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<Overflow>,
+}
+
+/// Sessions that piled up in a memory of fixed size until some were missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overflow {
+    /// The size.
+    pub megabytes: u64,
+    /// So many were there at most, when they were counted.
+    pub held: u64,
+    /// So many had been made when some were missing.
+    pub made: u64,
+    /// So many of them were missing then.
+    pub lost: u64,
+    /// Requests on the way that were not answered as they should.
+    pub failed_requests: u64,
+}
+
+impl Row {
+    pub(super) fn is_of_lifecycle(&self) -> bool {
+        self.experiment == "lifecycle"
+    }
+}
+
+impl Report {
+    pub(super) fn lifecycle(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_lifecycle = self.results.iter().filter(|row| row.is_of_lifecycle());
+        let (rows, overflowed): (Vec<&Row>, Vec<&Row>) = of_lifecycle.partition(|row| row.op == "page");
+        let Some(first) = rows.first() else { return Ok(()) };
+        let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+        let processes = rows.iter().find_map(|row| row.web).map_or(0, |web| web.processes);
+        writeln!(
+            f,
+            "nginx and {processes} processes of PHP; {rounds} rounds of {} requests, each with the life of a session of {} \
+             bytes and the birth of another, seed {}",
+            grouped(first.sessions as f64),
+            grouped(first.payload_bytes as f64),
+            self.seed
+        )?;
+        writeln!(f, "\nRequests a second by the number of parallel requests\n{}", self.by_parallel(&rows))?;
+        writeln!(f, "\nLatency, CPU time of a request, and sessions that were there in the end\n{}", costs(&rows))?;
+        overflowed.iter().try_for_each(|row| overflow(row, f))
+    }
+
+    /// A line for each contender, a column for each number of parallel requests.
+    fn by_parallel(&self, rows: &[&Row]) -> comfy_table::Table {
+        let mut parallel: Vec<usize> = rows.iter().map(|row| row.workers).collect();
+        parallel.sort_unstable();
+        parallel.dedup();
+        let columns = parallel.iter().map(|count| format!("C={count}"));
+        let header: Vec<String> = ["handler".to_owned(), "tier".to_owned()].into_iter().chain(columns).collect();
+        let mut table = empty(&header.iter().map(String::as_str).collect::<Vec<&str>>());
+        let mut shown: Vec<String> = Vec::new();
+        for row in rows {
+            let title = row.title();
+            if shown.contains(&title) {
+                continue;
+            }
+            let mut cells = vec![Cell::new(&title), Cell::new(&row.durability)];
+            cells.extend(parallel.iter().map(|count| {
+                let same = rows.iter().find(|other| other.workers == *count && other.title() == title);
+                right(same.map_or(String::new(), |row| rate(row)))
+            }));
+            table.add_row(cells);
+            shown.push(title);
+        }
+        table
+    }
+}
+
+/// Median and spread; a failed row is a result.
+fn rate(row: &Row) -> String {
+    let rate = row.ops_per_second;
+    match (row.failed.is_some(), row.rounds) {
+        (true, _) => "failed".to_owned(),
+        (false, 1) => grouped(rate.median),
+        (false, _) => format!("{} ({}..{})", grouped(rate.median), short(rate.low), short(rate.high)),
+    }
+}
+
+fn overflow(row: &Row, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(Overflow { megabytes, held, made, lost, failed_requests }) = row.web.and_then(|web| web.overflow) else {
+        return Ok(()); // it failed, which is told elsewhere
+    };
+    let [held, made, lost] = [held, made, lost].map(|count| grouped(count as f64));
+    writeln!(
+        f,
+        "{} with {megabytes} MB: {held} sessions were there; of {made} that were made then {lost} were missing, and \
+         {failed_requests} requests had failed",
+        row.store
+    )
+}
+
+fn costs(rows: &[&Row]) -> comfy_table::Table {
+    let mut table =
+        empty(&["handler", "C", "p50 ms", "p99 ms", "max ms", "web us", "server us", "ab us", "failed", "kept"]);
+    for row in rows {
+        let Some(web) = row.web else { continue };
+        let ms = |us: f64| right(figure(us / 1e3));
+        table.add_row(vec![
+            Cell::new(row.title()),
+            right(row.workers),
+            ms(row.latency_us.p50),
+            ms(row.latency_us.p99),
+            ms(row.latency_us.max),
+            right(figure(web.cpu_us_per_op)),
+            right(figure(row.cpu_us_per_op.server)),
+            right(figure(row.cpu_us_per_op.client)),
+            right(web.failed_requests.max(web.not_2xx)),
+            right(web.sessions_kept.map_or("?".to_owned(), |kept| grouped(kept as f64))),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::Spread;
+
+    #[test]
+    fn a_failed_combination_stands_in_its_column() {
+        let row = |workers: usize, failed: Option<&str>| Row {
+            experiment: "lifecycle".into(),
+            store: "apcu".into(),
+            variant: "default".into(),
+            durability: "none".into(),
+            workers,
+            rounds: 3,
+            ops_per_second: Spread { median: 1_234.0, low: 1_100.0, high: 1_300.0 },
+            failed: failed.map(str::to_owned),
+            ..Row::default()
+        };
+        let rows = [row(4, None), row(16, Some("3 requests failed"))];
+        assert_eq!([rate(&rows[0]), rate(&rows[1])], ["1 234 (1.10k..1.30k)", "failed"]);
+    }
+}

@@ -1,0 +1,177 @@
+//! `lifecycle` with real nginx, php-fpm and ab: sound handlers have figures, and each broken one is found out.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use sessile_bench::php::{HANDLERS, Handler};
+use sessile_bench::report::Row;
+use sessile_bench::worker::Launch;
+use sessile_bench::{Experiment, Options, Report, run_choices};
+use sessile_core::Durability;
+use sessile_fixtures::Web;
+
+const REQUESTS: usize = 120;
+
+/// Sessions in files, by a class whose methods are broken as the constant FAULT says.
+const SOURCE: &str = r#"
+final class TestHandler implements SessionHandlerInterface
+{
+    private string $path = '';
+    private int $writes = 0;
+    private static array $here = [];
+
+    public function open(string $path, string $name): bool
+    {
+        $this->path = $path;
+        return true;
+    }
+
+    public function close(): bool
+    {
+        return true;
+    }
+
+    public function read(string $id): string|false
+    {
+        if (FAULT === 'forgetful') {
+            return '';
+        }
+        $data = FAULT === 'vain' ? self::$here[$id] ?? '' : @file_get_contents("$this->path/$id");
+        return $data === false ? '' : $data;
+    }
+
+    public function write(string $id, string $data): bool
+    {
+        if (FAULT === 'vain') {
+            self::$here[$id] = $data;
+            return true;
+        }
+        if (FAULT === 'tiring' && $this->count($this->path) >= 250) {
+            trigger_error("there is no room for $id in $this->path", E_USER_WARNING);
+            return false;
+        }
+        // The second one of a request is the session that stays.
+        if (FAULT === 'losing' && ++$this->writes === 2 && $this->count($this->path) >= 210) {
+            return true;
+        }
+        return file_put_contents("$this->path/$id", $data) !== false;
+    }
+
+    public function destroy(string $id): bool
+    {
+        if (FAULT !== 'immortal' && FAULT !== 'vain') {
+            @unlink("$this->path/$id"); // it may never have been written
+        }
+        return true;
+    }
+
+    public function gc(int $max_lifetime): int|false
+    {
+        return 0;
+    }
+
+    public function count(string $path): int
+    {
+        return count(glob("$path/*"));
+    }
+}
+
+define('SESSION_HANDLER', new TestHandler());
+session_set_save_handler(SESSION_HANDLER);
+"#;
+
+fn broken(name: &'static str) -> &'static Handler {
+    let source = format!("<?php\nconst FAULT = '{name}';\n{SOURCE}");
+    Box::leak(Box::new(Handler {
+        name,
+        variant: "default",
+        save_handler: "user",
+        save_path: "{shm}",
+        extensions: &[],
+        package: "php-fpm",
+        server: None,
+        durability: &[Durability::None],
+        at_start: &[],
+        settings: &[],
+        source: Some(source.leak()),
+    }))
+}
+
+/// The report, or `None` where the programs are not installed.
+fn report(handlers: &[&'static Handler], workers: &[usize]) -> Option<Report> {
+    let ab = std::env::split_paths(&std::env::var_os("PATH")?).any(|dir| dir.join("ab").is_file());
+    if !ab || !Web::missing().is_empty() {
+        println!("skipped: lifecycle (ab, nginx or php-fpm is not installed)");
+        assert!(std::env::var_os("CI").is_none(), "CI has all that the tests need");
+        return None;
+    }
+    let options = Options {
+        stores: Vec::new(),
+        workers: Some(workers.to_vec()),
+        sessions: Some(vec![REQUESTS]),
+        payload_bytes: None,
+        seconds: None,
+        rounds: Some(2),
+        rate: None,
+        let_sleep: false,
+        round_trip_ms: None,
+        churn: None,
+        ops: None,
+        spreads: None,
+        seed: 3,
+        quick: true,
+        durability: Durability::None,
+        command: Vec::new(),
+    };
+    let launch = Launch { program: "unused".into(), arguments: Vec::new() };
+    let choices = handlers.iter().map(|handler| handler.choice(Durability::None)).collect();
+    Some(run_choices(Experiment::Lifecycle, &options, &launch, choices).unwrap())
+}
+
+#[test]
+fn a_sound_handler_has_figures_in_table_json_and_csv() {
+    let shm = HANDLERS.iter().find(|handler| handler.title() == "php-files#shm").unwrap();
+    let Some(report) = report(&[shm, broken("sound")], &[2, 4]) else { return };
+    assert_eq!(report.results.len(), 4);
+    for row in &report.results {
+        assert!(!row.is_bad(), "{row:#?}");
+        assert_eq!((row.rounds, row.operations, row.payload_bytes), (2, 2 * REQUESTS as u64, 4_505));
+        let (rate, latency, web) = (row.ops_per_second, row.latency_us, row.web.unwrap());
+        assert!(rate.low > 0.0 && rate.low <= rate.median && rate.median <= rate.high, "{row:#?}");
+        assert!(latency.p50 > 0.0 && latency.p50 <= latency.p99 && latency.p99 <= latency.max, "{row:#?}");
+        assert!(web.cpu_us_per_op > 0.0 && row.cpu_us_per_op.client > 0.0, "{row:#?}");
+    }
+    // One request to warm up, 200 more, and of each sample its requests and one that is looked at.
+    let most = report.results[0].web.unwrap().sessions_kept.max(report.results[1].web.unwrap().sessions_kept);
+    assert_eq!(most, Some(201 + 4 * (REQUESTS as u64 + 1)));
+    let text = report.to_string();
+    assert!(text.contains("C=2") && text.contains("C=4") && text.contains("php-files#shm"), "{text}");
+    assert!(report.environment.versions.contains_key("php") && report.environment.versions.contains_key("ab"));
+    let json = report.to_json().unwrap();
+    assert!(!json.contains("/dev/shm"), "the result names a directory: {json}");
+    let read: Report = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.results[0].web, report.results[0].web);
+    let csv = report.to_csv().unwrap();
+    assert!(csv.lines().next().unwrap().ends_with("sessions_kept") && csv.lines().count() == 5, "{csv}");
+}
+
+#[test]
+fn a_wrong_answer_an_error_and_a_lost_session_fail_their_rows_and_no_other() {
+    let names = ["forgetful", "vain", "immortal", "tiring", "losing", "sound"];
+    let handlers: Vec<&'static Handler> = names.iter().map(|name| broken(name)).collect();
+    let Some(report) = report(&handlers, &[4]) else { return };
+    let why = |name: &str| {
+        let row = report.results.iter().find(|row| row.store == name).unwrap();
+        (row, row.failed.clone().unwrap_or_default())
+    };
+    assert!(why("forgetful").1.contains("wrong check value: failed: the session has what was committed"));
+    assert!(why("vain").1.contains("201 sessions were to be kept, 0 are there"), "{}", why("vain").1);
+    assert!(why("immortal").1.contains("201 sessions were to be kept, 402 are there"), "{}", why("immortal").1);
+    let (row, tired): (&Row, String) = why("tiring");
+    assert!(tired.contains("answered") && row.errors > 50 && row.web.unwrap().not_2xx > 50, "{row:#?}");
+    assert!(!tired.contains("/dev/shm"), "{tired}");
+    let (row, lost) = why("losing");
+    assert!(lost.contains("sessions were to be kept") && row.lost > 0, "{row:#?}");
+    assert!(!why("sound").0.is_bad(), "{:#?}", why("sound").0);
+    assert!(report.to_string().contains("failed"), "{report}");
+    assert_eq!(report.bad_rows().count(), 5);
+}
