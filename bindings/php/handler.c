@@ -371,6 +371,9 @@ PS_GC_FUNC(sessile)
 	bool whole = sessile_call_collects();
 
 	*nrdels = 0;
+	if (!whole && sessile_expires_by_itself(SESSILE_G(store))) {
+		return 0;
+	}
 	do {
 		if (sessile_sweep(SESSILE_G(store), COLLECT_RECORDS, COLLECT_MS, &swept, &error) != SESSILE_OK) {
 			sessile_warn(&error);

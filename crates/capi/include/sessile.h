@@ -286,6 +286,14 @@ sessile_code sessile_sweep(sessile_store *store,
                            sessile_swept *swept,
                            sessile_error *error);
 
+// Whether what has expired goes by itself, on a server or a few with each change: then no visitor need wait for a sweep.
+// False without a store.
+//
+// # Safety
+//
+// `store` is null or was returned by `sessile_open` and not closed.
+bool sessile_expires_by_itself(const sessile_store *store);
+
 // A counter of this process by its number: its name (never freed; null: there are no more) and its value.
 //
 // # Safety

@@ -26,8 +26,9 @@ pub use lease::{
 };
 pub use logging::{sessile_level, sessile_log_to, sessile_logger};
 pub use store::{
-    sessile_begin, sessile_close, sessile_counter, sessile_create, sessile_destroy, sessile_label, sessile_open,
-    sessile_peek, sessile_redact, sessile_store, sessile_sweep, sessile_touch, sessile_version,
+    sessile_begin, sessile_close, sessile_counter, sessile_create, sessile_destroy, sessile_expires_by_itself,
+    sessile_label, sessile_open, sessile_peek, sessile_redact, sessile_store, sessile_sweep, sessile_touch,
+    sessile_version,
 };
 pub use types::{
     SESSILE_TTL_MAX_MS, sessile_bytes, sessile_key, sessile_record, sessile_record_free, sessile_swept, sessile_ttl,

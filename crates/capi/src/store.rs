@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char};
 use std::time::Duration;
 
-use sessile_core::{Budget, Counter, Error, ErrorKind, Result, Sessions};
+use sessile_core::{Budget, Counter, Error, ErrorKind, Expiry, Result, Sessions};
 use sessile_stores::{Context, StoreUrl};
 
 use crate::call::{call, missing};
@@ -229,6 +229,18 @@ pub unsafe extern "C" fn sessile_sweep(
     let sweep = || unsafe { opened(store)? }.sweep(budget).map(sessile_swept::from);
     // SAFETY: the caller's promise.
     unsafe { call(error, || put(swept, "the place for the result", sweep)) }
+}
+
+/// Whether what has expired goes by itself, on a server or a few with each change: then no visitor need wait for a sweep.
+/// False without a store.
+///
+/// # Safety
+///
+/// `store` is null or was returned by `sessile_open` and not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_expires_by_itself(store: *const sessile_store) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { opened(store) }.is_ok_and(|sessions| sessions.capabilities().expiry != Expiry::Sweep)
 }
 
 /// A counter of this process by its number: its name (never freed; null: there are no more) and its value.

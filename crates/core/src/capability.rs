@@ -72,6 +72,8 @@ pub enum Ownership {
 pub enum Expiry {
     /// The store itself.
     Native,
+    /// Each change of the store, a few. A `sweep` removes the rest where changes are rare.
+    Changes,
     /// `sweep`, called by someone.
     Sweep,
 }
@@ -107,6 +109,6 @@ names! {
     Locking { Native => "native", Emulated => "emulated", None => "none" }
     Waiting { Event => "event", Retry => "retry", None => "none" }
     Ownership { Process => "process", Time => "time" }
-    Expiry { Native => "native", Sweep => "sweep" }
+    Expiry { Native => "native", Changes => "changes", Sweep => "sweep" }
     Durability { None => "none", Second => "1s", Commit => "commit" }
 }

@@ -28,7 +28,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     locking: Locking::Native,
     waiting: Waiting::Event,
     ownership: Ownership::Process,
-    expiry: Expiry::Sweep,
+    expiry: Expiry::Changes,
     value_bytes_max: PAYLOAD_BYTES_MAX,
     id_bytes_max: 256,
     sessions_bounded_by: "shared memory",

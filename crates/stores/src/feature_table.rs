@@ -104,6 +104,7 @@ fn ownership(capabilities: &Capabilities) -> &'static str {
 fn expiry(capabilities: &Capabilities) -> &'static str {
     match capabilities.expiry {
         Expiry::Native => "by the store",
+        Expiry::Changes => "by each change",
         Expiry::Sweep => "by a sweep",
     }
 }

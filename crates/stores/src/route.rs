@@ -125,6 +125,7 @@ impl Store for Route {
         let events = self.every_home(|store| store.waiting == Waiting::Event);
         let by_process = self.every_home(|store| store.ownership == Ownership::Process);
         let native = self.every_home(|store| store.expiry == Expiry::Native);
+        let unswept = self.every_home(|store| store.expiry != Expiry::Sweep);
         let volatile = |store: &Sessions| store.capabilities().durability == [Durability::None];
         Capabilities {
             persistent: self.every(|store| store.persistent),
@@ -134,7 +135,11 @@ impl Store for Route {
             locking: if locks { home.locking } else { Locking::None },
             waiting: if events { Waiting::Event } else { Waiting::Retry },
             ownership: if by_process { Ownership::Process } else { Ownership::Time },
-            expiry: if native { Expiry::Native } else { Expiry::Sweep },
+            expiry: match (native, unswept) {
+                (true, _) => Expiry::Native,
+                (false, true) => Expiry::Changes,
+                (false, false) => Expiry::Sweep,
+            },
             value_bytes_max: self.all().map(|store| store.limits().payload_bytes_max).max().unwrap_or(0),
             id_bytes_max: self.homes().map(|store| store.limits().id_bytes_max).min().unwrap_or(0),
             sessions_bounded_by: home.sessions_bounded_by,

@@ -125,7 +125,7 @@ pub fn no_locking(store: &Capabilities) -> Option<&'static str> {
 
 /// Expired records go by `sweep`.
 pub fn sweeping(store: &Capabilities) -> Option<&'static str> {
-    unless(store.expiry == Expiry::Sweep, "expires by itself")
+    unless(store.expiry != Expiry::Native, "expires by itself")
 }
 
 /// The store expires records itself.
