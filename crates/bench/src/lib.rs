@@ -44,3 +44,5 @@ pub use report::Report;
 pub use run::{DEBUG_OVERRIDE, INTERRUPTION, RunError, run, run_choices};
 pub use selection::{Choice, Target};
 pub use spread::Spread;
+// What a spread may be drawn from, for who reads the file.
+pub use sessile_scan::Profile;

@@ -214,7 +214,7 @@ impl Options {
             _ if self.ops.is_some() && !cycles => format!("{name} has its own operations; --op is for cycle and scale"),
             _ if self.ops.as_ref().is_some_and(Vec::is_empty) => "--op takes cycle, peek or both".to_owned(),
             _ if self.spreads.is_some() && experiment != Scale => {
-                format!("the payloads of {name} have one size; --spread is for scale")
+                format!("the payloads of {name} have one size; --spread and --profile are for scale")
             }
             _ if self.spreads.as_ref().is_some_and(Vec::is_empty) => {
                 "--spread takes fixed, lognormal or both".to_owned()

@@ -2,20 +2,24 @@
 //!
 //! A session has one size for good, which follows from the seed and its number: whoever reads it knows what must be
 //! there. The log-normal spread has the shape that real session stores have: many small ones, and a long tail
-//! that holds most of the bytes.
+//! that holds most of the bytes. A profile is the spread of one real store, as `sessile scan` exported it.
 
 use serde::{Deserialize, Serialize};
+use sessile_scan::Profile;
 
 use crate::payload::PAYLOAD_BYTES_MIN;
+use crate::workload::PAYLOAD_BYTES_MAX;
 
 /// A distribution of sizes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spread {
     /// All of the size that was asked for.
     #[default]
     Fixed,
     /// Median 1 KiB, mean about 3 KB, cut at 1 MiB, which about one session in 500,000 reaches.
     LogNormal,
+    /// As in a store that was scanned, within what a payload here may be.
+    Profile(Box<Profile>),
 }
 
 const MEDIAN_BYTES: f64 = 1_024.0;
@@ -26,28 +30,30 @@ pub(crate) const TAIL_BYTES_MAX: usize = 1 << 20;
 
 impl Spread {
     /// The word in `--spread` and in results.
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Spread::Fixed => "fixed",
             Spread::LogNormal => "lognormal",
+            Spread::Profile(_) => "profile",
         }
     }
 
-    /// The spread of this name.
+    /// The spread of this name; a profile has a file of its own.
     pub fn from_name(name: &str) -> Option<Spread> {
         [Spread::Fixed, Spread::LogNormal].into_iter().find(|spread| spread.name() == name)
     }
 
     /// Sizes of the sessions `0..count`, for a spread in which they differ.
-    pub(crate) fn sizes(self, seed: u64, count: usize) -> Vec<u32> {
+    pub(crate) fn sizes(&self, seed: u64, count: usize) -> Vec<u32> {
         match self {
             Spread::Fixed => Vec::new(),
             Spread::LogNormal => (0..count).map(|session| log_normal(seed, session as u64)).collect(),
+            Spread::Profile(profile) => (0..count).map(|session| drawn(profile, seed, session as u64)).collect(),
         }
     }
 
     /// Mean size of the sessions `0..count`.
-    pub(crate) fn mean(self, seed: u64, count: usize, fixed: usize) -> usize {
+    pub(crate) fn mean(&self, seed: u64, count: usize, fixed: usize) -> usize {
         let sizes = self.sizes(seed, count);
         if sizes.is_empty() {
             return fixed;
@@ -57,17 +63,31 @@ impl Spread {
     }
 
     /// The largest size that can occur.
-    pub(crate) fn largest(self, fixed: usize) -> usize {
+    pub(crate) fn largest(&self, fixed: usize) -> usize {
         match self {
             Spread::Fixed => fixed,
             Spread::LogNormal => TAIL_BYTES_MAX,
+            Spread::Profile(profile) => within_limits(profile.largest()),
         }
     }
 }
 
+fn drawn(profile: &Profile, seed: u64, session: u64) -> u32 {
+    let mut random = random_of(seed, session);
+    u32::try_from(within_limits(profile.size_at(random.f64(), random.f64()))).unwrap_or(u32::MAX)
+}
+
+fn within_limits(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX).clamp(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)
+}
+
+fn random_of(seed: u64, session: u64) -> fastrand::Rng {
+    fastrand::Rng::with_seed(seed ^ session.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
 /// The Box-Muller transform of two numbers that follow from seed and session.
 fn log_normal(seed: u64, session: u64) -> u32 {
-    let mut random = fastrand::Rng::with_seed(seed ^ session.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut random = random_of(seed, session);
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt(); // 1 - f64() is never 0
     let normal = radius * (std::f64::consts::TAU * random.f64()).cos();
     let bytes = MEDIAN_BYTES * (SIGMA * normal).exp();
@@ -77,6 +97,25 @@ fn log_normal(seed: u64, session: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_profile_is_drawn_from_within_what_a_payload_may_be() {
+        let buckets = r#"{"from_bytes":0,"below_bytes":1,"entries":900,"bytes":0},
+            {"from_bytes":2048,"below_bytes":2560,"entries":90,"bytes":200000},
+            {"from_bytes":1073741824,"below_bytes":1342177280,"entries":10,"bytes":12000000000}"#;
+        let none = r#"{"buckets":[],"unknown":1000}"#;
+        let text = format!(
+            r#"{{"schema":1,"sizes_are":"payload","entries":1000,"bytes":12000200000,"sizes":[{buckets}],"age":{none},"idle":{none}}}"#
+        );
+        let spread = Spread::Profile(Box::new(Profile::parse(&text).unwrap()));
+        let sizes = spread.sizes(1, 100_000);
+        assert_eq!(sizes, spread.sizes(1, 100_000), "the same for all workers");
+        let share = |from: u32, to: u32| sizes.iter().filter(|size| (from..=to).contains(*size)).count();
+        assert!((89_000..91_000).contains(&share(32, 32)), "{}", share(32, 32));
+        assert!((8_500..9_500).contains(&share(2_048, 2_559)), "{}", share(2_048, 2_559));
+        assert_eq!(share(64 << 20, 64 << 20), 100_000 - share(32, 32) - share(2_048, 2_559));
+        assert_eq!(spread.largest(0), 64 << 20);
+    }
 
     #[test]
     fn the_log_normal_spread_has_its_median_mean_and_tail() {

@@ -96,6 +96,9 @@ pub struct ScanArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the histograms without ids, keys and names to a file, for `sessile bench scale --profile`
+    #[arg(long, value_name = "FILE")]
+    pub export_profile: Option<PathBuf>,
 }
 
 /// `sessile verify`.
@@ -242,6 +245,9 @@ pub struct RunArguments {
     /// How payload sizes differ: fixed, lognormal (median 1 KiB, up to 1 MiB) or both (scale) [default: both]
     #[arg(long, value_delimiter = ',', value_parser = spread, value_name = "SPREAD")]
     pub spread: Option<Vec<Spread>>,
+    /// Payload sizes as in a store that `sessile scan --export-profile` has seen (scale) [default: --spread]
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,

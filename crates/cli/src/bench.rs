@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use sessile_bench::worker::Launch;
-use sessile_bench::{Experiment, INTERRUPTION, Options, Report, RunError};
+use sessile_bench::{Experiment, INTERRUPTION, Options, Profile, Report, RunError, Spread};
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
 use crate::compare;
@@ -26,7 +26,8 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
     check_outputs(outputs)?;
     let launch = Launch::this_program(WORKER_VERB)
         .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
-    let report = sessile_bench::run(experiment, &options(arguments), &launch).map_err(failure)?;
+    let options = Options { spreads: spreads(arguments)?, ..options(arguments) };
+    let report = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     show(&report, outputs)?;
     judge(&report)
 }
@@ -44,12 +45,23 @@ fn options(arguments: &RunArguments) -> Options {
         round_trip_ms: arguments.round_trip,
         churn: arguments.churn,
         ops: arguments.op.clone(),
-        spreads: arguments.spread.clone(),
+        spreads: None,
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,
         command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
     }
+}
+
+/// What was asked for by name, and then a profile.
+fn spreads(arguments: &RunArguments) -> Result<Option<Vec<Spread>>, Failure> {
+    let Some(path) = &arguments.profile else { return Ok(arguments.spread.clone()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::unavailable(format!("cannot read {}: {error}", path.display())))?;
+    let profile =
+        Profile::parse(&text).map_err(|why| Failure::usage(format!("{} is not usable: {why}", path.display())))?;
+    let named = arguments.spread.clone().unwrap_or_default();
+    Ok(Some(named.into_iter().chain([Spread::Profile(Box::new(profile))]).collect()))
 }
 
 fn failure(error: RunError) -> Failure {

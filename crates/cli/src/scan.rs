@@ -5,11 +5,13 @@
 mod json;
 mod text;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sessile_core::{Clock, ErrorKind};
-use sessile_scan::{Ended, Opened, Pace, Pass, Summary};
+use sessile_scan::{Ended, Opened, Pace, Pass, Profile, Summary};
+use sessile_stores::foreign::Sizes;
 
 use crate::arguments::ScanArguments;
 use crate::opened;
@@ -24,7 +26,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 struct Scanned {
     label: String,
     /// What sizes are the sizes of.
-    sizes_are: &'static str,
+    sizes_are: Sizes,
     summary: Summary,
     pass: Pass,
 }
@@ -37,11 +39,22 @@ pub fn run(arguments: &ScanArguments) -> Outcome {
     } else {
         print(&text::of(&scanned))?;
     }
+    if let Some(path) = &arguments.export_profile {
+        export(&scanned, path)?;
+    }
     match &scanned.pass.ended {
         Ended::Complete | Ended::TimeUp => Ok(()),
         Ended::Interrupted => Err(Failure::interrupted("interrupted; what is shown is what was seen until then")),
         Ended::Failed(error) => Err(opened::failure(error)),
     }
+}
+
+/// Also of a scan that ended early: what it has seen is a sample.
+fn export(scanned: &Scanned, path: &Path) -> Outcome {
+    let unwritable =
+        |error: &dyn std::fmt::Display| Failure::unavailable(format!("cannot write {}: {error}", path.display()));
+    let text = Profile::of(&scanned.summary, scanned.sizes_are).to_json().map_err(|error| unwritable(&error))?;
+    std::fs::write(path, format!("{text}\n")).map_err(|error| unwritable(&error))
 }
 
 fn scan(arguments: &ScanArguments) -> Result<Scanned, Failure> {
@@ -69,7 +82,7 @@ fn scan(arguments: &ScanArguments) -> Result<Scanned, Failure> {
         })
     };
     let pass = pass.map_err(|error| opened::failure(&error))?;
-    Ok(Scanned { label, sizes_are: walk.sizes().name(), summary, pass })
+    Ok(Scanned { label, sizes_are: walk.sizes(), summary, pass })
 }
 
 #[cfg(test)]
@@ -94,7 +107,7 @@ mod tests {
             took: Duration::from_millis(1_500),
             worked: Duration::from_millis(20),
         };
-        Scanned { label: "toy:".into(), sizes_are: "payload", summary, pass }
+        Scanned { label: "toy:".into(), sizes_are: Sizes::Payload, summary, pass }
     }
 
     #[test]

@@ -39,6 +39,8 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
         (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
         (&["--stores", "memory", "--spread", "lognormal"], 2, "--spread"),
+        (&["--stores", "memory", "--profile", "/nowhere/x.json"], 3, "cannot read"),
+        (&["--stores", "memory", "--profile", "/dev/null"], 2, "no profile"),
         (&["--stores", "memory", "--durability", "commit"], 2, "tier"),
         (&["--stores", "memory", "--durability", "sometimes"], 2, "none, 1s or commit"),
         (&["--stores", "memory:?payload_bytes_max=1000", "--payload", "2000"], 2, "over the limit"),

@@ -152,6 +152,32 @@ fn php_files_have_sizes_idle_times_and_an_end() {
 }
 
 #[test]
+fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let url = format!("files:{}/store", dir.path().display());
+    std::fs::create_dir(dir.path().join("store")).unwrap();
+    fill(&url);
+    let profile = dir.path().join("profile.json");
+    let profile = profile.to_str().unwrap();
+    text(&scan(&[&url, "--export-profile", profile]));
+    let exported = std::fs::read_to_string(profile).unwrap();
+    assert!(!exported.contains("secret") && !exported.contains("menu"), "{exported}");
+    let flags = ["bench", "scale", "--stores", "memory", "--workers", "1", "--sessions", "500", "--rounds", "1"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    command.env("SESSILE_BENCH_ALLOW_DEBUG", "1").args(flags);
+    let output = command.args(["--seconds", "0.05", "--profile", profile, "--json", "-"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{report}");
+    assert_eq!((&rows[0]["payload_spread"], &rows[0]["lost"]), (&"profile".into(), &0.into()));
+    // The mean of those that were seen is 710 bytes.
+    let mean = rows[0]["payload_bytes"].as_u64().unwrap();
+    assert!((560..860).contains(&mean), "{mean}");
+    assert_eq!(scan(&[&url, "--export-profile", "/proc/nowhere/x.json"]).status.code(), Some(3));
+}
+
+#[test]
 fn bad_input_gets_one_clear_error_and_its_exit_code() {
     let table: &[(&[&str], i32, &str)] = &[
         (&["mongo://host/"], 2, "known schemes"),

@@ -14,6 +14,7 @@
 mod largest;
 mod own;
 mod pace;
+mod profile;
 mod sizes;
 mod spans;
 mod summary;
@@ -23,6 +24,7 @@ use sessile_stores::foreign::{self, Layout, Walk};
 
 pub use largest::Largest;
 pub use pace::{Ended, Pace, Pass};
+pub use profile::Profile;
 pub use sizes::{SizeBucket, SizeHistogram};
 pub use spans::{SPANS, SpanHistogram};
 pub use summary::{BinTotals, Summary};

@@ -2,6 +2,8 @@
 //!
 //! Its size is fixed, whatever is counted.
 
+use serde::{Deserialize, Serialize};
+
 /// Nothing, and four buckets for each of the 64 powers of two.
 const BUCKETS: usize = 1 + 4 * 64;
 
@@ -13,7 +15,7 @@ pub struct SizeHistogram {
 }
 
 /// One bucket that is not empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeBucket {
     /// The smallest size in it.
     pub from_bytes: u64,

@@ -56,7 +56,7 @@ impl Bench {
             seed: stage.seed(settings.seed),
             ids,
             payload_bytes: settings.payload_bytes,
-            spread: settings.spread,
+            spread: settings.spread.clone(),
             ttl: settings.ttl,
         };
         let mut crew = Crew::start(&self.launch, &opening, workers).map_err(hide)?;

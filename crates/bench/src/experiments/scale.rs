@@ -23,7 +23,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         let mut known = Known::new();
         for sessions in bench.settings.sizes.clone() {
             // From here to the end of the round these are the settings in force.
-            bench.settings.spread = spread;
+            bench.settings.spread = spread.clone();
             bench.settings.sessions = sessions;
             bench.settings.payload_bytes = spread.mean(bench.settings.seed, sessions, fixed);
             let mut waiting = with_these_sizes(bench);

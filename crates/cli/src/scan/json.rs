@@ -36,7 +36,7 @@ pub fn of(scanned: &Scanned) -> Value {
         "pages": pass.pages,
         "took_ms": ms(pass.took),
         "worked_ms": ms(pass.worked),
-        "sizes_are": scanned.sizes_are,
+        "sizes_are": scanned.sizes_are.name(),
         "entries": summary.total.entries,
         "expired": summary.total.expired,
         "bytes": summary.total.bytes,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sessile_core::Timestamp;
 use sessile_scan::{Ended, SPANS, SizeHistogram, SpanHistogram, Summary};
-use sessile_stores::foreign::Seen;
+use sessile_stores::foreign::{Seen, Sizes};
 
 use super::Scanned;
 use crate::units;
@@ -36,7 +36,7 @@ pub fn of(scanned: &Scanned) -> String {
         text.push_str(&bins(summary));
     }
     text.push_str(&largest(summary));
-    let of_sizes = if scanned.sizes_are == "memory" { "size in the server's memory" } else { "size" };
+    let of_sizes = if scanned.sizes_are == Sizes::Memory { "size in the server's memory" } else { "size" };
     text.push_str(&histogram(of_sizes, &size_rows(&summary.sizes)));
     text.push_str(&histogram("age", &span_rows(&summary.ages)));
     text.push_str(&histogram("idle", &span_rows(&summary.idle)));
