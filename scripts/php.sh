@@ -46,8 +46,6 @@ build)
         ./configure --quiet --with-php-config="$PHP_CONFIG" --with-sessile="$build/library" CFLAGS="-O2 -g ${SESSILE_CFLAGS:-}"
         cp config.m4 configured.m4
     fi
-    # The archive is not among what make knows of.
-    rm -f sessile.la modules/sessile.so
     if ! make --quiet >make.log 2>&1; then
         cat make.log >&2
         exit 1
