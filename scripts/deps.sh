@@ -9,7 +9,7 @@
 # `deps.sh as-root PACKAGE...` is the half of this script that it runs through sudo.
 set -eu
 
-# command|packages|what for
+# command, or file that no command stands for|packages|what for
 needs() {
     cat <<'END'
 cc|gcc libc6-dev|links programs and compiles SQLite
@@ -22,6 +22,9 @@ phpize|php-dev|the PHP extension is built and tested
 php-fpm|php-fpm|the PHP extension is tested in its workers
 nginx|nginx-light|php-fpm is tested behind it
 ab|apache2-utils|makes the requests of sessile bench lifecycle
+/usr/lib/apache2/modules/libphp*.so|libapache2-mod-php|the PHP extension is tested in Apache
+/usr/share/php/Illuminate/autoload.php|php-laravel-framework php-mbstring|the driver for Laravel is tested
+/usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php|php-symfony-framework-bundle php-xml|the PHP extension is tested with Symfony
 END
 }
 
@@ -64,6 +67,11 @@ missing() {
     needs | while IFS='|' read -r command package reason; do
         if ! found "$command"; then
             echo "missing: $command ($reason)" >&3
+            # Debian would switch it on in a server of this machine.
+            if [ "$package" = libapache2-mod-php ] && installed apache2; then
+                echo "left to you: apt-get install $package (this machine runs Apache, which would load it)" >&3
+                continue
+            fi
             printf '%s ' "$package"
         fi
     done | sed 's/ $//'
@@ -72,6 +80,14 @@ missing() {
 # Debian keeps programs of administrators out of users' PATHs, each version of PostgreSQL in a directory of its own, and
 # the version of php-fpm in its name.
 found() {
+    case $1 in
+    /*)
+        for file in $1; do
+            [ -e "$file" ] && return
+        done
+        return 1
+        ;;
+    esac
     (PATH=$PATH:/usr/sbin:/usr/local/sbin && command -v "$1") >/dev/null 2>&1 && return
     for program in /usr/lib/postgresql/*/bin/"$1" /usr/sbin/"$1"[0-9]*; do
         [ -x "$program" ] && return

@@ -2,7 +2,8 @@
 # Builds the PHP extension against the installed PHP, tests it, or installs it.
 #
 #   sh scripts/php.sh build     leaves target/php-release-VERSION/modules/sessile.so
-#   sh scripts/php.sh test      runs bindings/php/tests on several stores, bindings/php/fpm on two, examples/php and small benchmarks, after a build
+#   sh scripts/php.sh test      after a build: bindings/php/tests on several stores, under php-fpm and Apache, with products, examples/php
+#                               and small benchmarks
 #   sh scripts/php.sh memcheck  builds it with sanitizers and runs bindings/php/tests
 #   sh scripts/php.sh example   opens the shop of examples/php until Ctrl-C, after a build
 #   sh scripts/php.sh bench     measures it beside other handlers, after a build (SESSIONS ROUNDS SECONDS HANDLER...)
@@ -55,6 +56,8 @@ build)
 test)
     sh scripts/php_test.sh "$("$PHP_CONFIG" --php-binary)" "$build"
     sh scripts/php_fpm_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so" 'sessile:{dir}/engine' 'files:{dir}/files'
+    sh scripts/php_apache_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so" 'sessile:{dir}/engine' 'files:{dir}/files'
+    sh scripts/php_products_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
     sh scripts/php_example_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
     sh scripts/php_bench_test.sh "$("$PHP_CONFIG" --php-binary)" "$build/modules/sessile.so"
     ;;

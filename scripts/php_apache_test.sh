@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 php=$1
 module=$2
 shift 2
+. scripts/php_servers.sh
 root=${APACHE_ROOT:-}
 modules=$root/usr/lib/apache2/modules
 version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
@@ -19,12 +20,6 @@ fi
 
 dir=$(mktemp -d /dev/shm/sessile-apache-XXXXXX)
 server=
-stop() {
-    while kill "$1" 2>/dev/null; do
-        sleep 0.1
-    done
-    wait "$1" || true
-}
 end() {
     [ -z "$server" ] || stop "$server"
     rm -rf "$dir"
@@ -32,20 +27,13 @@ end() {
 trap end EXIT
 trap 'exit 130' INT TERM
 
-# Root's workers are somebody else, as on a server.
+lay_out "$dir" "$module"
 user=
-mkdir "$dir/pages"
 if [ "$(id -u)" = 0 ]; then
     user="User nobody
 Group $(id -gn nobody)"
-    chown nobody "$dir" "$dir/pages"
 fi
-cp bindings/php/fpm/page.php "$dir/pages/"
-port=18280
-while ! "$php" -n -r "exit(@stream_socket_server('tcp://127.0.0.1:$port') ? 0 : 1);"; do
-    port=$((port + 1))
-done
-printf 'zend_extension=opcache\nopcache.enable=1\nextension=%s\n' "$module" >"$dir/php.ini"
+port=$(free_port "$php" 18280)
 
 for store in "$@"; do
     store=$(echo "$store" | sed "s|{dir}|$dir|")
@@ -77,15 +65,7 @@ END
     # In a group of its own: when Apache ends it signals all of its group.
     PHP_INI_SCAN_DIR='' LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu setsid "$root/usr/sbin/apache2" -f "$dir/apache.conf" -D FOREGROUND &
     server=$!
-    tries=0
-    while [ ! -f "$dir/apache.pid" ]; do
-        tries=$((tries + 1))
-        if [ "$tries" -gt 100 ]; then
-            cat "$dir/apache.log" >&2
-            exit 1
-        fi
-        sleep 0.1
-    done
+    wait_for "$dir/apache.pid" "$dir/apache.log"
     if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$server" USR1 || grep -E 'PHP (Warning|Fatal)' "$dir/apache.log"; then
         tail -n 20 "$dir/apache.log" >&2
         exit 1

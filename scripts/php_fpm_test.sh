@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 php=$1
 module=$2
 shift 2
+. scripts/php_servers.sh
 PATH=$PATH:/usr/sbin:/usr/local/sbin
 version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
 fpm=$(command -v "php-fpm$version" || command -v php-fpm || true)
@@ -25,18 +26,10 @@ end() {
     [ -z "$pool" ] || stop "$pool"
     rm -rf "$dir"
 }
-
-# Again and again: php-fpm forgets a signal that comes while it reloads.
-stop() {
-    while kill "$1" 2>/dev/null; do
-        sleep 0.1
-    done
-    wait "$1" || true
-}
 trap end EXIT
 trap 'exit 130' INT TERM
 
-# Root's workers are somebody else, as on a server.
+lay_out "$dir" "$module"
 user=
 nginx_user=
 if [ "$(id -u)" = 0 ]; then
@@ -44,17 +37,8 @@ if [ "$(id -u)" = 0 ]; then
     user="user = nobody
 group = $group"
     nginx_user="user nobody $group;"
-    chown nobody "$dir"
 fi
-mkdir "$dir/pages"
-[ "$(id -u)" != 0 ] || chown nobody "$dir/pages"
-cp bindings/php/fpm/page.php "$dir/pages/"
-
-# The first free port from here on.
-port=18080
-while ! "$php" -n -r "exit(@stream_socket_server('tcp://127.0.0.1:$port') ? 0 : 1);"; do
-    port=$((port + 1))
-done
+port=$(free_port "$php" 18080)
 # A directory for all that nginx would write elsewhere.
 cat >"$dir/nginx.conf" <<END
 daemon off; pid $dir/nginx.pid; error_log $dir/nginx.log; worker_processes 1; $nginx_user
@@ -98,18 +82,9 @@ php_admin_value[session.save_path] = "$store"
 php_admin_value[session.upload_progress.enabled] = 1
 php_admin_value[session.upload_progress.min_freq] = 0
 END
-    printf 'zend_extension=opcache\nopcache.enable=1\nextension=%s\n' "$module" >"$dir/php.ini"
     PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &
     pool=$!
-    tries=0
-    while [ ! -S "$dir/fpm" ]; do
-        tries=$((tries + 1))
-        if [ "$tries" -gt 100 ]; then
-            cat "$dir/fpm.log" >&2
-            exit 1
-        fi
-        sleep 0.1
-    done
+    wait_for "$dir/fpm" "$dir/fpm.log"
     if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$pool" || grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log"; then
         tail -n 20 "$dir/fpm.log" "$dir/nginx.log" >&2
         exit 1

@@ -24,23 +24,38 @@ for name in mbstring dom ctype tokenizer posix; do
     done
 done
 
-for product in laravel symfony drupal drupal7; do
-    case $product in
+# On one store after the other: product NAME
+product() {
+    for store in "sessile:$dir/$1/engine" "files:$dir/$1/files"; do
+        mkdir "$dir/$1"
+        echo "$1, sessions on ${store%%:*}"
+        # shellcheck disable=SC2086 # several words
+        "$php" -n bindings/php/integrations/test/client.php "bindings/php/integrations/test/$1.php" "$dir/$1" \
+            "include_path=$root/usr/share/php" $extensions "extension=$module" session.save_handler=sessile "session.save_path=$store" || return
+        rm -r "${dir:?}/$1"
+    done
+}
+
+# All at once: each waits most of the time for sessions to expire.
+tests=
+for name in laravel symfony drupal drupal7; do
+    case $name in
     laravel) first=Illuminate/autoload.php ;;
     symfony) first=Symfony/Bundle/FrameworkBundle/autoload.php ;;
     # Drupal is in no package: what is for it runs with stand-ins, which need nothing.
     drupal | drupal7) first=. ;;
     esac
     if [ ! -e "$root/usr/share/php/$first" ]; then
-        echo "skipped: $product (it is not installed)"
+        echo "skipped: $name (it is not installed)"
         [ -z "${CI:-}" ] || exit 1
         continue
     fi
-    for store in "sessile:$dir/engine" "files:$dir/files"; do
-        echo "$product, sessions on ${store%%:*}"
-        # shellcheck disable=SC2086 # several words
-        "$php" -n bindings/php/integrations/test/client.php "bindings/php/integrations/test/$product.php" "$dir" \
-            "include_path=$root/usr/share/php" $extensions "extension=$module" session.save_handler=sessile "session.save_path=$store"
-        rm -rf "${dir:?}"/*
-    done
+    product "$name" >"$dir/$name.out" 2>&1 &
+    tests="$tests $name:$!"
 done
+status=0
+for test in $tests; do
+    wait "${test#*:}" || status=1
+    cat "$dir/${test%:*}.out"
+done
+exit "$status"

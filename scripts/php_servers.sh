@@ -1,0 +1,41 @@
+#!/bin/sh
+# What php_fpm_test.sh and php_apache_test.sh share, which source it: starting, waiting for and stopping servers of PHP.
+
+# Again and again: php-fpm forgets a signal that comes while it reloads.
+stop() {
+    while kill "$1" 2>/dev/null; do
+        sleep 0.1
+    done
+    wait "$1" || true
+}
+
+# The first free port from one on: free_port PHP PORT
+free_port() {
+    port=$2
+    while ! "$1" -n -r "exit(@stream_socket_server('tcp://127.0.0.1:$port') ? 0 : 1);"; do
+        port=$((port + 1))
+    done
+    echo "$port"
+}
+
+# Until a server has made its socket or pid file: wait_for FILE LOG
+wait_for() {
+    tries=0
+    while [ ! -e "$1" ]; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ]; then
+            cat "$2" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+}
+
+# A directory with the page of the test and the settings of PHP, for workers of root that are somebody else, as on a
+# server: lay_out DIRECTORY MODULE
+lay_out() {
+    mkdir "$1/pages"
+    cp bindings/php/fpm/page.php "$1/pages/"
+    printf 'zend_extension=opcache\nopcache.enable=1\nextension=%s\n' "$2" >"$1/php.ini"
+    [ "$(id -u)" != 0 ] || chown nobody "$1" "$1/pages"
+}
