@@ -139,6 +139,7 @@ PS_OPEN_FUNC(sessile)
 		sessile_forget_session();
 	}
 	if (!sessile_open_path(save_path)) {
+		sessile_log_write();
 		return sessile_fail();
 	}
 	PS_SET_MOD_DATA(&SESSILE_G(store));
@@ -159,6 +160,7 @@ PS_CLOSE_FUNC(sessile)
 	}
 	sessile_forget_session();
 	PS_SET_MOD_DATA(NULL);
+	sessile_log_write();
 	return SUCCESS;
 }
 
@@ -251,6 +253,9 @@ static zend_result commit(zend_string *key, const zend_string *val, zend_long ma
 		lease = SESSILE_G(lease);
 		SESSILE_G(lease) = NULL;
 		code = sessile_lease_commit(lease, payload, ttl, &error);
+		if (code == SESSILE_GONE) {
+			sessile_log_drop(error.message);
+		}
 	}
 	if (code == SESSILE_GONE) {
 		code = begin(key, &error);
@@ -268,7 +273,9 @@ static zend_result commit(zend_string *key, const zend_string *val, zend_long ma
 		}
 	}
 	if (code == SESSILE_DESTROYED) {
-		return SUCCESS; /* A log-out came between, which counts; a warning at each would be noise. */
+		/* A log-out came between, which counts; a warning at each would be noise. */
+		sessile_log_drop(error.message);
+		return SUCCESS;
 	}
 	if (code != SESSILE_OK) {
 		sessile_warn(&error);

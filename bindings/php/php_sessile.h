@@ -17,6 +17,16 @@
 extern zend_module_entry sessile_module_entry;
 #define phpext_sessile_ptr &sessile_module_entry
 
+/* Lines for the log that wait for the end of a call of the library; see log.c. What comes beyond is counted. */
+#define SESSILE_LOG_LINES_MAX 4
+
+struct sessile_log {
+	unsigned int lines;
+	unsigned int lost;
+	sessile_level levels[SESSILE_LOG_LINES_MAX];
+	char texts[SESSILE_LOG_LINES_MAX][SESSILE_MESSAGE_BYTES];
+};
+
 ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* From php.ini. */
 	double lock_wait;
@@ -27,6 +37,7 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	bool hashed_ids;
 	bool read_only;
 	bool lazy_start;
+	bool logs;
 
 	/* The opened store, kept from request to request, and the URL that opened it. */
 	sessile_store *store;
@@ -54,6 +65,7 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	bool moving;
 	/* The last id that we made: its cookie is ours to withdraw. */
 	zend_string *created;
+	struct sessile_log log;
 ZEND_END_MODULE_GLOBALS(sessile)
 
 ZEND_EXTERN_MODULE_GLOBALS(sessile)
@@ -88,6 +100,11 @@ bool sessile_call_regenerates_and_keeps(void);
 bool sessile_call_regenerates(void);
 bool sessile_call_only_makes_an_id(void);
 bool sessile_call_collects(void);
+
+/* log.c */
+void sessile_log_start(void);
+void sessile_log_drop(const char *text);
+void sessile_log_write(void);
 
 /* cookie.c */
 void sessile_withdraw_cookie(void);

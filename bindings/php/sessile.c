@@ -56,6 +56,8 @@ PHP_INI_BEGIN()
 		read_only, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, OnUpdateBool,
 		lazy_start, zend_sessile_globals, sessile_globals)
+	STD_PHP_INI_BOOLEAN("sessile.log", "1", PHP_INI_ALL, OnUpdateBool,
+		logs, zend_sessile_globals, sessile_globals)
 PHP_INI_END()
 
 static PHP_GINIT_FUNCTION(sessile)
@@ -83,6 +85,7 @@ static PHP_MINIT_FUNCTION(sessile)
 	}
 	REGISTER_INI_ENTRIES();
 	sessile_watch_path();
+	sessile_log_start();
 	return php_session_register_module(&sessile_ps_module);
 }
 
@@ -102,6 +105,7 @@ static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(sessile)
 		zend_string_release(SESSILE_G(created));
 		SESSILE_G(created) = NULL;
 	}
+	sessile_log_write();
 	return SUCCESS;
 }
 

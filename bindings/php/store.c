@@ -5,6 +5,10 @@
 
 void sessile_warn(const sessile_error *error)
 {
+	/* PHP logs its warnings itself, unless the script has a handler for them or wants none. */
+	if ((EG(error_reporting) & E_WARNING) && Z_ISUNDEF(EG(user_error_handler))) {
+		sessile_log_drop(error->message);
+	}
 	php_error_docref(NULL, E_WARNING, "%s", error->message);
 }
 

@@ -107,8 +107,9 @@ typedef struct {
   sessile_bytes id;
 } sessile_key;
 
-// Takes a line: what was passed to `sessile_log_to`, the level, bytes of UTF-8 and how many. It may be called by
-// several threads at a time, also during any call; it must not call this library.
+// Takes a line: what was passed to `sessile_log_to`, the level, bytes of UTF-8 and how many. It is called within a call
+// of this library, on the thread that made it, so by several threads at a time if several make calls. It must not call
+// this library, and must return.
 typedef void (*sessile_logger)(void *context, sessile_level level, const char *text, size_t length);
 
 // What was found. Freed by `sessile_record_free`.

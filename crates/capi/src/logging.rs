@@ -15,8 +15,9 @@ pub enum sessile_level {
     SESSILE_WARNING = 2,
 }
 
-/// Takes a line: what was passed to `sessile_log_to`, the level, bytes of UTF-8 and how many. It may be called by
-/// several threads at a time, also during any call; it must not call this library.
+/// Takes a line: what was passed to `sessile_log_to`, the level, bytes of UTF-8 and how many. It is called within a call
+/// of this library, on the thread that made it, so by several threads at a time if several make calls. It must not call
+/// this library, and must return.
 pub type sessile_logger =
     Option<unsafe extern "C" fn(context: *mut c_void, level: sessile_level, text: *const c_char, length: usize)>;
 
