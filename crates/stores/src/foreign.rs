@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_url_that_is_refused_shows_no_password() {
-        for url in ["php+files://u:s3cret@host/x", "php+files:/x?s3cret=1", "files:/x", "nonsense"] {
+        for url in ["php+files://u:s3cret@host/x", "php+files:/x?s3-cret=1", "files:/x", "nonsense"] {
             let error = open(url, &Clock::system()).err().unwrap();
             assert_eq!(error.kind(), &ErrorKind::InvalidUrl, "{url}");
             assert!(!format!("{error:#}").contains("cret"), "{url}: {error:#}");
