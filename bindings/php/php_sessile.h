@@ -27,6 +27,14 @@ struct sessile_log {
 	char texts[SESSILE_LOG_LINES_MAX][SESSILE_MESSAGE_BYTES];
 };
 
+/* How many stores a thread keeps open. Each is a few files, mappings or connections. */
+#define SESSILE_STORES_MAX 8
+
+struct sessile_opened {
+	sessile_store *store;
+	char *url;
+};
+
 ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* From php.ini. */
 	double lock_wait;
@@ -39,9 +47,9 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	bool lazy_start;
 	bool logs;
 
-	/* The opened store, kept from request to request, and the URL that opened it. */
+	/* The store of the last session, one of those that are kept from request to request. */
 	sessile_store *store;
-	char *url;
+	struct sessile_opened stores[SESSILE_STORES_MAX];
 	/* What PS(save_path) is while PHP may print it. */
 	char shown[SESSILE_MESSAGE_BYTES];
 
@@ -81,7 +89,7 @@ void sessile_forget_session(void);
 
 /* store.c */
 bool sessile_open_path(const char *save_path);
-void sessile_close_store(zend_sessile_globals *globals);
+void sessile_close_stores(zend_sessile_globals *globals);
 void sessile_warn(const sessile_error *error);
 
 /* process.c */

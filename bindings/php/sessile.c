@@ -70,7 +70,7 @@ static PHP_GINIT_FUNCTION(sessile)
 
 static PHP_GSHUTDOWN_FUNCTION(sessile)
 {
-	sessile_close_store(sessile_globals);
+	sessile_close_stores(sessile_globals);
 }
 
 static PHP_MINIT_FUNCTION(sessile)

@@ -1,4 +1,8 @@
-/* The store of this thread: opened at the first session, kept until the path or an option changes. */
+/* The stores of this thread: each is opened at its first session, and closed when too many others were used since.
+ *
+ * Invariant: SESSILE_G(stores) has the opened ones, the one used last first, and nothing behind them. Virtual hosts and
+ * tenants with paths of their own share the workers of a pool; to open a store costs more than a request.
+ */
 
 #include "php_sessile.h"
 #include "zend_smart_str.h"
@@ -30,38 +34,74 @@ static zend_string *url_of(const char *path)
 	return url.s;
 }
 
-void sessile_close_store(zend_sessile_globals *globals)
+static void close_store(struct sessile_opened *opened)
 {
-	sessile_close(globals->store);
-	globals->store = NULL;
-	if (globals->url) {
-		pefree(globals->url, 1);
-		globals->url = NULL;
+	sessile_close(opened->store);
+	if (opened->url) {
+		pefree(opened->url, 1);
 	}
+	*opened = (struct sessile_opened) { NULL, NULL };
+}
+
+void sessile_close_stores(zend_sessile_globals *globals)
+{
+	globals->store = NULL;
+	for (size_t number = 0; number < SESSILE_STORES_MAX; number++) {
+		close_store(&globals->stores[number]);
+	}
+}
+
+/* Makes it the first of the table. Those before it move back by one, over the place that it leaves. */
+static void put_first(struct sessile_opened opened, size_t number)
+{
+	struct sessile_opened *stores = SESSILE_G(stores);
+
+	memmove(stores + 1, stores, number * sizeof(*stores));
+	stores[0] = opened;
+	SESSILE_G(store) = opened.store;
+}
+
+static bool find_store(const zend_string *url)
+{
+	const struct sessile_opened *stores = SESSILE_G(stores);
+
+	for (size_t number = 0; number < SESSILE_STORES_MAX && stores[number].store; number++) {
+		if (!strcmp(stores[number].url, ZSTR_VAL(url))) {
+			put_first(stores[number], number);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool open_store(const zend_string *url)
+{
+	struct sessile_opened opened;
+	sessile_error error;
+
+	if (sessile_open((sessile_bytes) { ZSTR_VAL(url), ZSTR_LEN(url) }, &opened.store, &error) != SESSILE_OK) {
+		sessile_warn(&error);
+		return false;
+	}
+	opened.url = pestrdup(ZSTR_VAL(url), 1);
+	close_store(&SESSILE_G(stores)[SESSILE_STORES_MAX - 1]);
+	put_first(opened, SESSILE_STORES_MAX - 1);
+	return true;
 }
 
 bool sessile_open_path(const char *save_path)
 {
 	zend_string *url;
-	sessile_error error;
-	bool opened = true;
+	bool opened;
 
+	SESSILE_G(store) = NULL;
 	if (!*save_path) {
 		php_error_docref(NULL, E_WARNING,
 			"session.save_path is empty; set it to a store URL, for example sessile:/var/lib/sessile");
 		return false;
 	}
 	url = url_of(save_path);
-	if (!SESSILE_G(store) || strcmp(SESSILE_G(url), ZSTR_VAL(url))) {
-		sessile_close_store(ZEND_MODULE_GLOBALS_BULK(sessile));
-		if (sessile_open((sessile_bytes) { ZSTR_VAL(url), ZSTR_LEN(url) }, &SESSILE_G(store), &error) == SESSILE_OK) {
-			SESSILE_G(url) = pestrdup(ZSTR_VAL(url), 1);
-		} else {
-			SESSILE_G(store) = NULL;
-			sessile_warn(&error);
-			opened = false;
-		}
-	}
+	opened = find_store(url) || open_store(url);
 	zend_string_release(url);
 	return opened;
 }
