@@ -61,12 +61,12 @@ static void put_first(struct sessile_opened opened, size_t number)
 	SESSILE_G(store) = opened.store;
 }
 
-static bool find_store(const zend_string *url)
+static bool find_store(const char *url)
 {
 	const struct sessile_opened *stores = SESSILE_G(stores);
 
 	for (size_t number = 0; number < SESSILE_STORES_MAX && stores[number].store; number++) {
-		if (!strcmp(stores[number].url, ZSTR_VAL(url))) {
+		if (!strcmp(stores[number].url, url)) {
 			put_first(stores[number], number);
 			return true;
 		}
@@ -94,6 +94,10 @@ bool sessile_open_path(const char *save_path)
 	zend_string *url;
 	bool opened;
 
+	/* Without options of php.ini the path is the URL: nothing to put together at each session. */
+	if (SESSILE_G(payload_limit) <= 0 && !SESSILE_G(hashed_ids) && find_store(save_path)) {
+		return true;
+	}
 	SESSILE_G(store) = NULL;
 	if (!*save_path) {
 		php_error_docref(NULL, E_WARNING,
@@ -101,7 +105,7 @@ bool sessile_open_path(const char *save_path)
 		return false;
 	}
 	url = url_of(save_path);
-	opened = find_store(url) || open_store(url);
+	opened = find_store(ZSTR_VAL(url)) || open_store(url);
 	zend_string_release(url);
 	return opened;
 }
