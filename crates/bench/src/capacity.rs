@@ -66,9 +66,12 @@ fn medium(choice: &Choice) -> Medium {
         Target::Reference(reference) if reference.shared_by_processes && reference.server.is_none() => {
             Medium::SharedMemory
         }
-        Target::Fixture(..) | Target::Reference(_) | Target::Url(..) | Target::Handler(_) | Target::Test(..) => {
-            Medium::Memory
-        }
+        Target::Fixture(..)
+        | Target::FixtureOn(..)
+        | Target::Reference(_)
+        | Target::Url(..)
+        | Target::Handler(_)
+        | Target::Test(..) => Medium::Memory,
     }
 }
 

@@ -17,13 +17,16 @@ pub enum Experiment {
     Expiry,
     /// The whole life of a session in one request to a web server.
     Lifecycle,
+    /// Payloads of half a megabyte to eight: stored, refused or lost.
+    Oversize,
 }
 
 impl Experiment {
     /// The experiment of this name.
     pub fn from_name(name: &str) -> Option<Experiment> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Scale};
-        [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle].into_iter().find(|experiment| experiment.name() == name)
+        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Scale};
+        let all = [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle, Oversize];
+        all.into_iter().find(|experiment| experiment.name() == name)
     }
 
     /// The word in results.
@@ -36,6 +39,7 @@ impl Experiment {
             Experiment::Scale => "scale",
             Experiment::Expiry => "expiry",
             Experiment::Lifecycle => "lifecycle",
+            Experiment::Oversize => "oversize",
         }
     }
 }

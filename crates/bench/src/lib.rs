@@ -22,6 +22,7 @@ mod ids;
 mod monotonic;
 mod network;
 mod options;
+mod oversize;
 mod payload;
 pub mod php;
 mod presets;

@@ -190,7 +190,7 @@ impl Options {
 
     /// Refuses flags that say nothing, or something impossible, to this experiment.
     fn check_applicable(&self, experiment: Experiment, workers: &[usize]) -> Result<(), UsageError> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Scale};
+        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Scale};
         let name = experiment.name();
         let cycles = matches!(experiment, Cycle | Scale);
         let why = match experiment {
@@ -198,6 +198,12 @@ impl Options {
                 "gc measures one worker beside the one that sweeps; --workers can only be 1".to_owned()
             }
             Expiry if workers != [1] => "expiry is about one stream of requests; --workers can only be 1".to_owned(),
+            Oversize if workers != [1] || self.sessions.is_some() => {
+                "oversize looks at one session of one worker; leave --workers and --sessions out".to_owned()
+            }
+            Oversize if self.payload_bytes.is_some() || self.seconds.is_some() || self.rate.is_some() => {
+                "oversize has sizes of its own and no time; leave --payload, --seconds and --rate out".to_owned()
+            }
             Contention if workers.contains(&1) => {
                 "one worker has nobody to contend with; give contention --workers 2 or more".to_owned()
             }
@@ -288,6 +294,8 @@ mod tests {
             (Experiment::Lifecycle, Options { payload_bytes: Some(100), ..options() }),
             (Experiment::Lifecycle, Options { seconds: Some(1.0), ..options() }),
             (Experiment::Lifecycle, Options { workers: Some(vec![8]), sessions: Some(vec![7]), ..options() }),
+            (Experiment::Oversize, Options { workers: Some(vec![8]), ..options() }),
+            (Experiment::Oversize, Options { payload_bytes: Some(1_500), ..options() }),
         ];
         for (experiment, options) in wrong {
             assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");

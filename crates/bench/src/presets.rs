@@ -40,6 +40,8 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Scale, false) => {
             Preset { spreads: &[Spread::Fixed, Spread::LogNormal], ..preset(&[], SIZES, 2.0, 3, None) }
         }
+        (Experiment::Oversize, true) => preset(&[1], &[1], 1.0, 1, None),
+        (Experiment::Oversize, false) => preset(&[1], &[1], 1.0, 5, None),
         (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
         (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
         // No seconds: `ab` makes a number of requests.

@@ -155,7 +155,7 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
 /// The payload fits into every contender, and the stores that the user named can be opened at all.
 fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
     let limit = match choice.target {
-        Target::Fixture(entry, _) => entry.capabilities.value_bytes_max,
+        Target::Fixture(entry, _) | Target::FixtureOn(entry, ..) => entry.capabilities.value_bytes_max,
         Target::Reference(_) | Target::Handler(_) | Target::Test(..) => u64::MAX,
         Target::Url(_, url) => {
             let opened = sessile_stores::open(url, &Context::default()).map_err(|error| match error.kind() {

@@ -7,6 +7,7 @@ use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
 use crate::experiment::Experiment;
 use crate::options::UsageError;
+use crate::oversize;
 use crate::php::Handler;
 use crate::redact;
 use crate::reference::{self, REFERENCES, Reference};
@@ -39,6 +40,8 @@ pub struct Choice {
 pub enum Target {
     /// A private instance of a store.
     Fixture(&'static StoreEntry, &'static Fixture),
+    /// The same, with further arguments for its server.
+    FixtureOn(&'static StoreEntry, &'static Fixture, &'static [&'static str]),
     /// An existing store.
     Url(&'static StoreEntry, &'static str),
     /// A reference row.
@@ -87,13 +90,18 @@ pub(crate) fn select(
 ) -> Result<Selection, UsageError> {
     let mut candidates = Vec::new();
     if stores.is_empty() {
-        for entry in STORES {
+        // What is made of others costs what they cost; where that is not so, it is named.
+        for entry in STORES.iter().filter(|entry| !entry.decorates) {
             candidates.extend(entry.fixtures.iter().map(|fixture| of_fixture(entry, fixture, durability)));
             if experiment == Experiment::Ops {
                 candidates.extend(reconnecting(entry, durability));
             }
         }
-        candidates.extend(REFERENCES.iter().map(|reference| of_reference(reference, durability)));
+        if experiment == Experiment::Oversize {
+            candidates.extend(oversize::choices(durability));
+        }
+        let about = |reference: &&Reference| reference.loses_large == (experiment == Experiment::Oversize);
+        candidates.extend(REFERENCES.iter().filter(about).map(|reference| of_reference(reference, durability)));
         if experiment == Experiment::Scale {
             candidates.retain(in_memory);
         }
@@ -130,7 +138,7 @@ pub(crate) fn select(
 fn in_memory(choice: &Choice) -> bool {
     !choice.over_socket
         && match choice.target {
-            Target::Fixture(_, fixture) => !fixture.url.contains("{disk}"),
+            Target::Fixture(_, fixture) | Target::FixtureOn(_, fixture, _) => !fixture.url.contains("{disk}"),
             Target::Reference(reference) => reference.keeps_payloads,
             Target::Url(..) | Target::Handler(_) | Target::Test(..) => true,
         }
@@ -154,6 +162,10 @@ fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Re
         let known = known.join(", ");
         return Err(UsageError(format!("unknown store{shown}; known: {known}, or a URL (a comma in it is %2C)")));
     };
+    if let Some(choice) = oversize::choices(durability).into_iter().find(|choice| choice.title() == word) {
+        candidates.push(choice);
+        return Ok(());
+    }
     if variant == Some(RECONNECT)
         && let Some(choice) = reconnecting(entry, durability)
     {
@@ -171,7 +183,7 @@ fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Re
     Ok(())
 }
 
-fn of_fixture(entry: &'static StoreEntry, fixture: &'static Fixture, durability: Durability) -> Choice {
+pub(crate) fn of_fixture(entry: &'static StoreEntry, fixture: &'static Fixture, durability: Durability) -> Choice {
     Choice {
         store: entry.name,
         variant: fixture.variant.to_owned(),
@@ -244,7 +256,8 @@ fn of_url(text: &str, durability: Durability) -> Result<Choice, UsageError> {
 /// Why a contender cannot be measured here and now.
 fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
     let (tiers, server) = match choice.target {
-        Target::Fixture(StoreEntry { capabilities: Capabilities { durability, server, .. }, .. }, _) => {
+        Target::Fixture(StoreEntry { capabilities: Capabilities { durability, server, .. }, .. }, _)
+        | Target::FixtureOn(StoreEntry { capabilities: Capabilities { durability, server, .. }, .. }, ..) => {
             (*durability, *server)
         }
         Target::Reference(reference) => (reference.durability, reference.server),

@@ -2,6 +2,7 @@
 //!
 //! Dropping a [`Stage`] removes what it made.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,9 +58,11 @@ impl Stage {
 
     /// With its server on this machine.
     fn near(choice: &Choice, durability: Durability) -> Result<Stage, String> {
-        let options = ServerOptions { durability, measured: true, ..ServerOptions::default() };
+        let extra = if let Target::FixtureOn(.., extra) = choice.target { extra } else { &[] };
+        let extra = extra.iter().map(OsString::from).collect();
+        let options = ServerOptions { durability, measured: true, extra };
         match choice.target {
-            Target::Fixture(entry, fixture) => {
+            Target::Fixture(entry, fixture) | Target::FixtureOn(entry, fixture, _) => {
                 let mut instance = Instance::start(entry, fixture, &options).map_err(|error| error.to_string())?;
                 let dir = instance.dir().to_owned();
                 let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };

@@ -179,6 +179,9 @@ pub enum ExperimentVerb {
     /// The whole life of a session in one request to nginx and php-fpm, for each session handler of PHP
     #[command(after_help = EXIT_CODES)]
     Lifecycle(RunArguments),
+    /// Payloads of half a megabyte to eight on every store: stored, refused loudly, or lost
+    #[command(after_help = EXIT_CODES)]
+    Oversize(RunArguments),
     /// Compare two results of the same experiment: which rows have become slower by more than the noise
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),

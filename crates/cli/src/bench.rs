@@ -21,6 +21,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
+        ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref()];
     check_outputs(outputs)?;

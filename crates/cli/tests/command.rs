@@ -114,6 +114,40 @@ fn expired_sessions_are_met_and_never_answered() {
     assert!(met.clone().count() >= 4 && met.clone().all(|met| met >= 1), "{:?}", met.collect::<Vec<_>>());
 }
 
+/// A page whose cache entry exceeded memcached's limit was made anew for each visitor, because nobody looked at the answer.
+#[test]
+fn what_memcached_refuses_is_told_from_what_is_lost_and_a_route_stores_it() {
+    if sessile_fixtures::ServerKind::by_name("memcached").and_then(|kind| kind.find()).is_none() {
+        assert!(std::env::var_os("CI").is_none(), "memcached is not installed");
+        return eprintln!("SKIPPED: memcached is not installed");
+    }
+    let stores = "memory,memcached,memcached#8m,route#sqlite,memcached-ignored";
+    let output = sessile(&["bench", "oversize", "--quick", "--stores", stores, "--json", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = json["results"].as_array().unwrap();
+    let outcomes = |store: &str, variant: &str| -> Vec<(String, String)> {
+        let of = rows.iter().filter(|row| row["store"] == store && row["variant"] == variant);
+        let word = |row: &serde_json::Value, name| row["oversize"][name].as_str().unwrap().to_owned();
+        of.map(|row| (word(row, "outcome"), word(row, "after"))).collect()
+    };
+    let [stored, refused, lost] =
+        [("stored", "new"), ("refused", "old"), ("lost", "nothing")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let then =
+        |first: usize, later: &(String, String)| [vec![stored.clone(); first], vec![later.clone(); 5 - first]].concat();
+    assert_eq!(outcomes("memory", "default"), then(5, &stored));
+    assert_eq!(outcomes("memcached", "default"), then(1, &refused));
+    assert_eq!(outcomes("memcached", "8m"), then(4, &refused));
+    assert_eq!(outcomes("memcached-ignored", "default"), then(1, &lost));
+    assert_eq!(outcomes("route", "sqlite"), then(5, &stored));
+    let silent = rows.iter().filter(|row| row["oversize"]["outcome"] == "lost" && row["oversize"]["silent"] == true);
+    assert_eq!(silent.count(), 4);
+    let refused = rows.iter().filter(|row| row["oversize"]["outcome"] == "refused");
+    assert!(
+        refused.clone().count() > 0 && refused.clone().all(|row| row["oversize"]["limit"].as_u64() > Some(1_000_000))
+    );
+}
+
 #[test]
 fn the_users_own_directory_is_left_as_it_was_found() {
     let dir = tempfile::tempdir().unwrap();

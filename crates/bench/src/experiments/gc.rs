@@ -176,7 +176,7 @@ fn wait_for(moment_ns: u64) -> bool {
 
 fn while_sweeping(bench: &Bench, member: &mut Member, live: usize, expired: u64) -> Result<(Phase, Removal), Failure> {
     let start = Instant::now();
-    let native = matches!(member.choice.target, Target::Fixture(entry, _) | Target::Url(entry, _)
+    let native = matches!(member.choice.target, Target::Fixture(entry, _) | Target::FixtureOn(entry, ..) | Target::Url(entry, _)
         if entry.capabilities.expiry == Expiry::Native);
     let op = "begin-while-sweeping";
     if !native {

@@ -11,6 +11,7 @@ mod gc;
 pub(crate) mod lifecycle;
 mod member;
 mod ops;
+mod oversize;
 mod phase;
 mod progress;
 mod scale;
@@ -52,6 +53,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Scale => scale::run(bench),
         Experiment::Expiry => expiry::run(bench),
         Experiment::Lifecycle => lifecycle::run(bench),
+        Experiment::Oversize => oversize::run(bench),
     }?;
     bench.rows_are_whole()
 }

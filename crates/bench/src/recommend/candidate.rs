@@ -108,8 +108,10 @@ impl Candidate {
 
 /// All candidates, with what the results say, and the question that was chosen.
 pub(super) fn all(site: &Site, results: &[Report]) -> (Vec<Candidate>, Option<Question>) {
+    // What is made of others is as good as they are, which nobody knows before they are chosen.
     let mut candidates: Vec<Candidate> = STORES
         .iter()
+        .filter(|entry| !entry.decorates)
         .flat_map(|entry| entry.fixtures.iter().map(move |fixture| (entry, fixture)))
         .map(|(entry, fixture)| Candidate {
             store: entry.name,

@@ -26,6 +26,7 @@ pub(super) const REFERENCE: Reference = Reference {
     creates: true,
     any_size: true,
     keeps_payloads: true,
+    loses_large: false,
     open,
 };
 
@@ -42,39 +43,58 @@ struct FourTrips {
 }
 
 fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
-    let stream = BufReader::new(UnixStream::connect(place).map_err(failed)?);
+    let line = Line::connect(place)?;
     let mut random = fastrand::Rng::with_seed(opening.seed);
     let key = || {
         let id = format!("{:032x}", random.u128(..));
         (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"))
     };
     let keys = std::iter::repeat_with(key).take(opening.ids).collect();
-    let line = Line { stream, request: Vec::new(), line: Vec::new() };
     Ok(Box::new(FourTrips { line, keys, ttl: opening.ttl, out: Vec::new(), begun: None }))
 }
 
-fn failed(error: std::io::Error) -> Error {
+pub(super) fn failed(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, "the memcached server cannot be reached").source(error)
 }
 
-fn refused() -> Error {
+pub(super) fn refused() -> Error {
     Error::new(ErrorKind::Io, "the memcached server refused the operation")
 }
 
-fn unprepared() -> Error {
+pub(super) fn unprepared() -> Error {
     Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
 }
 
 /// One connection and what is sent and read over it, made once.
-struct Line {
+pub(super) struct Line {
     stream: BufReader<UnixStream>,
     request: Vec<u8>,
     line: Vec<u8>,
 }
 
 impl Line {
+    pub(super) fn connect(place: &Path) -> Result<Line> {
+        let stream = BufReader::new(UnixStream::connect(place).map_err(failed)?);
+        Ok(Line { stream, request: Vec::new(), line: Vec::new() })
+    }
+
+    /// Reads a value into `out`; `false` when there is none.
+    pub(super) fn get(&mut self, key: &str, out: &mut Vec<u8>) -> Result<bool> {
+        let line = self.ask(format_args!("get {key}"), None)?;
+        if line == b"END" {
+            return Ok(false);
+        }
+        // VALUE key flags size
+        let size = line.rsplit(|byte| *byte == b' ').next().and_then(|size| std::str::from_utf8(size).ok());
+        let size: usize = size.and_then(|size| size.parse().ok()).ok_or_else(refused)?;
+        out.resize(size + b"\r\nEND\r\n".len(), 0);
+        self.stream.read_exact(out).map_err(failed)?;
+        out.truncate(size);
+        Ok(true)
+    }
+
     /// Sends a command, with a value if it has one, and reads the first line of the answer.
-    fn ask(&mut self, command: std::fmt::Arguments<'_>, value: Option<&[u8]>) -> Result<&[u8]> {
+    pub(super) fn ask(&mut self, command: std::fmt::Arguments<'_>, value: Option<&[u8]>) -> Result<&[u8]> {
         self.request.clear();
         self.request.write_fmt(command).map_err(failed)?;
         self.request.extend_from_slice(b"\r\n");
@@ -121,17 +141,8 @@ impl Contender for FourTrips {
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
-        let line = self.line.ask(format_args!("get {record}"), None)?;
-        if line == b"END" {
-            return Ok(None);
-        }
-        // VALUE key flags size
-        let size = line.rsplit(|byte| *byte == b' ').next().and_then(|size| std::str::from_utf8(size).ok());
-        let size: usize = size.and_then(|size| size.parse().ok()).ok_or_else(refused)?;
-        self.out.resize(size + b"\r\nEND\r\n".len(), 0);
-        self.line.stream.read_exact(&mut self.out).map_err(failed)?;
-        self.out.truncate(size);
-        Ok(Some(&self.out))
+        let there = self.line.get(record, &mut self.out)?;
+        Ok(there.then_some(self.out.as_slice()))
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {

@@ -6,6 +6,7 @@
 mod limit;
 mod lmdb;
 mod memcached_four_trips;
+mod memcached_ignored;
 mod mysql_transaction;
 mod null;
 mod postgres_transaction;
@@ -40,6 +41,8 @@ pub struct Reference {
     pub any_size: bool,
     /// Whether it stores what it is given.
     pub keeps_payloads: bool,
+    /// Whether it is there to lose what is too large, and for nothing else.
+    pub loses_large: bool,
     /// Its place is a directory in shared memory, or the server's socket.
     pub(crate) open: Open,
 }
@@ -56,6 +59,7 @@ impl Reference {
             creates: false,
             any_size: false,
             keeps_payloads: true,
+            loses_large: false,
             open,
         }
     }
@@ -68,6 +72,7 @@ pub const REFERENCES: &[Reference] = &[
     lmdb::REFERENCE,
     redis_four_trips::REFERENCE,
     memcached_four_trips::REFERENCE,
+    memcached_ignored::REFERENCE,
     mysql_transaction::REFERENCE,
     postgres_transaction::REFERENCE,
 ];

@@ -20,6 +20,7 @@ pub(super) const REFERENCE: Reference = Reference {
     creates: true,
     any_size: true,
     keeps_payloads: false,
+    loses_large: false,
     open: |_, opening| {
         let payloads = Payloads::new(opening);
         Ok(Box::new(Null { payloads, counters: vec![None; opening.ids], last: Vec::new(), begun: 0 }))

@@ -30,6 +30,7 @@ pub(super) const REFERENCE: Reference = Reference {
     creates: true,
     any_size: true,
     keeps_payloads: true,
+    loses_large: false,
     open,
 };
 

@@ -2,7 +2,7 @@
 
 use crate::report::{Report, WebFigures, WorkerMemory};
 
-const HEADER: [&str; 37] = [
+const HEADER: [&str; 39] = [
     "experiment",
     "store",
     "variant",
@@ -40,6 +40,8 @@ const HEADER: [&str; 37] = [
     "failed_requests",
     "not_2xx",
     "sessions_kept",
+    "outcome",
+    "limit_bytes",
 ];
 
 impl Report {
@@ -93,6 +95,8 @@ impl Report {
                 web(&|web| web.failed_requests.to_string()),
                 web(&|web| web.not_2xx.to_string()),
                 web(&|web| web.sessions_kept.map(|kept| kept.to_string()).unwrap_or_default()),
+                row.oversize.as_ref().map_or(String::new(), |oversize| oversize.outcome.name().to_owned()),
+                row.oversize.as_ref().and_then(|it| it.limit).map_or(String::new(), |limit| limit.to_string()),
             ])?;
         }
         let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;

@@ -4,6 +4,7 @@ pub(crate) mod bars;
 mod csv;
 mod expiry;
 mod lifecycle;
+mod oversize;
 mod round_sample;
 mod scale;
 mod space;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
 pub use self::lifecycle::{Overflow, WebFigures};
+pub use self::oversize::Oversize;
 pub use self::round_sample::RoundSample;
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
@@ -21,6 +23,7 @@ use crate::options::UsageError;
 pub use crate::selection::LeftOut;
 use crate::statistics::Spread;
 pub use crate::worker::WorkerMemory;
+pub use crate::worker::oversize::{After, Outcome};
 
 /// The version of the JSON form.
 pub(crate) const SCHEMA: u32 = 1;
@@ -134,6 +137,9 @@ pub struct Row {
     /// Whether expired sessions make the slow end slower; on the row of the stream that met them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<ExpiryVerdict>,
+    /// What became of a large payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oversize: Option<Oversize>,
     /// What the workers of the row occupy after its last sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<WorkerMemory>,

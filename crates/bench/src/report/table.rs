@@ -18,7 +18,8 @@ impl fmt::Display for Report {
         let versions: Vec<String> =
             environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))?;
-        if let Some(row) = self.results.first().filter(|row| !row.is_of_lifecycle()) {
+        // Those of `oversize` have sizes of their own and no time.
+        if let Some(row) = self.results.first().filter(|row| !row.is_of_lifecycle() && row.experiment != "oversize") {
             let (sessions, payload, rounds) =
                 (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
             let seconds = self.settings.seconds;
@@ -40,7 +41,9 @@ impl fmt::Display for Report {
         for (kind, heading) in
             [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]
         {
-            let here = |row: &&Row| row.kind == kind && row.experiment != "scale" && !row.is_of_lifecycle();
+            let elsewhere =
+                |row: &Row| row.is_of_lifecycle() || matches!(row.experiment.as_str(), "scale" | "oversize");
+            let here = |row: &&Row| row.kind == kind && !elsewhere(row);
             let rows: Vec<&Row> = self.results.iter().filter(here).collect();
             if !rows.is_empty() {
                 writeln!(f, "\n{heading}\n{}", throughput(&rows))?;
@@ -50,6 +53,7 @@ impl fmt::Display for Report {
         self.scale(f)?;
         self.space(f)?;
         self.expiry(f)?;
+        self.oversize(f)?;
         self.contention(f)?;
         self.histograms(f)?;
         for left in &self.left_out {

@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::monotonic::{now_ns, wait_until};
 use crate::run::interrupted;
 use crate::worker::memory::WorkerMemory;
+use crate::worker::oversize::{Save, Saved};
 use crate::worker::protocol::{Done, Failure, Opening, Plan, Range, Reply, Request, Sampled};
 
 /// How this program is started as a worker.
@@ -94,6 +95,16 @@ impl Crew {
             total.longest_ns = total.longest_ns.max(done.longest_ns);
         }
         Ok(total)
+    }
+
+    /// What becomes of a large payload in the hands of the first worker.
+    pub(crate) fn save(&mut self, save: Save) -> Result<Saved, Failure> {
+        let worker = self.worker(0)?;
+        worker.send(&Request::Save(save))?;
+        match worker.receive(TASK_MAX)? {
+            Reply::Saved(saved) => Ok(saved),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// The process of the first worker: where a store without a place of its own keeps its sessions.
@@ -260,6 +271,7 @@ fn unexpected(reply: &Reply) -> Failure {
         Reply::Ready => "Ready",
         Reply::Done(_) => "Done",
         Reply::Sampled(_) => "Sampled",
+        Reply::Saved(_) => "Saved",
         Reply::Failed(failure) => return failure.clone(),
     };
     failure("protocol", format!("a worker answered {what} at the wrong moment"))

@@ -6,6 +6,7 @@
 
 pub(crate) mod crew;
 mod memory;
+pub(crate) mod oversize;
 pub(crate) mod protocol;
 pub(crate) mod sample;
 mod serve;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::spread::Spread;
+use crate::worker::oversize::{Save, Saved};
 
 /// The first line to a worker: what it is to open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,6 +72,8 @@ pub enum Request {
     Churn(Churn),
     /// Read sessions and add up their counters.
     Verify(Range),
+    /// Replace a small payload by a large one, and look what became of it.
+    Save(Save),
     /// Remove sessions.
     Destroy(Range),
     /// Sweep, call after call, until a pass found nothing more to remove.
@@ -197,6 +200,8 @@ pub enum Reply {
     Done(Done),
     /// What was measured.
     Sampled(Box<Sampled>),
+    /// What became of a large payload.
+    Saved(Saved),
     /// The contender cannot be opened.
     Failed(Failure),
 }

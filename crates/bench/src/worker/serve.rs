@@ -12,6 +12,7 @@ use crate::monotonic::{cpu_us, now_ns};
 use crate::payload::Payloads;
 use crate::reference;
 use crate::store_contender::StoreContender;
+use crate::worker::oversize;
 use crate::worker::protocol::{Done, Failure, Opening, Range, Reply, Request, What};
 use crate::worker::sample::Sample;
 
@@ -56,6 +57,10 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
             Request::Fill(range) => Reply::Done(worker.fill(&mut *contender, range)),
             Request::Churn(churn) => Reply::Done(Sample::churn(&mut *contender, &worker.payloads, worker.ttl, churn)),
             Request::Verify(range) => Reply::Done(worker.verify(&mut *contender, range)),
+            Request::Save(save) => match oversize::save(&mut *contender, &save, opening.seed, opening.ttl) {
+                Ok(saved) => Reply::Saved(saved),
+                Err(failure) => Reply::Failed(failure),
+            },
             Request::Destroy(range) => Reply::Done(worker.destroy(&mut *contender, range)),
             Request::Sweep => Reply::Done(worker.sweep(&mut *contender)),
         };

@@ -102,6 +102,10 @@ impl Contender for Files {
         if self.is("hollow") && session >= 100 {
             return Ok(());
         }
+        if self.is("grudging") {
+            self.write(session, payload);
+            return Err(Error::new(ErrorKind::Io, "it says that it could not"));
+        }
         if self.is("dull") && self.calls < 60 {
             return Ok(());
         }

@@ -9,7 +9,7 @@ mod contender;
 use std::fs;
 
 use contender::open;
-use sessile_bench::report::Row;
+use sessile_bench::report::{After, Outcome, Row};
 use sessile_bench::worker::{Launch, serve};
 use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Target, run_choices};
 use sessile_core::Durability;
@@ -39,6 +39,10 @@ fn main() {
         ("each_size_and_spread_is_verified_and_weighed", each_size_and_spread_is_verified_and_weighed),
         ("an_expired_session_that_is_answered_is_an_error", an_expired_session_that_is_answered_is_an_error),
         ("a_session_that_is_not_started_anew_is_a_miss", a_session_that_is_not_started_anew_is_a_miss),
+        (
+            "a_large_save_is_believed_only_if_it_is_there_afterwards",
+            a_large_save_is_believed_only_if_it_is_there_afterwards,
+        ),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
         // Last: from then on this program has had its signal.
         ("an_interrupt_keeps_what_was_measured_to_the_end", an_interrupt_keeps_what_was_measured_to_the_end),
@@ -80,6 +84,22 @@ fn a_create_that_stores_nothing_is_a_miss() {
     let bad: Vec<(&str, &str)> =
         rows.iter().filter(|row| row.misses > 0).map(|row| (row.store.as_str(), row.op.as_str())).collect();
     assert_eq!(bad, [("vain", "create")], "{rows:#?}");
+}
+
+/// What `dull` acknowledges it does not store, and what `grudging` refuses it does.
+fn a_large_save_is_believed_only_if_it_is_there_afterwards() {
+    let nothing = Options { sessions: None, payload_bytes: None, seconds: None, ..options() };
+    let rows = report(Experiment::Oversize, &["dull", "grudging", "sound"], nothing).results;
+    let of = |store| rows.iter().filter(move |row| row.store == store);
+    let outcome = |row: &Row| row.oversize.as_ref().map(|oversize| (oversize.outcome, oversize.after, oversize.silent));
+    assert!(
+        of("dull").all(|row| outcome(row) == Some((Outcome::Lost, After::Old, true)) && row.lost == 2),
+        "{rows:#?}"
+    );
+    let contradicted = Some((Outcome::Contradicted, After::New, false));
+    assert!(of("grudging").all(|row| outcome(row) == contradicted && row.errors == 2), "{rows:#?}");
+    let sound = of("sound").all(|row| outcome(row).is_some_and(|it| it.0 == Outcome::Stored) && !row.is_bad());
+    assert!(sound && of("sound").count() == 5, "{rows:#?}");
 }
 
 fn a_worker_that_dies_fails_its_row_and_no_other() {

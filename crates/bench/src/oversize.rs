@@ -1,0 +1,44 @@
+//! Contenders that matter where payloads are large: a server with a raised limit, and two stores as one.
+//!
+//! They are chosen by `oversize` itself, and by name (`memcached#8m`, `route#sqlite`) in any experiment.
+
+use std::sync::OnceLock;
+
+use sessile_core::{Capabilities, Durability};
+use sessile_stores::{Fixture, StoreEntry, registry};
+
+use crate::selection::{Choice, Target, of_fixture};
+
+/// The sizes that are saved, from half a megabyte to eight, in bytes.
+pub(crate) const SIZES: [usize; 5] = [512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20];
+
+/// The server's own answer to large items.
+const RAISED: (&Fixture, &[&str]) = (&Fixture { variant: "8m", url: "memcached+unix:{socket}" }, &["-I", "8m"]);
+
+/// Ours: what memcached does not take goes to a store that does.
+const ROUTES: &[Fixture] = &[
+    Fixture { variant: "sqlite", url: "route:?home=memcached%2Bunix:{socket}&large=sqlite:{disk}/large.sqlite" },
+    Fixture { variant: "sessile", url: "route:?home=memcached%2Bunix:{socket}&large=sessile:{shm}/large" },
+];
+
+/// All of them that this build contains.
+pub(crate) fn choices(durability: Durability) -> Vec<Choice> {
+    let raised = registry::by_name("memcached").map(|entry| Choice {
+        target: Target::FixtureOn(entry, RAISED.0, RAISED.1),
+        ..of_fixture(entry, RAISED.0, durability)
+    });
+    let routes =
+        route().into_iter().flat_map(|entry| ROUTES.iter().map(|fixture| of_fixture(entry, fixture, durability)));
+    raised.into_iter().chain(routes).collect()
+}
+
+/// The store `route` with a server at home.
+fn route() -> Option<&'static StoreEntry> {
+    static ROUTE: OnceLock<Option<StoreEntry>> = OnceLock::new();
+    let entry = ROUTE.get_or_init(|| {
+        let (route, home) = (registry::by_name("route")?, registry::by_name("memcached")?);
+        let capabilities = Capabilities { value_bytes_max: route.capabilities.value_bytes_max, ..home.capabilities };
+        Some(StoreEntry { capabilities, fixtures: ROUTES, ..*route })
+    });
+    entry.as_ref()
+}

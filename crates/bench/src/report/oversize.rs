@@ -1,0 +1,123 @@
+//! The table of `oversize`: a row for each contender, a column for each size.
+
+use std::fmt;
+
+use comfy_table::{Cell, ColumnConstraint, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::report::table::{empty, figure, grouped, right};
+use crate::report::{Report, Row};
+use crate::worker::oversize::{After, Outcome};
+
+/// What became of a large payload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Oversize {
+    /// The worst over all rounds.
+    pub outcome: Outcome,
+    /// What the store held after the save.
+    pub after: After,
+    /// No error was given.
+    pub silent: bool,
+    /// The limit in bytes that the error named.
+    pub limit: Option<u64>,
+    /// Median time of the read after the save, in microseconds.
+    pub read_us: f64,
+    /// The error.
+    pub message: Option<String>,
+}
+
+impl Oversize {
+    fn cell(&self, row: &Row) -> String {
+        match (self.outcome, self.silent) {
+            (Outcome::Stored, _) => format!("{} ms", figure(row.latency_us.p50 / 1e3)),
+            (Outcome::Lost, true) => "LOST".to_owned(),
+            (Outcome::Lost, false) => "LOST, told".to_owned(),
+            (outcome, _) => outcome.name().to_owned(),
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn oversize(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<&Row> = self.results.iter().filter(|row| row.experiment == "oversize").collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let table = table(&rows);
+        writeln!(f, "\nOne session whose payload becomes large: what the store said beside what it holds\n{table}")?;
+        writeln!(
+            f,
+            "a time: stored and read back; refused: an error, and the old payload in place; LOST: acknowledged, and not there"
+        )
+    }
+}
+
+fn table(rows: &[&Row]) -> Table {
+    // A contender that could not be started has a row without a size of its own.
+    let sized = |row: &&&Row| row.oversize.is_some();
+    let mut sizes: Vec<usize> = rows.iter().filter(sized).map(|row| row.payload_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let columns: Vec<String> = sizes.iter().map(|size| format!("{} MiB", *size as f64 / (1 << 20) as f64)).collect();
+    let mut header = vec!["store"];
+    header.extend(columns.iter().map(String::as_str));
+    header.push("its limit");
+    let mut table = empty(&header);
+    if let Some(column) = table.column_mut(0) {
+        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
+    }
+    let mut shown: Vec<String> = Vec::new();
+    for title in rows.iter().map(|row| row.title()) {
+        if shown.contains(&title) {
+            continue;
+        }
+        let same = || rows.iter().filter(|row| row.title() == title);
+        let cell = |size: &usize| {
+            let here = same().find(|row| row.payload_bytes == *size);
+            let outcome = here.and_then(|row| row.oversize.as_ref().map(|oversize| oversize.cell(row)));
+            right(outcome.unwrap_or_else(|| "failed".to_owned()))
+        };
+        let limit = same().find_map(|row| row.oversize.as_ref()?.limit);
+        let cells = std::iter::once(Cell::new(&title)).chain(sizes.iter().map(cell));
+        table.add_row(cells.chain([right(limit.map_or(String::new(), |limit| grouped(limit as f64)))]));
+        shown.push(title);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_from_a_refusal_and_each_store_has_one_row() {
+        let oversize = |outcome, limit: Option<u64>| Oversize {
+            outcome,
+            after: After::Nothing,
+            silent: limit.is_none(),
+            limit,
+            read_us: 0.0,
+            message: None,
+        };
+        let row = |store: &str, payload_bytes, oversize| Row {
+            experiment: "oversize".into(),
+            store: store.into(),
+            variant: "default".into(),
+            payload_bytes,
+            oversize: Some(oversize),
+            ..Row::default()
+        };
+        let results = [
+            row("loud", 1 << 19, oversize(Outcome::Stored, None)),
+            row("loud", 1 << 20, oversize(Outcome::Refused, Some(1_048_000))),
+            row("mute", 1 << 19, oversize(Outcome::Stored, None)),
+            row("mute", 1 << 20, oversize(Outcome::Lost, None)),
+        ];
+        let text = table(&results.iter().collect::<Vec<_>>()).to_string();
+        let line = |store: &str| text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned();
+        assert!(line("loud").contains("refused") && line("loud").contains("1 048 000"), "{text}");
+        assert!(line("mute").contains("LOST") && line("mute").contains("0.00 ms"), "{text}");
+        assert!(text.contains("0.5 MiB"), "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
+    }
+}
