@@ -10,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+mod bound;
 mod capacity;
 pub mod compare;
 pub mod contender;
@@ -39,6 +40,7 @@ mod store_contender;
 pub mod worker;
 mod workload;
 
+pub use bound::Bound;
 pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use presets::default_in_words;
 pub use report::Report;

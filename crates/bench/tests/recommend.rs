@@ -234,6 +234,18 @@ fn the_table_has_a_row_for_each_kind_of_site_and_no_line_is_too_wide() {
 }
 
 #[test]
+fn what_is_made_of_two_stores_comes_after_what_is_one() {
+    let site = Site { restart_may_log_out: true, ..all_installed() };
+    let recommendation = recommend(&site, &[]);
+    let two: Vec<&Ranked> = recommendation
+        .ranking
+        .iter()
+        .filter(|it| it.fired(Effect::Against).any(|fired| fired.rule == "two-stores"))
+        .collect();
+    assert_eq!(two.iter().map(|it| it.store).collect::<Vec<&str>>(), ["route"], "{recommendation}");
+}
+
+#[test]
 fn every_rule_has_a_name_of_its_own() {
     let mut names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
     names.sort_unstable();

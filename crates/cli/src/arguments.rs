@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sessile_bench::{CycleOp, Spread};
+use sessile_bench::{Bound, CycleOp, Spread};
 use sessile_core::{Durability, Rest};
 
 use crate::outcome::EXIT_CODES;
@@ -260,6 +260,10 @@ pub struct RunArguments {
     /// What every commit must survive: none, 1s (all but the last second) or commit
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
+    /// Ends with 1 when a figure of a store's row is beyond a bound: [STORE:]FIGURE>NUMBER or <, for example p99_us>5000;
+    /// may be given several times
+    #[arg(long, value_name = "BOUND", value_parser = bound)]
+    pub fail_if: Vec<Bound>,
     /// Write the result as JSON to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -285,6 +289,10 @@ fn threshold(text: &str) -> Result<f64, String> {
 
 fn durability(text: &str) -> Result<Durability, String> {
     Durability::from_name(text).ok_or_else(|| "it must be none, 1s or commit".to_owned())
+}
+
+fn bound(text: &str) -> Result<Bound, String> {
+    text.parse::<Bound>().map_err(|error| error.to_string())
 }
 
 fn spread(text: &str) -> Result<Spread, String> {

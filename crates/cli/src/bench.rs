@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use sessile_bench::worker::Launch;
-use sessile_bench::{Experiment, INTERRUPTION, Options, Profile, Report, RunError, Spread};
+use sessile_bench::{Bound, Experiment, INTERRUPTION, Options, Profile, Report, RunError, Spread};
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
 use crate::compare;
@@ -30,7 +30,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
     let options = Options { spreads: spreads(arguments)?, ..options(arguments) };
     let report = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     show(&report, outputs)?;
-    judge(&report)
+    judge(&report, &arguments.fail_if)
 }
 
 fn options(arguments: &RunArguments) -> Options {
@@ -131,7 +131,7 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// A measurement in which something failed is a failure of the command too, after all is shown.
-fn judge(report: &Report) -> Outcome {
+fn judge(report: &Report, bounds: &[Bound]) -> Outcome {
     if report.interrupted {
         let rows = report.results.len();
         let what = format!("the result is incomplete: {rows} rows were measured to the end before the signal came");
@@ -139,8 +139,13 @@ fn judge(report: &Report) -> Outcome {
     }
     let bad: Vec<String> =
         report.bad_rows().map(|row| format!("{} {} at {}", row.title(), row.op, row.workers)).collect();
-    if bad.is_empty() {
-        return Ok(());
+    let beyond: Vec<String> = bounds.iter().flat_map(|bound| bound.broken_by(report)).collect();
+    let mut found = Vec::new();
+    if !bad.is_empty() {
+        found.push(format!("{} of {} rows failed: {}", bad.len(), report.results.len(), bad.join(", ")));
     }
-    Err(Failure::measured(format!("{} of {} rows failed: {}", bad.len(), report.results.len(), bad.join(", "))))
+    if !beyond.is_empty() {
+        found.push(format!("--fail-if: {}", beyond.join(", ")));
+    }
+    if found.is_empty() { Ok(()) } else { Err(Failure::measured(found.join("; "))) }
 }

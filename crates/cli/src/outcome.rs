@@ -17,7 +17,7 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    something that was measured failed (errors, misses, lost updates, a worker that died),
-       verify found problems, or compare found a slower row
+       verify found problems, compare found a slower row, or a figure is beyond --fail-if
   2    usage: unknown store, malformed URL, flags that contradict each other, results that
        cannot be compared
   3    a store cannot be opened or fails, or a result cannot be written

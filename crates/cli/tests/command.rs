@@ -48,6 +48,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--json", "/proc/nowhere/x.json"], 3, "cannot write"),
         (&["--stores", "redis+unix:/nowhere/socket"], 3, "redis+unix"),
         (&["--stores", &missing], 3, "files"),
+        (&["--stores", "memory", "--fail-if", "p99>5"], 2, "known: ops_per_second"),
         (&["--stores", "memory", "--no-such-flag"], 2, "--no-such-flag"),
     ];
     for (arguments, code, words) in table {

@@ -137,6 +137,27 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
 }
 
 #[test]
+fn a_figure_beyond_its_bound_is_exit_code_1_with_the_rows_that_broke_it() {
+    let run = |bounds: &[&str]| {
+        let flags = ["bench", "cycle", "--stores", "memory,null", "--workers", "1", "--sessions", "50", "--csv", "-"];
+        let brief = ["--seconds", "0.02", "--rounds", "1", "--payload", "100"];
+        let bounds = bounds.iter().flat_map(|bound| ["--fail-if", bound]);
+        sessile(&flags.into_iter().chain(brief).chain(bounds).collect::<Vec<&str>>())
+    };
+    let output = run(&["ops_per_second>1", "p99_us>60000000"]);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("sessile: --fail-if: ops_per_second>1: memory cycle at 1 has "), "{message}");
+    assert!(!message.contains("null") && !message.contains("p99_us"), "reference rows are no stores: {message}");
+    assert!(stdout(&output).contains("memory"), "the result is shown all the same");
+    assert_eq!(run(&["null:ops_per_second>1"]).status.code(), Some(1));
+    assert_eq!(run(&["ops_per_second<1", "memory:p50_us>60000000"]).status.code(), Some(0));
+    let nothing = run(&["redis:p99_us>5"]);
+    assert_eq!(nothing.status.code(), Some(1), "a check of nothing must not pass");
+    assert!(stderr(&nothing).contains("no row was measured"), "{}", stderr(&nothing));
+}
+
+#[test]
 fn a_recommendation_from_nonsense_is_exit_code_2() {
     let table: &[(&[&str], &str)] = &[
         (&["--installed", "mongo"], "no store with a server"),
