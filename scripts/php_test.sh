@@ -12,6 +12,8 @@ server=
 # shellcheck disable=SC2317 # the trap calls it
 end() {
     [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    # A store on a disk has a part in memory, and says where.
+    [ ! -f "$disk/engine/plane" ] || rm -rf "$(sed -n 's/^control //p' "$disk/engine/plane")"
     rm -rf "$shm" "$disk"
 }
 trap end EXIT
