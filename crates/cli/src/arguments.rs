@@ -76,7 +76,8 @@ pub struct StatArguments {
 /// `sessile scan`.
 #[derive(Args, Debug)]
 pub struct ScanArguments {
-    /// The store, for example files:/var/lib/sessile, or what another program keeps: see below
+    /// The store, for example files:/var/lib/sessile, or what another program keeps: see below. It must exist: none is
+    /// made
     pub url: String,
     /// List only entries of at least this size, for example 1M, and say how many there are
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]

@@ -9,6 +9,9 @@ pub struct Failure {
     message: String,
 }
 
+/// The exit code of what a signal has stopped.
+pub const INTERRUPTED: u8 = 130;
+
 /// How a verb ends.
 pub type Outcome = Result<(), Failure>;
 
@@ -52,7 +55,7 @@ impl Failure {
 
     /// Stopped by a signal.
     pub fn interrupted(message: impl Into<String>) -> Failure {
-        Failure { code: 130, message: message.into() }
+        Failure { code: INTERRUPTED, message: message.into() }
     }
 
     /// Prints the message and gives the exit code.

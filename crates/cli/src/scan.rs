@@ -1,10 +1,13 @@
 //! `sessile scan`: what is in a store, by size, age and idle time, without disturbing it.
 //!
-//! One of our stores, or what another program keeps. Nothing is changed, and no id of a session is shown.
+//! One of our stores, or what another program keeps. Nothing is changed, nothing is made but the file of a profile, and no
+//! id of a session is shown.
 
 mod json;
 mod text;
 
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind::AlreadyExists;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,7 +18,7 @@ use sessile_stores::foreign::Sizes;
 
 use crate::arguments::ScanArguments;
 use crate::opened;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{Progress, print};
 use crate::units;
 
@@ -33,6 +36,10 @@ struct Scanned {
 
 /// Scans. What was seen is printed also when it ends early; then the exit code says why.
 pub fn run(arguments: &ScanArguments) -> Outcome {
+    if let Some(path) = &arguments.export_profile {
+        // A scan may take hours; that its profile cannot be kept is better said before.
+        check_writable(path).map_err(|error| unwritable(path, &error))?;
+    }
     let scanned = scan(arguments)?;
     if arguments.json {
         print(&format!("{:#}\n", json::of(&scanned)))?;
@@ -51,10 +58,35 @@ pub fn run(arguments: &ScanArguments) -> Outcome {
 
 /// Also of a scan that ended early: what it has seen is a sample.
 fn export(scanned: &Scanned, path: &Path) -> Outcome {
-    let unwritable =
-        |error: &dyn std::fmt::Display| Failure::unavailable(format!("cannot write {}: {error}", path.display()));
-    let text = Profile::of(&scanned.summary, scanned.sizes_are).to_json().map_err(|error| unwritable(&error))?;
-    std::fs::write(path, format!("{text}\n")).map_err(|error| unwritable(&error))
+    if let Some(others) = beyond_sessions(&scanned.summary) {
+        log::warn!("the profile has the sizes of {others}, not of sessions alone");
+    }
+    let text = Profile::of(&scanned.summary, scanned.sizes_are).to_json().map_err(|error| unwritable(path, &error))?;
+    fs::write(path, format!("{text}\n")).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::unavailable(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Leaves what is there as it is, and nothing behind.
+fn check_writable(path: &Path) -> std::io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(_) => fs::remove_file(path),
+        // Whoever reads from a pipe would take a first closing for the end.
+        Err(error) if error.kind() == AlreadyExists && !path.is_file() && !path.is_dir() => Ok(()),
+        Err(error) if error.kind() == AlreadyExists => OpenOptions::new().write(true).open(path).map(drop),
+        Err(error) => Err(error),
+    }
+}
+
+/// What was seen that is no session, in words. Only a cache shows its keys.
+fn beyond_sessions(summary: &Summary) -> Option<String> {
+    let is_cache = || summary.largest.entries().iter().any(|seen| seen.name.shown().is_some());
+    match summary.bins.len() {
+        0 | 1 => is_cache().then(|| "a cache".to_owned()),
+        bins => Some(format!("{bins} bins or tables together")),
+    }
 }
 
 fn scan(arguments: &ScanArguments) -> Result<Scanned, Failure> {
@@ -71,7 +103,12 @@ fn scan(arguments: &ScanArguments) -> Result<Scanned, Failure> {
         time_max: arguments.seconds.map(Duration::from_secs),
     };
     // Without the handler Ctrl-C ends the scan as it ends any program: that nothing is shown then is all that is lost.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    let _ = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            // A page of a store that does not answer lasts as long as its time-out.
+            std::process::exit(i32::from(outcome::INTERRUPTED));
+        }
+    });
     let pass = {
         let progress = Progress::new();
         pace.pass(walk.as_mut(), &mut summary, &mut |summary| {
@@ -127,6 +164,18 @@ mod tests {
         }
         assert!(!text.contains("topsecret"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+    }
+
+    #[test]
+    fn a_profile_of_more_than_sessions_is_one_of_which_is_warned() {
+        assert_eq!(beyond_sessions(&scanned().summary).as_deref(), Some("2 bins or tables together"));
+        let of_one = |bin: &str| {
+            let mut summary = Summary::new(Timestamp::from_ms(0), 3, 0);
+            let name = Name::of(bin, b"x");
+            summary.add(Seen { bin: bin.into(), name, bytes: 1, created: None, used: None, expires: None });
+            beyond_sessions(&summary)
+        };
+        assert_eq!((of_one("session"), of_one("cache").as_deref()), (None, Some("a cache")));
     }
 
     #[test]

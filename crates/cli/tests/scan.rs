@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sessile_core::{Bin, Key, Ttl};
@@ -159,7 +162,9 @@ fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
     fill(&url);
     let profile = dir.path().join("profile.json");
     let profile = profile.to_str().unwrap();
-    text(&scan(&[&url, "--export-profile", profile]));
+    let exporting = scan(&[&url, "--export-profile", profile]);
+    assert!(text(&exporting).contains("12 entries"));
+    assert!(String::from_utf8_lossy(&exporting.stderr).contains("2 bins or tables together"), "{exporting:?}");
     let exported = std::fs::read_to_string(profile).unwrap();
     assert!(!exported.contains("secret") && !exported.contains("menu"), "{exported}");
     let flags = ["bench", "scale", "--stores", "memory", "--workers", "1", "--sessions", "500", "--rounds", "1"];
@@ -174,14 +179,59 @@ fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
     // The mean of those that were seen is 710 bytes.
     let mean = rows[0]["payload_bytes"].as_u64().unwrap();
     assert!((560..860).contains(&mean), "{mean}");
-    assert_eq!(scan(&[&url, "--export-profile", "/proc/nowhere/x.json"]).status.code(), Some(3));
+    // It is said before the walk, not after hours of it; what was there stays if nothing comes of the walk.
+    let unwritable = scan(&[&url, "--export-profile", "/proc/nowhere/x.json"]);
+    assert_eq!((unwritable.status.code(), unwritable.stdout.is_empty()), (Some(3), true));
+    assert_eq!(scan(&["php+files:/nowhere/at/all", "--export-profile", profile]).status.code(), Some(3));
+    assert_eq!(std::fs::read_to_string(profile).unwrap(), exported);
+}
+
+#[test]
+fn a_scan_of_nothing_makes_nothing() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    let before = traces(dir.path());
+    for url in ["files:DIR/empty", "files:DIR/none", "sessile:DIR/empty", "sessile:DIR/none", "sqlite:DIR/none.db"] {
+        let output = scan(&[&url.replace("DIR", &dir.path().display().to_string())]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{url}: {message}");
+        assert!(message.contains("no store of sessile") && message.contains("drupal+mysql"), "{url}: {message}");
+    }
+    assert_eq!(traces(dir.path()), before);
+}
+
+/// A directory that may be listed but not searched: no file in it can be looked at, and that was reported as an empty store.
+#[test]
+fn sessions_that_cannot_be_looked_at_are_no_empty_store() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(dir.path().join("sess_secret"), b"x").unwrap();
+    let mode = |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o444);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    command.args(["scan", &format!("php+files:{}", dir.path().display())]);
+    if std::fs::metadata(dir.path()).unwrap().uid() == 0 {
+        // Root may search everything; this is nobody.
+        command.uid(65_534).gid(65_534);
+    }
+    let output = command.output();
+    mode(0o755);
+    let output = match output {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            eprintln!("SKIPPED: another user may not run what was built here");
+            return;
+        }
+        output => output.unwrap(),
+    };
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("as its owner") && output.stdout.is_empty(), "{message}");
 }
 
 #[test]
 fn bad_input_gets_one_clear_error_and_its_exit_code() {
     let table: &[(&[&str], i32, &str)] = &[
         (&["mongo://host/"], 2, "known schemes"),
-        (&["php+nonsense:/x"], 2, "known schemes"),
+        (&["php+nonsense:/x"], 2, "php+files, "),
         (&["php+files:relative"], 2, "absolute"),
         (&["php+files:/x?nonsense=1"], 2, "unknown option"),
         (&["php+files:/nowhere/at/all"], 3, "no such directory"),
@@ -219,9 +269,9 @@ fn an_interrupted_scan_shows_what_it_has_seen() {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
         u64::from_str_radix(&caught, 16).unwrap() & 2 != 0
     };
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !handled() {
-        assert!(std::time::Instant::now() < deadline, "no handler within a minute");
+        assert!(Instant::now() < deadline, "no handler within a minute");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
@@ -230,4 +280,35 @@ fn an_interrupted_scan_shows_what_it_has_seen() {
     let scanned: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&scanned["ended"], &scanned["complete"]), (&"interrupted".into(), &false.into()));
     assert!(scanned["entries"].as_u64().unwrap() < 2_000, "{scanned}");
+}
+
+/// A first Ctrl-C ends a scan behind the page; the page of a server that does not answer lasts as long as the time-out, and
+/// only a signal that nobody handles could end it before.
+#[test]
+fn a_second_interruption_ends_a_scan_that_waits_for_its_store() {
+    // A socket has a short path.
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    command.args(["scan", &format!("php+memcached+unix:{}?response_timeout_ms=60000", socket.display())]);
+    let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "stats");
+    stream.write_all(b"STAT pid 1\r\nSTAT uptime 1\r\nSTAT time 1700000000\r\nEND\r\n").unwrap();
+    assert!(lines.next().unwrap().unwrap().contains("metadump"));
+    let (start, pid) = (Instant::now(), child.id().to_string());
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+        }
+        // Two that come at once count as one.
+        assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(status.code(), Some(130), "after {:?}", start.elapsed());
 }

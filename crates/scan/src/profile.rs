@@ -74,6 +74,9 @@ impl Profile {
         if profile.schema != SCHEMA {
             return Err(format!("its schema is {}, and this program reads {SCHEMA}", profile.schema));
         }
+        if profile.sizes_are != Sizes::Payload.name() {
+            return Err("its sizes are those in a server's memory, not of payloads".to_owned());
+        }
         if profile.sizes.is_empty() {
             return Err("it is that of an empty store".to_owned());
         }
@@ -158,6 +161,7 @@ mod tests {
         let good = profile().to_json().unwrap();
         for (from, to, why) in [
             ("\"schema\": 1", "\"schema\": 2", "schema"),
+            ("\"payload\"", "\"memory\"", "memory"),
             ("\"entries\": 10000", "\"entries\": 10001", "fit together"),
             ("\"from_bytes\": 458752", "\"from_bytes\": 5", "order"),
             ("\"sizes\"", "\"size\"", "no profile"),

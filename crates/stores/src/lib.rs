@@ -8,6 +8,7 @@
 pub mod feature_table;
 pub mod foreign;
 mod hashed_ids;
+pub mod presence;
 pub mod registry;
 mod store_url;
 

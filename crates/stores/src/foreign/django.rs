@@ -36,6 +36,7 @@ fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let table = Table {
         name,
         key: vec!["session_key"],
+        shows_keys: false,
         content: "session_data",
         created: Moment::Absent,
         used: Moment::Absent,

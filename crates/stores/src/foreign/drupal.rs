@@ -1,7 +1,8 @@
 //! `drupal+mysql:` and its like: the table `sessions` and the cache tables of Drupal, 7 to 11.
 //!
 //! Source: `system.install` and `includes/session.inc` of Drupal 7, `DatabaseBackend` and `SessionHandler` of later ones.
-//! The key of a cache entry is shown: it is what an operator has to know of an entry that a cache cannot hold.
+//! The key of a cache entry is shown: it is what an operator has to know of an entry that a cache cannot hold. What is a
+//! cache is told by the columns, never by the name: with a prefix, sessions may be in `shop_cache_sessions`.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +26,10 @@ pub(super) const LAYOUT: Layout = Layout {
     reads: "the sessions and all cache tables of Drupal",
     example: "drupal+mysql://user@host/database",
     options: &[
-        OptionHelp { name: "table", help: "only this one (default: sessions and all cache tables)" },
+        OptionHelp {
+            name: "table",
+            help: "only this one, without the prefix (default: sessions and all cache tables)",
+        },
         OptionHelp { name: "prefix", help: "of the names of all tables (default: none)" },
         OptionHelp { name: "maxlifetime", help: "session.gc_maxlifetime in seconds (default 200000)" },
     ],
@@ -37,6 +41,8 @@ const OF_CACHES: [&str; 4] = ["cid", "data", "created", "expire"];
 const OF_SESSIONS: [&str; 3] = ["sid", "session", "timestamp"];
 /// Only up to version 7, where it is part of the key.
 const SECURE_ID: &str = "ssid";
+/// The end of the name of the cache that has tokens of visitors' forms for keys.
+const OF_FORMS: &str = "cache_form";
 
 fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let prefix = url.text("prefix").unwrap_or_default();
@@ -51,7 +57,7 @@ fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let columns = rows.columns(&names)?;
     let all: BTreeSet<&str> = columns.iter().map(|(table, _)| table.as_str()).collect();
     let wanted = |name: &str| match (url.text("table"), name.strip_prefix(prefix)) {
-        (Some(only), _) => name == only,
+        (Some(only), name) => name == Some(only),
         (None, Some(name)) => name == "sessions" || name == "cache" || name.starts_with("cache_"),
         (None, None) => false,
     };
@@ -72,6 +78,7 @@ fn table(columns: &[(String, String)], name: &str, maxlifetime: u64) -> Option<T
         return Some(Table {
             name: name.to_owned(),
             key: vec!["cid"],
+            shows_keys: !name.ends_with(OF_FORMS),
             content: "data",
             created: made.clone(),
             // Reading an entry leaves no trace.
@@ -86,6 +93,7 @@ fn table(columns: &[(String, String)], name: &str, maxlifetime: u64) -> Option<T
     let secure = has(columns, name, &[SECURE_ID]);
     Some(Table {
         name: name.to_owned(),
+        shows_keys: false,
         key: if secure { vec!["sid", SECURE_ID] } else { vec!["sid"] },
         content: "session",
         created: Moment::Absent,

@@ -62,10 +62,8 @@ impl Walk for Files {
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
             if let Some(id) = name.strip_prefix(PREFIX) {
-                // What is gone by now was a session that ended. Links are not followed, as PHP does not.
-                if let Ok(status) = entry.metadata()
-                    && status.is_file()
-                {
+                // Links are not followed, as PHP does not.
+                if let Some(status) = found(entry.metadata())?.filter(fs::Metadata::is_file) {
                     show(self.seen(id, &status));
                 }
             } else if name.len() == 1 && self.open.len() <= DEPTH_MAX {
@@ -81,7 +79,7 @@ impl Files {
         let used = status.modified().ok().map(moment);
         Seen {
             bin: Arc::clone(&self.bin),
-            name: Name::of(&self.bin, id.as_bytes()),
+            name: Name::Secret(id.as_bytes().to_vec()),
             bytes: status.len(),
             // Not every file system knows it.
             created: status.created().ok().map(moment),
@@ -91,7 +89,7 @@ impl Files {
     }
 
     fn descend(&mut self, path: &Path) -> Result<()> {
-        if fs::symlink_metadata(path).is_ok_and(|status| status.is_dir()) {
+        if found(fs::symlink_metadata(path))?.is_some_and(|status| status.is_dir()) {
             match fs::read_dir(path) {
                 Ok(listing) => self.open.push(listing),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -105,6 +103,21 @@ impl Files {
 fn moment(time: SystemTime) -> Timestamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// What there is at a name that was listed; `None` when it is gone by now: a session that ended. Any other failure would
+/// hide sessions that are there.
+fn found(status: io::Result<fs::Metadata>) -> Result<Option<fs::Metadata>> {
+    match status {
+        Ok(status) => Ok(Some(status)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(Error::new(ErrorKind::Denied, "the directory may be listed, but not its files be looked at")
+                .advice("scan as its owner, or as a user with execute permission on it")
+                .source(error))
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 fn failed(error: io::Error) -> Error {
@@ -154,6 +167,14 @@ mod tests {
         }
         let used = walked(dir.path(), 10).iter().all(|seen| seen.used.is_some() && seen.expires > seen.used);
         assert!(used);
+    }
+
+    #[test]
+    fn only_a_session_that_has_ended_is_passed_over() {
+        assert!(found(Err(io::ErrorKind::NotFound.into())).unwrap().is_none());
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::StaleNetworkFileHandle, io::ErrorKind::Other] {
+            assert!(found(Err(kind.into())).is_err(), "{kind}");
+        }
     }
 
     #[test]

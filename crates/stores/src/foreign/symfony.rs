@@ -43,6 +43,7 @@ fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let table = Table {
         name,
         key: vec!["sess_id"],
+        shows_keys: false,
         content: "sess_data",
         created: Moment::Absent,
         used: Moment::Seconds("\"sess_time\"".to_owned()),

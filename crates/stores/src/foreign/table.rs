@@ -19,6 +19,8 @@ pub(crate) struct Table {
     pub name: String,
     /// The columns of its primary key, the first of which names an entry: one or two.
     pub key: Vec<&'static str>,
+    /// It is a cache, whose keys are no secrets. All other keys are.
+    pub shows_keys: bool,
     /// The column with the content.
     pub content: &'static str,
     /// When an entry was made.
@@ -132,7 +134,7 @@ impl Walk for TableWalk {
         let count = self.rows.next(table, entries_max, &mut |row| {
             show(Seen {
                 bin: Arc::clone(bin),
-                name: Name::of(bin, &row.key),
+                name: if table.shows_keys { Name::of_cache(&row.key) } else { Name::Secret(row.key) },
                 bytes: row.bytes,
                 created: moment(row.created),
                 used: moment(row.used),

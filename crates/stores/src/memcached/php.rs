@@ -139,7 +139,8 @@ fn item(line: &[u8], prefix: &str, bin: &Arc<str>) -> Option<Seen> {
             _ => {}
         }
     }
-    Some(Seen { bin: Arc::clone(bin), name: Name::of(bin, id), bytes: bytes?, created: None, used, expires })
+    let name = Name::Secret(id.to_vec());
+    Some(Seen { bin: Arc::clone(bin), name, bytes: bytes?, created: None, used, expires })
 }
 
 #[cfg(test)]
@@ -152,7 +153,7 @@ mod tests {
         let read = |line: &str| item(line.as_bytes(), PREFIX, &bin);
         let seen =
             read("key=memc.sess.key.a%2Cb exp=1700000000 la=1699990000 cas=1 fetch=yes cls=7 size=1024").unwrap();
-        assert_eq!((seen.name, seen.bytes), (Name::of("session", b"a,b"), 1_024));
+        assert_eq!((seen.name, seen.bytes), (Name::Secret(b"a,b".to_vec()), 1_024));
         assert_eq!(seen.expires, Some(Timestamp::from_ms(1_700_000_000_000)));
         assert_eq!(seen.used, Some(Timestamp::from_ms(1_699_990_000_000)));
         assert_eq!(read("key=memc.sess.key.a exp=-1 la=5 size=9").unwrap().expires, None);

@@ -37,6 +37,14 @@ pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     Ok(Box::new(Database { conn, table: String::new(), after: Vec::new() }))
 }
 
+/// Whether the table of our own store is there.
+pub(crate) fn has_own(url: &StoreUrl) -> Result<bool> {
+    let table = Options::parse(url)?.table;
+    let columns = open(url)?.columns(&["payload", "due"])?;
+    // Some servers have all names in lower case.
+    Ok(columns.iter().any(|(of, _)| of.eq_ignore_ascii_case(&table)))
+}
+
 /// A table that is being altered is not waited for.
 fn settings(response: Duration) -> String {
     let (seconds, ms) = (response.as_secs().max(1), response.as_millis());

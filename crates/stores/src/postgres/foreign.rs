@@ -40,6 +40,14 @@ pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     Ok(Box::new(Database { link, options, table: String::new(), after: Vec::new() }))
 }
 
+/// Whether the table of our own store is there.
+pub(crate) fn has_own(url: &StoreUrl) -> Result<bool> {
+    let table = Options::parse(url)?.table;
+    let columns = open(url)?.columns(&["payload", "due"])?;
+    // Some servers have all names in lower case.
+    Ok(columns.iter().any(|(of, _)| of.eq_ignore_ascii_case(&table)))
+}
+
 struct Database {
     link: Link,
     options: Options,
@@ -79,11 +87,8 @@ impl Rows for Database {
             (self.table, self.after) = (table.name.clone(), Vec::new());
         }
         let (columns, key, name) = (DIALECT.columns_of(table), key_of(table), &table.name);
-        let beyond = if self.after.is_empty() {
-            String::new()
-        } else {
-            format!("WHERE ({key}) > ({})", self.after.join(", "))
-        };
+        let beyond =
+            if self.after.is_empty() { String::new() } else { format!("WHERE ({key}) > ({})", self.after.join(", ")) };
         let sql = format!("SELECT {key}, {columns} FROM \"{name}\" {beyond} ORDER BY {key} LIMIT {most}");
         let rows = self.ask(&sql, most)?;
         let count = rows.len();

@@ -107,7 +107,7 @@ impl Keys {
                 let id = key.get(self.prefix.len()..).unwrap_or_default();
                 show(Seen {
                     bin: Arc::clone(&self.bin),
-                    name: Name::of(&self.bin, id),
+                    name: Name::Secret(id.to_vec()),
                     bytes,
                     created: None,
                     // A server that evicts by frequency does not know it, and refuses.

@@ -2,7 +2,8 @@
 //!
 //! The file is opened anew for each page, so between pages nothing is locked and nothing is open. During a page of a
 //! database without a write-ahead log a writer waits. One with such a log that nobody has open is read as a file that does
-//! not change, because opening it otherwise makes files beside it.
+//! not change, because opening it otherwise makes files beside it. One whose log was left behind without its index, by a
+//! crash or a copy, can only be read by making that index, so it is refused.
 
 use std::fs;
 use std::io::Read;
@@ -21,6 +22,8 @@ use crate::store_url::StoreUrl;
 
 /// Longest wait for somebody who writes.
 const BUSY_MAX: Duration = Duration::from_secs(1);
+/// Longer than whoever closes a database takes from removing the index to removing the log.
+const CLOSING: Duration = Duration::from_millis(100);
 /// What would end the path of a URI.
 const IN_PATH: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#').add(b' ');
 /// Where the header of a file says whether it has a write-ahead log, and what it says then (file format, 1.3.3).
@@ -33,7 +36,9 @@ const DIALECT: Dialect = Dialect {
 };
 
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
-    let file = File { path: url.path()?, table: String::new(), after: i64::MIN };
+    // SQLite has the log beside the file itself, whatever links lead to it.
+    let path = fs::canonicalize(url.path()?).map_err(unreadable)?;
+    let file = File { path, table: String::new(), after: i64::MIN };
     file.connect()?;
     Ok(Box::new(file))
 }
@@ -48,6 +53,13 @@ struct File {
 
 impl File {
     fn connect(&self) -> Result<Connection> {
+        if !has_index(&self.path) {
+            // Whoever closes it last removes the index first, then the log.
+            std::thread::sleep(CLOSING);
+            if !has_index(&self.path) {
+                return Err(left_behind());
+            }
+        }
         let unchanging = if is_at_rest(&self.path).map_err(unreadable)? { "&immutable=1" } else { "" };
         let path = percent_encode(std::os::unix::ffi::OsStrExt::as_bytes(self.path.as_os_str()), IN_PATH);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -61,9 +73,10 @@ impl File {
 impl Rows for File {
     fn columns(&mut self, names: &[&str]) -> Result<Vec<(String, String)>> {
         let places = vec!["?"; names.len()].join(", ");
+        // Virtual tables have no page; asked for their columns they fail where the module is missing.
         let sql = format!(
             "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
-            WHERE t.type = 'table' AND c.name IN ({places})"
+            WHERE t.type = 'table' AND t.rootpage > 0 AND c.name IN ({places})"
         );
         let connection = self.connect()?;
         let mut statement = connection.prepare(&sql).map_err(failed)?;
@@ -79,8 +92,7 @@ impl Rows for File {
         let (columns, name) = (DIALECT.columns_of(table), &table.name);
         let key = key_of(table);
         let key = key.split(',').next().unwrap_or(&key);
-        let sql =
-            format!("SELECT rowid, {key}, {columns} FROM \"{name}\" WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
+        let sql = format!("SELECT rowid, {key}, {columns} FROM \"{name}\" WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
         let connection = self.connect()?;
         let mut statement = connection.prepare(&sql).map_err(failed)?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
@@ -111,8 +123,24 @@ impl Rows for File {
 fn is_at_rest(path: &Path) -> std::io::Result<bool> {
     let mut header = Vec::new();
     fs::File::open(path)?.take(LOG_BYTES.end as u64).read_to_end(&mut header)?;
-    let log = fs::metadata(beside(path, "-wal")).map_or(0, |status| status.len());
-    Ok(header.get(LOG_BYTES) == Some(&HAS_LOG) && log == 0)
+    Ok(header.get(LOG_BYTES) == Some(&HAS_LOG) && log_bytes(path) == 0)
+}
+
+/// Whether there is no log, or it has the index that any reader would make.
+fn has_index(path: &Path) -> bool {
+    log_bytes(path) == 0 || beside(path, "-shm").exists()
+}
+
+fn log_bytes(path: &Path) -> u64 {
+    fs::metadata(beside(path, "-wal")).map_or(0, |status| status.len())
+}
+
+fn left_behind() -> Error {
+    Error::new(ErrorKind::Incompatible, "the database has a write-ahead log without an index, and nobody has it open")
+        .advice(
+            "a crash or a copy left it so, and reading it would make files beside it: open it once with its own program, \
+             or scan a copy that sqlite3 made with .backup",
+        )
 }
 
 fn unreadable(error: std::io::Error) -> Error {
@@ -120,7 +148,9 @@ fn unreadable(error: std::io::Error) -> Error {
         std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
         _ => ErrorKind::Io,
     };
-    Error::new(kind, "the database cannot be read").advice("name an existing file that this user may read").source(error)
+    Error::new(kind, "the database cannot be read")
+        .advice("name an existing file that this user may read")
+        .source(error)
 }
 
 /// The same as for our own, but for what has another reason here.

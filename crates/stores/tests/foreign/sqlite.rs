@@ -51,6 +51,75 @@ fn what_a_running_program_has_in_its_log_is_seen_too() {
     assert_eq!(walked(&url, 1).0.len(), 3);
     connection.execute_batch("ROLLBACK").unwrap();
     assert!(contents(dir.path())["shop.db"] == before["shop.db"]);
+    // The log is beside the file, not beside a link to it.
+    std::os::unix::fs::symlink("shop.db", dir.path().join("link.db")).unwrap();
+    assert_eq!(walked(&url.replace("shop.db", "link.db"), 10).0.len(), 3);
+}
+
+/// What a crash or a copy leaves: a log with content, and no index. SQLite reads that by making the index, even where it
+/// may only read.
+#[test]
+fn a_log_without_an_index_is_refused_and_none_is_made() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = dir.path().join("shop.db");
+    let connection = filled(&path, "WAL");
+    connection.execute_batch("PRAGMA wal_autocheckpoint = 0; INSERT INTO cache VALUES ('late', 'x', 0, 0, 0)").unwrap();
+    for name in ["shop.db", "shop.db-wal"] {
+        std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let before = contents(copy.path());
+    assert!(!before["shop.db-wal"].is_empty());
+    let why = refused(&format!("drupal+sqlite:{}/shop.db", copy.path().display()));
+    assert!(why.starts_with("incompatible") && why.contains("its own program"), "{why}");
+    assert!(contents(copy.path()) == before);
+}
+
+/// A table for a full-text search needs a module that only its program has; all other tables were unreadable for that.
+#[test]
+fn a_virtual_table_of_an_unknown_module_is_in_nobodys_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let connection = filled(&path, "DELETE");
+    let search = "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES
+        ('table', 'search', 'search', 0, 'CREATE VIRTUAL TABLE search USING nobody_has_this(cid)')";
+    connection.execute_batch(search).unwrap();
+    drop(connection);
+    assert_eq!(walked(&format!("drupal+sqlite:{}?table=cache", path.display()), 10).0.len(), 2);
+}
+
+/// The keys of a table were shown when its name looked like that of a cache: sessions lay open under a prefix that ends in
+/// one, and in a table that an administrator had called so.
+#[test]
+fn ids_stay_secret_in_a_table_that_is_called_like_a_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let connection = filled(&path, "DELETE");
+    let names = [
+        ("sessions", "shop_cache_sessions"),
+        ("cache", "shop_cache_cache"),
+        ("cache_form", "shop_cache_cache_form"),
+        ("sf_sessions", "session_cache"),
+        ("django_session", "cache_sessions"),
+    ];
+    for (old, new) in names {
+        connection.execute_batch(&format!("ALTER TABLE {old} RENAME TO {new}")).unwrap();
+    }
+    drop(connection);
+    let place = path.display();
+    let drupal = walked(&format!("drupal+sqlite:{place}?prefix=shop_cache_"), 10).0;
+    let shown = |bin: &str| -> Vec<bool> {
+        drupal.iter().filter(|seen| &*seen.bin == bin).map(|seen| seen.name.shown().is_some()).collect()
+    };
+    assert_eq!(shown("shop_cache_sessions"), [false; 23]);
+    assert_eq!(shown("shop_cache_cache"), [true; 2]);
+    assert_eq!(shown("shop_cache_cache_form"), [false]);
+    for url in ["symfony+sqlite:PLACE?table=session_cache", "django+sqlite:PLACE?table=cache_sessions"] {
+        let seen = walked(&url.replace("PLACE", &place.to_string()), 10).0;
+        assert!(seen.len() == 23 && seen.iter().all(|seen| seen.name.shown().is_none()), "{url}");
+    }
+    // The table is named without the prefix; the prefix was ignored.
+    let only = walked(&format!("drupal+sqlite:{place}?prefix=shop_cache_&table=cache"), 10).0;
+    assert_eq!(only.len(), 2);
 }
 
 #[test]

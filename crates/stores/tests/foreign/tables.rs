@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use mysql::prelude::Queryable;
-use sessile_core::Timestamp;
+use sessile_core::{ErrorKind, Timestamp};
 use sessile_stores::foreign::{Name, Seen};
+use sessile_stores::{Context, presence};
 
 use crate::setup::{Private, refused, walked};
 
@@ -121,6 +122,15 @@ pub fn check_all(url: &dyn Fn(&str, &str) -> String) {
     assert!(refused(&url("django", "table=a%22b")).contains("must be a word"));
 }
 
+/// To ask for our own table in the database of another program does not make it; to open our store does.
+fn check_presence(own: &str) {
+    for _ in 0..2 {
+        assert_eq!(presence::check(own).unwrap_err().kind(), &ErrorKind::Incompatible);
+    }
+    drop(sessile_stores::open(own, &Context::default()).unwrap());
+    presence::check(own).unwrap();
+}
+
 fn check_drupal(seen: &[Seen]) {
     let sessions = of_bin(seen, "sessions");
     let sizes: Vec<u64> = sessions.iter().map(|entry| entry.bytes).collect();
@@ -155,6 +165,7 @@ fn tables_on_mariadb_are_seen_by_a_user_who_may_only_read() {
     let socket = private.server.socket().display();
     check_all(&|program, options| format!("{program}+mysql+unix:{socket}?user=reader&database=test&{options}"));
     assert_eq!(sums(), before);
+    check_presence(&format!("mysql+unix:{socket}?user=root&database=test"));
 }
 
 #[test]
@@ -168,6 +179,7 @@ fn tables_on_postgresql_are_seen_in_sessions_that_may_only_read() {
         format!("{program}+postgres+unix:{socket}?user=postgres&database=postgres&{options}")
     });
     assert_eq!(sums(), before);
+    check_presence(&format!("postgres+unix:{socket}?user=postgres&database=postgres"));
 }
 
 fn psql(dir: &Path, sql: &str) -> String {
