@@ -166,6 +166,41 @@ fn the_intervals_contain_the_truth_as_often_as_they_say() {
     }
 }
 
+/// What is assumed of the fortune of rows carries the promise: with three times as much the intervals miss more often
+/// than they may. Whoever makes that better changes what is printed and bench/METHODOLOGY.md.
+#[test]
+fn beyond_what_is_assumed_of_rows_intervals_miss_and_the_assumption_is_printed() {
+    let rows = with_references(&[("files", 1e5)]);
+    let trials = trials(Noise { fortune: 0.03, ..QUIET }, 0.0, &rows);
+    let missed = trials.iter().filter(|row| row.low > 1.0 || row.high < 1.0).count();
+    let alarms = count(&trials, Verdict::Slower);
+    assert!((100..=250).contains(&missed) && alarms <= 130, "{missed} of 1000 intervals miss, {alarms} are alarms");
+    let mut machine = Machine::new(6, QUIET);
+    let (old, new) = (machine.run(&rows), machine.run(&rows));
+    let comparison = compare(&old, &new, THRESHOLD).unwrap();
+    let apart = comparison.rows[0].apart;
+    assert!((0.008..0.02).contains(&apart), "{apart}");
+    let printed = format!("as long as a row varies by no more than {:.1} %", apart * 100.0);
+    assert!(comparison.to_string().contains(&printed), "{comparison}");
+    assert!(!comparison.to_string().contains("fewer than 3 reference rows"), "{comparison}");
+    let mut fewer = (old.clone(), new.clone());
+    for report in [&mut fewer.0, &mut fewer.1] {
+        report.results.retain(|row| row.store != "null");
+    }
+    let comparison = compare(&fewer.0, &fewer.1, THRESHOLD).unwrap();
+    assert!(comparison.to_string().contains("fewer than 3 reference rows"), "{comparison}");
+}
+
+#[test]
+fn a_threshold_is_printed_with_its_digits() {
+    let rows = with_references(&[("files", 1e5)]);
+    let run = Machine::new(7, QUIET).run(&rows);
+    for (threshold, words) in [(0.001, "at least 0.1 %."), (0.07, "at least 7 %."), (0.5, "within 50 %")] {
+        let text = compare(&run, &run, threshold).unwrap().to_string();
+        assert!(text.contains(words) && !text.contains("within 0 %"), "{text}");
+    }
+}
+
 #[test]
 fn many_rows_raise_no_more_alarms_than_one() {
     let names: Vec<String> = (0..30).map(|number| format!("store{number}")).collect();
@@ -255,6 +290,16 @@ fn a_result_without_samples_of_its_rounds_is_refused_with_the_way_out() {
     let old = report(vec![row("files", Vec::new())]);
     let refused = compare(&old, &old, THRESHOLD).unwrap_err().to_string();
     assert!(refused.contains("its 0 rounds") && refused.contains("--rounds"), "{refused}");
+}
+
+/// It was told to measure with more rounds, which gc refuses.
+#[test]
+fn what_is_not_measured_in_rounds_is_refused_without_advice_that_fails() {
+    let mut swept = row("files", Vec::new());
+    swept["experiment"] = json!("gc");
+    let old = report(vec![swept]);
+    let refused = compare(&old, &old, THRESHOLD).unwrap_err().to_string();
+    assert!(refused.contains("gc is measured once") && !refused.contains("--rounds"), "{refused}");
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{Effect, Medium, RULES, Ranked, Recommendation, Site, kinds, recommend, table};
+use sessile_bench::recommend::{
+    Effect, Medium, RULES, Ranked, Recommendation, Site, SpaceBasis, kinds, recommend, table,
+};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
@@ -22,12 +24,21 @@ fn row(store: &str, variant: &str, speed: f64) -> Value {
 }
 
 fn results(rows: Vec<Value>) -> Report {
-    let report = json!({
+    made(rows, "", json!(null))
+}
+
+/// A result in which one thing is different: where that is, and what it is.
+fn made(rows: Vec<Value>, pointer: &str, value: Value) -> Report {
+    let mut report = json!({
         "schema": 1, "command": "sessile bench cycle", "seed": 1, "results": rows, "left_out": [], "warnings": [],
         "environment": { "cpu": "x", "cores": 2, "memory_bytes": 1, "kernel": "Linux", "system": "x",
             "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {} },
-        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0, "confidence": 0.9 },
+        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0, "confidence": 0.9,
+            "rate": null },
     });
+    if !pointer.is_empty() {
+        *report.pointer_mut(pointer).unwrap() = value;
+    }
     Report::from_json(&report.to_string()).unwrap()
 }
 
@@ -138,7 +149,12 @@ fn without_results_it_says_that_it_ranks_by_capabilities_and_how_to_measure() {
     let recommendation = recommend(&Site::default(), &[]);
     assert!(recommendation.question.is_none() && recommendation.best().is_some());
     assert!(recommendation.notes[0].contains("sessile bench cycle --json"), "{recommendation}");
-    assert!(recommendation.ranking.iter().all(|ranked| ranked.ops_per_second.is_none() && !ranked.bytes_measured));
+    assert!(
+        recommendation
+            .ranking
+            .iter()
+            .all(|ranked| ranked.ops_per_second.is_none() && ranked.bytes_are == SpaceBasis::Formula)
+    );
 }
 
 #[test]
@@ -146,6 +162,16 @@ fn what_was_not_measured_comes_after_what_was() {
     let recommendation = recommend(&all_installed(), &[results(vec![row("sqlite", "default", 10_000.0)])]);
     assert_eq!(best(&recommendation), "sqlite", "{recommendation}");
     assert!(recommendation.notes.iter().any(|note| note.starts_with("not measured")), "{recommendation}");
+}
+
+/// The number of objections was compared first: a store that nobody had measured won against a measured one with one.
+#[test]
+fn what_was_not_measured_comes_after_what_was_and_has_an_objection() {
+    let site = Site { installed: Vec::new(), ..Site::default() };
+    let recommendation = recommend(&site, &[results(vec![row("redis", "default", 10_000.0)])]);
+    assert_eq!(rules(named(&recommendation, "redis"), Effect::Against), ["server-to-install"]);
+    assert_eq!(best(&recommendation), "redis", "{recommendation}");
+    assert_ne!(best(&recommend(&site, &[])), "redis", "without results nothing is unmeasured");
 }
 
 #[test]
@@ -175,12 +201,105 @@ fn figures_are_compared_within_one_question_only() {
     assert!(rules(named(&commit, "sessile#disk"), Effect::Excludes).contains(&"promises-too-little"), "{commit}");
 }
 
+/// Results of a fast machine and of a slow one were ranked as if they were of one.
+#[test]
+fn figures_of_another_machine_or_of_an_aged_store_are_another_question() {
+    for (pointer, value) in [
+        ("/environment/cpu", json!("y")),
+        ("/environment/cores", json!(64)),
+        ("/environment/build", json!("debug")),
+        ("/settings/churn", json!(10)),
+    ] {
+        let other = made(vec![row("files", "default", 9e6)], pointer, value);
+        let recommendation = recommend(&all_installed(), &[results(usual()), other]);
+        assert_eq!(named(&recommendation, "files").ops_per_second, Some(30_000.0), "{pointer}: {recommendation}");
+        let machines = recommendation.notes.iter().any(|note| note.contains("of 2 machines"));
+        assert_eq!(machines, pointer.contains("cpu") || pointer.contains("cores"), "{pointer}: {recommendation}");
+    }
+}
+
+#[test]
+fn a_store_that_was_measured_twice_has_answered_once() {
+    // Of two questions that are equally far the one counts that more stores have answered, not more rows.
+    let twice: Vec<Value> = std::iter::repeat_n(row("files", "default", 9e6), 20).collect();
+    let two = made(twice, "/settings/churn", json!(10));
+    let recommendation = recommend(&all_installed(), &[two, results(usual())]);
+    assert_eq!(recommendation.question.as_ref().unwrap().churn, 0, "{recommendation}");
+}
+
+#[test]
+fn how_the_results_were_made_is_told_where_that_explains_a_difference() {
+    let told = |pointer: &str, value: Value, words: &str| {
+        let other = made(vec![row("files", "php", 9e3)], pointer, value);
+        let recommendation = recommend(&all_installed(), &[results(usual()), other]);
+        assert!(recommendation.notes.iter().any(|note| note.contains(words)), "{words}: {recommendation}");
+    };
+    told("/settings/seconds", json!(0.1), "samples are 0.5 s long in result 1 and 0.1 s in result 2");
+    told("/environment/kernel", json!("Linux 7"), "the kernel is another one");
+    let mut interrupted = results(usual());
+    interrupted.interrupted = true;
+    let recommendation = recommend(&all_installed(), &[interrupted]);
+    assert!(recommendation.notes.iter().any(|note| note.contains("result 1 was interrupted")), "{recommendation}");
+    let debug = recommend(&all_installed(), &[made(usual(), "/environment/build", json!("debug"))]);
+    assert!(debug.notes.iter().any(|note| note.contains("a debug build")), "{debug}");
+}
+
+/// It said that nothing was measured, whatever the results were.
+#[test]
+fn results_that_cannot_be_ranked_by_are_told_with_the_flag_that_fits() {
+    let told = |report: Report, words: &str| {
+        let recommendation = recommend(&all_installed(), &[report]);
+        let note = &recommendation.notes[0];
+        assert!(recommendation.question.is_none() && note.contains(words), "{words}: {note}");
+        assert!(!note.contains("nothing was measured"), "{note}");
+    };
+    let with = |field: &str, value: Value| -> Vec<Value> {
+        let mut rows = usual();
+        rows.iter_mut().for_each(|row| row[field] = value.clone());
+        rows
+    };
+    told(results(with("durability", json!("1s"))), "of tier 1s, not none: give --durability 1s");
+    told(made(usual(), "/settings/rate", json!(500.0)), "without --rate");
+    told(results(with("experiment", json!("gc"))), "no sound row of cycle or scale (they have: gc)");
+    told(results(with("lost", json!(1))), "no sound row of cycle or scale (they have: cycle)");
+}
+
+#[test]
+fn derived_space_is_in_whole_pages_and_from_the_nearest_payload() {
+    let site = |payload_bytes: u64| Site { payload_bytes, ..all_installed() };
+    let mut files = usual();
+    files[2]["bytes_per_session"] = json!(4_500);
+    let results = [results(files)];
+    let of = |payload: u64| {
+        let recommendation = recommend(&site(payload), &results);
+        let ranked = named(&recommendation, "files");
+        (ranked.bytes, ranked.bytes_are)
+    };
+    assert_eq!(of(1_500), (45_000_000, SpaceBasis::Measured));
+    assert_eq!(of(4_000), (45_000_000, SpaceBasis::Derived), "one page as before");
+    assert_eq!(of(5_000), (85_960_000, SpaceBasis::Derived), "two pages");
+    let mut large = row("files", "default", 1.0);
+    large["experiment"] = json!("ops");
+    large["payload_bytes"] = json!(100_000);
+    large["bytes_per_session"] = json!(200_000);
+    // As many sessions as the site has, so that only the payload tells which row is nearer.
+    let both = [results[0].clone(), self::results(vec![large])];
+    let recommendation = recommend(&site(100_000), &both);
+    let ranked = named(&recommendation, "files");
+    assert_eq!((ranked.bytes, ranked.bytes_are), (2_000_000_000, SpaceBasis::Measured));
+    let many = recommend(&Site { sessions: 50_000, ..site(1_500) }, &results);
+    assert_eq!(named(&many, "files").bytes_are, SpaceBasis::Derived, "from a fifth of the sessions");
+}
+
 #[test]
 fn space_is_that_of_the_measured_rows_or_of_the_formula() {
     let site = Site { sessions: 1_000_000, payload_bytes: 4_000, ..all_installed() };
     let measured = recommend(&site, &[results(usual())]);
     // 2 000 bytes with a payload of 1 500: 500 besides it.
-    assert_eq!((named(&measured, "redis").bytes, named(&measured, "redis").bytes_measured), (4_500_000_000, true));
+    assert_eq!(
+        (named(&measured, "redis").bytes, named(&measured, "redis").bytes_are),
+        (4_500_000_000, SpaceBasis::Derived)
+    );
     assert_eq!(rules(named(&measured, "redis"), Effect::Against), ["much-memory"]);
     let formula = recommend(&site, &[]);
     assert_eq!(named(&formula, "redis").bytes, 5_024_000_000);
@@ -220,7 +339,7 @@ fn two_that_do_not_differ_are_told_so() {
 
 #[test]
 fn the_table_has_a_row_for_each_kind_of_site_and_no_line_is_too_wide() {
-    let kinds = kinds(&all_installed().installed);
+    let kinds = kinds(&all_installed().installed, Durability::None);
     for results in [vec![], vec![results(usual())]] {
         let text = table(&kinds, &results);
         assert!(kinds.iter().all(|kind| text.contains(kind.name)), "{text}");
@@ -233,16 +352,23 @@ fn the_table_has_a_row_for_each_kind_of_site_and_no_line_is_too_wide() {
     );
 }
 
+/// The tier was ignored and the notes were dropped.
 #[test]
-fn what_is_made_of_two_stores_comes_after_what_is_one() {
-    let site = Site { restart_may_log_out: true, ..all_installed() };
-    let recommendation = recommend(&site, &[]);
-    let two: Vec<&Ranked> = recommendation
-        .ranking
-        .iter()
-        .filter(|it| it.fired(Effect::Against).any(|fired| fired.rule == "two-stores"))
-        .collect();
-    assert_eq!(two.iter().map(|it| it.store).collect::<Vec<&str>>(), ["route"], "{recommendation}");
+fn the_table_is_for_the_tier_that_was_asked_for_and_has_the_notes() {
+    let kinds = kinds(&all_installed().installed, Durability::Commit);
+    assert!(kinds.iter().all(|kind| kind.site.durability == Durability::Commit));
+    let text = table(&kinds, &[results(usual())]);
+    assert!(text.contains("note: not ranked by speed") && text.contains("tier none, not commit"), "{text}");
+    assert!(text.contains("note: CMS, anonymous visitors: start a session only when"), "{text}");
+}
+
+#[test]
+fn what_is_made_of_other_stores_is_not_ranked() {
+    let recommendation = recommend(&Site { restart_may_log_out: true, ..all_installed() }, &[]);
+    for entry in STORES {
+        let ranked = recommendation.ranking.iter().any(|it| it.store == entry.name);
+        assert_eq!(ranked, !entry.decorates, "{}: {recommendation}", entry.name);
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub fn run(given: &RecommendArguments) -> Outcome {
     let results = given.results.iter().map(|path| compare::read(path)).collect::<Result<Vec<Report>, Failure>>()?;
     let installed = installed(given.installed.as_deref())?;
     if given.table {
-        return terminal::print(&table(&kinds(&installed), &results));
+        return terminal::print(&table(&kinds(&installed, given.durability), &results));
     }
     let site = site(given, installed)?;
     let recommendation = recommend(&site, &results);

@@ -134,6 +134,8 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
 
     let table = stdout(&sessile(&["recommend", "--table", "--installed", "redis"]));
     assert!(table.contains("several web servers") && table.contains("not-shared-by-hosts"), "{table}");
+    let commit = stdout(&sessile(&["recommend", "--table", "--durability", "commit"]));
+    assert!(commit.contains("tier commit") && !commit.contains("tier none"), "{commit}");
 }
 
 #[test]

@@ -9,7 +9,10 @@ use super::{NotCompared, RowName};
 use crate::experiments::CLOSED_LOOP;
 use crate::options::UsageError;
 use crate::reference;
-use crate::report::{Report, RoundSample, Row};
+use crate::report::{Report, RoundSample, Row, surroundings};
+
+/// Experiments whose rows have no samples of rounds to judge a difference by.
+const WITHOUT_ROUNDS: [&str; 2] = ["gc", "oversize"];
 
 /// What is compared of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +104,7 @@ impl RowName {
 /// Puts the rows of both sides together.
 pub(super) fn pairs(old: &Report, new: &Report) -> Result<Matched, UsageError> {
     check_settings(old, new)?;
-    let mut matched = Matched { pairs: Vec::new(), not_compared: Vec::new(), notes: surroundings(old, new) };
+    let mut matched = Matched { pairs: Vec::new(), not_compared: Vec::new(), notes: notes(old, new) };
     for row in &old.results {
         let name = RowName::of(row);
         let other = new.results.iter().find(|other| RowName::of(other) == name);
@@ -125,13 +128,17 @@ pub(super) fn pairs(old: &Report, new: &Report) -> Result<Matched, UsageError> {
 
 fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<Pair>, String> {
     match (old.is_bad(), new.is_bad()) {
-        (false, true) => return Err(format!("it is bad in NEW: {}", fault(new))),
-        (true, false) => return Err(format!("it was bad in OLD: {}", fault(old))),
+        (false, true) => return Err(format!("it is bad in NEW: {}", new.fault())),
+        (true, false) => return Err(format!("it was bad in OLD: {}", old.fault())),
         (true, true) => return Err("it is bad in both".to_owned()),
         (false, false) => {}
     }
     let paced = report.settings.rate.is_some() && name.op != CLOSED_LOOP;
     let measures: &[Measure] = if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
+    if [old, new].iter().any(|row| row.samples.is_empty()) && WITHOUT_ROUNDS.contains(&name.experiment.as_str()) {
+        let experiment = &name.experiment;
+        return Err(format!("{experiment} is measured once, not in rounds, so two results of it cannot be compared"));
+    }
     let pair = |measure: &Measure| {
         let estimate = |row: &Row| {
             Estimate::of(&row.samples.iter().map(|sample| measure.of(sample)).collect::<Vec<f64>>()).ok_or_else(|| {
@@ -145,11 +152,6 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<
         Ok(Pair { name: name.clone(), socket, measure: *measure, old: estimate(old)?, new: estimate(new)? })
     };
     measures.iter().map(pair).collect()
-}
-
-fn fault(row: &Row) -> String {
-    let counts = format!("{} errors, {} misses, {} lost updates", row.errors, row.misses, row.lost);
-    row.failed.clone().unwrap_or(counts)
 }
 
 /// Settings that change the question.
@@ -171,7 +173,7 @@ fn check_settings(old: &Report, new: &Report) -> Result<(), UsageError> {
 }
 
 /// What may explain a difference, but forbids nothing.
-fn surroundings(old: &Report, new: &Report) -> Vec<String> {
+fn notes(old: &Report, new: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let (was, is) = (&old.environment, &new.environment);
     let same_machine = (&was.cpu, was.cores, was.memory_bytes) == (&is.cpu, is.cores, is.memory_bytes);
@@ -181,27 +183,7 @@ fn surroundings(old: &Report, new: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if was.kernel != is.kernel {
-        notes.push(format!("the kernel is another one: {} in OLD, {} in NEW", was.kernel, is.kernel));
-    }
-    for (name, version) in &was.versions {
-        match is.versions.get(name) {
-            Some(other) if other != version => notes.push(format!("{name} is {version} in OLD and {other} in NEW")),
-            _ => {}
-        }
-    }
-    if [was, is].iter().any(|environment| environment.build != "release") {
-        notes.push("a debug build: the figures mean nothing".to_owned());
-    }
-    if old.settings.seconds != new.settings.seconds {
-        let (old, new) = (old.settings.seconds, new.settings.seconds);
-        notes.push(format!("samples are {old} s long in OLD and {new} s in NEW"));
-    }
-    for (name, report) in [("OLD", old), ("NEW", new)] {
-        if report.interrupted {
-            notes.push(format!("{name} was interrupted: rows are missing"));
-        }
-    }
+    notes.extend(surroundings(&[("OLD", old), ("NEW", new)]));
     notes
 }
 

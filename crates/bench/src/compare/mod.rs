@@ -17,7 +17,7 @@ use estimate::student;
 use matching::{Matched, Pair};
 use yardstick::{Machine, Mark};
 
-/// Chance that all intervals together contain the truth.
+/// Chance that all intervals together contain the truth, if rows vary from run to run by no more than is assumed.
 const CONFIDENCE: f64 = 0.99;
 /// Chance with which a slowdown of the size that a row "would see" is reported.
 const POWER: f64 = 0.95;
@@ -31,7 +31,7 @@ pub struct Comparison {
     pub schema: u32,
     /// Smallest slowdown that counts, as a part: 0.05 is 5 %.
     pub threshold: f64,
-    /// Chance that all intervals together contain the truth.
+    /// Chance that all intervals together contain the truth, if no row varies from run to run by more than its `apart`.
     pub confidence: f64,
     /// One entry for each row and measure that both results have.
     pub rows: Vec<Compared>,
@@ -65,6 +65,11 @@ pub struct Compared {
     pub would_see: f64,
     /// What it is measured against.
     pub basis: Basis,
+    /// Rows or stores that this is taken from.
+    pub yardstick_rows: usize,
+    /// By how much a row may vary from run to run beyond what its rounds show (a standard deviation, as a part) for the
+    /// interval to be right: an assumption, corrected by the yardstick.
+    pub apart: f64,
     /// What follows.
     pub verdict: Verdict,
 }
@@ -175,6 +180,8 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
         high: low.max(high),
         would_see: 1.0 - (-would_see).exp(),
         basis: machine.basis,
+        yardstick_rows: machine.voices,
+        apart: machine.apart(),
         verdict,
     }
 }

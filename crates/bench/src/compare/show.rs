@@ -9,6 +9,8 @@ use crate::report::table::{empty, figure, right};
 
 /// Beyond this the machine was so different that rows need not have followed it alike.
 const DRIFT_LARGE: f64 = 0.1;
+/// With fewer there is hardly anything to correct the assumed fortune of rows by.
+const REFERENCE_ROWS_FEW: usize = 3;
 
 impl Comparison {
     /// Says what the verdicts rest on. To be called once, when the rows are there.
@@ -31,15 +33,22 @@ impl Comparison {
         if self.rows.iter().any(|row| row.basis == Basis::Nothing) {
             self.notes.push(
                 "nothing tells how fast the machine was, so only large differences count: measure reference rows along, \
-                 for example --stores files,limit,lmdb"
+                 for example --stores files,limit,lmdb,null"
                     .to_owned(),
             );
         }
+        let few = |row: &Compared| row.basis == Basis::ReferenceRows && row.yardstick_rows < REFERENCE_ROWS_FEW;
+        if self.rows.iter().any(few) {
+            self.notes.push(format!(
+                "fewer than {REFERENCE_ROWS_FEW} reference rows of a kind: what is assumed of rows is hardly corrected; \
+                 measure more along"
+            ));
+        }
         let unclear = self.unclear().count();
         if unclear > 0 {
-            let (all, twice) = (self.rows.len(), 200.0 * self.threshold);
+            let (all, twice) = (self.rows.len(), percent(2.0 * self.threshold));
             self.notes.push(format!(
-                "{unclear} of {all} rows cannot tell: a slowdown of {twice:.0} % could have gone unseen; measure both again \
+                "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; measure both again \
                  with more --rounds, on a machine that does nothing else"
             ));
         }
@@ -57,12 +66,14 @@ impl fmt::Display for Comparison {
                 table.add_row(cells(row, self.threshold));
             }
             writeln!(f, "{table}")?;
-            let (percent, threshold) = (self.confidence * 100.0, self.threshold * 100.0);
+            let (sure, threshold) = (percent(self.confidence), percent(self.threshold));
+            let apart = self.rows.iter().map(|row| row.apart).fold(0.0, f64::max) * 100.0;
             writeln!(
                 f,
-                "\nAll intervals hold together with {percent:.0} %. `would see`: the smallest slowdown that is reported in 19 of \
-                 20 cases.\nA row is slower when its interval ends below 1 (of a latency: begins above) and it lost at least \
-                 {threshold:.0} %."
+                "\nAll intervals hold together with {sure} % as long as a row varies by no more than {apart:.1} % from run to \
+                 run\nbeyond what its rounds show; that is assumed, and corrected by the yardstick.\n\
+                 `would see`: the smallest slowdown that is reported in 19 of 20 cases.\n\
+                 A row is slower when its interval ends below 1 (of a latency: begins above) and it lost at least {threshold} %."
             )?;
         }
         if !self.yardstick.is_empty() {
@@ -85,7 +96,7 @@ fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
     let verdict = match row.verdict {
         Verdict::Slower => "SLOWER".to_owned(),
         Verdict::Faster => "faster".to_owned(),
-        Verdict::Within => format!("within {:.0} %", threshold * 100.0),
+        Verdict::Within => format!("within {} %", percent(threshold)),
         Verdict::Unclear => "cannot tell".to_owned(),
     };
     vec![
@@ -99,6 +110,11 @@ fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
         right(format!("{:.0} %", (row.would_see * 100.0).ceil())),
         Cell::new(verdict),
     ]
+}
+
+/// A part as percent, with as many digits as it has: 5, 0.1.
+fn percent(part: f64) -> String {
+    ((part * 1e6).round() / 1e4).to_string()
 }
 
 /// Short enough for the table.

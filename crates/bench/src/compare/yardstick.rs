@@ -38,6 +38,8 @@ pub(super) struct Machine {
     /// What a row differs by from run to run, beyond its rounds: the mean is 0.
     pub fortune: Estimate,
     pub basis: Basis,
+    /// Rows or stores that spoke.
+    pub voices: usize,
 }
 
 /// What a row is measured against.
@@ -94,12 +96,18 @@ impl Machine {
             drift: Estimate { mean: drift, variance: loss * (of_rounds + fortune) / count, freedom },
             fortune: Estimate { mean: 0.0, variance: fortune, freedom: FREEDOM + count },
             basis,
+            voices: differences.len(),
         }
+    }
+
+    /// The standard deviation of one row in one run that follows from the assumption and the yardstick.
+    pub(super) fn apart(&self) -> f64 {
+        (self.fortune.variance / 2.0).sqrt()
     }
 
     fn unknown() -> Machine {
         let assumed = |deviation: f64| Estimate { mean: 0.0, variance: 2.0 * deviation.powi(2), freedom: FREEDOM };
-        Machine { drift: assumed(MACHINE_APART), fortune: assumed(APART), basis: Basis::Nothing }
+        Machine { drift: assumed(MACHINE_APART), fortune: assumed(APART), basis: Basis::Nothing, voices: 0 }
     }
 }
 

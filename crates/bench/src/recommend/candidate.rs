@@ -1,7 +1,7 @@
 //! What can be recommended: each store of the registry in each way in which it is measured, and what results say of it.
 //!
-//! A figure is only set beside another of the same question: one experiment, one number of workers and sessions, one
-//! payload, one durability tier, one way to the server. Of all questions that the results answer, the one is taken
+//! A figure is only set beside another of the same question: one machine, one experiment, one number of workers and
+//! sessions, one payload, one durability tier, one way to the server. Of all questions that the results answer, the one is taken
 //! that most candidates have answered and that is closest to the site.
 
 use serde::Serialize;
@@ -16,6 +16,8 @@ use crate::statistics::Spread;
 /// Assumed of a store that was not measured: its own record beside the payload.
 const OVERHEAD_BYTES: u64 = 1_024;
 const PAGE_BYTES: u64 = 4_096;
+/// So many times more or fewer sessions take about as much each.
+const SESSIONS_ALIKE: u64 = 4;
 
 /// Where the sessions lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -55,17 +57,52 @@ pub struct Measured {
     pub cycles: Option<Spread>,
     /// The 99th percentile of them in microseconds.
     pub p99_us: f64,
-    /// Space of a session, and the payload that it was measured with.
-    pub bytes_per_session: Option<(u64, u64)>,
+    /// Space of a session, where that was measured.
+    pub footprint: Option<Footprint>,
     /// The longest pause of a request that swept, in microseconds, where that was a second mode.
     pub sweep_p90_us: Option<f64>,
     /// Rows in which something went wrong: the first of them.
     pub fault: Option<String>,
 }
 
+/// Measured space of a session, at the payload and number of sessions that are nearest to the site's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Space of one session in bytes.
+    pub bytes: u64,
+    /// Its payload in bytes.
+    pub payload_bytes: u64,
+    /// How many there were.
+    pub sessions: u64,
+}
+
+/// Where the space of all sessions comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpaceBasis {
+    /// Measured with this payload, and with about as many sessions.
+    Measured,
+    /// Measured with another payload or another number of sessions.
+    Derived,
+    /// Nothing was measured: a formula.
+    Formula,
+}
+
 /// The question whose answers are compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Question {
+    /// The model of the machine's processors.
+    pub cpu: String,
+    /// How many it has.
+    pub cores: usize,
+    /// Its memory in bytes.
+    pub memory_bytes: u64,
+    /// How the program was built.
+    pub build: String,
+    /// How many times the sessions were rewritten before.
+    pub churn: usize,
+    /// Whether processors were kept awake.
+    pub processors_awake: bool,
     /// The experiment.
     pub experiment: String,
     /// Number of workers.
@@ -90,19 +127,24 @@ impl Candidate {
         if self.variant == "default" { self.store.to_owned() } else { format!("{}#{}", self.store, self.variant) }
     }
 
-    /// Space of all sessions of a site, and whether that was measured.
-    pub fn space(&self, sessions: u64, payload_bytes: u64) -> (u64, bool) {
-        match self.measured.bytes_per_session {
-            // What a session takes besides its payload hardly depends on the payload.
-            Some((bytes, payload)) => {
-                (sessions.saturating_mul(bytes.saturating_sub(payload).saturating_add(payload_bytes)), true)
-            }
-            None => {
-                let in_pages = matches!(self.medium, Medium::Disk | Medium::SharedMemory);
-                let payload = if in_pages { payload_bytes.next_multiple_of(PAGE_BYTES) } else { payload_bytes };
-                (sessions.saturating_mul(payload.saturating_add(OVERHEAD_BYTES)), false)
-            }
-        }
+    /// Space of all sessions of a site, and what that rests on.
+    pub fn space(&self, sessions: u64, payload_bytes: u64) -> (u64, SpaceBasis) {
+        let in_pages = matches!(self.medium, Medium::Disk | Medium::SharedMemory);
+        let paged = |bytes: u64| bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+        let Some(measured) = self.measured.footprint else {
+            let payload = if in_pages { paged(payload_bytes) } else { payload_bytes };
+            return (sessions.saturating_mul(payload.saturating_add(OVERHEAD_BYTES)), SpaceBasis::Formula);
+        };
+        // What takes less than whole pages shares them between sessions.
+        let whole_pages = in_pages && measured.bytes >= paged(measured.payload_bytes);
+        let taken = |payload: u64| if whole_pages { paged(payload) } else { payload };
+        // What a session takes besides its payload hardly depends on the payload.
+        let besides = measured.bytes.saturating_sub(taken(measured.payload_bytes));
+        let bytes = sessions.saturating_mul(besides.saturating_add(taken(payload_bytes)));
+        let alike = measured.sessions / SESSIONS_ALIKE <= sessions
+            && sessions / SESSIONS_ALIKE <= measured.sessions
+            && measured.payload_bytes == payload_bytes;
+        (bytes, if alike { SpaceBasis::Measured } else { SpaceBasis::Derived })
     }
 }
 
@@ -147,7 +189,7 @@ fn medium(url: &str, capabilities: &Capabilities) -> Medium {
 }
 
 /// Rows that answer how many locked requests a second there are.
-fn cycles(report: &Report) -> impl Iterator<Item = &Row> {
+pub(super) fn cycles(report: &Report) -> impl Iterator<Item = &Row> {
     report.results.iter().filter(|row| matches!(row.experiment.as_str(), "cycle" | "scale") && row.op == "cycle")
 }
 
@@ -157,22 +199,34 @@ fn is_of(row: &Row, candidate: &Candidate) -> bool {
 
 impl Question {
     fn of(row: &Row, report: &Report) -> Question {
+        let (machine, settings) = (&report.environment, &report.settings);
         Question {
+            cpu: machine.cpu.clone(),
+            cores: machine.cores,
+            memory_bytes: machine.memory_bytes,
+            build: machine.build.clone(),
+            churn: settings.churn,
+            processors_awake: settings.processors_awake,
             experiment: row.experiment.clone(),
             workers: row.workers,
             sessions: row.sessions,
             payload_bytes: row.payload_bytes,
             payload_spread: row.payload_spread.clone(),
             durability: row.durability.clone(),
-            round_trip_us: report.settings.round_trip_us.unwrap_or(0.0),
-            rate: report.settings.rate,
+            round_trip_us: settings.round_trip_us.unwrap_or(0.0),
+            rate: settings.rate,
         }
+    }
+
+    /// Whether a report has a row that answers it.
+    pub(super) fn is_answered_by(&self, report: &Report) -> bool {
+        cycles(report).any(|row| !row.is_bad() && Question::of(row, report) == *self)
     }
 }
 
 /// In a closed loop only: at a fixed rate all are as fast as the rate. Several servers are asked over a network.
 fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<Question> {
-    let mut questions: Vec<(Question, usize)> = Vec::new();
+    let mut questions: Vec<(Question, Vec<String>)> = Vec::new();
     for report in results.iter().filter(|report| report.settings.rate.is_none()) {
         for row in cycles(report).filter(|row| row.durability == site.durability.name() && !row.is_bad()) {
             if !candidates.iter().any(|candidate| is_of(row, candidate)) {
@@ -180,33 +234,40 @@ fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<Q
             }
             let question = Question::of(row, report);
             match questions.iter_mut().find(|(known, _)| *known == question) {
-                Some((_, answers)) => *answers += 1,
-                None => questions.push((question, 1)),
+                // Whoever was measured twice has answered once.
+                Some((_, answered)) if answered.contains(&row.title()) => {}
+                Some((_, answered)) => answered.push(row.title()),
+                None => questions.push((question, vec![row.title()])),
             }
         }
     }
-    let most = questions.iter().map(|(_, answers)| *answers).max()?;
+    let most = questions.iter().map(|(_, answered)| answered.len()).max()?;
     // A question that half of them have answered is as good as one that all have.
-    let asked = questions.into_iter().filter(|(_, answers)| 2 * answers >= most).map(|(question, _)| question);
-    asked.min_by(|a, b| distance(a, site).total_cmp(&distance(b, site)))
+    let asked = questions.into_iter().filter(|(_, answered)| 2 * answered.len() >= most);
+    let best = asked.min_by(|(a, by_a), (b, by_b)| {
+        distance(a, site).total_cmp(&distance(b, site)).then(by_b.len().cmp(&by_a.len()))
+    });
+    best.map(|(question, _)| question)
 }
 
-/// How far a question is from the site: the network first, then the number of sessions, then of workers.
+/// How far a question is from the site: a debug build is far from any; then the network counts, then the number of
+/// sessions, then of workers.
 fn distance(question: &Question, site: &Site) -> f64 {
     let network = if (question.round_trip_us > 0.0) == (site.web_servers > 1) { 0.0 } else { 1_000.0 };
-    let ratio = (question.sessions.max(1) as f64 / site.sessions.max(1) as f64).ln().abs();
+    let ratio = apart(question.sessions as u64, site.sessions);
     let uneven = if question.payload_spread == "fixed" { 0.0 } else { 0.1 };
-    network + ratio + uneven - 0.01 * question.workers as f64
+    let debug = if question.build == "release" { 0.0 } else { 10_000.0 };
+    debug + network + ratio + uneven - 0.01 * question.workers as f64
 }
 
 fn measured(candidate: &Candidate, results: &[Report], question: Option<&Question>, site: &Site) -> Measured {
     let mut measured = Measured::default();
-    let mut nearest = f64::INFINITY;
+    let mut nearest = (f64::INFINITY, f64::INFINITY);
     for report in results {
         let rows = report.results.iter().filter(|row| is_of(row, candidate));
         for row in rows {
             if row.is_bad() && measured.fault.is_none() {
-                measured.fault = Some(fault(row));
+                measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
             }
             if question.is_some_and(|question| Question::of(row, report) == *question) && row.op == "cycle" {
                 measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
@@ -217,24 +278,20 @@ fn measured(candidate: &Candidate, results: &[Report], question: Option<&Questio
                 measured.sweep_p90_us = Some(slowest);
             }
             let weighs = row.bytes_per_session > 0 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
-            let apart = (row.sessions.max(1) as f64 / site.sessions.max(1) as f64).ln().abs();
-            if weighs && apart < nearest {
-                nearest = apart;
-                measured.bytes_per_session = Some((row.bytes_per_session, row.payload_bytes as u64));
+            let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
+            let from_site = (apart(payload_bytes, site.payload_bytes), apart(sessions, site.sessions));
+            if weighs && from_site < nearest {
+                nearest = from_site;
+                measured.footprint = Some(Footprint { bytes: row.bytes_per_session, payload_bytes, sessions });
             }
         }
     }
     measured
 }
 
-fn fault(row: &Row) -> String {
-    let (experiment, op) = (&row.experiment, &row.op);
-    match &row.failed {
-        Some(why) => format!("{experiment} {op}: {why}"),
-        None => {
-            format!("{experiment} {op}: {} errors, {} misses, {} lost updates", row.errors, row.misses, row.lost)
-        }
-    }
+/// By what factor two numbers differ, as a logarithm.
+fn apart(one: u64, other: u64) -> f64 {
+    (one.max(1) as f64 / other.max(1) as f64).ln().abs()
 }
 
 /// The tiers that a candidate can be run with.

@@ -3,6 +3,7 @@
 //! It owns one invariant: no store is named in the order or in a rule; what is known of one comes from the registry
 //! and from measured rows, so that ours wins nothing by being ours. It measures nothing.
 
+mod basis;
 mod candidate;
 mod rules;
 mod show;
@@ -10,7 +11,7 @@ mod site;
 
 use serde::Serialize;
 
-pub use self::candidate::{Candidate, Measured, Medium, Question};
+pub use self::candidate::{Candidate, Footprint, Measured, Medium, Question, SpaceBasis};
 pub use self::rules::{Effect, RULES, Rule};
 pub use self::show::table;
 pub use self::site::{Kind, Site, kinds};
@@ -50,8 +51,8 @@ pub struct Ranked {
     pub medium: Medium,
     /// What all sessions of the site take there.
     pub bytes: u64,
-    /// Whether that follows from measured rows, or from a formula.
-    pub bytes_measured: bool,
+    /// What that rests on.
+    pub bytes_are: SpaceBasis,
     /// The rules that fired.
     pub rules: Vec<Fired>,
 }
@@ -95,8 +96,9 @@ pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
     let (candidates, question) = candidate::all(site, results);
     let mut ranking: Vec<Ranked> = candidates.iter().map(|candidate| judge(site, candidate)).collect();
     ranking.sort_by(|a, b| {
-        let faults = |it: &Ranked| (it.excluded, it.count(Effect::Against));
-        // What was not measured comes after what was: nobody knows.
+        // What was not measured comes after what was, whatever speaks against that: nobody knows.
+        let unmeasured = |it: &Ranked| question.is_some() && it.ops_per_second.is_none();
+        let faults = |it: &Ranked| (it.excluded, unmeasured(it), it.count(Effect::Against));
         let speed = |it: &Ranked| it.ops_per_second.unwrap_or(0.0);
         let strengths = |it: &Ranked| it.count(Effect::For);
         faults(a)
@@ -105,7 +107,8 @@ pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
             .then(strengths(b).cmp(&strengths(a)))
             .then(a.title().cmp(&b.title()))
     });
-    let notes = notes(site, &candidates, &ranking, question.as_ref());
+    let mut notes = basis::basis(site, question.as_ref(), results);
+    notes.extend(of_ranking(site, &candidates, &ranking, question.as_ref()));
     Recommendation { schema: 1, site: site.clone(), question, ranking, notes }
 }
 
@@ -115,7 +118,7 @@ fn judge(site: &Site, candidate: &Candidate) -> Ranked {
         Some(Fired { rule: rule.name, effect: rule.effect, why })
     });
     let rules: Vec<Fired> = fired.collect();
-    let (bytes, bytes_measured) = candidate.space(site.sessions, site.payload_bytes);
+    let (bytes, bytes_are) = candidate.space(site.sessions, site.payload_bytes);
     Ranked {
         store: candidate.store,
         variant: candidate.variant,
@@ -125,21 +128,13 @@ fn judge(site: &Site, candidate: &Candidate) -> Ranked {
         p99_us: candidate.measured.cycles.map(|_| candidate.measured.p99_us),
         medium: candidate.medium,
         bytes,
-        bytes_measured,
+        bytes_are,
         rules,
     }
 }
 
-fn notes(site: &Site, candidates: &[Candidate], ranking: &[Ranked], question: Option<&Question>) -> Vec<String> {
-    let mut notes = Vec::new();
-    match question {
-        None => notes.push(
-            "nothing was measured: this ranks by what the stores declare only. To rank by speed on this machine: \
-             sessile bench cycle --json cycle.json, then --results cycle.json"
-                .to_owned(),
-        ),
-        Some(question) => notes.extend(of_question(site, question, candidates, ranking)),
-    }
+fn of_ranking(site: &Site, candidates: &[Candidate], ranking: &[Ranked], question: Option<&Question>) -> Vec<String> {
+    let mut notes = question.map(|question| of_question(site, question, candidates, ranking)).unwrap_or_default();
     let others = site.sessions_of_others();
     if others < site.sessions {
         notes.push(format!(

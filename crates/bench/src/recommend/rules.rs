@@ -111,11 +111,6 @@ pub const RULES: &[Rule] = &[
         let why = "it is for files that PHP's own handler shares, and has fewer guarantees";
         (it.variant == "php").then(|| why.to_owned())
     }),
-    rule("two-stores", Effect::Against, |_, it| {
-        // A scheme, and schemes of other stores among its options.
-        let why = "it puts two stores together, which pays where a part of the sessions needs another place";
-        (it.url.matches(':').count() > 1).then(|| why.to_owned())
-    }),
     rule("much-memory", Effect::Against, |site, it| {
         let (bytes, _) = it.space(site.sessions, site.payload_bytes);
         let in_memory = matches!(it.medium, Medium::Memory | Medium::SharedMemory);

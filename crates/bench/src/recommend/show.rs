@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{Cell, ColumnConstraint, Table};
 
-use super::{Effect, Fired, Kind, Medium, Ranked, Recommendation, Site, recommend};
+use super::{Effect, Fired, Kind, Medium, Ranked, Recommendation, Site, SpaceBasis, recommend};
 use crate::report::Report;
 use crate::report::table::{empty, figure, grouped, right};
 
@@ -20,9 +20,13 @@ impl fmt::Display for Recommendation {
                 0.0 => String::new(),
                 us => format!(", servers {} us away", figure(us)),
             };
+            let aged = match question.churn {
+                0 => String::new(),
+                times => format!(", rewritten {times} times before"),
+            };
             writeln!(
                 f,
-                "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} bytes, tier {tier}{way}",
+                "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} bytes, tier {tier}{way}{aged}",
                 grouped(sessions as f64)
             )?;
         }
@@ -82,7 +86,11 @@ fn ranking(usable: &[&Ranked]) -> Table {
         }
         cells.push(right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))));
         cells.push(Cell::new(place_of(ranked.medium)));
-        cells.push(Cell::new(if ranked.bytes_measured { "measured" } else { "a formula" }));
+        cells.push(Cell::new(match ranked.bytes_are {
+            SpaceBasis::Measured => "measured",
+            SpaceBasis::Derived => "derived",
+            SpaceBasis::Formula => "a formula",
+        }));
         table.add_row(cells);
     }
     if let Some(column) = table.column_mut(1) {
@@ -117,6 +125,7 @@ fn said(fired: &Fired) -> String {
 pub fn table(kinds: &[Kind], results: &[Report]) -> String {
     let mut table = empty(&["kind of site", "recommended", "then", "excluded by"]);
     let mut text = String::new();
+    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for kind in kinds {
         let recommendation = recommend(&kind.site, results);
         let usable: Vec<String> = recommendation.ranking.iter().filter(|it| !it.excluded).map(Ranked::title).collect();
@@ -128,11 +137,19 @@ pub fn table(kinds: &[Kind], results: &[Report]) -> String {
             exclusions(&recommendation).join("; "),
         ]);
         text.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.sentence, kind.site));
+        for note in recommendation.notes {
+            match notes.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, of)) => of.push(kind.name),
+                None => notes.push((note, vec![kind.name])),
+            }
+        }
     }
-    let basis = recommend(&Site::default(), results).notes;
-    let basis = basis.into_iter().find(|note| note.starts_with("nothing was measured"));
-    let basis = basis.map(|note| format!("\nnote: {note}\n")).unwrap_or_default();
-    format!("{table}\n{text}{basis}")
+    text.push('\n');
+    for (note, of) in notes {
+        let of = if of.len() == kinds.len() { String::new() } else { format!("{}: ", of.join(", ")) };
+        text.push_str(&format!("note: {of}{note}\n"));
+    }
+    format!("{table}\n{text}")
 }
 
 fn exclusions(recommendation: &Recommendation) -> Vec<String> {

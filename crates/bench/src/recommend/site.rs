@@ -74,8 +74,8 @@ impl Site {
 }
 
 /// The kinds of sites of the table. Their figures are examples, printed with the table.
-pub fn kinds(installed: &[String]) -> Vec<Kind> {
-    let base = Site { installed: installed.to_vec(), ..Site::default() };
+pub fn kinds(installed: &[String], durability: Durability) -> Vec<Kind> {
+    let base = Site { installed: installed.to_vec(), durability, ..Site::default() };
     vec![
         Kind {
             name: "small shop",

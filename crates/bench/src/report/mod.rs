@@ -8,6 +8,7 @@ mod oversize;
 mod round_sample;
 mod scale;
 mod space;
+mod surroundings;
 pub(crate) mod table;
 pub(crate) mod warnings;
 
@@ -17,6 +18,7 @@ pub use self::expiry::{ExpiryVerdict, SlowEnd};
 pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::oversize::Oversize;
 pub use self::round_sample::RoundSample;
+pub(crate) use self::surroundings::surroundings;
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
 use crate::options::UsageError;
@@ -269,6 +271,12 @@ impl Row {
     /// Whether something went wrong.
     pub fn is_bad(&self) -> bool {
         self.failed.is_some() || self.errors + self.misses + self.lost > 0
+    }
+
+    /// What went wrong, in words.
+    pub(crate) fn fault(&self) -> String {
+        let counts = || format!("{} errors, {} misses, {} lost updates", self.errors, self.misses, self.lost);
+        self.failed.clone().unwrap_or_else(counts)
     }
 }
 

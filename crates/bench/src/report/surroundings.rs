@@ -1,0 +1,42 @@
+//! What makes the figures of several results of one machine less than comparable, in words.
+//!
+//! It forbids nothing and looks at no row. Whether the machine is the same one, the caller decides.
+
+use super::Report;
+
+/// Sentences about results, each under the name by which the reader knows it; the others are held against the first.
+pub(crate) fn surroundings(results: &[(&str, &Report)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(((name, first), others)) = results.split_first() {
+        for (other, report) in others {
+            notes.extend(differences(name, first, other, report));
+        }
+    }
+    if results.iter().any(|(_, report)| report.environment.build != "release") {
+        notes.push("a debug build: the figures mean nothing".to_owned());
+    }
+    let interrupted = results.iter().filter(|(_, report)| report.interrupted);
+    notes.extend(interrupted.map(|(name, _)| format!("{name} was interrupted: rows are missing")));
+    notes
+}
+
+fn differences(old_name: &str, old: &Report, new_name: &str, new: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (was, is) = (&old.environment, &new.environment);
+    if was.kernel != is.kernel {
+        notes.push(format!("the kernel is another one: {} in {old_name}, {} in {new_name}", was.kernel, is.kernel));
+    }
+    for (name, version) in &was.versions {
+        match is.versions.get(name) {
+            Some(other) if other != version => {
+                notes.push(format!("{name} is {version} in {old_name} and {other} in {new_name}"));
+            }
+            _ => {}
+        }
+    }
+    let (was, is) = (old.settings.seconds, new.settings.seconds);
+    if was != is {
+        notes.push(format!("samples are {was} s long in {old_name} and {is} s in {new_name}"));
+    }
+    notes
+}
