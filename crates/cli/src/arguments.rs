@@ -261,7 +261,7 @@ pub struct RunArguments {
     /// What every commit must survive: none, 1s (all but the last second) or commit
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
-    /// Ends with 1 when a figure of a store's row is beyond a bound: [STORE:]FIGURE>NUMBER or <, for example p99_us>5000;
+    /// Ends with 1 when a figure of a store's row is beyond a bound: `[STORE:]FIGURE>NUMBER` or `<`, for example p99_us>5000;
     /// may be given several times
     #[arg(long, value_name = "BOUND", value_parser = bound)]
     pub fail_if: Vec<Bound>,
