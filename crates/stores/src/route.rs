@@ -54,7 +54,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let Opened { home, large, elsewhere, inline_bytes_max } = options::open_parts(url, context)?;
     let limits = registry::limits(url)?;
     let label = label(&home, large.as_ref(), elsewhere.as_ref().map(|(_, store)| store));
-    let parts = large.map(Parts::new);
+    let parts = large.map(|large| Parts::new(large, context.clock.clone()));
     let store = Route { home, parts, elsewhere, inline_bytes_max, turn: Mutex::new(Turn::first()) };
     Ok(Sessions::new(label, store, limits))
 }

@@ -3,7 +3,7 @@
 //! Invariant: at every instant the home store holds either a payload or a stub whose payload is complete. A process that
 //! dies in between leaves at most one large payload to which nothing leads; it ends with its time to live.
 
-use sessile_core::{Error, ErrorKind, Key, Result, Ttl};
+use sessile_core::{ErrorKind, Key, Result, Ttl};
 
 use super::look::{lost, unsettled};
 use super::parts::Parts;
@@ -26,7 +26,9 @@ impl Route {
         let Some(parts) = self.store_for(payload) else { return write(&stub::inline(payload)) };
         let stub = parts.write(payload, ttl)?;
         write(&stub.encode()).inspect_err(|error| {
-            if did_not_happen(error) {
+            // Only this is said before anything is sent. A store may call a write stale whose answer was lost and which it has done:
+            // then the stub stands in the home store.
+            if matches!(error.kind(), ErrorKind::TooLarge { .. }) {
                 parts.remove(&stub);
             }
         })
@@ -86,11 +88,4 @@ impl Route {
             parts.remove(stub);
         }
     }
-}
-
-/// Whether a write that failed has certainly not been done. After any other failure the stub may stand in the home store,
-/// or may yet come to, and its payload has to stay.
-fn did_not_happen(error: &Error) -> bool {
-    let certain = [ErrorKind::Stale, ErrorKind::Destroyed, ErrorKind::Gone, ErrorKind::Exists];
-    certain.contains(error.kind()) || matches!(error.kind(), ErrorKind::TooLarge { .. })
 }

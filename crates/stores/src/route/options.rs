@@ -61,11 +61,8 @@ pub(super) fn open_parts(url: &StoreUrl, context: &Context) -> Result<Opened> {
 }
 
 fn open_one(option: &str, url: &str, context: &Context) -> Result<Sessions> {
-    // In a query a plus sign stands for a space; no scheme contains one, but some contain a plus sign.
-    let url = match url.split_once(':') {
-        Some((scheme, rest)) => format!("{}:{rest}", scheme.replace(' ', "+")),
-        None => url.to_owned(),
-    };
+    // In a query a plus sign stands for a space. A URL contains none (it is written %20), but plus signs.
+    let url = url.replace(' ', "+");
     let opened = registry::open(&url, context).and_then(Sessions::under_a_decorator);
     opened.map_err(|error| {
         let why = format!("the store of the option {option} cannot be opened: {error}");

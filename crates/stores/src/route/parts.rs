@@ -1,13 +1,13 @@
 //! The store of large payloads: each is written once, read, kept for as long as its stub lives, and removed.
 //!
 //! Owns the rule that a payload is never changed and its id never used again, so that whoever follows a stub finds the
-//! bytes for which it was written or none. Nobody ever takes a lock in this store. What nobody leads to any more (a
-//! process died before it wrote the stub, or before it removed the payload of the stub that it replaced) ends with its
-//! time to live, and a sweep removes it.
+//! bytes for which it was written or none. Its life is never shortened. What nobody leads to any more (a process died before
+//! it wrote the stub, or before it removed the payload of the stub that it replaced) ends with its time to live, and a
+//! sweep removes it.
 
 use std::time::Duration;
 
-use sessile_core::{Bin, Error, ErrorKind, Key, Limits, Result, Sessions, Ttl};
+use sessile_core::{Bin, Clock, Error, ErrorKind, Key, Limits, Result, Sessions, Ttl};
 
 use super::stub::{Stub, Token};
 
@@ -18,11 +18,14 @@ pub(super) const BIN: &str = "route_large";
 /// without it.
 const LIFE_BEYOND_STUB: Duration = Duration::from_secs(600);
 
-pub(super) struct Parts(Sessions);
+/// How long a touch waits for another touch of the same payload.
+const EXTEND_WAIT: Duration = Duration::from_secs(5);
+
+pub(super) struct Parts(Sessions, Clock);
 
 impl Parts {
-    pub(super) fn new(store: Sessions) -> Parts {
-        Parts(store)
+    pub(super) fn new(store: Sessions, clock: Clock) -> Parts {
+        Parts(store, clock)
     }
 
     pub(super) fn store(&self) -> &Sessions {
@@ -42,9 +45,18 @@ impl Parts {
         Ok(record.map(|record| record.payload).filter(|payload| stub.fits(payload)))
     }
 
-    /// Lets a payload live as long as a stub that is given this time; `false` when it is not there.
+    /// Lets a payload live at least as long as a stub that is given this time; `false` when it is not there.
+    ///
+    /// Whoever asks for less changes nothing: his touch may fail at home, or another one, on its way, give the stub more. Under
+    /// the payload's lock, so that of two at a time the longer one holds.
     pub(super) fn extend(&self, stub: &Stub, ttl: Ttl) -> Result<bool> {
-        match self.0.touch(&key_of(stub)?, life(ttl)?) {
+        let life = life(ttl)?;
+        let begun = self.0.begin(&key_of(stub)?, EXTEND_WAIT).map_err(about_this_store)?;
+        let (mut lease, Some(record)) = (begun.lease, begun.record) else { return Ok(false) };
+        if record.expires >= self.1.now().plus(Duration::from_millis(life.idle_ms())) {
+            return Ok(true);
+        }
+        match lease.touch(life) {
             Ok(()) => Ok(true),
             Err(error) if *error.kind() == ErrorKind::Gone => Ok(false),
             Err(error) => Err(about_this_store(error)),

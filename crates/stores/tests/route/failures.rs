@@ -78,3 +78,12 @@ fn a_payload_over_every_limit_is_refused_with_size_and_limit() {
     assert_eq!(refused.kind(), &ErrorKind::TooLarge { size, limit });
     assert_eq!(payload_of(&store, "a"), Some(large(1)));
 }
+
+/// `+` in an inner URL stood for a space: another directory, another password.
+#[test]
+fn a_plus_sign_in_an_inner_url_stays_one() {
+    let pair = Pair::new();
+    let store = open(&route(&format!("{}+b", pair.home_url()), &pair.large_url()));
+    commit(&store, "a", SMALL);
+    assert_eq!(payload_of(&open(&format!("{}+b", pair.home_url())), "a"), Some(SMALL.to_vec()));
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sessile_core::{Budget, Clock, Filter};
+use sessile_stores::Context;
 
 use crate::setup::{LARGER_THAN, Pair, SMALL, WAIT, commit, hour, key, large, payload_of, ttl};
 
@@ -51,7 +52,11 @@ fn a_log_out_removes_the_large_payload_and_refuses_the_late_commit() {
     store.destroy(&key("a")).unwrap();
     assert_eq!(pair.parts(), []);
     assert_eq!(late.lease.commit(&large(2), hour()).unwrap_err().kind().code(), "destroyed");
-    assert_eq!((pair.parts(), payload_of(&store, "a")), (vec![], None), "what the refused commit wrote is gone too");
+    assert_eq!(
+        (pair.parts().len(), payload_of(&store, "a")),
+        (1, None),
+        "what it wrote ends by itself: no stub leads there"
+    );
 }
 
 #[test]
@@ -88,6 +93,29 @@ fn a_touch_keeps_the_large_payload_for_as_long_as_its_stub() {
         clock.advance(Duration::from_secs(1));
         assert_eq!(payload_of(&store, "a"), None);
         assert_eq!(store.touch(&key("a"), hour()).unwrap_err().kind().code(), "gone");
+    }
+}
+
+/// A touch for a minute came between the two steps of one for a day, and the session lost its payload after eleven minutes.
+#[test]
+fn a_shorter_touch_leaves_the_large_payload_its_time() {
+    for leased in [false, true] {
+        let (pair, clock) = (Pair::new(), Clock::manual(Clock::system().now()));
+        let store = pair.open_at(&clock);
+        store.create(&key("a"), &large(1), ttl(86_400)).unwrap();
+        if leased {
+            store.begin(&key("a"), WAIT).unwrap().lease.touch(ttl(60)).unwrap();
+        } else {
+            store.touch(&key("a"), ttl(60)).unwrap();
+        }
+        // The second step of the longer one.
+        sessile_stores::open(&pair.home_url(), &Context { clock: clock.clone() })
+            .unwrap()
+            .touch(&key("a"), ttl(86_400))
+            .unwrap();
+        clock.advance(Duration::from_secs(7_200));
+        while !store.sweep(AMPLE).unwrap().complete {}
+        assert_eq!(payload_of(&store, "a"), Some(large(1)), "leased: {leased}");
     }
 }
 
