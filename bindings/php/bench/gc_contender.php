@@ -109,8 +109,8 @@ function contenders(Places $at, int $sessions, int $lifetime, array $parts_of_na
         'sessile (engine, shared memory)' => Remover::Handler,
         'sessile (files, disk)' => Remover::Handler,
         'sessile (redis)' => Remover::Server,
-        'phpredis (no lock)' => Remover::Server,
-        'phpredis (lock)' => Remover::Server,
+        'phpredis (no lock, persistent)' => Remover::Server,
+        'phpredis (lock, persistent)' => Remover::Server,
     ];
     $contenders = [];
     foreach (wanted(array_intersect_key($with, gc_handlers($at, $sessions)), $parts_of_names) as $name => $remover) {

@@ -98,7 +98,7 @@ function handlers(Places $at, int $sessions): array
     $handlers = [
         new Handler(FLOOR, 'floor', 'default', 'none', [$at->floor], ['session.save_handler' => 'floor']),
         $ours('engine, shared memory', 'sessile', 'shm', 'none', "sessile:$at->shm/engine"),
-        $ours('engine, disk', 'sessile', 'disk', '1s', "sessile:$at->disk/engine"),
+        $ours('engine, disk', 'sessile', 'disk', '1s', "sessile:$at->disk/engine?control=$at->shm"),
         $ours('files, shared memory', 'files', 'shm', 'none', "files:$at->shm/sessile-files"),
         $ours('files, disk', 'files', 'disk', 'none', "files:$at->disk/sessile-files"),
         files_handler('files (shared memory)', 'shm', "$at->shm/files"),

@@ -89,8 +89,9 @@ pub struct sessile_error {
 }
 
 impl sessile_error {
+    /// With its causes: the log line of the same failure has them, and a full disk is named by them only.
     pub(crate) fn of(error: &Error) -> sessile_error {
-        sessile_error::new(sessile_code::of(error.kind()), &error.to_string())
+        sessile_error::new(sessile_code::of(error.kind()), &format!("{error:#}"))
     }
 
     pub(crate) fn new(code: sessile_code, text: &str) -> sessile_error {
@@ -102,5 +103,19 @@ impl sessile_error {
         let bytes = text.bytes().take(length).map(|byte| if byte == 0 { b' ' } else { byte });
         message.iter_mut().zip(bytes).for_each(|(to, from)| *to = from as c_char);
         sessile_error { code, message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The warning of a failed save said that the store failed, and not that its disk was full.
+    #[test]
+    fn a_message_names_the_cause() {
+        let error = Error::new(ErrorKind::Io, "the file cannot be written");
+        let error = sessile_error::of(&error.source(std::io::Error::other("no space left")));
+        let text: Vec<u8> = error.message.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+        assert!(String::from_utf8_lossy(&text).contains("no space left"));
     }
 }
