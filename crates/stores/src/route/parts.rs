@@ -58,7 +58,8 @@ impl Parts {
         }
         match lease.touch(life) {
             Ok(()) => Ok(true),
-            Err(error) if *error.kind() == ErrorKind::Gone => Ok(false),
+            // A commit has replaced it meanwhile.
+            Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Destroyed) => Ok(false),
             Err(error) => Err(about_this_store(error)),
         }
     }
