@@ -8,6 +8,7 @@
 #   sh scripts/php.sh example   opens the shop of examples/php until Ctrl-C, after a build
 #   sh scripts/php.sh bench     measures it beside other handlers, after a build (SESSIONS ROUNDS SECONDS HANDLER...)
 #   sh scripts/php.sh gc-bench  measures what garbage collection does to its starts and to those of others, after a build
+#   sh scripts/php.sh footprint what the extension adds to the start and the memory of a process, after a build
 #   sh scripts/php.sh install   copies it into PHP's directory of extensions (root)
 #
 # PHP_CONFIG names the php-config of another PHP; SESSILE_PROFILE=debug links the library that the tests of Rust use, which
@@ -76,12 +77,17 @@ gc-bench)
     shift
     sh scripts/php_bench.sh gc "$build/modules/sessile.so" "$@"
     ;;
+footprint)
+    place=$(mktemp -d /dev/shm/sessile-php-footprint-XXXXXX)
+    trap 'rm -rf "$place"' EXIT
+    "$("$PHP_CONFIG" --php-binary)" -n bindings/php/bench/footprint.php "$build/modules/sessile.so" "$place"
+    ;;
 install)
     make --quiet -C "$build" install
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|memcheck|example|bench|gc-bench|install" >&2
+    echo "usage: sh scripts/php.sh build|test|memcheck|example|bench|gc-bench|footprint|install" >&2
     exit 2
     ;;
 esac

@@ -6,8 +6,7 @@ require __DIR__ . '/starts.php';
 require __DIR__ . '/expiry.php';
 [, $sessions, $seed] = $argv;
 if (($argv[3] ?? '') === 'apcu') {
-    require __DIR__ . '/apcu_handler.php';
-    session_set_save_handler(new ApcuHandler());
+    require __DIR__ . '/../../../bench/contenders/php/handlers/apcu.php';
 }
 
 function change(string $id): void
