@@ -12,6 +12,7 @@
 
 mod bound;
 mod capacity;
+mod collection;
 pub mod compare;
 pub mod contender;
 mod environment;
@@ -41,6 +42,7 @@ pub mod worker;
 mod workload;
 
 pub use bound::Bound;
+pub use collection::{Collection, LeftOutExperiment};
 pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use presets::default_in_words;
 pub use report::Report;

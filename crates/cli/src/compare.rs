@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use sessile_bench::Report;
 use sessile_bench::compare::{Comparison, RowName, compare};
+use sessile_bench::{Collection, Report};
 
 use crate::arguments::CompareArguments;
 use crate::outcome::{Failure, Outcome};
@@ -24,12 +24,20 @@ pub fn run(arguments: &CompareArguments) -> Outcome {
     judge(&comparison, arguments.strict)
 }
 
-/// The result of a run in a file.
-pub fn read(path: &Path) -> Result<Report, Failure> {
+/// The result of one experiment in a file.
+fn read(path: &Path) -> Result<Report, Failure> {
+    Report::from_json(&text(path)?).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// The results in a file: of one experiment, or of `bench all`.
+pub fn read_collection(path: &Path) -> Result<Collection, Failure> {
+    Collection::from_json(&text(path)?).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}; give a file that --json wrote")))?;
-    Report::from_json(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}; give a file that --json wrote")))
 }
 
 fn judge(comparison: &Comparison, strict: bool) -> Outcome {

@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal, stderr, stdin};
 
-use sessile_bench::Report;
 use sessile_bench::recommend::{Site, kinds, recommend, table};
+use sessile_bench::{Collection, Report};
 use sessile_fixtures::ServerKind;
 use sessile_stores::registry::{self, STORES};
 
@@ -13,7 +13,9 @@ use crate::{compare, questions, terminal};
 
 /// Asks what is missing, and answers.
 pub fn run(given: &RecommendArguments) -> Outcome {
-    let results = given.results.iter().map(|path| compare::read(path)).collect::<Result<Vec<Report>, Failure>>()?;
+    let read = given.results.iter().map(|path| compare::read_collection(path));
+    let collections = read.collect::<Result<Vec<Collection>, Failure>>()?;
+    let results: Vec<Report> = collections.into_iter().flat_map(|collection| collection.runs).collect();
     let installed = installed(given.installed.as_deref())?;
     if given.table {
         return terminal::print(&table(&kinds(&installed, given.durability), &results));

@@ -281,6 +281,11 @@ impl Row {
 }
 
 impl Report {
+    /// The name of the experiment; `None` if there is no row.
+    pub fn experiment(&self) -> Option<&str> {
+        self.results.first().map(|row| row.experiment.as_str())
+    }
+
     /// Rows in which something went wrong.
     pub fn bad_rows(&self) -> impl Iterator<Item = &Row> {
         self.results.iter().filter(|row| row.is_bad())
@@ -294,11 +299,20 @@ impl Report {
     pub fn from_json(text: &str) -> Result<Report, UsageError> {
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
+        Report::from_value(value)
+    }
+
+    pub(crate) fn from_value(value: serde_json::Value) -> Result<Report, UsageError> {
         match value.get("schema").and_then(serde_json::Value::as_u64) {
             Some(schema) if schema == u64::from(SCHEMA) && value.get("results").is_some() => {}
             Some(schema) if value.get("results").is_some() => {
                 let why = format!("it has schema {schema}, and this program reads schema {SCHEMA}");
                 return Err(UsageError(why));
+            }
+            _ if value.get("runs").is_some() => {
+                let why =
+                    "it holds the results of several experiments (sessile bench all), and this takes those of one";
+                return Err(UsageError(why.to_owned()));
             }
             _ => return Err(UsageError("it is no result of sessile bench --json".to_owned())),
         }
