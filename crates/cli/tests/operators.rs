@@ -77,6 +77,21 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
 }
 
 #[test]
+fn a_store_that_is_not_there_is_not_made() {
+    let dir = on_disk();
+    for verb in ["stat", "verify", "gc", "sync"] {
+        for scheme in ["files", "sessile", "sqlite"] {
+            let place = dir.path().join(format!("mistyped-{scheme}"));
+            let output = sessile(&[verb, &format!("{scheme}:{}", place.display())]);
+            let message = stderr(&output);
+            assert_eq!(output.status.code(), Some(3), "{verb} {scheme}: {message}");
+            assert!(message.contains("no store of sessile"), "{verb} {scheme}: {message}");
+            assert!(!place.exists(), "{verb} {scheme}");
+        }
+    }
+}
+
+#[test]
 fn what_a_store_cannot_do_by_its_nature_has_an_exit_code_of_its_own() {
     for verb in ["verify", "sync"] {
         let output = sessile(&[verb, "memory:"]);
