@@ -86,9 +86,18 @@ switch ($page) {
     case 'clear':
         $_SESSION = [];
         break;
+    case 'closed_login':
+        // As a module may do that does something long first.
+        session_write_close();
+        // no break
     case 'login':
         $user = db_query('SELECT u.* FROM {users} u WHERE u.uid = :uid', [':uid' => 1])->fetchObject();
         drupal_session_regenerate();
+        break;
+    case 'become':
+        // Without another id, and the database fails when it is saved.
+        $user = db_query('SELECT u.* FROM {users} u WHERE u.uid = :uid', [':uid' => 1])->fetchObject();
+        $fails = true;
         break;
     case 'logout':
         session_destroy();

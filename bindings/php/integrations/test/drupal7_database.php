@@ -140,6 +140,7 @@ function db_query(string $sql, array $arguments): Result
 
 function db_merge(string $table): Change
 {
+    empty($GLOBALS['fails']) || throw new Exception('the database is down');
     return new Change('merge', $table);
 }
 

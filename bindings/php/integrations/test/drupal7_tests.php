@@ -158,6 +158,27 @@ function a_log_in_over_https_holds_over_http_and_needs_the_secure_cookie(): void
     same('0', over_http('rows', $cookies), 'the rows');
 }
 
+function a_log_in_after_the_session_was_closed_leaves_nothing_of_it(): void
+{
+    $cookies = [];
+    over_http('count', $cookies);
+    $before = $cookies;
+    over_https('closed_login', $cookies);
+    same('anna', over_https('user', $cookies), 'the user');
+    same('1', over_https('look', $cookies), 'the data');
+    same('0', over_http('look', $before), 'the data of the old id');
+    over_https('logout', $cookies);
+}
+
+function a_log_in_that_is_not_saved_loses_nothing(): void
+{
+    $cookies = [];
+    over_http('count', $cookies);
+    over_https('become', $cookies);
+    same('1', over_http('look', $cookies), 'the data');
+    same('nobody', over_http('user', $cookies), 'the user');
+}
+
 function a_log_in_over_http_is_none_over_https(): void
 {
     $cookies = [];
@@ -175,4 +196,5 @@ return ['visitors_without_data_get_no_session', 'a_user_has_roles_and_one_row',
     'a_new_password_ends_the_other_sessions', 'a_blocked_user_is_nobody', 'what_is_not_to_be_saved_is_not_saved',
     'a_store_that_does_not_answer_makes_nobody_of_no_one', 'rows_are_collected_unless_they_are_in_use',
     'visitors_have_one_session_over_http_and_https',
-    'a_log_in_over_https_holds_over_http_and_needs_the_secure_cookie', 'a_log_in_over_http_is_none_over_https'];
+    'a_log_in_over_https_holds_over_http_and_needs_the_secure_cookie',
+    'a_log_in_after_the_session_was_closed_leaves_nothing_of_it', 'a_log_in_that_is_not_saved_loses_nothing', 'a_log_in_over_http_is_none_over_https'];
