@@ -35,7 +35,7 @@ function memory(array $settings): array
         array_push($command, '-d', "$key=\"$value\"");
     }
     $script = 'session_start(); $_SESSION["text"] = str_repeat("x", 1400); if (!session_write_close()) exit(1); echo "idle\n"; fgets(STDIN);';
-    $process = proc_open([...$command, '-r', $script], [['pipe', 'r'], ['pipe', 'w'], STDERR], $pipes);
+    $process = proc_open([...$command, '-r', $script], [['pipe', 'r'], ['pipe', 'w']], $pipes);
     if (fgets($pipes[1]) !== "idle\n") {
         fwrite(STDERR, "no session could be saved\n");
         exit(1);

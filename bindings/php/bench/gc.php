@@ -3,9 +3,10 @@
 // is in SHM.
 //
 //   php gc.php --sessile MODULE --floor MODULE --shm DIRECTORY --disk DIRECTORY [--sessions 550000] [--starts 20000]
-//              [--rounds 4] [--seconds 60] [--lifetime 3000] [--sync 1] [--json FILE] [HANDLER...]
+//              [--rounds 4] [--seconds 60] [--lifetime 3000] [--sync 1] [--phases starts,deletion,requests] [--json FILE]
+//              [HANDLER...]
 //
-// Three phases over all handlers. Starts: session_start() and session_write_close() without change, at random ids, with
+// Three phases over all handlers; what is known is shown after each, and is in the file. Starts: session_start() and session_write_close() without change, at random ids, with
 // session.gc_probability 1 of 10 and 0, in turns over several rounds; at most so many starts a row, and so many seconds.
 // Deletion: nine of ten sessions expire and are removed at once, while another process serves the rest at a fixed rate.
 // Deletion by requests: in a new store they expire, too, and starts with gc 1/10 remove them.
@@ -18,8 +19,14 @@ require __DIR__ . '/gc_phases.php';
 require __DIR__ . '/gc_report.php';
 
 $given = getopt('', array_map(fn($name) => "$name:", ['sessile', 'floor', 'shm', 'disk', 'sessions', 'starts', 'rounds',
-    'seconds', 'lifetime', 'sync', 'json']), $rest);
-$given += ['sessions' => 550_000, 'starts' => 20_000, 'rounds' => 4, 'seconds' => 60, 'lifetime' => 3_000, 'sync' => 1, 'json' => null];
+    'seconds', 'lifetime', 'sync', 'phases', 'json']), $rest);
+$given += ['sessions' => 550_000, 'starts' => 20_000, 'rounds' => 4, 'seconds' => 60, 'lifetime' => 3_000, 'sync' => 1,
+    'phases' => 'starts,deletion,requests', 'json' => null];
+$chosen = explode(',', $given['phases']);
+if ($unknown = array_diff($chosen, ['starts', 'deletion', 'requests'])) {
+    fwrite(STDERR, 'unknown phase ' . implode(', ', $unknown) . "; the phases are starts, deletion, requests\n");
+    exit(2);
+}
 $at = new Places($given['sessile'], $given['floor'], $given['shm'], $given['disk'], "$given[shm]/redis");
 $sessions = (int) $given['sessions'];
 $at->demand_room($sessions, 4);
@@ -28,22 +35,32 @@ $contenders = contenders($at, $sessions, (int) $given['lifetime'], array_slice($
 
 $phases = new Phases($contenders, $at, (int) $given['starts'], (int) $given['rounds'], (float) $given['seconds'],
     (bool) $given['sync']);
-$phases->starts();
-foreach ($contenders as $contender) {
-    if ($contender->remover === Remover::Nobody) {
-        continue;
+$save = function () use ($given, $contenders, $sessions): void {
+    if ($given['json'] !== null) {
+        $rows = json_rows($contenders, $sessions);
+        file_put_contents("$given[json].new", json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES) . "\n");
+        rename("$given[json].new", $given['json']);
     }
-    $phases->deletion($contender);
+};
+printf("\nPHP %s, %s sessions of 1,400 bytes; session_start() and session_write_close() without change\n", PHP_VERSION, number_format($sessions));
+if (in_array('starts', $chosen, true)) {
+    $phases->starts();
+    $save();
+    echo starts_tables($contenders), histograms($contenders, [GC_ON, GC_OFF, SWEPT_BESIDE]);
+}
+foreach (in_array('deletion', $chosen, true) ? $contenders : [] as $contender) {
+    if ($contender->remover !== Remover::Nobody) {
+        $phases->deletion($contender);
+        $save();
+    }
+}
+echo deletion_table($contenders);
+foreach (in_array('requests', $chosen, true) ? $contenders : [] as $contender) {
     if ($contender->remover === Remover::Handler) {
         $phases->deletion_by_requests($contender);
+        $save();
     }
 }
-
-printf("\nPHP %s, %s sessions of 1,400 bytes; session_start() and session_write_close() without change\n", PHP_VERSION, number_format($sessions));
-echo tables($contenders), histograms($contenders);
-if ($given['json'] !== null) {
-    $rows = json_rows($contenders, $sessions);
-    file_put_contents($given['json'], json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES) . "\n");
-}
+echo requests_table($contenders), histograms($contenders, [DELETED_BY_REQUESTS]), complaints($contenders);
 $bad = array_filter($contenders, fn(Contender $contender) => complaint($contender) !== null);
 exit($bad ? 1 : 0);

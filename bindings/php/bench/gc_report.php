@@ -13,7 +13,7 @@ function complaint(Contender $contender): ?string
 }
 
 /** @param array<string, Contender> $contenders */
-function tables(array $contenders): string
+function starts_tables(array $contenders): string
 {
     $text = '';
     foreach ([null, STARTS_OF_SOURCE] as $first) {
@@ -28,7 +28,13 @@ function tables(array $contenders): string
             }
         }
     }
-    $text .= "\nnine of ten expire: starts of the others at a fixed rate, from the moment when each is due\n" . table_head('removed', '  removed in');
+    return $text;
+}
+
+/** @param array<string, Contender> $contenders */
+function deletion_table(array $contenders): string
+{
+    $text = '';
     foreach ($contenders as $contender) {
         foreach ([BEFORE_DELETION, BESIDE_DELETION] as $condition) {
             if (isset($contender->rows[$condition])) {
@@ -39,13 +45,28 @@ function tables(array $contenders): string
             }
         }
     }
-    $text .= "\nnine of ten have expired: starts of the others, which remove them\n" . table_head('calls', '  modes');
+    $title = "\nnine of ten expire: starts of the others at a fixed rate, from the moment when each is due\n";
+    return $text === '' ? '' : $title . table_head('removed', '  removed in') . $text;
+}
+
+/** @param array<string, Contender> $contenders */
+function requests_table(array $contenders): string
+{
+    $text = '';
     foreach ($contenders as $contender) {
         if (isset($contender->rows[DELETED_BY_REQUESTS])) {
             $row = $contender->rows[DELETED_BY_REQUESTS];
             $text .= table_line($contender->name, GC_ON, number_format(count($row->ns)), $row->ns, modes_text($row->histogram()->modes()));
         }
     }
+    $title = "\nnine of ten have expired: starts of the others, which remove them\n";
+    return $text === '' ? '' : $title . table_head('calls', '  modes') . $text;
+}
+
+/** @param array<string, Contender> $contenders */
+function complaints(array $contenders): string
+{
+    $text = '';
     foreach ($contenders as $contender) {
         $complaint = complaint($contender);
         $text .= $complaint === null ? '' : "\nFAILED: $contender->name: $complaint\n";
@@ -66,17 +87,17 @@ function table_line(string $name, string $condition, string $count, array $ns, s
 }
 
 /** @param array<string, Contender> $contenders */
-function histograms(array $contenders): string
+function histograms(array $contenders, array $conditions): string
 {
     $text = '';
     foreach ($contenders as $contender) {
         $columns = [];
-        foreach ([GC_ON, GC_OFF, SWEPT_BESIDE, DELETED_BY_REQUESTS] as $condition) {
+        foreach ($conditions as $condition) {
             if (isset($contender->rows[$condition])) {
                 $columns[$condition] = $contender->rows[$condition]->histogram();
             }
         }
-        $text .= "\n$contender->name\n" . draw($columns);
+        $text .= $columns ? "\n$contender->name\n" . draw($columns) : '';
     }
     return $text;
 }

@@ -9,7 +9,8 @@ final class Peer
     /** @param list<string> $command */
     public function __construct(public readonly string $name, array $command)
     {
-        $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], STDERR], $this->pipes);
+        // It inherits the standard error: handing over STDERR would set the file behind it back to where PHP last wrote.
+        $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w']], $this->pipes);
     }
 
     public function ask(string $request): array

@@ -9,7 +9,7 @@ function sweep(string $directory, int $lifetime): int
 {
     $command = ['find', $directory, '-ignore_readdir_race', '-type', 'f', '-name', 'sess_*', '-mmin', '+' . (int) ceil($lifetime / 60),
         '-delete', '-printf', 'x'];
-    $find = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR], $pipes);
+    $find = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w']], $pipes);
     $removed = 0;
     while (($some = fread($pipes[1], 65536)) !== false && $some !== '') {
         $removed += strlen($some);
