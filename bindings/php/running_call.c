@@ -8,7 +8,7 @@
 
 #include "php_sessile.h"
 
-static zend_execute_data *running(const char *name)
+static zend_always_inline zend_execute_data *running_named(const char *name, size_t length)
 {
 	zend_execute_data *call = EG(current_execute_data);
 	const zend_string *its_name;
@@ -17,8 +17,10 @@ static zend_execute_data *running(const char *name)
 		return NULL;
 	}
 	its_name = call->func->common.function_name;
-	return its_name && !strcmp(ZSTR_VAL(its_name), name) ? call : NULL;
+	return its_name && ZSTR_LEN(its_name) == length && !memcmp(ZSTR_VAL(its_name), name, length) ? call : NULL;
 }
+
+#define running(name) running_named(ZEND_STRL(name))
 
 static zval *first_argument(zend_execute_data *call)
 {
