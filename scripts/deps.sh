@@ -22,6 +22,12 @@ phpize|php-dev|the PHP extension is built and tested
 php-fpm|php-fpm|the PHP extension is tested in its workers
 nginx|nginx-light|php-fpm is tested behind it
 ab|apache2-utils|makes the requests of sessile bench lifecycle
+/usr/lib/*/perl/*/DB_File.pm|perl|runs the keepers of sessile bench perl, DB_File among them
+/usr/share/perl5/Apache/Session.pm|libapache-session-perl|is measured by sessile bench perl: in files, DB_File and databases
+/usr/lib/*/perl5/*/DBD/mysql.pm|libdbd-mysql-perl|Apache::Session::MySQL is measured with it
+/usr/lib/*/perl5/*/DBD/Pg.pm|libdbd-pg-perl|Apache::Session::Postgres is measured with it
+/usr/lib/*/perl5/*/Cache/FastMmap.pm|libcache-fastmmap-perl|is measured by sessile bench perl
+/usr/share/perl5/Cache/SharedMemoryCache.pm|libcache-cache-perl|stands in for Apache::Session::SharedMem in sessile bench perl
 /usr/lib/apache2/modules/libphp*.so|libapache2-mod-php|the PHP extension is tested in Apache
 /usr/share/php/Illuminate/autoload.php|php-laravel-framework php-mbstring|the driver for Laravel is tested
 /usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php|php-symfony-framework-bundle php-xml|the PHP extension is tested with Symfony

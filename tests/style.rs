@@ -7,7 +7,7 @@
 use sessile_tests::{SourceFile, files};
 
 const FILE_LINES_MAX: usize = 500;
-const CODE: &[&str] = &[".rs", ".lua", ".sh", ".php", ".c", ".h", ".ci/run"];
+const CODE: &[&str] = &[".rs", ".lua", ".sh", ".php", ".pl", ".c", ".h", ".ci/run"];
 const NAMES_THAT_SAY_NOTHING: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc"];
 /// Where unsafe code may stand: the file, and the decision that says why.
 const UNSAFE_FILES: &[(&str, &str)] = &[

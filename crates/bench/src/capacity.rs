@@ -71,6 +71,7 @@ fn medium(choice: &Choice) -> Medium {
         | Target::Reference(_)
         | Target::Url(..)
         | Target::Handler(_)
+        | Target::Keeper(_)
         | Target::Test(..) => Medium::Memory,
     }
 }

@@ -17,6 +17,8 @@ pub enum Experiment {
     Expiry,
     /// The whole life of a session in one request to a web server.
     Lifecycle,
+    /// Sessions in Perl: open, ten reads and ten writes, close.
+    Perl,
     /// Payloads of half a megabyte to eight: stored, refused or lost.
     Oversize,
 }
@@ -24,8 +26,8 @@ pub enum Experiment {
 impl Experiment {
     /// The experiment of this name.
     pub fn from_name(name: &str) -> Option<Experiment> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Scale};
-        let all = [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle, Oversize];
+        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
+        let all = [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle, Perl, Oversize];
         all.into_iter().find(|experiment| experiment.name() == name)
     }
 
@@ -39,6 +41,7 @@ impl Experiment {
             Experiment::Scale => "scale",
             Experiment::Expiry => "expiry",
             Experiment::Lifecycle => "lifecycle",
+            Experiment::Perl => "perl",
             Experiment::Oversize => "oversize",
         }
     }

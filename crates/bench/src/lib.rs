@@ -26,6 +26,7 @@ mod network;
 mod options;
 mod oversize;
 mod payload;
+pub mod perl;
 pub mod php;
 mod presets;
 pub mod recommend;

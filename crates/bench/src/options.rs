@@ -9,6 +9,7 @@ use std::time::Duration;
 use sessile_core::Durability;
 
 pub use crate::experiment::{CycleOp, Experiment};
+use crate::experiments::perl;
 use crate::payload::PAYLOAD_BYTES_MIN;
 use crate::presets::{preset, up_to_processors};
 use crate::spread::Spread;
@@ -21,7 +22,7 @@ pub struct Options {
     pub stores: Vec<String>,
     /// Numbers of workers.
     pub workers: Option<Vec<usize>>,
-    /// Sessions that are filled in: one number, several for `scale`.
+    /// Sessions that are filled in: one number, several for `scale` and `perl`.
     pub sessions: Option<Vec<usize>>,
     /// Payload size.
     pub payload_bytes: Option<usize>,
@@ -58,7 +59,7 @@ pub(crate) struct Settings {
     pub workers: Vec<usize>,
     /// Sessions that are filled in now.
     pub sessions: usize,
-    /// All that `scale` goes through.
+    /// All that `scale` and `perl` go through.
     pub sizes: Vec<usize>,
     pub payload_bytes: usize,
     /// How payload sizes differ now.
@@ -94,6 +95,8 @@ impl std::error::Error for UsageError {}
 
 const WORKERS_MAX: usize = 256;
 const SESSIONS_MAX: usize = 100_000_000;
+/// Their values go through a pipe.
+const SESSIONS_OF_PERL_MAX: usize = 100_000;
 const ROUNDS_MAX: usize = 1_000;
 const SECONDS_MAX: f64 = 3_600.0;
 const RATE_MAX: f64 = 1_000_000.0;
@@ -112,18 +115,20 @@ impl Options {
         }
         self.check_applicable(experiment, &workers)?;
         let payload_bytes = self.payload_bytes.unwrap_or(PAYLOAD_BYTES);
-        in_range("--payload", payload_bytes, PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)?;
+        let in_perl = experiment == Experiment::Perl;
+        let payload_bytes_min = if in_perl { perl::PAYLOAD_BYTES_MIN } else { PAYLOAD_BYTES_MIN };
+        in_range("--payload", payload_bytes, payload_bytes_min, PAYLOAD_BYTES_MAX)?;
         let mut sizes = self.sessions.clone().unwrap_or_else(|| preset.sessions.to_vec());
         sizes.sort_unstable();
         sizes.dedup();
         let sessions_min = if matches!(experiment, Experiment::Gc | Experiment::Expiry) { 100 } else { 1 };
         for sessions in &sizes {
-            in_range("--sessions", *sessions, sessions_min, SESSIONS_MAX)?;
+            in_range("--sessions", *sessions, sessions_min, if in_perl { SESSIONS_OF_PERL_MAX } else { SESSIONS_MAX })?;
         }
         let sessions = match sizes.as_slice() {
             [sessions] => *sessions,
-            [smallest, _, ..] if experiment == Experiment::Scale => *smallest,
-            _ => return Err(UsageError("--sessions takes one number, or several for scale".to_owned())),
+            [smallest, _, ..] if in_perl || experiment == Experiment::Scale => *smallest,
+            _ => return Err(UsageError("--sessions takes one number, or several for scale and perl".to_owned())),
         };
         let rounds = self.rounds.unwrap_or(preset.rounds);
         in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
@@ -131,7 +136,7 @@ impl Options {
             return Err(UsageError("gc removes what it measures, so it has one round; leave --rounds out".into()));
         }
         let seconds = self.seconds.unwrap_or(preset.seconds);
-        if experiment != Experiment::Lifecycle {
+        if !in_perl && experiment != Experiment::Lifecycle {
             in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
         }
         let rate = self.rate.or(preset.rate);
@@ -188,9 +193,25 @@ impl Options {
         Ok(())
     }
 
+    /// What one session goes through is published, in one process.
+    fn check_perl(&self, workers: &[usize]) -> Result<(), UsageError> {
+        let foreign = [
+            ("--workers", workers != [1]),
+            ("--seconds", self.seconds.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--round-trip", self.round_trip_ms.is_some()),
+            ("--churn", self.churn.is_some()),
+            ("--op", self.ops.is_some()),
+            ("--spread", self.spreads.is_some()),
+        ];
+        let why = |flag| format!("perl has one process, and so many sessions as it has; leave {flag} out");
+        let wrong = foreign.iter().find(|(_, given)| *given).map(|(flag, _)| UsageError(why(flag)));
+        wrong.map_or(Ok(()), Err)
+    }
+
     /// Refuses flags that say nothing, or something impossible, to this experiment.
     fn check_applicable(&self, experiment: Experiment, workers: &[usize]) -> Result<(), UsageError> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Scale};
+        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
         let name = experiment.name();
         let cycles = matches!(experiment, Cycle | Scale);
         let why = match experiment {
@@ -211,6 +232,7 @@ impl Options {
                 "contention is about one session; --sessions can only be 1".to_owned()
             }
             Lifecycle => return self.check_lifecycle(workers),
+            Perl => return self.check_perl(workers),
             Ops | Scale if self.rate.is_some() => {
                 format!("{name} is a closed loop; --rate is for cycle, contention, gc and expiry")
             }
@@ -294,6 +316,11 @@ mod tests {
             (Experiment::Lifecycle, Options { payload_bytes: Some(100), ..options() }),
             (Experiment::Lifecycle, Options { seconds: Some(1.0), ..options() }),
             (Experiment::Lifecycle, Options { workers: Some(vec![8]), sessions: Some(vec![7]), ..options() }),
+            (Experiment::Perl, Options { workers: Some(vec![2]), ..options() }),
+            (Experiment::Perl, Options { seconds: Some(1.0), ..options() }),
+            (Experiment::Perl, Options { round_trip_ms: Some(1.0), ..options() }),
+            (Experiment::Perl, Options { payload_bytes: Some(199), ..options() }),
+            (Experiment::Perl, Options { sessions: Some(vec![100_001]), ..options() }),
             (Experiment::Oversize, Options { workers: Some(vec![8]), ..options() }),
             (Experiment::Oversize, Options { payload_bytes: Some(1_500), ..options() }),
         ];

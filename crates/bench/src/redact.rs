@@ -2,6 +2,9 @@
 
 use url::Url;
 
+/// A word of so many letters and digits is taken for a session id.
+const ID_LETTERS: usize = 20;
+
 /// A store URL of the user's as it may be shown: scheme and kind of place.
 pub(crate) fn url(text: &str) -> String {
     let Ok(url) = Url::parse(text) else { return "<malformed>".to_owned() };
@@ -49,6 +52,22 @@ pub(crate) fn message(text: &str, places: &[(String, &str)]) -> String {
         .fold(text.to_owned(), |text, (place, name)| text.replace(place.as_str(), name))
 }
 
+/// A message without session ids: warnings of PHP and Perl name sessions by them.
+pub(crate) fn ids(text: &str) -> String {
+    let mut shown = String::new();
+    let mut word = String::new();
+    for letter in text.chars().chain(['\n']) {
+        if letter.is_ascii_alphanumeric() {
+            word.push(letter);
+            continue;
+        }
+        shown.push_str(if word.len() >= ID_LETTERS { "<id>" } else { &word });
+        shown.push(letter);
+        word.clear();
+    }
+    shown.trim_end().to_owned()
+}
+
 /// A message in which every absolute path is hidden: for texts of programs whose places are not known here.
 pub(crate) fn paths(text: &str) -> String {
     let hide = |word: &str| {
@@ -62,6 +81,14 @@ pub(crate) fn paths(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warning_loses_the_session_id() {
+        let warning = "PHP Warning: open(<shm>/sess_0ljs9d0v5s8q1m7b2n4c6x8z3a, O_RDWR) failed: No space left (28)";
+        assert_eq!(ids(warning), "PHP Warning: open(<shm>/sess_<id>, O_RDWR) failed: No space left (28)");
+        assert_eq!(ids("Invalid session ID: 0123456789abcdef0123456789abcdef"), "Invalid session ID: <id>");
+        assert_eq!(ids(""), "");
+    }
 
     #[test]
     fn the_log_of_a_server_loses_its_places() {

@@ -73,6 +73,7 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
     let settings = options.check(experiment)?;
     let selection = match experiment {
         Experiment::Lifecycle => experiments::lifecycle::select(&options.stores, settings.durability),
+        Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
         _ => selection::select(&options.stores, experiment, settings.durability),
     }?;
     for choice in &selection.choices {
@@ -156,7 +157,7 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
 fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
     let limit = match choice.target {
         Target::Fixture(entry, _) | Target::FixtureOn(entry, ..) => entry.capabilities.value_bytes_max,
-        Target::Reference(_) | Target::Handler(_) | Target::Test(..) => u64::MAX,
+        Target::Reference(_) | Target::Handler(_) | Target::Keeper(_) | Target::Test(..) => u64::MAX,
         Target::Url(_, url) => {
             let opened = sessile_stores::open(url, &Context::default()).map_err(|error| match error.kind() {
                 ErrorKind::InvalidUrl | ErrorKind::InvalidArgument => UsageError(error.to_string()).into(),

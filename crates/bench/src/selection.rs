@@ -8,6 +8,7 @@ use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 use crate::experiment::Experiment;
 use crate::options::UsageError;
 use crate::oversize;
+use crate::perl::Keeper;
 use crate::php::Handler;
 use crate::redact;
 use crate::reference::{self, REFERENCES, Reference};
@@ -48,6 +49,8 @@ pub enum Target {
     Reference(&'static Reference),
     /// A session handler of PHP, in PHP's own processes.
     Handler(&'static Handler),
+    /// A keeper of sessions in Perl, in a process of Perl.
+    Keeper(&'static Keeper),
     /// A contender that a test brings along: its name and its directory.
     #[doc(hidden)]
     Test(&'static str, &'static str),
@@ -140,7 +143,7 @@ fn in_memory(choice: &Choice) -> bool {
         && match choice.target {
             Target::Fixture(_, fixture) | Target::FixtureOn(_, fixture, _) => !fixture.url.contains("{disk}"),
             Target::Reference(reference) => reference.keeps_payloads,
-            Target::Url(..) | Target::Handler(_) | Target::Test(..) => true,
+            Target::Url(..) | Target::Handler(_) | Target::Keeper(_) | Target::Test(..) => true,
         }
 }
 
@@ -261,7 +264,7 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
             (*durability, *server)
         }
         Target::Reference(reference) => (reference.durability, reference.server),
-        Target::Url(..) | Target::Handler(_) | Target::Test(..) => return None,
+        Target::Url(..) | Target::Handler(_) | Target::Keeper(_) | Target::Test(..) => return None,
     };
     if !tiers.contains(&durability) {
         let known: Vec<&str> = tiers.iter().map(|tier| tier.name()).collect();

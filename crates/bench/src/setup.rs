@@ -86,6 +86,7 @@ impl Stage {
                 keep: Keep::Nothing,
             }),
             Target::Handler(handler) => Err(format!("{} runs in PHP only", handler.title())),
+            Target::Keeper(keeper) => Err(format!("{} runs in Perl only", keeper.title())),
             Target::Test(name, place) => Ok(Stage {
                 what: What::Test { name: name.to_owned(), place: place.into() },
                 server_pid: None,

@@ -180,6 +180,9 @@ pub enum ExperimentVerb {
     /// The whole life of a session in one request to nginx and php-fpm, for each session handler of PHP
     #[command(after_help = EXIT_CODES)]
     Lifecycle(RunArguments),
+    /// Open a session in Perl, ten reads and ten writes, close: for Apache::Session and Cache::FastMmap, with what they lock
+    #[command(after_help = EXIT_CODES)]
+    Perl(RunArguments),
     /// Payloads of half a megabyte to eight on every store: stored, refused loudly, or lost
     #[command(after_help = EXIT_CODES)]
     Oversize(RunArguments),
@@ -211,7 +214,8 @@ pub struct CompareArguments {
 /// The options of every experiment.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// Stores, variants (files#shm), reference rows or URLs, separated by commas; for lifecycle handlers of PHP (phpredis#lock)
+    /// Stores, variants (files#shm), reference rows or URLs, separated by commas; for lifecycle handlers of PHP (phpredis#lock),
+    /// for perl keepers of sessions in Perl (apache-file#shm)
     /// [default: all that can run]
     #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
     pub stores: Vec<String>,
@@ -219,7 +223,7 @@ pub struct RunArguments {
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub workers: Option<Vec<usize>>,
     /// Sessions in the store; for scale several numbers, for example 10000,550000; for lifecycle those that a sample adds,
-    /// one a request
+    /// one a request; for perl those that are made and opened again, several numbers for who depends on how many there are
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub sessions: Option<Vec<usize>>,
     /// Payload size in bytes, where all have one [default: 1500]

@@ -20,6 +20,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
         ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
+        ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
     };

@@ -150,6 +150,20 @@ fn what_memcached_refuses_is_told_from_what_is_lost_and_a_route_stores_it() {
 }
 
 #[test]
+fn what_perl_cannot_measure_is_said_with_the_reason() {
+    let cases: [(&[&str], &str); 3] = [
+        (&["--stores", "sessile"], "the Perl handler is not built yet"),
+        (&["--stores", "memory"], "unknown keeper"),
+        (&["--workers", "2"], "leave --workers out"),
+    ];
+    for (arguments, words) in cases {
+        let output = sessile(&[&["bench", "perl"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(words), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn the_users_own_directory_is_left_as_it_was_found() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("files:{}#mine", dir.path().display());

@@ -12,6 +12,7 @@ pub(crate) mod lifecycle;
 mod member;
 mod ops;
 mod oversize;
+pub(crate) mod perl;
 mod phase;
 mod progress;
 mod scale;
@@ -53,6 +54,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Scale => scale::run(bench),
         Experiment::Expiry => expiry::run(bench),
         Experiment::Lifecycle => lifecycle::run(bench),
+        Experiment::Perl => perl::run(bench),
         Experiment::Oversize => oversize::run(bench),
     }?;
     bench.rows_are_whole()

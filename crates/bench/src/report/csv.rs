@@ -3,7 +3,7 @@
 use crate::collection::Collection;
 use crate::report::{Report, Row, WebFigures, WorkerMemory};
 
-const HEADER: [&str; 39] = [
+const HEADER: [&str; 40] = [
     "experiment",
     "store",
     "variant",
@@ -43,6 +43,7 @@ const HEADER: [&str; 39] = [
     "sessions_kept",
     "outcome",
     "limit_bytes",
+    "locking",
 ];
 
 impl Report {
@@ -114,6 +115,7 @@ fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, csv::Error>
             web(&|web| web.sessions_kept.map(|kept| kept.to_string()).unwrap_or_default()),
             row.oversize.as_ref().map_or(String::new(), |oversize| oversize.outcome.name().to_owned()),
             row.oversize.as_ref().and_then(|it| it.limit).map_or(String::new(), |limit| limit.to_string()),
+            row.keeper.as_ref().map_or(String::new(), |keeper| keeper.locking.clone()),
         ])?;
     }
     let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;

@@ -5,6 +5,7 @@ mod csv;
 mod expiry;
 mod lifecycle;
 mod oversize;
+mod perl;
 mod round_sample;
 mod scale;
 mod space;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
 pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::oversize::Oversize;
+pub use self::perl::{KeeperFigures, WholeCache};
 pub use self::round_sample::RoundSample;
 pub(crate) use self::surroundings::surroundings;
 pub use crate::environment::Environment;
@@ -163,6 +165,9 @@ pub struct Row {
     /// What was measured through a web server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web: Option<WebFigures>,
+    /// What was measured inside Perl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<KeeperFigures>,
 }
 
 /// Latencies in microseconds.

@@ -18,8 +18,7 @@ impl fmt::Display for Report {
         let versions: Vec<String> =
             environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))?;
-        // Those of `oversize` have sizes of their own and no time.
-        if let Some(row) = self.results.first().filter(|row| !row.is_of_lifecycle() && row.experiment != "oversize") {
+        if let Some(row) = self.results.first().filter(|row| !row.has_no_seconds()) {
             let (sessions, payload, rounds) =
                 (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
             let seconds = self.settings.seconds;
@@ -41,8 +40,7 @@ impl fmt::Display for Report {
         for (kind, heading) in
             [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]
         {
-            let elsewhere =
-                |row: &Row| row.is_of_lifecycle() || matches!(row.experiment.as_str(), "scale" | "oversize");
+            let elsewhere = |row: &Row| row.has_no_seconds() || row.experiment == "scale";
             let here = |row: &&Row| row.kind == kind && !elsewhere(row);
             let rows: Vec<&Row> = self.results.iter().filter(here).collect();
             if !rows.is_empty() {
@@ -50,6 +48,7 @@ impl fmt::Display for Report {
             }
         }
         self.lifecycle(f)?;
+        self.perl(f)?;
         self.scale(f)?;
         self.space(f)?;
         self.expiry(f)?;
@@ -116,6 +115,13 @@ fn throughput(rows: &[&Row]) -> Table {
         table.add_row(cells);
     }
     table
+}
+
+impl Row {
+    /// It is of an experiment that does a number of things, however long that takes, and has a table of its own.
+    fn has_no_seconds(&self) -> bool {
+        matches!(self.experiment.as_str(), "lifecycle" | "oversize" | "perl")
+    }
 }
 
 impl Report {

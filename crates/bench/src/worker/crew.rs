@@ -191,25 +191,7 @@ impl Worker {
     }
 
     fn readable(&mut self, within: Duration) -> Result<bool, Failure> {
-        if !self.replies.buffer().is_empty() {
-            return Ok(true);
-        }
-        let deadline = Instant::now() + within;
-        loop {
-            if interrupted() {
-                // A worker may be filling for minutes; whoever stopped the run does not want to wait for that.
-                return Err(failure("interrupted", "interrupted"));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = PollTimeout::try_from(left.min(LOOK_EVERY)).unwrap_or(PollTimeout::MAX);
-            let mut fds = [PollFd::new(self.replies.get_ref().as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, timeout) {
-                Ok(0) if left.is_zero() => return Ok(false),
-                Ok(0) | Err(nix::Error::EINTR) => {}
-                Ok(_) => return Ok(true),
-                Err(error) => return Err(failure("worker", format!("a worker cannot be heard: {error}"))),
-            }
-        }
+        readable(&self.replies, within)
     }
 
     fn receive(&mut self, within: Duration) -> Result<Reply, Failure> {
@@ -262,6 +244,29 @@ impl Drop for Crew {
             }
             let _ = worker.child.kill();
             let _ = worker.child.wait();
+        }
+    }
+}
+
+/// Whether a process has said something within a time. An error when a signal ended the run meanwhile.
+pub(crate) fn readable(replies: &BufReader<ChildStdout>, within: Duration) -> Result<bool, Failure> {
+    if !replies.buffer().is_empty() {
+        return Ok(true);
+    }
+    let deadline = Instant::now() + within;
+    loop {
+        if interrupted() {
+            // A worker may be filling for minutes; whoever stopped the run does not want to wait for that.
+            return Err(failure("interrupted", "interrupted"));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left.min(LOOK_EVERY)).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(replies.get_ref().as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(0) if left.is_zero() => return Ok(false),
+            Ok(0) | Err(nix::Error::EINTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(failure("worker", format!("a worker cannot be heard: {error}"))),
         }
     }
 }

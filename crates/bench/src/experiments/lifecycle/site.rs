@@ -18,8 +18,6 @@ pub(super) const ANSWER: &str = "kept 1 session of 100 values, 4505 bytes\n";
 /// What a session takes that the page stores, in PHP's own format.
 pub(super) const PAYLOAD_BYTES: usize = 4_505;
 const COUNT: &str = include_str!("../../../../../bench/contenders/php/lifecycle/count.php");
-/// A word of so many letters and digits is taken for a session id.
-const ID_LETTERS: usize = 20;
 
 /// A running site.
 pub(super) struct Site {
@@ -146,7 +144,7 @@ impl Site {
     }
 
     fn redact(&self, text: &str) -> String {
-        without_ids(&redact::message(text, &self.hidden))
+        redact::ids(&redact::message(text, &self.hidden))
     }
 }
 
@@ -179,32 +177,9 @@ fn web_options(handler: &Handler, php: &Installation, purpose: &Purpose, save_pa
     WebOptions { pages, at_start, settings, processes: purpose.processes }
 }
 
-/// Warnings of PHP name sessions by their ids.
-fn without_ids(text: &str) -> String {
-    let mut shown = String::new();
-    let mut word = String::new();
-    for letter in text.chars().chain(['\n']) {
-        if letter.is_ascii_alphanumeric() {
-            word.push(letter);
-            continue;
-        }
-        shown.push_str(if word.len() >= ID_LETTERS { "<id>" } else { &word });
-        shown.push(letter);
-        word.clear();
-    }
-    shown.trim_end().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_warning_of_php_loses_the_session_id() {
-        let warning = "PHP Warning: open(<shm>/sess_0ljs9d0v5s8q1m7b2n4c6x8z3a, O_RDWR) failed: No space left (28)";
-        assert_eq!(without_ids(warning), "PHP Warning: open(<shm>/sess_<id>, O_RDWR) failed: No space left (28)");
-        assert_eq!(without_ids(""), "");
-    }
 
     #[test]
     fn the_page_says_what_the_experiment_expects() {

@@ -1,0 +1,152 @@
+//! Sessions in Perl, as published: each is opened, ten values are read and ten written in turn, and it is closed; first as a
+//! new one (`make`), then once more (`reopen`). The keepers are modules of Perl, timed inside Perl.
+//!
+//! In each round every keeper gets one sample of both, in an order drawn anew from the seed: all sessions are made, all are
+//! opened again, and then all are read once more, untimed. Every value that was read is compared with what must be there. Where
+//! the cost of a session depends on how many there are, each number of sessions is a sample of its own.
+
+mod cell;
+mod home;
+mod values;
+
+use sessile_core::Durability;
+
+use crate::experiments::{Bench, go_on};
+use crate::options::UsageError;
+use crate::perl::{Installation, Keeper, SESSILE, VALUES, named};
+use crate::report::{KeeperFigures, Row};
+use crate::run::RunError;
+use crate::selection::{Choice, LeftOut, Selection, Target};
+use cell::Cell;
+use home::Home;
+use values::Values;
+
+pub(crate) use values::PAYLOAD_BYTES_MIN;
+
+/// The words in the result.
+pub(super) const OPS: [&str; 2] = ["make", "reopen"];
+
+/// One contender and its process.
+struct Member {
+    choice: Choice,
+    keeper: &'static Keeper,
+    home: Home,
+}
+
+/// What this machine can measure of what the user named.
+pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
+    let (keepers, ours) = named(stores)?;
+    let perl = Installation::look().map_err(UsageError)?;
+    let mut selection = Selection { choices: Vec::new(), left_out: Vec::new() };
+    for keeper in keepers {
+        let choice = keeper.choice(durability);
+        let tiers: Vec<&str> = keeper.durability.iter().map(|tier| tier.name()).collect();
+        let no_tier = (!keeper.durability.contains(&durability))
+            .then(|| format!("has no durability tier {} (it has: {})", durability.name(), tiers.join(", ")));
+        match no_tier.or_else(|| perl.obstacle(keeper)) {
+            None => selection.choices.push(choice),
+            Some(reason) => selection.left_out.push(left_out(choice.store, choice.variant, reason)),
+        }
+    }
+    if ours {
+        let reason = "the Perl handler is not built yet".to_owned();
+        selection.left_out.push(left_out(SESSILE, "default".to_owned(), reason));
+    }
+    if selection.choices.is_empty() {
+        let reasons: Vec<String> =
+            selection.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
+        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
+    }
+    Ok(selection)
+}
+
+fn left_out(store: &str, variant: String, reason: String) -> LeftOut {
+    LeftOut { store: store.to_owned(), variant, workers: None, reason }
+}
+
+pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
+    let perl = Installation::look().map_err(UsageError)?;
+    let choices: Vec<(Choice, &'static Keeper)> =
+        bench.choices.iter().filter_map(|choice| Some((choice.clone(), keeper_of(choice)?))).collect();
+    let keepers: Vec<&Keeper> = choices.iter().map(|(_, keeper)| *keeper).collect();
+    bench.programs.extend(perl.versions(&keepers));
+    bench.settings.payload_bytes -= bench.settings.payload_bytes % VALUES;
+    let (mut members, mut cells) = (Vec::new(), Vec::new());
+    bench.progress.expect_more(choices.len());
+    for (choice, keeper) in choices {
+        go_on()?;
+        bench.progress.say(&format!("{}: start", choice.title()));
+        let sizes = sizes(bench, keeper);
+        match Home::open(keeper, &perl, &bench.settings) {
+            Ok(home) => {
+                cells.extend(sizes.iter().map(|sessions| Cell::new(members.len(), *sessions)));
+                members.push(Member { choice, keeper, home });
+            }
+            Err(why) => bench.rows.extend(never_measured(bench, &choice, keeper, &sizes, &why)),
+        }
+        bench.progress.step();
+    }
+    measure(bench, &mut members, &mut cells)?;
+    for cell in cells {
+        if let Some(member) = members.get(cell.member) {
+            let rows = cell.into_rows(|op, sessions| row(bench, &member.choice, member.keeper, op, sessions));
+            bench.rows.extend(rows);
+        }
+    }
+    // Also those that did not come up stand in their places.
+    let place =
+        |row: &Row| bench.choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant));
+    bench.rows.sort_by_key(place);
+    drop(members);
+    bench.rows_are_whole()
+}
+
+fn keeper_of(choice: &Choice) -> Option<&'static Keeper> {
+    if let Target::Keeper(keeper) = choice.target { Some(keeper) } else { None }
+}
+
+/// Numbers of sessions for this keeper: the largest, and the others where the number matters.
+fn sizes(bench: &Bench, keeper: &Keeper) -> Vec<usize> {
+    let all = &bench.settings.sizes;
+    if keeper.depends_on_number { all.clone() } else { all.last().copied().into_iter().collect() }
+}
+
+fn row(bench: &Bench, choice: &Choice, keeper: &Keeper, op: &str, sessions: usize) -> Row {
+    let figures = KeeperFigures {
+        locking: keeper.locking.name().to_owned(),
+        stands_for: keeper.stands_for.map(str::to_owned),
+        whole_cache: None,
+    };
+    Row { keeper: Some(figures), ..bench.row(choice, op, 1, sessions) }
+}
+
+fn never_measured(bench: &Bench, choice: &Choice, keeper: &Keeper, sizes: &[usize], why: &str) -> Vec<Row> {
+    let combinations = sizes.iter().flat_map(|sessions| OPS.map(|op| (op, *sessions)));
+    let failed = |(op, sessions)| Row { failed: Some(why.to_owned()), ..row(bench, choice, keeper, op, sessions) };
+    combinations.map(failed).collect()
+}
+
+fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<(), RunError> {
+    let values = Values::new(bench.settings.seed, bench.settings.payload_bytes);
+    let mut random = fastrand::Rng::with_seed(bench.settings.seed);
+    let turns = bench.settings.rounds + 1;
+    bench.progress.expect_more(turns * cells.len());
+    for turn in 0..turns {
+        let mut order: Vec<usize> = (0..cells.len()).collect();
+        random.shuffle(&mut order);
+        for number in order {
+            go_on()?;
+            bench.progress.step();
+            let Some(cell) = cells.get_mut(number) else { continue };
+            let Some(member) = members.get_mut(cell.member) else { continue };
+            bench.progress.say(&format!("{} with {} sessions", member.choice.title(), cell.sessions));
+            // The first turn warms up: modules are loaded, statements prepared, files and pages there.
+            if turn == 0 {
+                cell.warm_up(&mut member.home, &values)
+            } else {
+                cell.sample(&mut member.home, &values, turn)
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! The table of keepers: one entry each, from which selection, configuration and results come.
+//!
+//! What a keeper locks belongs to its entry, because figures of those that lock and of those that do not answer different
+//! questions.
+
+use sessile_core::Durability;
+
+use crate::options::UsageError;
+use crate::selection::{Choice, Target};
+
+/// A keeper of sessions and its settings.
+#[derive(Debug)]
+pub struct Keeper {
+    /// Its name in `--stores` and in results.
+    pub name: &'static str,
+    /// What makes it different from others of the same name.
+    pub variant: &'static str,
+    /// The package of Perl that the runner talks to.
+    pub package: &'static str,
+    /// Names and texts of the files that define it, in the order in which they are loaded.
+    pub files: &'static [(&'static str, &'static str)],
+    /// Its settings. `{shm}` and `{disk}` are directories of its own, `{socket}` is its server's, in `{socket_dir}`;
+    /// `{megabytes}` is more than enough for all sessions of a run.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// Modules of Perl that it needs, each with its Debian package.
+    pub modules: &'static [(&'static str, &'static str)],
+    /// The private server that it needs.
+    pub server: Option<&'static str>,
+    /// What a close survives.
+    pub durability: &'static [Durability],
+    /// What keeps two requests on one session apart.
+    pub locking: Locking,
+    /// Where its sessions take space.
+    pub space: Space,
+    /// The module in whose place it stands.
+    pub stands_for: Option<&'static str>,
+    /// What a session costs depends on how many there are.
+    pub depends_on_number: bool,
+    /// It keeps its sessions in shared memory of System V under a key that all programs use.
+    pub shares_key: bool,
+}
+
+/// What keeps two requests on one session apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    /// Nothing beyond a single call: of two changes one can be lost.
+    Nothing,
+    /// Several may have it open, and who saves waits for the others to close: of two changes one can be lost.
+    Shared,
+    /// Nobody else has it from open to close.
+    Whole,
+}
+
+impl Locking {
+    /// The word in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Locking::Nothing => "none",
+            Locking::Shared => "shared",
+            Locking::Whole => "whole",
+        }
+    }
+}
+
+/// Where sessions take space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// In files of its directory.
+    Files,
+    /// The keeper tells when it is dissected.
+    Told,
+    /// In a server, or in a file whose size is fixed beforehand.
+    Unknown,
+}
+
+const VOLATILE: &[Durability] = &[Durability::None];
+const ALL: &[Durability] = &[Durability::None, Durability::Second, Durability::Commit];
+/// The name that our own keeper will have in results.
+pub(crate) const SESSILE: &str = "sessile";
+
+const APACHE_SESSION: (&str, &str) =
+    ("apache_session.pl", include_str!("../../../../bench/contenders/perl/keepers/apache_session.pl"));
+const SHARED_MEMORY: (&str, &str) =
+    ("shared_memory.pl", include_str!("../../../../bench/contenders/perl/keepers/shared_memory.pl"));
+const FAST_MMAP: (&str, &str) =
+    ("fast_mmap.pl", include_str!("../../../../bench/contenders/perl/keepers/fast_mmap.pl"));
+
+/// The simplest one; others are said to differ from it.
+const FILES: Keeper = Keeper {
+    name: "apache-file",
+    variant: "default",
+    package: "Keeper::ApacheSession",
+    files: &[APACHE_SESSION],
+    settings: &[
+        ("session", "Apache::Session::File"),
+        ("dir", "{disk}"),
+        ("argument.Directory", "{disk}"),
+        ("argument.LockDirectory", "{disk}"),
+    ],
+    modules: &[("Apache::Session", "libapache-session-perl")],
+    server: None,
+    durability: VOLATILE,
+    locking: Locking::Shared,
+    space: Space::Files,
+    stands_for: None,
+    depends_on_number: false,
+    shares_key: false,
+};
+
+/// The same on tmpfs.
+const FILES_SHM: Keeper = Keeper {
+    variant: "shm",
+    settings: &[
+        ("session", "Apache::Session::File"),
+        ("dir", "{shm}"),
+        ("argument.Directory", "{shm}"),
+        ("argument.LockDirectory", "{shm}"),
+    ],
+    ..FILES
+};
+
+/// A table of the manual's shape, on a connection that stays.
+const MYSQL: Keeper = Keeper {
+    name: "apache-mysql",
+    settings: &[
+        ("session", "Apache::Session::MySQL"),
+        ("dsn", "dbi:mysql:database=test;mysql_socket={socket}"),
+        ("user", "root"),
+        ("table", "CREATE TABLE sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session LONGBLOB)"),
+    ],
+    modules: &[("Apache::Session", "libapache-session-perl"), ("DBD::mysql", "libdbd-mysql-perl")],
+    server: Some("mariadbd"),
+    durability: ALL,
+    locking: Locking::Whole,
+    space: Space::Unknown,
+    ..FILES
+};
+
+/// All of them, in display order.
+pub const KEEPERS: &[Keeper] = &[
+    FILES,
+    Keeper {
+        variant: "lock",
+        settings: &[
+            ("session", "Apache::Session::File"),
+            ("dir", "{disk}"),
+            ("argument.Directory", "{disk}"),
+            ("argument.LockDirectory", "{disk}"),
+            ("argument.Transaction", "1"),
+        ],
+        locking: Locking::Whole,
+        ..FILES
+    },
+    FILES_SHM,
+    Keeper {
+        variant: "shm-lock",
+        settings: &[
+            ("session", "Apache::Session::File"),
+            ("dir", "{shm}"),
+            ("argument.Directory", "{shm}"),
+            ("argument.LockDirectory", "{shm}"),
+            ("argument.Transaction", "1"),
+        ],
+        locking: Locking::Whole,
+        ..FILES
+    },
+    Keeper {
+        name: "apache-db-file",
+        settings: &[
+            ("session", "Apache::Session::DB_File"),
+            ("dir", "{disk}"),
+            ("argument.FileName", "{disk}/sessions.db"),
+            ("argument.LockDirectory", "{disk}"),
+        ],
+        modules: &[("Apache::Session", "libapache-session-perl"), ("DB_File", "perl")],
+        ..FILES
+    },
+    MYSQL,
+    Keeper {
+        variant: "nolock",
+        settings: &[
+            ("session", "Apache::Session::MySQL::NoLock"),
+            ("dsn", "dbi:mysql:database=test;mysql_socket={socket}"),
+            ("user", "root"),
+            ("table", "CREATE TABLE sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session LONGBLOB)"),
+        ],
+        locking: Locking::Nothing,
+        ..MYSQL
+    },
+    Keeper {
+        name: "apache-postgres",
+        settings: &[
+            ("session", "Apache::Session::Postgres"),
+            ("dsn", "dbi:Pg:dbname=postgres;host={socket_dir};port=5432"),
+            ("user", "postgres"),
+            ("table", "CREATE TABLE sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session TEXT)"),
+            ("commit", "1"),
+        ],
+        modules: &[("Apache::Session", "libapache-session-perl"), ("DBD::Pg", "libdbd-pg-perl")],
+        server: Some("postgres"),
+        ..MYSQL
+    },
+    Keeper {
+        name: "fast-mmap",
+        package: "Keeper::FastMmap",
+        files: &[FAST_MMAP],
+        settings: &[("share_file", "{shm}/cache"), ("cache_size", "{megabytes}m")],
+        modules: &[("Cache::FastMmap", "libcache-fastmmap-perl")],
+        locking: Locking::Nothing,
+        space: Space::Unknown,
+        ..FILES
+    },
+    Keeper {
+        name: "apache-shared-memory",
+        package: "Keeper::SharedMemory",
+        files: &[APACHE_SESSION, SHARED_MEMORY],
+        settings: &[],
+        modules: &[
+            ("Apache::Session", "libapache-session-perl"),
+            ("Cache::Cache", "libcache-cache-perl"),
+            ("Cache::SharedMemoryCache", "libcache-cache-perl"),
+        ],
+        locking: Locking::Nothing,
+        space: Space::Told,
+        stands_for: Some("Apache::Session::SharedMem"),
+        depends_on_number: true,
+        shares_key: true,
+        ..FILES
+    },
+];
+
+/// What `--stores` names, all when it names nothing, and whether our own keeper is meant too.
+pub(crate) fn named(stores: &[String]) -> Result<(Vec<&'static Keeper>, bool), UsageError> {
+    if stores.is_empty() {
+        return Ok((KEEPERS.iter().collect(), true));
+    }
+    let (mut chosen, mut ours): (Vec<&'static Keeper>, bool) = (Vec::new(), false);
+    for word in stores.iter().map(|word| word.trim()) {
+        let (name, variant) = word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)));
+        if word == SESSILE {
+            ours = true;
+            continue;
+        }
+        let means = |keeper: &&Keeper| keeper.name == name && variant.is_none_or(|variant| variant == keeper.variant);
+        let meant: Vec<&'static Keeper> = KEEPERS.iter().filter(means).collect();
+        if meant.is_empty() {
+            let known: Vec<String> = KEEPERS.iter().map(Keeper::title).collect();
+            // A URL may contain a password.
+            let shown = if word.contains(['@', '/']) { String::new() } else { format!(" {word:?}") };
+            return Err(UsageError(format!("unknown keeper of sessions in Perl{shown}; known: {}", known.join(", "))));
+        }
+        if meant.iter().any(|keeper| chosen.iter().any(|other| std::ptr::eq(*other, *keeper))) {
+            return Err(UsageError(format!("{word} is chosen twice")));
+        }
+        chosen.extend(meant);
+    }
+    Ok((chosen, ours))
+}
+
+impl Keeper {
+    /// Name and variant as one word.
+    pub fn title(&self) -> String {
+        if self.variant == "default" { self.name.to_owned() } else { format!("{}#{}", self.name, self.variant) }
+    }
+
+    /// It as a contender.
+    pub fn choice(&'static self, durability: Durability) -> Choice {
+        let session = self.settings.iter().find(|(name, _)| *name == "session").map(|(_, class)| *class);
+        let class = session.or(self.modules.last().map(|(module, _)| *module)).unwrap_or(self.package);
+        Choice {
+            store: self.name,
+            variant: self.variant.to_owned(),
+            shown_url: format!("perl:{class}"),
+            target: Target::Keeper(self),
+            over_socket: self.server.is_some(),
+            shared_by_processes: true,
+            creates: true,
+            reconnects: false,
+            durability: durability.name(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn titles(words: &[&str]) -> Result<Vec<String>, UsageError> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        Ok(named(&words)?.0.into_iter().map(Keeper::title).collect())
+    }
+
+    #[test]
+    fn a_name_means_all_its_variants_and_one_with_a_variant_only_that() {
+        assert_eq!(titles(&["apache-mysql"]).unwrap(), ["apache-mysql", "apache-mysql#nolock"]);
+        assert_eq!(titles(&["fast-mmap", "apache-file#shm"]).unwrap(), ["fast-mmap", "apache-file#shm"]);
+        assert!(titles(&["apache-mysql", "apache-mysql#nolock"]).unwrap_err().0.contains("twice"));
+        assert!(titles(&["memory"]).unwrap_err().0.contains("apache-file#shm-lock"));
+        assert!(!titles(&["redis://:secret@host"]).unwrap_err().0.contains("secret"));
+        assert!(named(&[]).unwrap().1 && named(&[SESSILE.to_owned()]).unwrap().1);
+        assert!(!named(&["fast-mmap".to_owned()]).unwrap().1);
+    }
+
+    #[test]
+    fn no_two_keepers_have_the_same_title() {
+        let mut titles = titles(&[]).unwrap();
+        titles.sort();
+        titles.dedup();
+        assert_eq!(titles.len(), KEEPERS.len());
+    }
+
+    /// Whoever locks is compared with whoever does: each way to keep apart is there, and said.
+    #[test]
+    fn what_is_called_lock_locks_and_what_is_called_nolock_does_not() {
+        for keeper in KEEPERS {
+            let whole = keeper.locking == Locking::Whole;
+            assert!(whole || !keeper.variant.ends_with("lock") || keeper.variant == "nolock", "{}", keeper.title());
+            assert!(!whole || keeper.variant != "nolock", "{}", keeper.title());
+            let exclusive = keeper.settings.contains(&("argument.Transaction", "1"));
+            assert!(!exclusive || whole, "{} locks from the beginning", keeper.title());
+        }
+    }
+}
