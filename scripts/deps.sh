@@ -28,6 +28,9 @@ ab|apache2-utils|makes the requests of sessile bench lifecycle
 /usr/lib/*/perl5/*/DBD/Pg.pm|libdbd-pg-perl|Apache::Session::Postgres is measured with it
 /usr/lib/*/perl5/*/Cache/FastMmap.pm|libcache-fastmmap-perl|is measured by sessile bench perl
 /usr/share/perl5/Cache/SharedMemoryCache.pm|libcache-cache-perl|stands in for Apache::Session::SharedMem in sessile bench perl
+chromium|chromium|the report of the benchmark is looked at in a browser
+node|nodejs|drives that browser
+npm|npm|installs what drives it
 /usr/lib/apache2/modules/libphp*.so|libapache2-mod-php|the PHP extension is tested in Apache
 /usr/share/php/Illuminate/autoload.php|php-laravel-framework php-mbstring|the driver for Laravel is tested
 /usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php|php-symfony-framework-bundle php-xml|the PHP extension is tested with Symfony

@@ -189,6 +189,20 @@ pub enum ExperimentVerb {
     /// Compare two results of the same experiment: which rows have become slower by more than the noise
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),
+    /// Draw results as one page of HTML that needs nothing else: charts, tables, and what to use where
+    #[command(after_help = EXIT_CODES)]
+    Report(PageArguments),
+}
+
+/// `sessile bench report`.
+#[derive(Args, Debug)]
+pub struct PageArguments {
+    /// Results of one or several experiments, as --json wrote them
+    #[arg(value_name = "RESULT", required = true)]
+    pub results: Vec<PathBuf>,
+    /// The page, or standard output (-)
+    #[arg(long, value_name = "FILE")]
+    pub output: PathBuf,
 }
 
 /// `sessile bench compare`.
@@ -275,6 +289,9 @@ pub struct RunArguments {
     /// Write the rows as CSV to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Draw the result as one page of HTML to a file, or to standard output in place of the table (-)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 /// A number of entries within a range.

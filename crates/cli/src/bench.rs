@@ -4,11 +4,11 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use sessile_bench::worker::Launch;
-use sessile_bench::{Bound, Experiment, INTERRUPTION, Options, Profile, Report, RunError, Spread};
+use sessile_bench::{Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError, Spread};
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
-use crate::compare;
 use crate::outcome::{Failure, Outcome};
+use crate::{compare, page};
 
 /// Runs the experiment.
 pub fn run(arguments: &BenchArguments) -> Outcome {
@@ -22,9 +22,10 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
+        ExperimentVerb::Report(arguments) => return page::run(arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
     };
-    let outputs = [arguments.json.as_deref(), arguments.csv.as_deref()];
+    let outputs = [arguments.json.as_deref(), arguments.csv.as_deref(), arguments.report.as_deref()];
     check_outputs(outputs)?;
     let launch = Launch::this_program(WORKER_VERB)
         .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
@@ -75,11 +76,10 @@ fn failure(error: RunError) -> Failure {
 }
 
 /// Before a measurement of minutes: can the results be written where they are wanted?
-fn check_outputs(outputs: [Option<&Path>; 2]) -> Outcome {
-    if let [Some(json), Some(csv)] = outputs
-        && json == csv
-    {
-        return Err(Failure::usage("--json and --csv name the same file; give each its own"));
+fn check_outputs(outputs: [Option<&Path>; 3]) -> Outcome {
+    let named: Vec<&Path> = outputs.into_iter().flatten().collect();
+    if named.iter().enumerate().any(|(number, path)| named.iter().skip(number + 1).any(|other| other == path)) {
+        return Err(Failure::usage("--json, --csv and --report name the same file; give each its own"));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
         // Appending nothing tests the permission and harms no result that is there already; an empty file that
@@ -94,7 +94,7 @@ fn check_outputs(outputs: [Option<&Path>; 2]) -> Outcome {
     Ok(())
 }
 
-fn show(report: &Report, [json, csv]: [Option<&Path>; 2]) -> Outcome {
+fn show(report: &Report, [json, csv, html]: [Option<&Path>; 3]) -> Outcome {
     let convert =
         |error: &dyn std::fmt::Display| Failure::unavailable(format!("the result cannot be written: {error}"));
     if let Some(path) = json {
@@ -104,13 +104,17 @@ fn show(report: &Report, [json, csv]: [Option<&Path>; 2]) -> Outcome {
     if let Some(path) = csv {
         write(path, &report.to_csv().map_err(|error| convert(&error))?)?;
     }
-    if [json, csv].into_iter().flatten().any(is_stdout) {
+    if let Some(path) = html {
+        page::write(path, &Collection::from(report.clone()))?;
+    }
+    if [json, csv, html].into_iter().flatten().any(is_stdout) {
         return Ok(());
     }
     write(Path::new("-"), &report.to_string())
 }
 
-fn write(path: &Path, text: &str) -> Outcome {
+/// Writes a result to a file, or to standard output.
+pub fn write(path: &Path, text: &str) -> Outcome {
     let written = if is_stdout(path) {
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

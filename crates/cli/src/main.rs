@@ -13,6 +13,7 @@ mod gc;
 mod logger;
 mod opened;
 mod outcome;
+mod page;
 mod questions;
 mod recommend;
 mod scan;

@@ -1,0 +1,27 @@
+//! `--report` and `sessile bench report`: results as one page of HTML.
+
+use std::path::Path;
+
+use sessile_bench::Collection;
+
+use crate::arguments::PageArguments;
+use crate::outcome::{Failure, Outcome};
+use crate::{bench, compare};
+
+/// Draws the page again from results in files.
+pub fn run(arguments: &PageArguments) -> Outcome {
+    let mut results = Collection::default();
+    for path in &arguments.results {
+        let Collection { runs, left_out, interrupted, .. } = compare::read_collection(path)?;
+        results.runs.extend(runs);
+        results.left_out.extend(left_out);
+        results.interrupted |= interrupted;
+    }
+    write(&arguments.output, &results)
+}
+
+/// Draws the page of these results into a file.
+pub fn write(path: &Path, results: &Collection) -> Outcome {
+    let html = sessile_report::html(results).map_err(|error| Failure::unavailable(error.to_string()))?;
+    bench::write(path, &html)
+}

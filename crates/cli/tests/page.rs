@@ -1,0 +1,58 @@
+//! `--report` and `sessile bench report`, as a user meets them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+fn sessile(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const BRIEF: [&str; 10] =
+    ["--stores", "memory,limit", "--workers", "1", "--sessions", "50", "--seconds", "0.02", "--rounds", "2"];
+
+#[test]
+fn a_run_leaves_a_page_and_the_same_can_be_drawn_again_from_its_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (json, first, again) = (place("r.json"), place("first.html"), place("again.html"));
+    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--json", &json, "--report", &first]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = sessile(&["bench", "report", &json, "--output", &again]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let html = std::fs::read_to_string(&first).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("limit *"), "{html}");
+    assert_eq!(html, std::fs::read_to_string(&again).unwrap());
+}
+
+#[test]
+fn several_results_make_one_page_and_it_may_go_to_standard_output() {
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/small.json");
+    let output = sessile(&["bench", "report", small, small, "--output", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn what_is_no_result_is_exit_code_2_and_what_cannot_be_written_is_found_before_the_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(place("no.json"), "{}").unwrap();
+    for wrong in [place("no.json"), place("missing.json")] {
+        let output = sessile(&["bench", "report", &wrong, "--output", &place("page.html")]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    }
+    assert!(!dir.path().join("page.html").exists());
+    let nowhere = place("none/page.html");
+    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--report", &nowhere]].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let same = place("same");
+    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--json", &same, "--report", &same]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}

@@ -1,0 +1,146 @@
+//! An axis: which values it spans, where its ticks are, and what they are called.
+//!
+//! It owns the choice between steps that are equally far apart and steps of a factor. It draws nothing.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+use crate::number::tick;
+
+/// From this factor between the largest and the smallest value on, equal steps would leave the small ones no room.
+const FACTOR_LINEAR_MAX: f64 = 12.0;
+/// So many ticks at most.
+const TICKS: f64 = 6.0;
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    /// What is counted, with its unit.
+    pub label: String,
+    /// Ticks as positions, with their names.
+    pub ticks: Vec<(f64, String)>,
+    /// The first and the last position.
+    pub range: (f64, f64),
+    logarithmic: bool,
+}
+
+impl Axis {
+    /// Equal steps from 0.
+    pub(crate) fn linear(label: &str, values: impl Iterator<Item = f64>) -> Axis {
+        let most = values.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+        let step = round_up(most / TICKS);
+        let steps = (most / step).ceil().max(1.0);
+        let ticks = (0..=steps as usize).map(|number| number as f64 * step).map(|at| (at, tick(at))).collect();
+        Axis { label: label.to_owned(), ticks, range: (0.0, steps * step), logarithmic: false }
+    }
+
+    /// Each step is ten times the one before; with the names that `name` gives to values.
+    pub(crate) fn logarithmic(label: &str, values: impl Iterator<Item = f64>, name: fn(f64) -> String) -> Axis {
+        let positive = values.filter(|value| *value > 0.0);
+        let (least, most) =
+            positive.fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
+        let (first, last) = if most > 0.0 { (least.log10().floor(), most.log10().ceil()) } else { (0.0, 1.0) };
+        let last = last.max(first + 1.0);
+        let decades = (last - first) as usize;
+        // Many decades have no room for all their names.
+        let every = decades.div_ceil(7).max(1);
+        let ticks = (0..=decades).step_by(every).map(|number| first + number as f64);
+        let ticks = ticks.map(|at| (at, name(10_f64.powf(at)))).collect();
+        Axis { label: label.to_owned(), ticks, range: (first, last), logarithmic: true }
+    }
+
+    /// Equal steps, or steps of a factor where the values are too far apart for that.
+    pub(crate) fn fitting(label: &str, values: &[f64]) -> Axis {
+        let positive = || values.iter().copied().filter(|value| *value > 0.0);
+        let (least, most) = (positive().fold(f64::MAX, f64::min), positive().fold(0.0, f64::max));
+        if most > FACTOR_LINEAR_MAX * least {
+            Axis::logarithmic(label, positive(), tick)
+        } else {
+            Axis::linear(label, positive())
+        }
+    }
+
+    /// Names one after the other, at equal distances.
+    pub(crate) fn named(label: &str, names: &[String]) -> Axis {
+        let ticks = names.iter().enumerate().map(|(position, name)| (position as f64, name.clone())).collect();
+        let last = names.len().saturating_sub(1).max(1) as f64;
+        Axis { label: label.to_owned(), ticks, range: (0.0, last), logarithmic: false }
+    }
+
+    /// Whether a step is a factor.
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.logarithmic
+    }
+
+    /// Where a value lies.
+    pub(crate) fn position(&self, value: f64) -> f64 {
+        let at = if self.logarithmic { value.max(f64::MIN_POSITIVE).log10() } else { value };
+        at.clamp(self.range.0, self.range.1)
+    }
+}
+
+/// What the drawing library wants to know. Its values are positions.
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, position: &f64, (from, to): (i32, i32)) -> i32 {
+        let part = (position - self.range.0) / (self.range.1 - self.range.0);
+        from + (f64::from(to - from) * part).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() {
+            return Vec::new();
+        }
+        self.ticks.iter().map(|(at, _)| *at).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.0..self.range.1
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, position: &f64) -> String {
+        self.ticks.iter().find(|(at, _)| at == position).map_or(String::new(), |(_, name)| name.clone())
+    }
+}
+
+/// The next of 1, 2, 2.5, 5 and 10 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
+    steps.into_iter().map(|step| step * power).find(|step| *step >= value * 0.999_999).unwrap_or(10.0 * power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|(_, name)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_reach_beyond_the_largest_value() {
+        let axis = Axis::fitting("x", &[100.0, 1_150.0]);
+        assert_eq!(names(&axis), ["0", "200", "400", "600", "800", "1k", "1.2k"]);
+        assert!(!axis.is_logarithmic() && axis.position(1_150.0) < axis.range.1);
+    }
+
+    #[test]
+    fn values_far_apart_get_an_axis_of_factors() {
+        let axis = Axis::fitting("x", &[900.0, 2_000_000.0]);
+        assert_eq!(names(&axis), ["100", "1k", "10k", "100k", "1M", "10M"]);
+        assert!(axis.is_logarithmic() && (axis.position(1_000.0) - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_value_at_all_is_no_trouble() {
+        assert!(Axis::fitting("x", &[]).range.1 > 0.0);
+        assert!(Axis::logarithmic("x", [0.0].into_iter(), tick).range.1 > 0.0);
+        assert!(Axis::named("x", &[]).range.1 > 0.0);
+    }
+}

@@ -1,0 +1,192 @@
+//! Bars that lie: a row for each contender, a bar for each of its series, the interval of the rounds over its end.
+//!
+//! Where values are too far apart for lengths the axis has steps of a factor, and then there are points instead of bars:
+//! the length of a bar would say nothing there. What has no value has words in its place.
+
+use plotters::chart::ChartBuilder;
+use plotters::element::{Circle, Rectangle};
+use plotters::style::Color;
+
+use super::{Axis, Canvas, Side, Words, drawn, line, style, write};
+use crate::DrawError;
+use crate::ids::Ids;
+use crate::ink::Ink;
+use crate::number::short;
+use maud::Markup;
+
+/// Everything in pixels.
+const WIDTH: i32 = 760;
+const NAMES: i32 = 170;
+const SERIES: i32 = 86;
+const RIGHT: i32 = 92;
+const TOP: i32 = 30;
+const BOTTOM: i32 = 48;
+const BAR: i32 = 12;
+const STEP: i32 = 18;
+const GAP: i32 = 10;
+
+/// The chart.
+#[derive(Clone, Debug)]
+pub(crate) struct Bars {
+    pub words: Words,
+    /// What the length is, with its unit.
+    pub unit: String,
+    /// What tells the bars of a row apart.
+    pub series: String,
+    pub rows: Vec<BarRow>,
+}
+
+/// The bars of one contender.
+#[derive(Clone, Debug)]
+pub(crate) struct BarRow {
+    pub name: String,
+    pub bars: Vec<Bar>,
+}
+
+/// One bar.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    /// The colour.
+    pub series: u8,
+    /// What the colour stands for, in a word.
+    pub name: String,
+    pub length: Length,
+}
+
+/// How long it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Length {
+    /// A figure, with the interval that its rounds give.
+    Value { median: f64, low: f64, high: f64, fault: Option<String> },
+    /// There is none, and why.
+    Failed(String),
+}
+
+impl Bars {
+    /// Draws it.
+    pub(crate) fn draw(&self, ids: &Ids) -> Result<Markup, DrawError> {
+        let height: i32 = self.rows.iter().map(|row| row.bars.len() as i32 * STEP + GAP).sum();
+        let values: Vec<f64> = self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| bar.length.ends()).collect();
+        let axis = Axis::fitting(&self.unit, &values);
+        let size = (WIDTH as u32, (TOP + height + BOTTOM) as u32);
+        drawn(ids, &self.words, size, |canvas| self.paint(canvas, &axis, height))
+    }
+
+    fn paint(&self, canvas: &Canvas<'_>, axis: &Axis, height: i32) -> Result<(), DrawError> {
+        let mut chart = ChartBuilder::on(canvas)
+            .margin_top(TOP)
+            .margin_right(RIGHT)
+            .margin_left(0)
+            .margin_bottom(0)
+            .y_label_area_size(NAMES + SERIES)
+            .x_label_area_size(BOTTOM)
+            .build_cartesian_2d(axis.clone(), 0.0..f64::from(height))?;
+        let note = if axis.is_logarithmic() { " (each line is ten times the one before)" } else { "" };
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .y_labels(0)
+            .light_line_style(Ink::Grid.code().mix(0.0))
+            .bold_line_style(Ink::Grid.code())
+            .axis_style(Ink::Grid.code())
+            .x_label_style(style(12.0, Ink::Quiet, Side::Under))
+            .axis_desc_style(style(12.0, Ink::Quiet, Side::Under))
+            .x_desc(format!("{}{note}", axis.label))
+            .draw()?;
+        let x_of = |value: f64| chart.backend_coord(&(axis.position(value), 0.0)).0;
+        let left = NAMES + SERIES;
+        write(canvas, &self.series, 12.0, Ink::Quiet, Side::Before, (left - 8, TOP - 14))?;
+        let mut y = TOP + GAP / 2;
+        for row in &self.rows {
+            write(canvas, &row.name, 13.0, Ink::Text, Side::Before, (NAMES, y + STEP / 2))?;
+            for bar in &row.bars {
+                let middle = y + STEP / 2;
+                write(canvas, &bar.name, 12.0, Ink::Quiet, Side::Before, (left - 8, middle))?;
+                bar.paint(canvas, left, middle, axis.is_logarithmic(), &x_of)?;
+                y += STEP;
+            }
+            y += GAP;
+        }
+        Ok(())
+    }
+}
+
+impl Length {
+    fn ends(&self) -> Vec<f64> {
+        match self {
+            Length::Value { median, low, high, .. } => vec![*low, *median, *high],
+            Length::Failed(_) => Vec::new(),
+        }
+    }
+}
+
+impl Bar {
+    fn paint(
+        &self,
+        canvas: &Canvas<'_>,
+        left: i32,
+        y: i32,
+        points: bool,
+        x_of: &dyn Fn(f64) -> i32,
+    ) -> Result<(), DrawError> {
+        let (median, low, high, fault) = match &self.length {
+            Length::Value { median, low, high, fault } => (*median, *low, *high, fault),
+            Length::Failed(why) => return write(canvas, why, 12.0, Ink::Bad, Side::After, (left + 8, y)),
+        };
+        let (end, ink) = (x_of(median), Ink::Series(self.series));
+        if points {
+            line(canvas, (left, y), (end, y), Ink::Grid, 1)?;
+        } else {
+            canvas.draw(&Rectangle::new([(left, y - BAR / 2), (end, y + BAR / 2)], ink.code().mix(0.75).filled()))?;
+        }
+        let (from, to) = (x_of(low), x_of(high));
+        if to - from > 2 {
+            line(canvas, (from, y), (to, y), Ink::Text, 1)?;
+            for at in [from, to] {
+                line(canvas, (at, y - 4), (at, y + 4), Ink::Text, 1)?;
+            }
+        }
+        if points {
+            canvas.draw(&Circle::new((end, y), 5, ink.code().filled()))?;
+        }
+        let (text, ink) = match fault {
+            Some(fault) => (format!("{}, {fault}", short(median)), Ink::Bad),
+            None => (short(median), Ink::Text),
+        };
+        write(canvas, &text, 12.0, ink, Side::After, (to.max(end) + 10, y))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn_with(median: f64) -> String {
+        let value = |median: f64| Length::Value { median, low: median * 0.9, high: median * 1.1, fault: None };
+        let bar = |series, length| Bar { series, name: format!("{series}"), length };
+        let bars = Bars {
+            words: Words { title: "Cycles".into(), description: "Bars".into() },
+            unit: "cycles a second".into(),
+            series: "workers".into(),
+            rows: vec![
+                BarRow { name: "<files>".into(), bars: vec![bar(1, value(1_000.0)), bar(2, value(median))] },
+                BarRow { name: "redis".into(), bars: vec![bar(1, Length::Failed("failed: it died".into()))] },
+            ],
+        };
+        bars.draw(&Ids::default()).unwrap().into_string()
+    }
+
+    #[test]
+    fn a_failed_contender_has_its_reason_in_place_of_a_bar() {
+        let svg = drawn_with(2_000.0);
+        assert!(svg.contains("failed: it died") && svg.contains("&lt;files&gt;"), "{svg}");
+        assert!(svg.contains("<rect") && !svg.contains("<circle"), "{svg}");
+        assert!(!svg.contains("#0100"), "a code is left: {svg}");
+    }
+
+    #[test]
+    fn values_far_apart_are_points_because_lengths_would_mislead() {
+        let svg = drawn_with(2_000_000.0);
+        assert!(svg.contains("<circle") && !svg.contains("<rect") && svg.contains("ten times"), "{svg}");
+    }
+}

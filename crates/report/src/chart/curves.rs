@@ -1,0 +1,162 @@
+//! Curves: one for each contender, with a mark of its own at each value and its name at the end.
+//!
+//! The name stands where the curve ends, so that nobody looks up a colour; names that would lie over each other move apart
+//! and keep a thin line to their curve.
+
+use maud::Markup;
+use plotters::chart::ChartBuilder;
+use plotters::element::{Circle, PathElement, Polygon, Rectangle};
+use plotters::style::Color;
+
+use super::{Axis, Canvas, Side, Words, drawn, line, style, write};
+use crate::DrawError;
+use crate::ids::Ids;
+use crate::ink::{Ink, SERIES};
+
+const WIDTH: i32 = 760;
+/// At least; many names need more.
+const HEIGHT: i32 = 320;
+const LEFT: i32 = 78;
+const RIGHT: i32 = 176;
+const TOP: i32 = 36;
+const BOTTOM: i32 = 50;
+/// Height of a name, in pixels.
+const NAME: i32 = 16;
+
+/// The chart.
+#[derive(Clone, Debug)]
+pub(crate) struct Curves {
+    pub words: Words,
+    pub x: Axis,
+    pub y: Axis,
+    pub curves: Vec<Curve>,
+}
+
+/// The values of one contender. The values of `x` are in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    pub name: String,
+    /// Which colour and mark it has: the same in all charts of the page.
+    pub number: usize,
+    pub values: Vec<(f64, f64)>,
+}
+
+/// A name, where its curve ends and where it stands.
+struct End<'a> {
+    name: &'a str,
+    at: (i32, i32),
+    y: i32,
+    number: usize,
+}
+
+impl Curves {
+    /// Draws it.
+    pub(crate) fn draw(&self, ids: &Ids) -> Result<Markup, DrawError> {
+        let height = HEIGHT.max(TOP + BOTTOM + NAME * self.curves.len() as i32);
+        drawn(ids, &self.words, (WIDTH as u32, height as u32), |canvas| self.paint(canvas, height))
+    }
+
+    fn paint(&self, canvas: &Canvas<'_>, height: i32) -> Result<(), DrawError> {
+        let (x, y) = (&self.x, &self.y);
+        let mut chart = ChartBuilder::on(canvas)
+            .margin_top(TOP)
+            .margin_right(RIGHT)
+            .margin_left(0)
+            .margin_bottom(0)
+            .y_label_area_size(LEFT)
+            .x_label_area_size(BOTTOM)
+            .build_cartesian_2d(x.clone(), y.clone())?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(Ink::Grid.code().mix(0.0))
+            .bold_line_style(Ink::Grid.code())
+            .axis_style(Ink::Grid.code())
+            .label_style(style(12.0, Ink::Quiet, Side::Under))
+            .y_label_style(style(12.0, Ink::Quiet, Side::Before))
+            .axis_desc_style(style(12.0, Ink::Quiet, Side::Under))
+            .x_desc(&x.label)
+            .draw()?;
+        write(canvas, &y.label, 12.0, Ink::Quiet, Side::After, (0, 10))?;
+        let pixel = |(a, b): (f64, f64)| chart.backend_coord(&(x.position(a), y.position(b)));
+        let mut ends = Vec::new();
+        for curve in &self.curves {
+            let points: Vec<(i32, i32)> = curve.values.iter().copied().map(pixel).collect();
+            let ink = ink_of(curve.number);
+            canvas.draw(&PathElement::new(points.clone(), ink.code().stroke_width(2)))?;
+            for point in &points {
+                mark(canvas, curve.number, *point)?;
+            }
+            if let Some(at) = points.last() {
+                ends.push(End { name: &curve.name, at: *at, y: at.1, number: curve.number });
+            }
+        }
+        move_apart(&mut ends, TOP + NAME / 2, height - BOTTOM);
+        for end in ends {
+            let x = WIDTH - RIGHT + 26;
+            line(canvas, (end.at.0 + 7, end.at.1), (x - 6, end.y), Ink::Grid, 1)?;
+            mark(canvas, end.number, (x + 2, end.y))?;
+            write(canvas, end.name, 12.0, Ink::Text, Side::After, (x + 12, end.y))?;
+        }
+        Ok(())
+    }
+}
+
+fn ink_of(number: usize) -> Ink {
+    Ink::Series((number % usize::from(SERIES)) as u8)
+}
+
+/// One of four marks, so that two curves differ by more than their colour; who shares a colour has another mark.
+fn mark(canvas: &Canvas<'_>, number: usize, (x, y): (i32, i32)) -> Result<(), DrawError> {
+    let fill = ink_of(number).code().filled();
+    match (number + number / usize::from(SERIES)) % 4 {
+        0 => canvas.draw(&Circle::new((x, y), 4, fill))?,
+        1 => canvas.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], fill))?,
+        2 => canvas.draw(&Polygon::new(vec![(x, y - 5), (x + 5, y + 4), (x - 5, y + 4)], fill))?,
+        _ => canvas.draw(&Polygon::new(vec![(x, y - 6), (x + 5, y), (x, y + 6), (x - 5, y)], fill))?,
+    }
+    Ok(())
+}
+
+/// Gives each name its height, from the top, and moves all up that would stand below the lowest.
+fn move_apart(ends: &mut [End<'_>], top: i32, bottom: i32) {
+    ends.sort_by_key(|end| end.at.1);
+    let mut free = top;
+    for end in ends.iter_mut() {
+        end.y = end.at.1.max(free);
+        free = end.y + NAME;
+    }
+    let mut free = bottom;
+    for end in ends.iter_mut().rev() {
+        end.y = end.y.min(free);
+        free = end.y - NAME;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_lie_over_each_other() {
+        let end = |y| End { name: "x", at: (0, y), y, number: 0 };
+        let mut ends = [end(100), end(101), end(99), end(399)];
+        move_apart(&mut ends, 10, 400);
+        let heights: Vec<i32> = ends.iter().map(|end| end.y).collect();
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= NAME), "{heights:?}");
+        assert!(heights.iter().all(|y| (10..=400).contains(y)), "{heights:?}");
+    }
+
+    #[test]
+    fn each_curve_has_its_name() {
+        let names = ["p50", "p99"].map(str::to_owned);
+        let curves = Curves {
+            words: Words { title: "Latency".into(), description: "Curves".into() },
+            x: Axis::named("percentile", &names),
+            y: Axis::fitting("us", &[1.0, 1_000.0]),
+            curves: vec![Curve { name: "files".into(), number: 0, values: vec![(0.0, 1.0), (1.0, 900.0)] }],
+        };
+        let svg = curves.draw(&Ids::default()).unwrap().into_string();
+        assert!(svg.contains("files") && svg.contains("polyline") && svg.contains("percentile"), "{svg}");
+    }
+}

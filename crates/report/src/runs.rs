@@ -1,0 +1,119 @@
+//! The reports that the page is about, by experiment.
+
+use std::collections::BTreeSet;
+
+use sessile_bench::report::{Environment, Row};
+use sessile_bench::{Collection, LeftOutExperiment, Report, reference};
+
+/// All reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Runs<'a> {
+    pub reports: &'a [Report],
+    /// Experiments of which there is no report, and why.
+    pub left_out: &'a [LeftOutExperiment],
+    /// A signal ended the measurement.
+    pub interrupted: bool,
+}
+
+/// The rows of one experiment in one report.
+#[derive(Clone, Debug)]
+pub(crate) struct Run<'a> {
+    all: &'a [Report],
+    pub report: &'a Report,
+    pub rows: Vec<&'a Row>,
+}
+
+impl<'a> Runs<'a> {
+    pub(crate) fn of(results: &'a Collection) -> Runs<'a> {
+        Runs { reports: &results.runs, left_out: &results.left_out, interrupted: results.interrupted }
+    }
+
+    /// Why there is no report of an experiment, as far as somebody has said so.
+    pub(crate) fn reason(&self, experiment: &str) -> Option<&'a str> {
+        self.left_out.iter().find(|left| left.experiment == experiment).map(|left| left.reason.as_str())
+    }
+
+    /// What was measured by an experiment.
+    pub(crate) fn of_experiment(&self, name: &str) -> Vec<Run<'a>> {
+        let run = |report: &'a Report| Run {
+            all: self.reports,
+            report,
+            rows: report.results.iter().filter(|row| row.experiment == name).collect(),
+        };
+        self.reports.iter().map(run).filter(|run| !run.rows.is_empty()).collect()
+    }
+
+    /// The names of all experiments that were run.
+    pub(crate) fn experiments(&self) -> BTreeSet<&'a str> {
+        self.reports.iter().flat_map(|report| &report.results).map(|row| row.experiment.as_str()).collect()
+    }
+
+    /// What each report is of, in a word: its experiments.
+    pub(crate) fn name(report: &Report) -> String {
+        let mut names: Vec<&str> = report.results.iter().map(|row| row.experiment.as_str()).collect();
+        names.dedup();
+        names.join(", ")
+    }
+
+    /// The machines, with the reports that were made there.
+    pub(crate) fn machines(&self) -> Vec<(&'a Environment, Vec<&'a Report>)> {
+        let mut machines: Vec<(&Environment, Vec<&Report>)> = Vec::new();
+        for report in self.reports {
+            let here = &report.environment;
+            let same = |known: &Environment| {
+                (&known.cpu, known.cores, known.memory_bytes, &known.kernel, &known.sessile, &known.build)
+                    == (&here.cpu, here.cores, here.memory_bytes, &here.kernel, &here.sessile, &here.build)
+            };
+            match machines.iter_mut().find(|(known, _)| same(known)) {
+                Some((_, reports)) => reports.push(report),
+                None => machines.push((here, vec![report])),
+            }
+        }
+        machines
+    }
+}
+
+impl Run<'_> {
+    /// The number of a contender among all that are shown beside it somewhere on the page, for its colour and mark.
+    pub(crate) fn number(&self, row: &Row) -> usize {
+        let rows = self.all.iter().flat_map(|report| &report.results);
+        let beside = rows.filter(|other| {
+            other.kind == row.kind && (other.experiment == "lifecycle") == (row.experiment == "lifecycle")
+        });
+        let titles: BTreeSet<String> = beside.map(Row::title).collect();
+        titles.iter().position(|title| *title == row.title()).unwrap_or(0)
+    }
+
+    /// The values that a property has in the rows, each once, in their order.
+    pub(crate) fn distinct<T: Ord + Clone>(&self, of: impl Fn(&Row) -> T) -> Vec<T> {
+        let values: BTreeSet<T> = self.rows.iter().map(|row| of(row)).collect();
+        values.into_iter().collect()
+    }
+}
+
+/// Each title once, in the order of the rows.
+pub(crate) fn titles(rows: &[&Row]) -> Vec<String> {
+    let mut titles: Vec<String> = Vec::new();
+    for title in rows.iter().map(|row| row.title()) {
+        if !titles.contains(&title) {
+            titles.push(title);
+        }
+    }
+    titles
+}
+
+/// The name of a contender, with a mark if it is no store.
+pub(crate) fn marked(title: &str) -> String {
+    if reference::by_name(title).is_some() { format!("{title} *") } else { title.to_owned() }
+}
+
+/// What the mark means.
+pub(crate) const MARK: &str = "* is no store but a yardstick.";
+
+/// What went wrong in a row whose figures stand all the same, in a few words.
+pub(crate) fn fault(row: &Row) -> Option<String> {
+    let counts = [("errors", row.errors), ("misses", row.misses), ("lost", row.lost)];
+    let said: Vec<String> =
+        counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}

@@ -1,0 +1,134 @@
+//! Parallel requests of one page on one session: waits, fairness, and lost updates.
+
+use maud::{Markup, html};
+use sessile_bench::report::Row;
+
+use super::throughput::length;
+use super::{conditions, interval, not_run};
+use crate::DrawError;
+use crate::chart::{Bar, BarRow, Bars, Length, Words};
+use crate::ids::Ids;
+use crate::number::{count, figure};
+use crate::runs::{MARK, Run, Runs, marked, titles};
+use crate::table::{Cell, Table, right, text};
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let measured = runs.of_experiment("contention");
+    Ok(html! {
+        p {
+            "A page whose requests all want the same session at once. What counts is how long a request waits that found it taken, whether "
+            "all get their turn, and that no update is lost."
+        }
+        @if measured.is_empty() { (not_run(runs, "contention")) }
+        @for run in &measured {
+            (conditions(run))
+            (throughput(run, ids)?)
+            (waits(run, ids)?)
+            (table(run).draw(ids))
+        }
+    })
+}
+
+fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let rows: Vec<&Row> =
+        run.rows.iter().filter(|row| row.waits.is_none() && row.op != "fixed-rate").copied().collect();
+    let mut names = titles(&rows);
+    let best = |name: &str| {
+        rows.iter()
+            .filter(|row| row.title() == name && row.failed.is_none())
+            .map(|row| row.ops_per_second.median)
+            .fold(-1.0, f64::max)
+    };
+    names.sort_by(|a, b| best(b).total_cmp(&best(a)));
+    let bars = |name: &String| {
+        let own = rows.iter().filter(|row| row.title() == *name);
+        own.map(|row| Bar { series: 0, name: row.workers.to_string(), length: length(row) }).collect()
+    };
+    let chart = Bars {
+        words: Words {
+            title: "Cycles a second on one session".to_owned(),
+            description: "A bar for each contender, the fastest first; its values are in the table below.".to_owned(),
+        },
+        unit: "cycles a second, all workers together".to_owned(),
+        series: "workers".to_owned(),
+        rows: names.iter().map(|name| BarRow { name: marked(name), bars: bars(name) }).collect(),
+    };
+    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+    Ok(html! {
+        @if !rows.is_empty() {
+            h3 { "As fast as they can" }
+            figure { (chart.draw(ids)?) figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) } }
+        }
+    })
+}
+
+fn waits(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let mut rows: Vec<&Row> = run.rows.iter().filter(|row| row.waits.is_some()).copied().collect();
+    rows.sort_by(|a, b| wait(a).total_cmp(&wait(b)));
+    let bars = |row: &Row| {
+        let waits = row.waits.unwrap_or_default();
+        let bar = |series, name: &str, us: f64| Bar {
+            series,
+            name: name.to_owned(),
+            length: Length::Value { median: us, low: us, high: us, fault: None },
+        };
+        vec![bar(0, "median", waits.taken_p50), bar(1, "p99", waits.taken_p99)]
+    };
+    let chart = Bars {
+        words: Words {
+            title: "Waits of the requests that found the session taken".to_owned(),
+            description:
+                "Two bars for each contender, its median and its 99th percentile; its values are in the table below."
+                    .to_owned(),
+        },
+        unit: "microseconds".to_owned(),
+        series: String::new(),
+        rows: rows.iter().map(|row| BarRow { name: marked(&row.title()), bars: bars(row) }).collect(),
+    };
+    Ok(html! {
+        @if !rows.is_empty() {
+            h3 { "How long a request waits that found the session taken" }
+            figure { (chart.draw(ids)?) figcaption { "At a fixed rate, with 0.2 ms of work under the lock. Further to the left is better." } }
+        }
+    })
+}
+
+fn wait(row: &Row) -> f64 {
+    row.waits.map_or(0.0, |waits| waits.taken_p50)
+}
+
+fn table(run: &Run<'_>) -> Table {
+    let columns = [
+        "store",
+        "way",
+        "workers",
+        "a second",
+        "fairness",
+        "found it taken",
+        "median wait",
+        "p99 wait",
+        "lost updates",
+    ];
+    let caption =
+        "One session, all workers; waits in microseconds; fairness 1 means that all workers had the same share";
+    let mut table = Table::new(caption, &columns);
+    for row in &run.rows {
+        let waits = row.waits;
+        let waited =
+            |of: fn(sessile_bench::report::Waits) -> f64| waits.map_or(Cell::Empty, |waits| right(figure(of(waits))));
+        let mut cells = vec![text(row.title()), text(&row.op), right(row.workers)];
+        cells.push(if row.failed.is_some() {
+            Cell::Bad("failed".into())
+        } else {
+            right(count(row.ops_per_second.median))
+        });
+        cells.push(row.fairness.map_or(Cell::Empty, |fairness| right(format!("{fairness:.2}"))));
+        cells.push(waits.map_or(Cell::Empty, |waits| {
+            right(format!("{} of {}", count(waits.taken as f64), count(waits.begins as f64)))
+        }));
+        cells.extend([waited(|waits| waits.taken_p50), waited(|waits| waits.taken_p99)]);
+        cells.push(if row.lost > 0 { Cell::Bad(count(row.lost as f64)) } else { right(0) });
+        table.row(cells);
+    }
+    table
+}

@@ -1,0 +1,77 @@
+//! What it costs a steady stream of requests that some of them meet an expired session.
+
+use maud::{Markup, html};
+use sessile_bench::report::{Row, SlowEnd};
+
+use super::{conditions, not_run};
+use crate::DrawError;
+use crate::chart::{Bar, BarRow, Bars, Length, Words};
+use crate::ids::Ids;
+use crate::number::{count, figure};
+use crate::runs::{Run, Runs, marked};
+use crate::table::{Cell, Table, right, text};
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let measured = runs.of_experiment("expiry");
+    Ok(html! {
+        p {
+            "A tenth of a steady stream of requests meets a session that has expired, and nobody sweeps. Two streams in whose place "
+            "there never were sessions stand beside it. A store whose slow end is no slower than theirs forgets sessions for free."
+        }
+        @if measured.is_empty() { (not_run(runs, "expiry")) }
+        @for run in &measured { (conditions(run)) (chart(run, ids)?) (table(run).draw(ids)) }
+    })
+}
+
+fn chart(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let bars = |end: SlowEnd| {
+        let named = [("expired", end.expired), ("baseline a", end.baseline_a), ("baseline b", end.baseline_b)];
+        let bar = |(series, (name, us)): (usize, (&str, f64))| Bar {
+            series: series as u8,
+            name: name.to_owned(),
+            length: Length::Value { median: us, low: us, high: us, fault: None },
+        };
+        named.into_iter().enumerate().map(bar).collect()
+    };
+    let row = |row: &&Row| Some(BarRow { name: marked(&row.title()), bars: bars(row.expiry?.from_call) });
+    let chart = Bars {
+        words: Words {
+            title: "The slow end of the calls: 99.9th percentile".to_owned(),
+            description: "Three bars for each contender: the stream that met expired sessions, and two that did not; values in the table below.".to_owned(),
+        },
+        unit: "microseconds".to_owned(),
+        series: "stream".to_owned(),
+        rows: run.rows.iter().filter_map(row).collect(),
+    };
+    Ok(
+        html! { @if !chart.rows.is_empty() { figure { (chart.draw(ids)?) figcaption { "Further to the left is better." } } } },
+    )
+}
+
+fn table(run: &Run<'_>) -> Table {
+    let columns = ["store", "met", "p99.9 from", "expired", "baseline a", "baseline b", "ratio", "verdict"];
+    let mut table = Table::new("The slow end in microseconds, with expired sessions and without", &columns);
+    for row in &run.rows {
+        if row.failed.is_some() {
+            table.row(vec![
+                text(row.title()),
+                Cell::Empty,
+                Cell::Empty,
+                Cell::Bad("failed".to_owned()),
+                Cell::Empty,
+                Cell::Empty,
+                Cell::Empty,
+                Cell::Empty,
+            ]);
+        }
+        let Some(verdict) = row.expiry else { continue };
+        for (from, end) in [("the call", verdict.from_call), ("when it was due", verdict.from_due)] {
+            let mut cells = vec![text(row.title()), right(count(verdict.met as f64)), text(from)];
+            cells.extend([end.expired, end.baseline_a, end.baseline_b].map(|us| right(figure(us))));
+            cells.push(right(format!("{:.2}", end.ratio)));
+            cells.push(if end.same { text("no difference to be seen") } else { Cell::Bad("slower".to_owned()) });
+            table.row(cells);
+        }
+    }
+    table
+}

@@ -1,0 +1,34 @@
+//! The feature table: what each store declares, which the conformance suite holds it to.
+
+use maud::{Markup, html};
+use sessile_stores::feature_table::FEATURES;
+use sessile_stores::registry::STORES;
+
+use crate::ids::Ids;
+use crate::table::{Cell, Table};
+
+pub(super) fn body(ids: &Ids) -> Markup {
+    let names: Vec<&str> = std::iter::once("feature").chain(STORES.iter().map(|entry| entry.name)).collect();
+    let caption = "Declared by each store, and held to it by the conformance suite in both directions";
+    let mut table = Table::new(caption, &names).wordy();
+    for feature in FEATURES {
+        let cells = STORES.iter().map(|entry| Cell::Rich(marked(&feature.cell(entry))));
+        table.row(std::iter::once(Cell::Text(feature.name.to_owned())).chain(cells).collect());
+    }
+    html! {
+        (table.draw(ids))
+        details {
+            summary { "Each store in a sentence" }
+            dl { @for entry in STORES { dt { code { (entry.name) } } dd { (entry.sentence) } } }
+        }
+    }
+}
+
+/// Words between backticks are code.
+fn marked(cell: &str) -> Markup {
+    html! {
+        @for (number, part) in cell.split('`').enumerate() {
+            @if number % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What removing expired sessions does to requests: histograms with and without, one pair for each contender.
+
+use maud::{Markup, html};
+use sessile_bench::report::{Buckets, Row};
+
+use super::{conditions, not_run};
+use crate::DrawError;
+use crate::chart::{Panel, Steps, Words};
+use crate::ids::Ids;
+use crate::number::{count, figure, time};
+use crate::runs::{Run, Runs, titles};
+use crate::table::{Cell, Table, right, text};
+
+/// The pictures: a heading, and the phases that stand over each other with their names.
+const PICTURES: [(&str, &[(&str, &str)]); 2] = [
+    (
+        "Starts, some of which collect garbage",
+        &[("start-gc-0", "no start collects garbage"), ("start-gc-0.1", "one start in ten collects garbage")],
+    ),
+    (
+        "Requests beside a sweep and a deletion",
+        &[
+            ("begin-alone", "nothing beside them"),
+            ("begin-while-sweeping", "while expired sessions are removed"),
+            ("begin-while-deleting", "while nine of ten are deleted"),
+        ],
+    ),
+];
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let measured = runs.of_experiment("gc");
+    Ok(html! {
+        p {
+            "PHP's garbage collection makes one request in so many remove what has expired. A second hump to the right is the visitors who wait "
+            "for it. All histograms of a group have the same bounds; heights are logarithmic, so that one call in ten thousand is visible."
+        }
+        @if measured.is_empty() { (not_run(runs, "gc")) }
+        @for run in &measured {
+            (conditions(run))
+            @for (heading, phases) in PICTURES { (pictures(run, heading, phases, ids)?) }
+            (table(run).draw(ids))
+        }
+    })
+}
+
+fn pictures(run: &Run<'_>, heading: &str, phases: &[(&str, &str)], ids: &Ids) -> Result<Markup, DrawError> {
+    let has_phase = |row: &&&Row| phases.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
+    let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
+    let Some(shown) = shown(&rows) else { return Ok(html! {}) };
+    let mut figures = Vec::new();
+    for title in titles(&rows) {
+        let mut sizes: Vec<usize> = rows.iter().filter(|row| row.title() == title).map(|row| row.sessions).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        for sessions in sizes {
+            let own: Vec<&Row> =
+                rows.iter().filter(|row| row.title() == title && row.sessions == sessions).copied().collect();
+            figures.push(picture(heading, &title, sessions, &own, phases, shown, ids)?);
+        }
+    }
+    Ok(html! { h3 { (heading) } div.multiples { @for figure in figures { (figure) } } })
+}
+
+fn picture(
+    heading: &str,
+    title: &str,
+    sessions: usize,
+    rows: &[&Row],
+    phases: &[(&str, &str)],
+    shown: (usize, usize),
+    ids: &Ids,
+) -> Result<Markup, DrawError> {
+    let found = phases
+        .iter()
+        .filter_map(|(op, name)| Some((*name, rows.iter().find(|row| row.op == *op)?.histogram.as_ref()?)));
+    let found: Vec<(&str, &Buckets)> = found.collect();
+    let name = format!("{title}, {} sessions", count(sessions as f64));
+    let slowest = |buckets: &Buckets| {
+        let last = buckets.counts.iter().rposition(|count| *count > 0).unwrap_or(0);
+        buckets
+            .bounds_us
+            .get(last)
+            .map_or("beyond all bounds".to_owned(), |bound| format!("below {}", time(*bound as f64)))
+    };
+    let said: Vec<String> =
+        found.iter().map(|(name, buckets)| format!("{name}: the slowest call {}", slowest(buckets))).collect();
+    let steps = Steps {
+        words: Words { title: format!("{heading}: {name}"), description: format!("{}.", said.join("; ")) },
+        bounds_us: found.first().map(|(_, buckets)| buckets.bounds_us.clone()).unwrap_or_default(),
+        shown,
+        panels: found
+            .iter()
+            .map(|(name, buckets)| Panel { name: (*name).to_owned(), counts: buckets.counts.clone() })
+            .collect(),
+    };
+    let names: Vec<&str> = std::iter::once("latency").chain(found.iter().map(|(name, _)| *name)).collect();
+    let mut table = Table::new(format!("calls of {name} by latency"), &names);
+    for bucket in shown.0..=shown.1 {
+        let bound = steps.bounds_us.get(bucket);
+        let label = bound.map_or("more".to_owned(), |bound| format!("below {}", time(*bound as f64)));
+        let counts = found.iter().map(|(_, buckets)| right(buckets.counts.get(bucket).copied().unwrap_or(0)));
+        table.row(std::iter::once(text(label)).chain(counts).collect());
+    }
+    Ok(
+        html! { figure { figcaption { strong { (title) } ", " (count(sessions as f64)) " sessions" } (steps.draw(ids)?) (table.folded(ids)) } },
+    )
+}
+
+/// The first and the last bucket that any of them uses.
+fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
+    let used = rows.iter().filter_map(|row| row.histogram.as_ref());
+    let used: Vec<usize> = used
+        .flat_map(|buckets| {
+            buckets.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bucket, _)| bucket)
+        })
+        .collect();
+    Some((*used.iter().min()?, *used.iter().max()?))
+}
+
+fn table(run: &Run<'_>) -> Table {
+    let columns = ["store", "sessions", "phase", "p50", "p99", "p99.9", "max", "removed", "in s", "modes"];
+    let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether those that swept are a mode of their own";
+    let mut table = Table::new(caption, &columns);
+    for row in &run.rows {
+        let mut cells = vec![text(row.title()), right(count(row.sessions as f64)), text(&row.op)];
+        if row.failed.is_some() {
+            cells.push(Cell::Bad("failed".to_owned()));
+            cells.extend((0..6).map(|_| Cell::Empty));
+        } else {
+            let latency = row.latency_us;
+            cells.extend([latency.p50, latency.p99, latency.p999, latency.max].map(|us| right(figure(us))));
+            cells.push(row.removal.map_or(Cell::Empty, |removal| right(count(removal.removed as f64))));
+            cells.push(row.removal.map_or(Cell::Empty, |removal| right(format!("{:.2}", removal.seconds))));
+            cells.push(match row.modes {
+                None => Cell::Empty,
+                Some(modes) if modes.modes > 1 => {
+                    Cell::Bad(format!("two: a tenth of those that swept took {} \u{b5}s", figure(modes.sweeping_p90)))
+                }
+                Some(_) => text("one"),
+            });
+        }
+        table.row(cells);
+    }
+    table
+}

@@ -1,0 +1,34 @@
+//! What was not measured, and why.
+
+use maud::{Markup, html};
+
+use crate::ids::Ids;
+use crate::runs::Runs;
+use crate::table::{Table, text};
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+    let mut table = Table::new(
+        "Contenders that have no row, or no row at some number of workers",
+        &["contender", "experiment", "reason"],
+    )
+    .wordy();
+    let mut shown: Vec<(String, String, &str)> = Vec::new();
+    for report in runs.reports {
+        for left in &report.left_out {
+            let variant = if left.variant == "default" { String::new() } else { format!("#{}", left.variant) };
+            let workers = left.workers.map_or(String::new(), |workers| format!(" at {workers} workers"));
+            shown.push((format!("{}{variant}{workers}", left.store), Runs::name(report), &left.reason));
+        }
+    }
+    for left in runs.left_out {
+        shown.push(("all".to_owned(), left.experiment.clone(), &left.reason));
+    }
+    shown.dedup();
+    for (contender, experiment, reason) in shown {
+        table.row(vec![text(contender), text(experiment), text(reason)]);
+    }
+    html! {
+        @if table.is_empty() { p { "Nothing was left out." } }
+        @else { (table.draw(ids)) }
+    }
+}

@@ -1,0 +1,138 @@
+//! The sections of the page, from top to bottom, one file each.
+//!
+//! To add one, write its file and give it a line in [`all`]. This file owns their order, and what is said of an experiment that
+//! was not run.
+
+mod contention;
+mod expiry;
+mod features;
+mod gc;
+mod left_out;
+mod lifecycle;
+mod method;
+mod other;
+mod oversize;
+mod paced;
+mod percentiles;
+mod resources;
+mod scale;
+mod throughput;
+mod verdict;
+mod warnings;
+
+use maud::{Markup, html};
+use sessile_bench::{Experiment, Report};
+
+use crate::DrawError;
+use crate::ids::Ids;
+use crate::number::{count, of};
+use crate::runs::{Run, Runs};
+
+/// A part of the page under one heading.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// What links name it by.
+    pub id: &'static str,
+    pub title: &'static str,
+    pub body: Markup,
+}
+
+/// All sections, in their order.
+pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
+    let ids = &Ids::default();
+    let section = |id, title, body| Section { id, title, body };
+    Ok(vec![
+        section("verdict", "Which store for which site", verdict::body(runs, ids)),
+        section("warnings", "Before you believe a figure", warnings::body(runs, ids)),
+        section("features", "What each store can do", features::body(ids)),
+        section("cycle", "Locked requests a second", throughput::cycle(runs, ids)?),
+        section("ops", "Create, read and change", throughput::ops(runs, ids)?),
+        section("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
+        section("gc", "With and without garbage collection", gc::body(runs, ids)?),
+        section("percentiles", "How long a request takes", percentiles::body(runs, ids)?),
+        section("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
+        section("scale", "More and more sessions", scale::body(runs, ids)?),
+        section("contention", "Parallel requests on one session", contention::body(runs, ids)?),
+        section("expiry", "Meeting expired sessions", expiry::body(runs, ids)?),
+        section("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
+        section("faults", "Crashes and full disks", other::faults(runs, ids)),
+        section("other", "Other experiments", other::body(runs, ids)?),
+        section("resources", "Processor time, memory and space", resources::body(runs, ids)),
+        section("left-out", "Left out, and why", left_out::body(runs, ids)),
+        section("method", "How it was measured", method::body(runs, ids)),
+    ])
+}
+
+/// What stands in place of an experiment that was not run.
+fn not_run(runs: &Runs<'_>, command: &str) -> Markup {
+    let reason = command.split(' ').next().and_then(|experiment| runs.reason(experiment));
+    html! {
+        p.not-run {
+            strong { "Not run" @if let Some(reason) = reason { ": " (reason) } "." }
+            @if command.split(' ').next().and_then(Experiment::from_name).is_some() {
+                " To measure it: " code { "sessile bench " (command) }
+            }
+        }
+    }
+}
+
+/// What the figures of one run are figures of.
+fn conditions(run: &Run<'_>) -> Markup {
+    let settings = &run.report.settings;
+    let mut said = Vec::new();
+    let sessions = run.distinct(|row| row.sessions);
+    if let ([first, ..], Some(last)) = (sessions.as_slice(), sessions.last()) {
+        let many = if first == last {
+            of(*first, "session")
+        } else {
+            format!("{} to {} sessions", count(*first as f64), count(*last as f64))
+        };
+        let payloads = run.distinct(|row| row.payload_bytes);
+        let bytes =
+            payloads.last().filter(|_| payloads.len() == 1).map(|bytes| format!(" of {} bytes", count(*bytes as f64)));
+        said.push(format!("{many}{}", bytes.unwrap_or_default()));
+    }
+    if settings.churn > 0 {
+        said.push(format!("rewritten {} times before", settings.churn));
+    }
+    let rounds = run.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+    let seconds = if settings.seconds > 0.0 { format!(" of {} s", settings.seconds) } else { String::new() };
+    said.push(format!("{}{seconds}", of(rounds, "round")));
+    if let Some(us) = settings.round_trip_us {
+        said.push(format!("servers {us:.0} \u{b5}s away"));
+    }
+    html! { p.conditions { (said.join(", ")) "." (spoilt(run.report)) } }
+}
+
+/// Prose in which no flag is torn in two at the end of a line.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (number, word) in text.split(' ').enumerate() {
+            @if number > 0 { " " }
+            @if word.starts_with('-') { span.whole { (word) } } @else { (word) }
+        }
+    }
+}
+
+/// Whether the figures of a report are to be believed at all.
+fn spoilt(report: &Report) -> Markup {
+    html! {
+        @if report.environment.build != "release" { " " strong.bad { "A debug build: the figures mean nothing." } }
+        @if report.interrupted { " " strong.bad { "Interrupted: what was not measured to the end is missing." } }
+    }
+}
+
+/// How sure the intervals are.
+fn interval(report: &Report, rounds: usize) -> String {
+    if rounds < 2 {
+        return "One round has no interval.".to_owned();
+    }
+    format!(
+        "The thin line goes from the slowest to the fastest of {}; the true median lies within with a chance of {:.0} %.",
+        of(rounds, "round"),
+        report.settings.confidence * 100.0
+    )
+}
+
+/// The headings of the two tables that are not to be compared.
+const KINDS: [(&str, &str); 2] = [("embedded", "Inside the application's process"), ("socket", "Over a socket")];

@@ -1,0 +1,54 @@
+//! What becomes of a session of megabytes: stored, refused with an error, or lost.
+
+use maud::{Markup, html};
+use sessile_bench::report::{Outcome, Row};
+
+use super::{not_run, spoilt};
+use crate::ids::Ids;
+use crate::number::{bytes, count, figure};
+use crate::runs::{Run, Runs, titles};
+use crate::table::{Cell, Table, right, text};
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+    let measured = runs.of_experiment("oversize");
+    html! {
+        p {
+            "A request saves a large payload over a small one. A time: it was stored and read back. " em { "Refused" } ": there was an error, and the "
+            "old payload is in place. " em { "Lost" } ": what was acknowledged, or what was there before, is gone."
+        }
+        @if measured.is_empty() { (not_run(runs, "oversize")) }
+        @for run in &measured { p { (spoilt(run.report)) } (table(run).draw(ids)) }
+    }
+}
+
+fn table(run: &Run<'_>) -> Table {
+    let sized = |row: &&&Row| row.oversize.is_some();
+    let mut sizes: Vec<usize> = run.rows.iter().filter(sized).map(|row| row.payload_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let columns: Vec<String> = sizes.iter().map(|size| bytes(*size as f64)).collect();
+    let header: Vec<&str> =
+        std::iter::once("store").chain(columns.iter().map(String::as_str)).chain(["its limit in bytes"]).collect();
+    let mut table =
+        Table::new("One session whose payload becomes large: what the store said beside what it holds", &header);
+    for title in titles(&run.rows) {
+        let own = || run.rows.iter().filter(|row| row.title() == title);
+        let cells = sizes.iter().map(|size| {
+            own().find(|row| row.payload_bytes == *size).map_or(Cell::Bad("failed".into()), |row| outcome(row))
+        });
+        let limit = own().find_map(|row| row.oversize.as_ref()?.limit);
+        let limit = limit.map_or(Cell::Empty, |limit| right(count(limit as f64)));
+        table.row(std::iter::once(text(&title)).chain(cells).chain([limit]).collect());
+    }
+    table
+}
+
+fn outcome(row: &Row) -> Cell {
+    match row.oversize.as_ref().map(|oversize| (oversize.outcome, oversize.silent)) {
+        None => Cell::Bad("failed".to_owned()),
+        Some((Outcome::Stored, _)) => right(format!("{} ms", figure(row.latency_us.p50 / 1e3))),
+        Some((Outcome::Lost, true)) => Cell::Bad("LOST, silently".to_owned()),
+        Some((Outcome::Lost, false)) => Cell::Bad("LOST, with an error".to_owned()),
+        Some((outcome, _)) => right(outcome.name()),
+    }
+}

@@ -1,0 +1,103 @@
+//! Requests at a fixed rate: how long a visitor waits, counted from the moment when a request was due.
+
+use maud::{Markup, html};
+use sessile_bench::report::Row;
+
+use super::{KINDS, conditions, not_run, percentiles};
+use crate::DrawError;
+use crate::chart::{Axis, Curve, Curves, Words};
+use crate::ids::Ids;
+use crate::number::{count, figure, time};
+use crate::runs::{Run, Runs, titles};
+use crate::table::{Cell, Table, right, text};
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let mut paced: Vec<Run<'_>> =
+        runs.of_experiment("cycle").into_iter().filter(|run| run.report.settings.rate.is_some()).collect();
+    let rate = |run: &Run<'_>| run.report.settings.rate.unwrap_or_default();
+    paced.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    Ok(html! {
+        p {
+            "A closed loop asks again when it has its answer, so a store that stalls is asked less. Here requests are due at a fixed rate, and "
+            "latency counts from the moment when a request was due: this is what a visitor waits."
+        }
+        @if paced.is_empty() { (not_run(runs, "cycle --rate 1000")) }
+        @if paced.len() > 1 { (by_rate(&paced, ids)?) }
+        @for run in &paced {
+            h3 { (count(rate(run))) " requests a second of each worker" }
+            (conditions(run))
+            (percentiles::of_run(run, &format!(", {} a second each", count(rate(run))), ids)?)
+            (table(run, rate(run)).draw(ids))
+        }
+    })
+}
+
+/// Whoever could not keep up is named: its latency is that of a queue.
+fn table(run: &Run<'_>, rate: f64) -> Table {
+    let columns = ["store", "workers", "due a second", "done a second", "p50", "p99", "p99.9"];
+    let mut table = Table::new("Done in time, and latency in microseconds from when a request was due", &columns);
+    for row in &run.rows {
+        let due = rate * row.workers as f64;
+        let mut cells = vec![text(row.title()), right(row.workers), right(count(due))];
+        if row.failed.is_some() {
+            cells.push(Cell::Bad("failed".to_owned()));
+            cells.extend((0..3).map(|_| Cell::Empty));
+        } else {
+            let (done, latency) = (row.ops_per_second.median, row.latency_us);
+            cells.push(if done < 0.95 * due {
+                Cell::Bad(format!("{}, fell behind", count(done)))
+            } else {
+                right(count(done))
+            });
+            cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// The 99th percentile by the rate, where several were measured.
+fn by_rate(runs: &[Run<'_>], ids: &Ids) -> Result<Markup, DrawError> {
+    let mut figures = Vec::new();
+    for (kind, place) in KINDS {
+        let sound = |row: &&Row| row.op == "cycle" && row.kind == kind && row.failed.is_none();
+        let mut points: Vec<(f64, &Run<'_>, &Row)> = Vec::new();
+        for run in runs {
+            let due = |row: &Row| run.report.settings.rate.unwrap_or_default() * row.workers as f64;
+            // Fewer workers at a higher rate are another question, though as many requests are due.
+            let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
+            let with_most = run.rows.iter().copied().filter(|row| row.workers == most);
+            points.extend(with_most.filter(sound).map(|row| (due(row), run, row)));
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !points.is_empty() {
+            figures.push(
+                html! { h3 { (place) ", by the rate of requests" } figure { (curves(&points, place).draw(ids)?) } },
+            );
+        }
+    }
+    Ok(html! { @for figure in figures { (figure) } })
+}
+
+fn curves(points: &[(f64, &Run<'_>, &Row)], place: &str) -> Curves {
+    let titles = titles(&points.iter().map(|(.., row)| *row).collect::<Vec<&Row>>());
+    let curve = |name: String| {
+        let own = || points.iter().filter(|(.., row)| row.title() == name);
+        let number = own().next().map_or(0, |(_, run, row)| run.number(row));
+        Curve { number, values: own().map(|(due, _, row)| (*due, row.latency_us.p99)).collect(), name }
+    };
+    let rates: Vec<f64> = points.iter().map(|(due, ..)| *due).collect();
+    Curves {
+        words: Words {
+            title: format!("The 99th percentile of latency by the rate of requests, {place}"),
+            description: "A curve for each contender; its values are in the tables below.".to_owned(),
+        },
+        x: Axis::fitting("requests due a second, of all workers", &rates),
+        y: Axis::logarithmic(
+            "p99 from when a request was due",
+            points.iter().map(|(.., row)| row.latency_us.p99),
+            time,
+        ),
+        curves: titles.into_iter().map(curve).collect(),
+    }
+}

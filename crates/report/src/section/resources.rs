@@ -1,0 +1,74 @@
+//! What a request and a session cost: processor time, space and memory.
+
+use maud::{Markup, html};
+use sessile_bench::report::Row;
+
+use crate::ids::Ids;
+use crate::number::{bytes, count, figure};
+use crate::runs::{Run, Runs};
+use crate::table::{Cell, Table, right, text};
+
+/// In these the space of a session says something: they end with as many as they began with.
+const WEIGHED: [&str; 3] = ["cycle", "ops", "scale"];
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+    let tables: Vec<Table> = WEIGHED.iter().flat_map(|name| [time(runs, name), space(runs, name)]).collect();
+    let tables: Vec<&Table> = tables.iter().filter(|table| !table.is_empty()).collect();
+    html! {
+        p {
+            "Processor time of the workers contains the harness; that of a server is its own process. Space is all files and shared memory of a store, or by how "
+            "much its process has grown."
+        }
+        @if tables.is_empty() { p.not-run { strong { "Not measured." } } }
+        // The first experiment says it for most readers.
+        @for (number, table) in tables.iter().enumerate() {
+            @if number < 2 { (table.draw(ids)) } @else { (table.folded(ids)) }
+        }
+    }
+}
+
+fn time(runs: &Runs<'_>, experiment: &str) -> Table {
+    let columns = ["store", "operation", "workers", "worker", "server", "together"];
+    let mut table = Table::new(format!("Processor time of an operation in microseconds ({experiment})"), &columns);
+    // At a fixed rate workers spin until a request is due, and at each size of `scale` there is another figure.
+    let closed = |run: &Run<'_>| run.report.settings.rate.is_none() && experiment != "scale";
+    for run in runs.of_experiment(experiment).into_iter().filter(closed) {
+        for row in run.rows.iter().filter(|row| row.failed.is_none()) {
+            let cpu = row.cpu_us_per_op;
+            let server = if row.kind == "socket" { right(figure(cpu.server)) } else { Cell::Empty };
+            let mut cells = vec![text(row.title()), text(&row.op), right(row.workers)];
+            cells.extend([right(figure(cpu.client)), server, right(figure(cpu.client + cpu.server))]);
+            table.row(cells);
+        }
+    }
+    table
+}
+
+fn space(runs: &Runs<'_>, experiment: &str) -> Table {
+    let columns = ["store", "payload", "sessions", "bytes a session", "times the payload", "all together"];
+    let mut table = Table::new(format!("Space of a session at the end of the run ({experiment})"), &columns);
+    let mut shown: Vec<(String, usize, usize)> = Vec::new();
+    for run in runs.of_experiment(experiment) {
+        for row in run.rows.iter().filter(|row| row.failed.is_none() && row.bytes_per_session > 0) {
+            // Several operations on one store: the first says it for all.
+            let key = (row.title(), row.payload_bytes, row.sessions);
+            if !shown.contains(&key) {
+                table.row(space_of(row));
+                shown.push(key);
+            }
+        }
+    }
+    table
+}
+
+fn space_of(row: &Row) -> Vec<Cell> {
+    let each = row.bytes_per_session as f64;
+    vec![
+        text(row.title()),
+        right(count(row.payload_bytes as f64)),
+        right(count(row.sessions as f64)),
+        right(count(each)),
+        right(figure(each / row.payload_bytes.max(1) as f64)),
+        right(bytes(each * row.sessions as f64)),
+    ]
+}

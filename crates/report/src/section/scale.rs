@@ -1,0 +1,141 @@
+//! Speed and space as sessions and workers become more.
+
+use maud::{Markup, html};
+use sessile_bench::report::Row;
+
+use super::{conditions, not_run};
+use crate::DrawError;
+use crate::chart::{Axis, Curve, Curves, Words};
+use crate::ids::Ids;
+use crate::number::{count, figure, of, tick};
+use crate::runs::{Run, Runs, titles};
+use crate::table::{Cell, Table, right, text};
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let measured = runs.of_experiment("scale");
+    Ok(html! {
+        p {
+            "The locked request with more and more sessions in the store, and with more and more workers. A line that stays level costs nothing "
+            "as a site grows."
+        }
+        @if measured.is_empty() { (not_run(runs, "scale")) }
+        @for run in &measured { (of_run(run, ids)?) }
+    })
+}
+
+/// What is drawn over what.
+struct View {
+    x_label: &'static str,
+    x: fn(&Row) -> usize,
+    y_label: &'static str,
+    y: fn(&Row) -> f64,
+}
+
+const BY_SESSIONS: View =
+    View { x_label: "sessions in the store", x: |row| row.sessions, y_label: "cycles a second", y: speed };
+const BY_WORKERS: View = View { x_label: "workers", x: |row| row.workers, y_label: "cycles a second", y: speed };
+const SPACE: View = View { y_label: "bytes a session", y: |row| row.bytes_per_session as f64, ..BY_SESSIONS };
+
+fn speed(row: &Row) -> f64 {
+    row.ops_per_second.median
+}
+
+fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let mut figures = Vec::new();
+    for spread in run.distinct(|row| row.payload_spread.clone()) {
+        let sizes = if spread == "fixed" { "payloads of one size" } else { "payloads of different sizes" };
+        let here = |row: &&&Row| row.payload_spread == spread && row.op == "cycle" && row.failed.is_none();
+        let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
+        let workers = distinct(&rows, |row| row.workers);
+        for number in workers.iter().copied() {
+            let own: Vec<&Row> = rows.iter().filter(|row| row.workers == number).copied().collect();
+            let title = format!("Cycles a second by the number of sessions, {}, {sizes}", of(number, "worker"));
+            figures.push(BY_SESSIONS.figure(run, &own, &title, ids)?);
+        }
+        if let Some(most) = distinct(&rows, |row| row.sessions).last().copied().filter(|_| workers.len() > 1) {
+            let own: Vec<&Row> = rows.iter().filter(|row| row.sessions == most).copied().collect();
+            let title = format!("Cycles a second by the number of workers, {} sessions, {sizes}", count(most as f64));
+            figures.push(BY_WORKERS.figure(run, &own, &title, ids)?);
+        }
+        let first = workers.first().copied().unwrap_or(1);
+        let weighed = rows.iter().filter(|row| row.workers == first && row.bytes_per_session > 0);
+        let weighed: Vec<&Row> = weighed.copied().collect();
+        if !weighed.is_empty() {
+            let title = format!("Bytes a session by the number of sessions, {sizes}");
+            figures.push(SPACE.figure(run, &weighed, &title, ids)?);
+        }
+    }
+    Ok(html! { (conditions(run)) @for figure in figures { (figure) } (table(run).draw(ids)) })
+}
+
+fn distinct(rows: &[&Row], of: fn(&Row) -> usize) -> Vec<usize> {
+    let mut values: Vec<usize> = rows.iter().map(|row| of(row)).collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+impl View {
+    fn figure(&self, run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
+        let places: Vec<usize> = distinct(rows, self.x);
+        let names: Vec<String> = places.iter().map(|place| tick(*place as f64)).collect();
+        let curves = titles(rows).into_iter().map(|name| {
+            let own = || rows.iter().filter(|row| row.title() == name);
+            let number = own().next().map_or(0, |row| run.number(row));
+            let at = |row: &Row| places.iter().position(|place| *place == (self.x)(row)).unwrap_or(0) as f64;
+            let mut values: Vec<(f64, f64)> = own().map(|row| (at(row), (self.y)(row))).collect();
+            values.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Curve { name, number, values }
+        });
+        let values: Vec<f64> = rows.iter().map(|row| (self.y)(row)).collect();
+        let curves = Curves {
+            words: Words {
+                title: title.to_owned(),
+                description: "A curve for each contender; its values are in the table below.".to_owned(),
+            },
+            x: Axis::named(self.x_label, &names),
+            y: Axis::fitting(self.y_label, &values),
+            curves: curves.collect(),
+        };
+        Ok(html! { h3 { (title) } figure { (curves.draw(ids)?) } })
+    }
+}
+
+fn table(run: &Run<'_>) -> Table {
+    let columns = [
+        "store",
+        "op",
+        "payload",
+        "sessions",
+        "workers",
+        "a second",
+        "p50",
+        "p99",
+        "p99.9",
+        "bytes each",
+        "page tables MiB",
+        "resident MiB",
+    ];
+    let caption = "Speed, latency in microseconds, space of a session and memory of all workers together";
+    let mut table = Table::new(caption, &columns);
+    let mib = |bytes: u64| right(figure(bytes as f64 / f64::from(1 << 20)));
+    for row in &run.rows {
+        let about = if row.payload_spread == "fixed" { "" } else { "about " };
+        let mut cells =
+            vec![text(row.title()), text(&row.op), right(format!("{about}{}", count(row.payload_bytes as f64)))];
+        cells.extend([right(count(row.sessions as f64)), right(row.workers)]);
+        if row.failed.is_some() {
+            cells.push(Cell::Bad("failed".to_owned()));
+            cells.extend((0..6).map(|_| Cell::Empty));
+        } else {
+            let latency = row.latency_us;
+            cells.push(right(count(row.ops_per_second.median)));
+            cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
+            cells.push(right(count(row.bytes_per_session as f64)));
+            cells.push(row.memory.map_or(Cell::Empty, |memory| mib(memory.page_tables)));
+            cells.push(row.memory.map_or(Cell::Empty, |memory| mib(memory.resident)));
+        }
+        table.row(cells);
+    }
+    table
+}

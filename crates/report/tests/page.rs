@@ -1,0 +1,104 @@
+//! The page from real results: `small.json` is one short run of every experiment on a machine of two processors, a part of
+//! its contenders. What it looks like in a browser is tested by `scripts/report_test.sh`.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use sessile_bench::Collection;
+use sessile_bench::report::Row;
+
+const SMALL: &str = include_str!("small.json");
+
+fn small() -> Collection {
+    Collection::from_json(SMALL).unwrap()
+}
+
+fn page(results: &Collection) -> String {
+    sessile_report::html(results).unwrap()
+}
+
+/// The page with one row of an experiment changed.
+fn with(experiment: &str, change: impl Fn(&mut Row)) -> String {
+    let mut results = small();
+    let row = results.runs.iter_mut().flat_map(|run| &mut run.results).find(|row| row.experiment == experiment);
+    change(row.unwrap());
+    page(&results)
+}
+
+/// What stands in one section.
+fn section<'a>(page: &'a str, id: &str) -> &'a str {
+    let from = page.find(&format!("<section id=\"{id}\"")).unwrap_or_else(|| panic!("no section {id}"));
+    let rest = &page[from..];
+    &rest[..rest.find("</section>").unwrap()]
+}
+
+#[test]
+fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
+    let page = page(&small());
+    for id in ["cycle", "ops", "lifecycle", "gc", "percentiles", "paced", "scale", "contention", "expiry"] {
+        assert!(section(&page, id).contains("<svg"), "{id} has no chart");
+    }
+    for id in ["verdict", "features", "oversize", "resources", "left-out", "method"] {
+        assert!(section(&page, id).contains("<table"), "{id} has no table");
+    }
+    for id in ["cycle", "ops", "gc", "scale", "oversize"] {
+        assert!(!section(&page, id).contains("Not run"), "{id}");
+    }
+}
+
+#[test]
+fn the_page_points_at_nothing_outside_of_itself() {
+    let page = page(&small());
+    for word in ["src=", "href=\"h", "url(", "@import", "<script", "<link", "<img", "style=\""] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(page.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';"));
+}
+
+#[test]
+fn a_failed_row_stays_with_its_reason_and_a_lost_update_is_counted() {
+    let failed = with("cycle", |row| row.failed = Some("the server went away".into()));
+    assert!(section(&failed, "cycle").contains("failed"));
+    assert!(section(&failed, "warnings").contains("the server went away"));
+    let lost = with("cycle", |row| row.lost = 3);
+    assert!(section(&lost, "cycle").contains("3 lost"));
+    assert!(section(&lost, "warnings").contains("3 lost"));
+    assert!(!section(&page(&small()), "cycle").contains("3 lost"), "the real results have lost nothing");
+}
+
+#[test]
+fn what_a_result_says_is_text_and_never_markup() {
+    let evil = "<script>alert(1)</script>\"'<b onclick=x>&";
+    let page = with("cycle", |row| {
+        row.store = evil.into();
+        row.variant = evil.into();
+        row.op = "cycle".into();
+        row.failed = Some(evil.into());
+    });
+    assert!(page.contains("&lt;script&gt;"));
+    assert!(!page.contains("<script") && !page.contains("<b onclick"), "markup from a result");
+    let mut results = small();
+    results.runs[0].command = evil.into();
+    results.runs[0].warnings.push(evil.into());
+    results.runs[0].environment.cpu = evil.into();
+    assert!(!self::page(&results).contains("<script"));
+}
+
+#[test]
+fn an_experiment_that_was_not_run_says_so_and_why() {
+    let mut results = small();
+    results.runs.retain(|run| run.results.iter().all(|row| row.experiment != "gc"));
+    let text = r#"{"schema":1,"runs":[],"left_out":[{"experiment":"gc","reason":"there was no time for it"}]}"#;
+    results.left_out = Collection::from_json(text).unwrap().left_out;
+    let page = page(&results);
+    assert!(section(&page, "gc").contains("Not run: there was no time for it"), "{}", section(&page, "gc"));
+}
+
+#[test]
+fn without_results_there_is_a_page_that_says_so() {
+    let page = page(&Collection::default());
+    for id in ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize"] {
+        assert!(section(&page, id).contains("Not run"), "{id}");
+    }
+    // What stores can do needs no measurement.
+    assert!(section(&page, "verdict").contains("small shop") && section(&page, "features").contains("<table"));
+}
