@@ -11,7 +11,7 @@ sub new {
     (my $file = "$settings->{session}.pm") =~ s{::}{/}g;
     require $file if !$settings->{session}->can('populate');
     my %arguments = map { /^argument\.(.+)/ ? ($1 => $settings->{$_}) : () } keys %$settings;
-    my $self = bless { session => $settings->{session}, arguments => \%arguments, dir => $settings->{dir} }, $class;
+    my $self = bless { %$settings{qw(session dir)}, arguments => \%arguments, settings => $settings }, $class;
     if ($settings->{dsn}) {
         require DBI;
         my %attributes = (RaiseError => 1, PrintError => 0, PrintWarn => 0, AutoCommit => !$settings->{commit});
@@ -22,6 +22,12 @@ sub new {
         $arguments{Commit} = 1 if $settings->{commit};
     }
     return $self;
+}
+
+# A connection belongs to the process that made it.
+sub forked {
+    my ($self) = @_;
+    return $self->{settings}{dsn} ? (ref $self)->new($self->{settings}) : $self;
 }
 
 sub begin {

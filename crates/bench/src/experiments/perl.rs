@@ -3,10 +3,12 @@
 //!
 //! In each round every keeper gets one sample of both, in an order drawn anew from the seed: all sessions are made, all are
 //! opened again, and then all are read once more, untimed. Every value that was read is compared with what must be there. Where
-//! the cost of a session depends on how many there are, each number of sessions is a sample of its own.
+//! the cost of a session depends on how many there are, each number of sessions is a sample of its own. In the end two processes
+//! use each keeper at once, which shows what it locks.
 
 mod cell;
 mod home;
+mod race;
 mod values;
 
 use sessile_core::Durability;
@@ -87,10 +89,25 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         bench.progress.step();
     }
     measure(bench, &mut members, &mut cells)?;
+    bench.progress.expect_more(members.len());
+    let mut races = Vec::new();
+    for (number, member) in members.iter_mut().enumerate() {
+        go_on()?;
+        bench.progress.say(&format!("{} with two processes", member.choice.title()));
+        let sound = cells.iter().filter(|cell| cell.member == number).all(|cell| !cell.has_failed());
+        races.push(sound.then(|| race::run(&mut member.home)));
+        bench.progress.step();
+    }
     for cell in cells {
         if let Some(member) = members.get(cell.member) {
             let rows = cell.into_rows(|op, sessions| row(bench, &member.choice, member.keeper, op, sessions));
             bench.rows.extend(rows);
+        }
+    }
+    for (member, race) in members.iter().zip(races) {
+        let last = bench.rows.iter_mut().rfind(|row| row.title() == member.choice.title());
+        if let (Some(race), Some(row)) = (race, last) {
+            race::put_on(race, member.keeper.locking, row);
         }
     }
     // Also those that did not come up stand in their places.
@@ -115,7 +132,7 @@ fn row(bench: &Bench, choice: &Choice, keeper: &Keeper, op: &str, sessions: usiz
     let figures = KeeperFigures {
         locking: keeper.locking.name().to_owned(),
         stands_for: keeper.stands_for.map(str::to_owned),
-        whole_cache: None,
+        ..KeeperFigures::default()
     };
     Row { keeper: Some(figures), ..bench.row(choice, op, 1, sessions) }
 }

@@ -111,6 +111,13 @@ impl Runner {
         Ok(found)
     }
 
+    /// Lets two processes change a value of one session and make sessions at once, so many times each: what the value is then,
+    /// and how many of the sessions are there. It is the last request: a damaged store may have ended the process.
+    pub(crate) fn race(&mut self, changes: u64, sessions: u64) -> Result<(u64, u64), String> {
+        self.ask(&format!("race {changes} {sessions}"), &[])?;
+        self.answered()
+    }
+
     fn round(&mut self, verb: &str, sessions: usize, values: &[String]) -> Result<Round, String> {
         self.ask(&format!("{verb} {sessions}"), values)?;
         let mut round = Round { cpu_ns: self.status()?, ..Round::default() };
@@ -137,15 +144,23 @@ impl Runner {
         written.and_then(|()| requests.flush()).map_err(|_| self.ended())
     }
 
-    /// The first line of an answer: its first number, or why there is none.
+    /// The first number of an answer.
     fn status(&mut self) -> Result<u64, String> {
+        self.answered().map(|(first, _)| first)
+    }
+
+    /// The first line of an answer: its two numbers, or why there are none.
+    fn answered(&mut self) -> Result<(u64, u64), String> {
         if !crew::readable(&self.replies, ANSWER_WITHIN).map_err(|failure| failure.message)? {
             return Err(format!("perl was silent for {} s", ANSWER_WITHIN.as_secs()));
         }
         let line = self.line()?;
         match line.split_once(' ') {
             Some(("failed", why)) => Err(why.to_owned()),
-            Some(("done", rest)) => rest.split(' ').next().and_then(|number| number.parse().ok()).ok_or_else(senseless),
+            Some(("done", rest)) => {
+                let numbers = rest.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+                numbers.ok_or_else(senseless)
+            }
             _ => Err(senseless()),
         }
     }

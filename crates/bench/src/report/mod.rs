@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
 pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::oversize::Oversize;
-pub use self::perl::{KeeperFigures, WholeCache};
+pub use self::perl::{KeeperFigures, Race, WholeCache};
 pub use self::round_sample::RoundSample;
 pub(crate) use self::surroundings::surroundings;
 pub use crate::environment::Environment;

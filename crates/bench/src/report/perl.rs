@@ -20,6 +20,37 @@ pub struct KeeperFigures {
     /// Of one that keeps all sessions as one: what an opened session costs for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_cache: Option<WholeCache>,
+    /// What was lost when two processes used it at once; on its last row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub race: Option<Race>,
+}
+
+/// Two processes that changed one session, and then made sessions, at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Race {
+    /// Changes of one value that both have made.
+    pub changes: u64,
+    /// Of those, the ones that are not in it.
+    pub changes_lost: u64,
+    /// Sessions that both have made.
+    pub sessions: u64,
+    /// Of those, the ones that are not there.
+    pub sessions_lost: u64,
+    /// Why it came to no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broke: Option<String>,
+}
+
+impl fmt::Display for Race {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Race { changes, changes_lost, sessions, sessions_lost, broke } = self;
+        match broke {
+            Some(why) => write!(f, "{why}"),
+            None => {
+                write!(f, "{changes_lost} of {changes} changes and {sessions_lost} of {sessions} sessions were lost")
+            }
+        }
+    }
 }
 
 /// All sessions are one value, which is read and written for each of them.
@@ -80,6 +111,7 @@ impl Report {
             Locking::Shared.name(),
             Locking::Nothing.name()
         )?;
+        races(&rows, f)?;
         stand_ins(&rows, f)?;
         rows.iter().try_for_each(|row| whole_cache(row, &rows, f))
     }
@@ -117,6 +149,28 @@ fn costs(rows: &[&Row]) -> Table {
         table.add_row(cells);
     }
     table
+}
+
+/// What the words in the column `lock` come to.
+fn races(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut table = empty(&["store", "lock", "changes", "lost", "new sessions", "lost"]);
+    for row in rows {
+        let Some(figures) = &row.keeper else { continue };
+        let Some(race) = &figures.race else { continue };
+        let mut cells = vec![Cell::new(row.title()), Cell::new(&figures.locking)];
+        match &race.broke {
+            Some(why) => cells.push(Cell::new(why)),
+            None => {
+                let counts = [race.changes, race.changes_lost, race.sessions, race.sessions_lost];
+                cells.extend(counts.map(|count| right(grouped(count as f64))));
+            }
+        }
+        table.add_row(cells);
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\nTwo processes at once: they change one session, then each makes sessions of its own\n{table}")
 }
 
 fn stand_ins(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {

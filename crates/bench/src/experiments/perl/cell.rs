@@ -50,6 +50,10 @@ impl Cell {
         }
     }
 
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// A small sample that is verified and not recorded.
     pub(super) fn warm_up(&mut self, home: &mut Home, values: &Values) {
         let mut small = Cell::new(self.member, self.sessions.min(WARM_UP_SESSIONS));
