@@ -14,7 +14,7 @@ use crate::redact;
 use crate::report::{self, Report};
 use crate::selection::{self, Choice, Selection, Target};
 use crate::statistics::confidence_of_range;
-use crate::worker::crew::Launch;
+use crate::worker::process::Launch;
 
 /// Lets a debug build measure, for tests of the programs around it. Results then say `debug`.
 pub const DEBUG_OVERRIDE: &str = "SESSILE_BENCH_ALLOW_DEBUG";

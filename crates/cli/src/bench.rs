@@ -24,6 +24,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
         ExperimentVerb::Report(arguments) => return page::run(arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
+        ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref(), arguments.report.as_deref()];
     check_outputs(outputs)?;

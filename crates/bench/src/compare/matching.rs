@@ -12,7 +12,7 @@ use crate::reference;
 use crate::report::{Report, RoundSample, Row, surroundings};
 
 /// Experiments whose rows have no samples of rounds to judge a difference by.
-const WITHOUT_ROUNDS: [&str; 2] = ["gc", "oversize"];
+const WITHOUT_ROUNDS: [&str; 3] = ["gc", "oversize", "faults"];
 
 /// What is compared of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,8 @@ pub(super) struct Member {
     pub choice: Choice,
     pub crew: Crew,
     pub stage: Stage,
+    /// How its workers open it.
+    pub opening: Opening,
     pub workers: usize,
     footprint: Footprint,
     /// Resident memory of the first worker, of the first two, and so on, before anything was stored.
@@ -48,7 +50,10 @@ impl Bench {
         self.progress.say(&format!("{title}: start"));
         // There is no stage yet that knows what must be hidden, and a server's log is full of places.
         let failed = |message: String| Failure { code: "start".to_owned(), message: redact::paths(&message) };
-        let stage = Stage::set(choice, settings.durability, settings.round_trip).map_err(failed)?;
+        let mut stage = Stage::set(choice, settings.durability, settings.round_trip).map_err(failed)?;
+        if let Some(lock_ttl) = settings.lock_ttl {
+            stage.let_locks_lapse(choice, lock_ttl);
+        }
         let hide = |failure: Failure| Failure { message: stage.redact(&failure.message), ..failure };
         let opening = Opening {
             what: stage.what.clone(),
@@ -58,6 +63,7 @@ impl Bench {
             payload_bytes: settings.payload_bytes,
             spread: settings.spread.clone(),
             ttl: settings.ttl,
+            lock_ttl: settings.lock_ttl,
         };
         let mut crew = Crew::start(&self.launch, &opening, workers).map_err(hide)?;
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
@@ -74,6 +80,7 @@ impl Bench {
             choice: choice.clone(),
             crew,
             stage,
+            opening,
             workers,
             footprint,
             prepared,

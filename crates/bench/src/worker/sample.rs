@@ -347,7 +347,16 @@ mod tests {
     fn sample(rate: Option<f64>) -> (Sampled, u64) {
         let what = What::Store { url: String::new(), reconnects: false };
         let (ttl, spread) = (Duration::MAX, Spread::Fixed);
-        let payloads = Payloads::new(&Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl });
+        let payloads = Payloads::new(&Opening {
+            what,
+            worker: 0,
+            seed: 7,
+            ids: 1,
+            payload_bytes: 64,
+            spread,
+            ttl,
+            lock_ttl: None,
+        });
         let mut contender = Announcing { payload: Vec::new(), announced: 0 };
         payloads.compose(0, 0, &mut contender.payload);
         let plan = Plan { sessions: 0..1, measure_ns: MEASURE_NS, rate, ..Plan::of(Action::Read) };
