@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use sessile_bench::Collection;
-use sessile_bench::report::Row;
+use sessile_bench::report::{KeeperFigures, Race, Row, WholeCache};
 
 const SMALL: &str = include_str!("small.json");
 
@@ -65,6 +65,50 @@ fn a_failed_row_stays_with_its_reason_and_a_lost_update_is_counted() {
     assert!(!section(&page(&small()), "cycle").contains("3 lost"), "the real results have lost nothing");
 }
 
+/// A keeper of sessions in Perl, with what two processes at once have lost.
+fn keeper(store: &str, sessions: usize, changes_lost: u64, broke: Option<&str>) -> Row {
+    let whole_cache = Some(WholeCache { bytes: 987_654, thaws_per_session: 4.0, ..WholeCache::default() });
+    let race = Race { changes: 500, changes_lost, sessions: 500, sessions_lost: 0, broke: broke.map(str::to_owned) };
+    Row {
+        experiment: "perl".into(),
+        store: store.into(),
+        variant: "default".into(),
+        op: "reopen".into(),
+        kind: "embedded".into(),
+        sessions,
+        rounds: 3,
+        keeper: Some(KeeperFigures {
+            locking: "shared".into(),
+            stands_for: (store == "substitute").then(|| "Original::Module".to_owned()),
+            whole_cache: whole_cache.filter(|_| store == "substitute" && sessions == 1_000),
+            race: Some(race),
+        }),
+        ..Row::default()
+    }
+}
+
+#[test]
+fn sessions_in_perl_stand_with_their_lock_and_with_what_two_processes_have_lost() {
+    let mut results = small();
+    let mut run = results.runs[0].clone();
+    let failed = Row { failed: Some("a wrong value".into()), ..keeper("forgetful", 1_000, 0, None) };
+    run.results = vec![
+        keeper("loser", 1_000, 317, None),
+        keeper("brittle", 1_000, 0, Some("the file is damaged")),
+        keeper("substitute", 10, 0, None),
+        keeper("substitute", 1_000, 0, None),
+        failed,
+    ];
+    results.runs.push(run);
+    let page = page(&results);
+    let perl = section(&page, "perl");
+    for words in ["loser", "shared", "317", "the file is damaged", "Original::Module", "987,654", "failed"] {
+        assert!(perl.contains(words), "{words}: {perl}");
+    }
+    assert!(!section(&page, "other").contains("loser"), "it has a section of its own");
+    assert!(section(&page, "warnings").contains("a wrong value"));
+}
+
 #[test]
 fn what_a_result_says_is_text_and_never_markup() {
     let evil = "<script>alert(1)</script>\"'<b onclick=x>&";
@@ -96,7 +140,7 @@ fn an_experiment_that_was_not_run_says_so_and_why() {
 #[test]
 fn without_results_there_is_a_page_that_says_so() {
     let page = page(&Collection::default());
-    for id in ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize"] {
+    for id in ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "expiry", "oversize"] {
         assert!(section(&page, id).contains("Not run"), "{id}");
     }
     // What stores can do needs no measurement.

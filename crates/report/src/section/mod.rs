@@ -14,6 +14,7 @@ mod other;
 mod oversize;
 mod paced;
 mod percentiles;
+mod perl;
 mod resources;
 mod scale;
 mod throughput;
@@ -48,6 +49,7 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
         section("cycle", "Locked requests a second", throughput::cycle(runs, ids)?),
         section("ops", "Create, read and change", throughput::ops(runs, ids)?),
         section("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
+        section("perl", "Sessions in Perl", perl::body(runs, ids)),
         section("gc", "With and without garbage collection", gc::body(runs, ids)?),
         section("percentiles", "How long a request takes", percentiles::body(runs, ids)?),
         section("paced", "At a fixed rate of requests", paced::body(runs, ids)?),

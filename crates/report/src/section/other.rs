@@ -10,8 +10,8 @@ use crate::runs::{Run, Runs, fault};
 use crate::table::{Cell, Table, right, text};
 
 const FAULTS: &str = "faults";
-const OF_THEIR_OWN: [&str; 9] =
-    ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize", FAULTS];
+const OF_THEIR_OWN: [&str; 10] =
+    ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "expiry", "oversize", FAULTS];
 
 pub(super) fn faults(runs: &Runs<'_>, ids: &Ids) -> Markup {
     let measured = runs.of_experiment(FAULTS);

@@ -1,0 +1,103 @@
+//! Sessions inside Perl: what it costs to open and close one, what each keeper locks, and what comes of that.
+
+use maud::{Markup, html};
+use sessile_bench::report::Row;
+
+use super::{KINDS, conditions, not_run};
+use crate::ids::Ids;
+use crate::number::{count, figure, short};
+use crate::runs::{Run, Runs, titles};
+use crate::table::{Cell, Table, right, text};
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+    let measured = runs.of_experiment("perl");
+    html! {
+        p {
+            "In a process of Perl sessions are opened, ten values are read and ten written in turn, and they are closed: as new ones "
+            "(make), then once more (reopen). Compare rows with the same lock. " em { "whole" } ": nobody else has the session from open "
+            "to close. " em { "shared" } ": several may, and of two changes one can be lost. " em { "none" } ": nothing beyond a single call."
+        }
+        @if measured.is_empty() { (not_run(runs, "perl")) }
+        @for run in &measured { (of_run(run, ids)) }
+    }
+}
+
+fn of_run(run: &Run<'_>, ids: &Ids) -> Markup {
+    let tables: Vec<Table> = KINDS.iter().map(|(kind, place)| times(run, kind, place)).collect();
+    let race = races(run);
+    html! {
+        (conditions(run))
+        @for table in tables.iter().filter(|table| !table.is_empty()) { (table.draw(ids)) }
+        @if !race.is_empty() { (race.draw(ids)) }
+        @for title in titles(&run.rows) { (stand_in(run, &title)) }
+    }
+}
+
+fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
+    let columns = ["store", "operation", "sessions", "lock", "a second", "slowest..fastest", "p50", "p99", "p99.9"];
+    let mut table = Table::new(format!("{place}: open to close, latency in microseconds"), &columns);
+    for row in run.rows.iter().filter(|row| row.kind == kind) {
+        let lock = row.keeper.as_ref().map_or("", |keeper| keeper.locking.as_str());
+        let mut cells = vec![text(row.title()), text(&row.op), right(count(row.sessions as f64)), text(lock)];
+        if row.failed.is_some() {
+            cells.push(Cell::Bad("failed".to_owned()));
+            cells.extend([Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty]);
+        } else {
+            let (rate, latency) = (row.ops_per_second, row.latency_us);
+            cells.push(right(count(rate.median)));
+            cells.push(right(format!("{}..{}", short(rate.low), short(rate.high))));
+            cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+fn races(run: &Run<'_>) -> Table {
+    let columns = ["store", "lock", "changes", "changes lost", "new sessions", "new sessions lost"];
+    let mut table =
+        Table::new("Two processes at once: they change one session, then each makes sessions of its own", &columns);
+    for row in &run.rows {
+        let Some(keeper) = &row.keeper else { continue };
+        let Some(race) = &keeper.race else { continue };
+        let mut cells = vec![text(row.title()), text(&keeper.locking)];
+        match &race.broke {
+            Some(why) => {
+                cells.push(Cell::Bad(why.clone()));
+                cells.extend([Cell::Empty, Cell::Empty, Cell::Empty]);
+            }
+            None => cells.extend(
+                [(race.changes, race.changes_lost), (race.sessions, race.sessions_lost)]
+                    .into_iter()
+                    .flat_map(|(all, gone)| [right(count(all as f64)), lost(gone)]),
+            ),
+        }
+        table.row(cells);
+    }
+    table
+}
+
+fn lost(gone: u64) -> Cell {
+    if gone == 0 { right("0") } else { Cell::Bad(count(gone as f64)) }
+}
+
+/// Who stands in for whom, and why it becomes slower with each session.
+fn stand_in(run: &Run<'_>, title: &str) -> Markup {
+    let own: Vec<&Row> = run.rows.iter().filter(|row| row.title() == title).copied().collect();
+    let keepers = || own.iter().filter_map(|row| row.keeper.as_ref());
+    let original = keepers().find_map(|keeper| keeper.stands_for.as_deref());
+    let largest = own.iter().max_by_key(|row| row.sessions).map_or(0, |row| row.sessions);
+    let here = |row: &&&Row| row.sessions == largest;
+    let cache = own.iter().filter(here).find_map(|row| row.keeper.as_ref()?.whole_cache.as_ref());
+    html! {
+        @if let Some(original) = original {
+            p {
+                (title) " stands in for " (original) ", which is not packaged."
+                @if let Some(cache) = cache {
+                    " With " (count(largest as f64)) " sessions, each one that is opened and saved turns all of them (" (count(cache.bytes as f64))
+                    " bytes) into a hash " (short(cache.thaws_per_session)) " times and back " (short(cache.freezes_per_session)) " times."
+                }
+            }
+        }
+    }
+}
