@@ -21,13 +21,15 @@ pub enum Experiment {
     Perl,
     /// Payloads of half a megabyte to eight: stored, refused or lost.
     Oversize,
+    /// Workers and servers that are killed: what is lost, what is stuck, how long it takes.
+    Faults,
 }
 
 impl Experiment {
     /// The experiment of this name.
     pub fn from_name(name: &str) -> Option<Experiment> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
-        let all = [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle, Perl, Oversize];
+        use Experiment::{Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
+        let all = [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle, Perl, Oversize, Faults];
         all.into_iter().find(|experiment| experiment.name() == name)
     }
 
@@ -43,6 +45,7 @@ impl Experiment {
             Experiment::Lifecycle => "lifecycle",
             Experiment::Perl => "perl",
             Experiment::Oversize => "oversize",
+            Experiment::Faults => "faults",
         }
     }
 }

@@ -29,7 +29,6 @@ mod payload;
 pub mod perl;
 pub mod php;
 mod presets;
-mod published;
 pub mod recommend;
 mod redact;
 pub mod reference;

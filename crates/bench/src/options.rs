@@ -13,7 +13,7 @@ use crate::experiments::perl;
 use crate::payload::PAYLOAD_BYTES_MIN;
 use crate::presets::{preset, up_to_processors};
 use crate::spread::Spread;
-use crate::workload::{LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, SESSION_TTL};
+use crate::workload::{FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, SESSION_TTL};
 
 /// The flags. `None` is: the preset decides.
 #[derive(Clone, Debug)]
@@ -38,8 +38,6 @@ pub struct Options {
     pub round_trip_ms: Option<f64>,
     /// Before the rounds, this many times the number of sessions is rewritten.
     pub churn: Option<usize>,
-    /// `ops` as it was published, with what that timed besides the stores.
-    pub as_published: bool,
     /// What `cycle` and `scale` measure.
     pub ops: Option<Vec<CycleOp>>,
     /// Payload spreads of `scale`.
@@ -76,11 +74,12 @@ pub(crate) struct Settings {
     /// To private servers.
     pub round_trip: Option<Duration>,
     pub churn: usize,
-    pub as_published: bool,
     pub ops: Vec<CycleOp>,
     pub seed: u64,
     /// Time to live of the sessions.
     pub ttl: Duration,
+    /// How long locks last in private stores where they end with time; `None` for what is usual there.
+    pub lock_ttl: Option<Duration>,
     pub durability: Durability,
 }
 
@@ -164,10 +163,10 @@ impl Options {
             let_sleep: self.let_sleep,
             round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             churn,
-            as_published: self.as_published,
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
             ttl: if long { LONG_TTL } else { SESSION_TTL },
+            lock_ttl: (experiment == Experiment::Faults).then_some(FAULTS_LOCK_TTL),
             durability: self.durability,
         })
     }
@@ -215,7 +214,7 @@ impl Options {
 
     /// Refuses flags that say nothing, or something impossible, to this experiment.
     fn check_applicable(&self, experiment: Experiment, workers: &[usize]) -> Result<(), UsageError> {
-        use Experiment::{Contention, Cycle, Expiry, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
+        use Experiment::{Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
         let name = experiment.name();
         let cycles = matches!(experiment, Cycle | Scale);
         let why = match experiment {
@@ -228,6 +227,9 @@ impl Options {
             }
             Oversize if self.payload_bytes.is_some() || self.seconds.is_some() || self.rate.is_some() => {
                 "oversize has sizes of its own and no time; leave --payload, --seconds and --rate out".to_owned()
+            }
+            Faults if workers.len() != 1 || self.sessions.is_some() || self.rate.is_some() => {
+                "faults has one number of workers and sessions of its own; leave --sessions and --rate out".to_owned()
             }
             Contention if workers.contains(&1) => {
                 "one worker has nobody to contend with; give contention --workers 2 or more".to_owned()
@@ -242,9 +244,6 @@ impl Options {
             }
             _ if self.churn.is_some() && !cycles => {
                 format!("{name} rewrites nothing beforehand; --churn is for cycle and scale")
-            }
-            _ if self.as_published && experiment != Ops => {
-                format!("only ops was published like that; leave --as-published out of {name}")
             }
             _ if self.ops.is_some() && !cycles => format!("{name} has its own operations; --op is for cycle and scale"),
             _ if self.ops.as_ref().is_some_and(Vec::is_empty) => "--op takes cycle, peek or both".to_owned(),
@@ -283,7 +282,6 @@ mod tests {
             let_sleep: false,
             round_trip_ms: None,
             churn: None,
-            as_published: false,
             ops: None,
             spreads: None,
             seed: 1,
@@ -331,6 +329,9 @@ mod tests {
             (Experiment::Perl, Options { sessions: Some(vec![100_001]), ..options() }),
             (Experiment::Oversize, Options { workers: Some(vec![8]), ..options() }),
             (Experiment::Oversize, Options { payload_bytes: Some(1_500), ..options() }),
+            (Experiment::Faults, Options { workers: Some(vec![2, 4]), ..options() }),
+            (Experiment::Faults, Options { sessions: Some(vec![8]), ..options() }),
+            (Experiment::Faults, Options { rate: Some(5.0), ..options() }),
         ];
         for (experiment, options) in wrong {
             assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");

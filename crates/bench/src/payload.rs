@@ -76,7 +76,16 @@ mod tests {
 
     fn payloads(payload_bytes: usize, spread: Spread) -> Payloads {
         let what = What::Store { url: String::new(), reconnects: false };
-        Payloads::new(&Opening { what, worker: 0, seed: 7, ids: 1_000, payload_bytes, spread, ttl: Duration::MAX })
+        Payloads::new(&Opening {
+            what,
+            worker: 0,
+            seed: 7,
+            ids: 1_000,
+            payload_bytes,
+            spread,
+            ttl: Duration::MAX,
+            lock_ttl: None,
+        })
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         }
         (Experiment::Oversize, true) => preset(&[1], &[1], 1.0, 1, None),
         (Experiment::Oversize, false) => preset(&[1], &[1], 1.0, 5, None),
+        // Rounds are kills.
+        (Experiment::Faults, true) => preset(&[4], &[8], 0.4, 5, None),
+        (Experiment::Faults, false) => preset(&[4], &[8], 2.0, 50, None),
         (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
         (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
         // No seconds: `ab` makes a number of requests.

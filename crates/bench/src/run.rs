@@ -10,12 +10,11 @@ use sessile_stores::Context;
 use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::options::{Experiment, Options, Settings, UsageError};
-use crate::published;
 use crate::redact;
 use crate::report::{self, Report};
 use crate::selection::{self, Choice, Selection, Target};
 use crate::statistics::confidence_of_range;
-use crate::worker::crew::Launch;
+use crate::worker::process::Launch;
 
 /// Lets a debug build measure, for tests of the programs around it. Results then say `debug`.
 pub const DEBUG_OVERRIDE: &str = "SESSILE_BENCH_ALLOW_DEBUG";
@@ -77,7 +76,6 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
         Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
         _ => selection::select(&options.stores, experiment, settings.durability),
     }?;
-    let selection = if settings.as_published { published::contenders(selection) } else { selection };
     for choice in &selection.choices {
         check_payload(choice, &settings)?;
         if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {
@@ -137,7 +135,6 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
             processors_awake,
             stolen,
             churn: settings.churn,
-            as_published: settings.as_published,
             confidence: confidence_of_range(settings.rounds),
         },
         interrupted,

@@ -1,6 +1,6 @@
 //! From `--stores` to contenders.
 
-use sessile_core::{Capabilities, Durability};
+use sessile_core::{Capabilities, Durability, Locking, Ownership};
 use sessile_fixtures::ServerKind;
 use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
@@ -11,7 +11,7 @@ use crate::oversize;
 use crate::perl::Keeper;
 use crate::php::Handler;
 use crate::redact;
-use crate::reference::{self, REFERENCES, Reference};
+use crate::reference::{self, AfterDeath, REFERENCES, Reference};
 
 /// One contender that was chosen.
 #[derive(Clone, Debug)]
@@ -82,8 +82,28 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// What becomes of the lock of a killed holder.
+    pub(crate) fn after_death(&self) -> AfterDeath {
+        match self.target {
+            Target::Fixture(entry, _) | Target::FixtureOn(entry, ..) | Target::Url(entry, _) => {
+                let can = entry.capabilities;
+                match (can.locking, can.ownership) {
+                    _ if !can.shared_by_processes => AfterDeath::NoLock,
+                    (Locking::None, _) => AfterDeath::NoLock,
+                    (_, Ownership::Process) => AfterDeath::Freed,
+                    (_, Ownership::Time) => AfterDeath::Lapses,
+                }
+            }
+            Target::Reference(reference) => reference.after_death,
+            Target::Test(..) => AfterDeath::Freed,
+            Target::Handler(_) | Target::Keeper(_) => AfterDeath::NoLock,
+        }
+    }
+}
+
 /// The variant of a store on a server that connects anew for each request, as programs do that keep no connections.
-pub(crate) const RECONNECT: &str = "reconnect";
+const RECONNECT: &str = "reconnect";
 
 /// Chooses contenders. Naming none means all that this machine can run and that the experiment is about.
 pub(crate) fn select(

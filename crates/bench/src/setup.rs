@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sessile_core::Durability;
-use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time};
+use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time, with_option};
 
 use crate::footprint::Place;
 use crate::network::Network;
@@ -15,6 +15,9 @@ use crate::redact;
 use crate::reference::Reference;
 use crate::selection::{Choice, Target};
 use crate::worker::protocol::What;
+
+/// The option of stores whose locks end with time.
+pub(crate) const LOCK_TTL: &str = "lock_ttl_ms";
 
 /// A contender's surroundings.
 pub(crate) struct Stage {
@@ -32,8 +35,8 @@ pub(crate) struct Stage {
 /// What lives as long as the stage. The server goes before its directory.
 enum Keep {
     Nothing,
-    Instance { _instance: Box<Instance> },
-    Server { _server: Box<Server>, _dir: PrivateDir },
+    Instance { instance: Box<Instance> },
+    Server { server: Box<Server>, _dir: PrivateDir },
     Dir { _dir: PrivateDir },
 }
 
@@ -73,7 +76,7 @@ impl Stage {
                     hidden: vec![(dir.display().to_string(), name)],
                     dir: instance.server_pid().is_none().then_some(dir),
                     network: None,
-                    keep: Keep::Instance { _instance: Box::new(instance) },
+                    keep: Keep::Instance { instance: Box::new(instance) },
                 })
             }
             Target::Url(_, url) => Ok(Stage {
@@ -119,10 +122,48 @@ impl Stage {
                     dir: None,
                     hidden,
                     network: None,
-                    keep: Keep::Server { _server: Box::new(server), _dir: dir },
+                    keep: Keep::Server { server: Box::new(server), _dir: dir },
                 })
             }
         }
+    }
+
+    /// Lets the locks of a private store end after this time, where they end with time at all.
+    pub(crate) fn let_locks_lapse(&mut self, choice: &Choice, lock_ttl: Duration) {
+        let (Target::Fixture(entry, _) | Target::FixtureOn(entry, ..)) = choice.target else { return };
+        if let What::Store { url, .. } = &mut self.what
+            && entry.options.iter().any(|option| option.name == LOCK_TTL)
+        {
+            *url = with_option(url, LOCK_TTL, &lock_ttl.as_millis().to_string());
+        }
+    }
+
+    fn server(&mut self) -> Option<&mut Server> {
+        match &mut self.keep {
+            Keep::Instance { instance } => instance.server(),
+            Keep::Server { server, .. } => Some(server),
+            Keep::Nothing | Keep::Dir { .. } => None,
+        }
+    }
+
+    /// Whether there is a server that may be killed.
+    pub(crate) fn has_server(&mut self) -> bool {
+        self.server().is_some()
+    }
+
+    /// Kills the private server with SIGKILL; none of its processes is left when this returns.
+    pub(crate) fn kill_server(&mut self) {
+        if let Some(server) = self.server() {
+            server.kill();
+        }
+    }
+
+    /// Starts it again in the same place; it answers when this returns.
+    pub(crate) fn restart_server(&mut self) -> Result<(), String> {
+        let Some(server) = self.server() else { return Err("there is no server of ours".to_owned()) };
+        server.restart().map_err(|error| error.to_string())?;
+        self.server_pid = Some(server.pid());
+        Ok(())
     }
 
     /// The private server's socket.

@@ -123,7 +123,7 @@ mod tests {
         };
         let what = What::Store { url: instance.url().to_owned(), reconnects: false };
         let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
-        let opening = Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl };
+        let opening = Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl, lock_ttl: None };
         for (reconnects, expected) in [(false, 0), (true, 5)] {
             let mut contender = StoreContender::open(instance.url(), reconnects, &opening).unwrap();
             contender.read(0).unwrap();

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const SESSION_TTL: Duration = Duration::from_secs(1_440);
 /// Time to live where a run is long: a day. Nothing may expire that nobody asked to expire.
 pub(crate) const LONG_TTL: Duration = Duration::from_secs(86_400);
+/// How long a lock of a killed holder lasts in `faults`, where it ends with time: the usual minute would take hours.
+pub(crate) const FAULTS_LOCK_TTL: Duration = Duration::from_secs(2);
 /// Longest wait for a lock. A begin that waits longer is an error of the row.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Random characters in a session, as in the hoster's benchmark that `ops` repeats.

@@ -107,6 +107,41 @@ fn a_store_that_lost_updates_is_excluded_however_fast_it_is() {
     assert_ne!(recommendation.best().unwrap().store, "sessile");
 }
 
+/// What a tier does not promise speaks against nobody; what it promises does, and so does a lock that nobody gives back.
+#[test]
+fn a_store_is_excluded_for_what_a_kill_cost_it_beyond_its_tier_only() {
+    let killed = |store: &str, op: &str, lost: u64, errors: u64, faults: Value| {
+        let mut row = row(store, "default", 0.0);
+        let whole = json!({
+            "kills": 1, "promise": "nothing", "lock_ttl_ms": null, "stuck_after_ms": 1000, "stuck": 0,
+            "stuck_is_meant": false, "acknowledged": 900, "lost": 900, "lost_beyond": 0, "sessions_lost": 0,
+            "sessions_lost_beyond": 0, "damaged": 0, "unreadable": 0, "refused": 3, "failed": 0, "down_us": 1.0,
+        });
+        row["faults"] = whole;
+        for (name, value) in faults.as_object().unwrap() {
+            row["faults"][name] = value.clone();
+        }
+        (row["experiment"], row["op"], row["lost"], row["errors"]) =
+            (json!("faults"), json!(op), json!(lost), json!(errors));
+        row
+    };
+    let promised = json!({ "promise": "everything", "lost": 4, "lost_beyond": 4 });
+    let rows = vec![
+        killed("redis", "server-killed", 0, 0, json!({})),
+        killed("postgres", "server-killed", 4, 0, promised),
+        killed("mysql", "holder-killed", 0, 2, json!({ "lost": 0, "stuck": 2 })),
+    ];
+    let recommendation = recommend(&all_installed(), &[results(usual()), results(rows)]);
+    let fault = |store: &str| {
+        let ranked = named(&recommendation, store);
+        ranked.rules.iter().find(|fired| fired.rule == "measured-faults").map(|fired| fired.why.clone())
+    };
+    assert_eq!(fault("redis"), None, "{recommendation}");
+    let lost = fault("postgres").unwrap();
+    assert!(lost.contains("faults server-killed: 4 acknowledged updates lost that were promised"), "{lost}");
+    assert!(fault("mysql").unwrap().contains("2 locks stuck"), "{recommendation}");
+}
+
 #[test]
 fn several_web_servers_get_a_store_that_hosts_share_and_our_engine_is_excluded_by_name() {
     let site = Site { web_servers: 4, ..all_installed() };

@@ -186,6 +186,9 @@ pub enum ExperimentVerb {
     /// Payloads of half a megabyte to eight on every store: stored, refused loudly, or lost
     #[command(after_help = EXIT_CODES)]
     Oversize(RunArguments),
+    /// Workers and servers killed with SIGKILL: what is lost, what is stuck, how long until it works again
+    #[command(after_help = EXIT_CODES)]
+    Faults(RunArguments),
     /// Compare two results of the same experiment: which rows have become slower by more than the noise
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),
@@ -246,7 +249,7 @@ pub struct RunArguments {
     /// Length of a sample in seconds
     #[arg(long, value_name = "S")]
     pub seconds: Option<f64>,
-    /// Rounds: each contender gets one sample a round, in random order
+    /// Rounds: each contender gets one sample a round, in random order; for faults kills
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
     /// Requests a second of each worker, latency from the moment when a request was due (cycle, contention, gc, expiry)
@@ -261,10 +264,6 @@ pub struct RunArguments {
     /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle, scale) [default: 0]
     #[arg(long, value_name = "N")]
     pub churn: Option<usize>,
-    /// Times besides the stores what a published measurement timed: payloads drawn in the timed part, databases connected to
-    /// anew for each operation, sessions that live for a minute (ops)
-    #[arg(long)]
-    pub as_published: bool,
     /// What is measured: cycle, peek (the read alone, without a lock) or both (cycle, scale) [default: cycle]
     #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
     pub op: Option<Vec<CycleOp>>,

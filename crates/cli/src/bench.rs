@@ -24,6 +24,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
         ExperimentVerb::Report(arguments) => return page::run(arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
+        ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref(), arguments.report.as_deref()];
     check_outputs(outputs)?;
@@ -47,7 +48,6 @@ fn options(arguments: &RunArguments) -> Options {
         let_sleep: arguments.let_sleep,
         round_trip_ms: arguments.round_trip,
         churn: arguments.churn,
-        as_published: arguments.as_published,
         ops: arguments.op.clone(),
         spreads: None,
         seed: arguments.seed,

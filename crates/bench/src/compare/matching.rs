@@ -12,7 +12,7 @@ use crate::reference;
 use crate::report::{Report, RoundSample, Row, surroundings};
 
 /// Experiments whose rows have no samples of rounds to judge a difference by.
-const WITHOUT_ROUNDS: [&str; 2] = ["gc", "oversize"];
+const WITHOUT_ROUNDS: [&str; 3] = ["gc", "oversize", "faults"];
 
 /// What is compared of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +162,6 @@ fn check_settings(old: &Report, new: &Report) -> Result<(), UsageError> {
         ("rate", word(was.rate), word(is.rate)),
         ("round trip in us", word(was.round_trip_us), word(is.round_trip_us)),
         ("churn", was.churn.to_string(), is.churn.to_string()),
-        ("as published", was.as_published.to_string(), is.as_published.to_string()),
         ("processors kept awake", was.processors_awake.to_string(), is.processors_awake.to_string()),
     ];
     match settings.into_iter().find(|(_, old, new)| old != new) {

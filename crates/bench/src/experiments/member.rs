@@ -18,6 +18,8 @@ pub(super) struct Member {
     pub choice: Choice,
     pub crew: Crew,
     pub stage: Stage,
+    /// How its workers open it.
+    pub opening: Opening,
     pub workers: usize,
     footprint: Footprint,
     /// Resident memory of the first worker, of the first two, and so on, before anything was stored.
@@ -29,8 +31,6 @@ pub(super) struct Member {
     pub commits: u64,
     /// What went wrong before the first sample.
     early: Verified,
-    /// Samples have created sessions that may be gone already.
-    short_lived: bool,
     /// Sessions that samples have created, beside those that were filled in.
     pub created: Vec<std::ops::Range<usize>>,
 }
@@ -50,7 +50,10 @@ impl Bench {
         self.progress.say(&format!("{title}: start"));
         // There is no stage yet that knows what must be hidden, and a server's log is full of places.
         let failed = |message: String| Failure { code: "start".to_owned(), message: redact::paths(&message) };
-        let stage = Stage::set(choice, settings.durability, settings.round_trip).map_err(failed)?;
+        let mut stage = Stage::set(choice, settings.durability, settings.round_trip).map_err(failed)?;
+        if let Some(lock_ttl) = settings.lock_ttl {
+            stage.let_locks_lapse(choice, lock_ttl);
+        }
         let hide = |failure: Failure| Failure { message: stage.redact(&failure.message), ..failure };
         let opening = Opening {
             what: stage.what.clone(),
@@ -60,6 +63,7 @@ impl Bench {
             payload_bytes: settings.payload_bytes,
             spread: settings.spread.clone(),
             ttl: settings.ttl,
+            lock_ttl: settings.lock_ttl,
         };
         let mut crew = Crew::start(&self.launch, &opening, workers).map_err(hide)?;
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
@@ -76,6 +80,7 @@ impl Bench {
             choice: choice.clone(),
             crew,
             stage,
+            opening,
             workers,
             footprint,
             prepared,
@@ -83,7 +88,6 @@ impl Bench {
             fill_ns: filled.elapsed_ns,
             commits: 0,
             early: Verified::default(),
-            short_lived: false,
             created: Vec::new(),
         };
         for time in 1..=settings.churn {
@@ -116,10 +120,6 @@ impl Member {
 
     /// Looks how much space a session takes now.
     pub(super) fn weigh(&mut self, sessions: usize) {
-        if self.short_lived {
-            self.bytes_per_session = 0;
-            return;
-        }
         let created: usize = self.created.iter().map(ExactSizeIterator::len).sum();
         self.bytes_per_session = self.footprint.bytes() / (sessions + created).max(1) as u64;
     }
@@ -155,15 +155,6 @@ impl Member {
             total.add(found);
         }
         Ok(total)
-    }
-
-    /// Looks at once for sessions that do not live until the end. What they took until then is no space of a session.
-    pub(super) fn verify_short_lived(&mut self) -> Result<(), Failure> {
-        let found = self.verify_created()?;
-        self.early.add(found);
-        self.short_lived |= !self.created.is_empty();
-        self.created.clear();
-        Ok(())
     }
 
     /// Removes what was created in a store that is not ours; private ones go as a whole.

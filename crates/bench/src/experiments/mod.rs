@@ -7,6 +7,7 @@
 mod contention;
 mod cycle;
 mod expiry;
+mod faults;
 mod gc;
 pub(crate) mod lifecycle;
 mod member;
@@ -26,7 +27,7 @@ use crate::options::{Experiment, Settings};
 use crate::report::Row;
 use crate::run::{RunError, interrupted};
 use crate::selection::{Choice, LeftOut, Selection};
-use crate::worker::crew::Launch;
+use crate::worker::process::Launch;
 use crate::worker::protocol::Failure;
 use member::Member;
 use progress::Progress;
@@ -56,6 +57,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Lifecycle => lifecycle::run(bench),
         Experiment::Perl => perl::run(bench),
         Experiment::Oversize => oversize::run(bench),
+        Experiment::Faults => faults::run(bench),
     }?;
     bench.rows_are_whole()
 }

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::perl::keeper::Keeper;
-use crate::worker::crew;
+use crate::worker::process;
 
 const SOURCE: &str = include_str!("../../../../bench/contenders/perl/runner.pl");
 /// Values in a session: so many are read and so many are written while it is open.
@@ -151,7 +151,7 @@ impl Runner {
 
     /// The first line of an answer: its two numbers, or why there are none.
     fn answered(&mut self) -> Result<(u64, u64), String> {
-        if !crew::readable(&self.replies, ANSWER_WITHIN).map_err(|failure| failure.message)? {
+        if !process::readable(&self.replies, ANSWER_WITHIN).map_err(|failure| failure.message)? {
             return Err(format!("perl was silent for {} s", ANSWER_WITHIN.as_secs()));
         }
         let line = self.line()?;

@@ -18,7 +18,7 @@ use rustix::thread::futex;
 use sessile_core::{Clock, Durability, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
-use crate::reference::Reference;
+use crate::reference::{AfterDeath, Reference};
 use crate::worker::protocol::Opening;
 
 pub(super) const REFERENCE: Reference = Reference {
@@ -31,6 +31,7 @@ pub(super) const REFERENCE: Reference = Reference {
     any_size: true,
     keeps_payloads: true,
     loses_large: false,
+    after_death: AfterDeath::Stuck,
     open,
 };
 

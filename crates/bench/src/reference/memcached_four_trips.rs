@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
 
 use crate::contender::Contender;
-use crate::reference::Reference;
+use crate::reference::{AfterDeath, Reference};
 use crate::worker::protocol::Opening;
 use crate::workload::WAIT_MAX;
 
@@ -27,17 +27,20 @@ pub(super) const REFERENCE: Reference = Reference {
     any_size: true,
     keeps_payloads: true,
     loses_large: false,
+    after_death: AfterDeath::Lapses,
     open,
 };
 
 const POLL: Duration = Duration::from_millis(20);
-const LOCK_S: u64 = 60;
+/// How long a lock lasts, unless an experiment needs it shorter.
+const LOCK: Duration = Duration::from_secs(60);
 
 struct FourTrips {
     line: Line,
     /// Record keys and lock keys by session.
     keys: Vec<(String, String)>,
     ttl: Duration,
+    lock_s: u64,
     out: Vec<u8>,
     begun: Option<usize>,
 }
@@ -50,7 +53,8 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
         (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"))
     };
     let keys = std::iter::repeat_with(key).take(opening.ids).collect();
-    Ok(Box::new(FourTrips { line, keys, ttl: opening.ttl, out: Vec::new(), begun: None }))
+    let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs();
+    Ok(Box::new(FourTrips { line, keys, ttl: opening.ttl, lock_s, out: Vec::new(), begun: None }))
 }
 
 pub(super) fn failed(error: std::io::Error) -> Error {
@@ -147,8 +151,8 @@ impl Contender for FourTrips {
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
-        let start = Instant::now();
-        while self.line.ask(format_args!("add {lock} 0 {LOCK_S} 1"), Some(b"1"))? != b"STORED" {
+        let (start, lock_s) = (Instant::now(), self.lock_s);
+        while self.line.ask(format_args!("add {lock} 0 {lock_s} 1"), Some(b"1"))? != b"STORED" {
             let waited = start.elapsed();
             if waited > WAIT_MAX {
                 let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited };

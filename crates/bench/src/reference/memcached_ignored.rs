@@ -11,7 +11,7 @@ use sessile_core::{Durability, Result};
 
 use super::memcached_four_trips::{Line, unprepared};
 use crate::contender::Contender;
-use crate::reference::Reference;
+use crate::reference::{AfterDeath, Reference};
 use crate::worker::protocol::Opening;
 
 pub(super) const REFERENCE: Reference = Reference {
@@ -24,6 +24,7 @@ pub(super) const REFERENCE: Reference = Reference {
     any_size: true,
     keeps_payloads: true,
     loses_large: true,
+    after_death: AfterDeath::NoLock,
     open,
 };
 

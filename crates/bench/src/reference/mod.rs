@@ -22,6 +22,19 @@ use crate::worker::protocol::Opening;
 /// Opens a row in a worker, at its place.
 type Open = fn(&Path, &Opening) -> Result<Box<dyn Contender>>;
 
+/// What becomes of the lock of a session when the process that holds it is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterDeath {
+    /// It is free at once.
+    Freed,
+    /// It is free when its time is over.
+    Lapses,
+    /// Nobody ever has it again: what the cheapest lock costs.
+    Stuck,
+    /// There is no lock, or nobody to share it with.
+    NoLock,
+}
+
 /// A reference row.
 #[derive(Debug)]
 pub struct Reference {
@@ -43,6 +56,8 @@ pub struct Reference {
     pub keeps_payloads: bool,
     /// Whether it is there to lose what is too large, and for nothing else.
     pub loses_large: bool,
+    /// What becomes of the lock of a killed holder.
+    pub after_death: AfterDeath,
     /// Its place is a directory in shared memory, or the server's socket.
     pub(crate) open: Open,
 }
@@ -60,6 +75,7 @@ impl Reference {
             any_size: false,
             keeps_payloads: true,
             loses_large: false,
+            after_death: AfterDeath::NoLock,
             open,
         }
     }

@@ -11,7 +11,7 @@ use mysql::{Conn, OptsBuilder, Statement};
 use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
 
 use crate::contender::Contender;
-use crate::reference::Reference;
+use crate::reference::{AfterDeath, Reference};
 use crate::worker::protocol::Opening;
 use crate::workload::WAIT_MAX;
 
@@ -25,6 +25,7 @@ pub(super) const REFERENCE: Reference = Reference {
     any_size: true,
     keeps_payloads: true,
     loses_large: false,
+    after_death: AfterDeath::Freed,
     open,
 };
 

@@ -9,7 +9,7 @@ use sessile_core::{Durability, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
 use crate::payload::Payloads;
-use crate::reference::Reference;
+use crate::reference::{AfterDeath, Reference};
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "null",
@@ -21,6 +21,7 @@ pub(super) const REFERENCE: Reference = Reference {
     any_size: true,
     keeps_payloads: false,
     loses_large: false,
+    after_death: AfterDeath::NoLock,
     open: |_, opening| {
         let payloads = Payloads::new(opening);
         Ok(Box::new(Null { payloads, counters: vec![None; opening.ids], last: Vec::new(), begun: 0 }))

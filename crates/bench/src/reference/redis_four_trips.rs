@@ -11,7 +11,7 @@ use redis::{Connection, RedisError, Script, Value};
 use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
 
 use crate::contender::Contender;
-use crate::reference::Reference;
+use crate::reference::{AfterDeath, Reference};
 use crate::worker::protocol::Opening;
 use crate::workload::WAIT_MAX;
 
@@ -25,11 +25,13 @@ pub(super) const REFERENCE: Reference = Reference {
     any_size: true,
     keeps_payloads: true,
     loses_large: false,
+    after_death: AfterDeath::Lapses,
     open,
 };
 
 const POLL: Duration = Duration::from_millis(20);
-const LOCK_MS: usize = 60_000;
+/// How long a lock lasts, unless an experiment needs it shorter.
+const LOCK: Duration = Duration::from_secs(60);
 const UNLOCK: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
@@ -40,6 +42,7 @@ struct FourTrips {
     keys: Vec<(String, String)>,
     random: fastrand::Rng,
     ttl: Duration,
+    lock_ms: usize,
     out: Option<Vec<u8>>,
     begun: Option<(usize, String)>,
 }
@@ -54,7 +57,8 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     };
     let keys = std::iter::repeat_with(key).take(opening.ids).collect();
     let (unlock, random, ttl) = (Script::new(UNLOCK), fastrand::Rng::new(), opening.ttl);
-    Ok(Box::new(FourTrips { connection, unlock, keys, random, ttl, out: None, begun: None }))
+    let lock_ms = usize::try_from(opening.lock_ttl.unwrap_or(LOCK).as_millis()).unwrap_or(usize::MAX);
+    Ok(Box::new(FourTrips { connection, unlock, keys, random, ttl, lock_ms, out: None, begun: None }))
 }
 
 fn failed(error: RedisError) -> Error {
@@ -99,7 +103,7 @@ impl Contender for FourTrips {
         let token = format!("{:032x}", self.random.u128(..));
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
         let mut set = redis::cmd("SET");
-        set.arg(lock).arg(&token).arg("NX").arg("PX").arg(LOCK_MS);
+        set.arg(lock).arg(&token).arg("NX").arg("PX").arg(self.lock_ms);
         let start = Instant::now();
         while let Value::Nil = set.query(&mut self.connection).map_err(failed)? {
             let waited = start.elapsed();

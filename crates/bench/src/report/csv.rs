@@ -1,9 +1,9 @@
 //! CSV: one line a row, for spreadsheets.
 
 use crate::collection::Collection;
-use crate::report::{Report, Row, WebFigures, WorkerMemory};
+use crate::report::{Faults, Report, Row, WebFigures, WorkerMemory};
 
-const HEADER: [&str; 40] = [
+const HEADER: [&str; 47] = [
     "experiment",
     "store",
     "variant",
@@ -44,6 +44,13 @@ const HEADER: [&str; 40] = [
     "outcome",
     "limit_bytes",
     "locking",
+    "kills",
+    "acknowledged",
+    "updates_lost",
+    "sessions_lost",
+    "stuck",
+    "refused",
+    "down_us",
 ];
 
 impl Report {
@@ -75,6 +82,7 @@ fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, csv::Error>
         let (rate, latency, cpu) = (row.ops_per_second, row.latency_us, row.cpu_us_per_op);
         let memory = |part: fn(&WorkerMemory) -> u64| row.memory.map_or(String::new(), |it| part(&it).to_string());
         let web = |part: &dyn Fn(&WebFigures) -> String| row.web.as_ref().map_or(String::new(), part);
+        let kills = |part: fn(&Faults) -> u64| row.faults.as_ref().map_or(String::new(), |it| part(it).to_string());
         writer.write_record([
             row.experiment.clone(),
             row.store.clone(),
@@ -116,6 +124,13 @@ fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, csv::Error>
             row.oversize.as_ref().map_or(String::new(), |oversize| oversize.outcome.name().to_owned()),
             row.oversize.as_ref().and_then(|it| it.limit).map_or(String::new(), |limit| limit.to_string()),
             row.keeper.as_ref().map_or(String::new(), |keeper| keeper.locking.clone()),
+            kills(|faults| faults.kills),
+            kills(|faults| faults.acknowledged),
+            kills(|faults| faults.lost),
+            kills(|faults| faults.sessions_lost),
+            kills(|faults| faults.stuck),
+            kills(|faults| faults.refused),
+            row.faults.as_ref().and_then(|it| it.down_us).map_or(String::new(), |down_us| down_us.to_string()),
         ])?;
     }
     let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;

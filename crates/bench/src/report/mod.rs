@@ -3,6 +3,7 @@
 pub(crate) mod bars;
 mod csv;
 mod expiry;
+pub(crate) mod faults;
 mod lifecycle;
 mod oversize;
 mod perl;
@@ -16,6 +17,7 @@ pub(crate) mod warnings;
 use serde::{Deserialize, Serialize};
 
 pub use self::expiry::{ExpiryVerdict, SlowEnd};
+pub use self::faults::{Faults, Promise};
 pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::oversize::Oversize;
 pub use self::perl::{KeeperFigures, Race, WholeCache};
@@ -79,10 +81,6 @@ pub struct Settings {
     pub stolen: f64,
     /// How many times the number of sessions was rewritten before the first round.
     pub churn: usize,
-    /// `ops` as it was published: payloads are drawn in the timed part, databases are connected to anew for each
-    /// operation, and what is created lives for a minute. Left out when false.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub as_published: bool,
     /// Chance that the true median lies between `low` and `high`.
     pub confidence: f64,
 }
@@ -148,6 +146,9 @@ pub struct Row {
     /// What became of a large payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversize: Option<Oversize>,
+    /// What was lost, stuck or refused when workers and servers were killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
     /// What the workers of the row occupy after its last sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<WorkerMemory>,
@@ -285,7 +286,8 @@ impl Row {
     /// What went wrong, in words.
     pub(crate) fn fault(&self) -> String {
         let counts = || format!("{} errors, {} misses, {} lost updates", self.errors, self.misses, self.lost);
-        self.failed.clone().unwrap_or_else(counts)
+        let of_kills = self.faults.as_ref().map(Faults::in_words).filter(|words| !words.is_empty());
+        self.failed.clone().or(of_kills).unwrap_or_else(counts)
     }
 }
 

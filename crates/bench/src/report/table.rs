@@ -53,6 +53,7 @@ impl fmt::Display for Report {
         self.space(f)?;
         self.expiry(f)?;
         self.oversize(f)?;
+        self.faults(f)?;
         self.contention(f)?;
         self.histograms(f)?;
         for left in &self.left_out {
@@ -120,7 +121,7 @@ fn throughput(rows: &[&Row]) -> Table {
 impl Row {
     /// It is of an experiment that does a number of things, however long that takes, and has a table of its own.
     fn has_no_seconds(&self) -> bool {
-        matches!(self.experiment.as_str(), "lifecycle" | "oversize" | "perl")
+        matches!(self.experiment.as_str(), "lifecycle" | "oversize" | "perl" | "faults")
     }
 }
 

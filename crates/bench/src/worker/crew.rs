@@ -3,70 +3,29 @@
 //! Invariant: a crew that is dropped has no process left. A worker that dies, stays silent or answers
 //! something else fails its contender's rows, never the run.
 
-use std::env;
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::time::Duration;
 
 use crate::monotonic::{now_ns, wait_until};
-use crate::run::interrupted;
 use crate::worker::memory::WorkerMemory;
 use crate::worker::oversize::{Save, Saved};
+use crate::worker::process::{Launch, Process, TASK_MAX, failure, unexpected};
 use crate::worker::protocol::{Done, Failure, Opening, Plan, Range, Reply, Request, Sampled};
-
-/// How this program is started as a worker.
-#[derive(Clone, Debug)]
-pub struct Launch {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-}
-
-impl Launch {
-    /// This program with the hidden verb.
-    ///
-    /// # Errors
-    ///
-    /// When the program's own file cannot be found.
-    pub fn this_program(verb: &str) -> std::io::Result<Launch> {
-        Ok(Launch { program: env::current_exe()?, arguments: vec![verb.into()] })
-    }
-}
 
 /// The workers of one contender.
 pub(crate) struct Crew {
-    workers: Vec<Worker>,
+    workers: Vec<Process>,
 }
 
-struct Worker {
-    child: Child,
-    requests: Option<ChildStdin>,
-    replies: BufReader<ChildStdout>,
-}
-
-/// Time for a task that is not measured: filling half a million files on a slow disk takes minutes.
-const TASK_MAX: Duration = Duration::from_secs(3_600);
 /// Time beyond the planned end of a sample: one operation may wait for a lock for long.
 const SAMPLE_GRACE: Duration = Duration::from_secs(60);
-/// How often the wait for a worker looks whether a signal ended the run: too seldom to be felt in a sample.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Crew {
     /// Starts the workers; all of them have opened the contender when this returns.
     pub(crate) fn start(launch: &Launch, opening: &Opening, count: usize) -> Result<Crew, Failure> {
         let mut crew = Crew { workers: Vec::with_capacity(count) };
         for worker in 0..count {
-            let mut started = Worker::start(launch)?;
-            started.send(&Opening { worker, ..opening.clone() })?;
             // One after the other: the first may create files that the others only open.
-            started.ready(TASK_MAX)?;
-            crew.workers.push(started);
+            crew.workers.push(Process::open(launch, &Opening { worker, ..opening.clone() })?);
         }
         Ok(crew)
     }
@@ -107,14 +66,24 @@ impl Crew {
         }
     }
 
+    /// Kills all workers with SIGKILL, and does not wait until they are gone.
+    pub(crate) fn kill(&mut self) {
+        self.workers.iter_mut().for_each(Process::kill);
+    }
+
+    /// Waits until all of them are gone.
+    pub(crate) fn reap(&mut self) {
+        self.workers.iter_mut().for_each(Process::reap);
+    }
+
     /// The process of the first worker: where a store without a place of its own keeps its sessions.
     pub(crate) fn first_pid(&self) -> u32 {
-        self.workers.first().map_or(0, |worker| worker.child.id())
+        self.workers.first().map_or(0, |worker| worker.pid())
     }
 
     /// What the first `count` workers occupy now.
     pub(crate) fn memory(&self, count: usize) -> WorkerMemory {
-        WorkerMemory::of(self.workers.iter().take(count).map(|worker| worker.child.id()))
+        WorkerMemory::of(self.workers.iter().take(count).map(|worker| worker.pid()))
     }
 
     /// Gives one worker something to do and does not wait for it.
@@ -163,125 +132,13 @@ impl Crew {
         Ok((sampled, before, look()))
     }
 
-    fn worker(&mut self, number: usize) -> Result<&mut Worker, Failure> {
+    fn worker(&mut self, number: usize) -> Result<&mut Process, Failure> {
         self.workers.get_mut(number).ok_or_else(|| failure("protocol", "there is no such worker"))
-    }
-}
-
-impl Worker {
-    fn start(launch: &Launch) -> Result<Worker, Failure> {
-        let spawned =
-            Command::new(&launch.program).args(&launch.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|error| failure("worker", format!("a worker cannot be started: {error}")))?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (requests @ Some(_), Some(replies)) => Ok(Worker { child, requests, replies: BufReader::new(replies) }),
-            _ => Err(failure("worker", "a worker has no pipes")),
-        }
-    }
-
-    fn send(&mut self, message: &impl serde::Serialize) -> Result<(), Failure> {
-        let written = serde_json::to_vec(message).map_err(std::io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            match &mut self.requests {
-                Some(requests) => requests.write_all(&line).and_then(|()| requests.flush()),
-                None => Err(std::io::ErrorKind::BrokenPipe.into()),
-            }
-        });
-        written.map_err(|_| self.ended())
-    }
-
-    fn readable(&mut self, within: Duration) -> Result<bool, Failure> {
-        readable(&self.replies, within)
-    }
-
-    fn receive(&mut self, within: Duration) -> Result<Reply, Failure> {
-        if !self.readable(within)? {
-            return Err(failure("worker", format!("a worker was silent for {} s", within.as_secs())));
-        }
-        let mut line = String::new();
-        match self.replies.read_line(&mut line) {
-            Ok(0) | Err(_) => Err(self.ended()),
-            Ok(_) => serde_json::from_str(&line)
-                .map_err(|error| failure("protocol", format!("a worker's answer makes no sense: {error}"))),
-        }
-    }
-
-    fn ready(&mut self, within: Duration) -> Result<(), Failure> {
-        match self.receive(within)? {
-            Reply::Ready => Ok(()),
-            Reply::Failed(failure) => Err(failure),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    fn done(&mut self, within: Duration) -> Result<Done, Failure> {
-        match self.receive(within)? {
-            Reply::Done(done) => Ok(done),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// The pipe is closed: says how the process ended.
-    fn ended(&mut self) -> Failure {
-        drop(self.requests.take());
-        match self.child.wait() {
-            Ok(status) => failure("worker", format!("a worker ended during the measurement ({status})")),
-            Err(error) => failure("worker", format!("a worker is gone: {error}")),
-        }
     }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        for worker in &mut self.workers {
-            drop(worker.requests.take());
-        }
-        // One deadline for all. They end by themselves when the pipe closes, unless they are busy.
-        let deadline = Instant::now() + Duration::from_secs(2);
-        for worker in &mut self.workers {
-            while matches!(worker.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            let _ = worker.child.kill();
-            let _ = worker.child.wait();
-        }
+        Process::end(self.workers.iter_mut());
     }
-}
-
-/// Whether a process has said something within a time. An error when a signal ended the run meanwhile.
-pub(crate) fn readable(replies: &BufReader<ChildStdout>, within: Duration) -> Result<bool, Failure> {
-    if !replies.buffer().is_empty() {
-        return Ok(true);
-    }
-    let deadline = Instant::now() + within;
-    loop {
-        if interrupted() {
-            // A worker may be filling for minutes; whoever stopped the run does not want to wait for that.
-            return Err(failure("interrupted", "interrupted"));
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = PollTimeout::try_from(left.min(LOOK_EVERY)).unwrap_or(PollTimeout::MAX);
-        let mut fds = [PollFd::new(replies.get_ref().as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, timeout) {
-            Ok(0) if left.is_zero() => return Ok(false),
-            Ok(0) | Err(nix::Error::EINTR) => {}
-            Ok(_) => return Ok(true),
-            Err(error) => return Err(failure("worker", format!("a worker cannot be heard: {error}"))),
-        }
-    }
-}
-
-fn unexpected(reply: &Reply) -> Failure {
-    let what = match reply {
-        Reply::Ready => "Ready",
-        Reply::Done(_) => "Done",
-        Reply::Sampled(_) => "Sampled",
-        Reply::Saved(_) => "Saved",
-        Reply::Failed(failure) => return failure.clone(),
-    };
-    failure("protocol", format!("a worker answered {what} at the wrong moment"))
-}
-
-fn failure(code: &str, message: impl Into<String>) -> Failure {
-    Failure { code: code.to_owned(), message: message.into() }
 }

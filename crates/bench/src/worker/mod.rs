@@ -1,16 +1,18 @@
 //! Workers: the processes that use a store, as in production.
 //!
-//! The parent (`crew`) starts this same program with a hidden verb and talks to it in lines of JSON
+//! The parent (`crew`, `process`) starts this same program with a hidden verb and talks to it in lines of JSON
 //! (`protocol`) over its standard input and output; the child (`serve`) opens one contender and does
 //! what it is told. When the parent ends, however it ends, the pipe closes and the child ends.
 
 pub(crate) mod crew;
+pub(crate) mod faults;
 mod memory;
 pub(crate) mod oversize;
+pub(crate) mod process;
 pub(crate) mod protocol;
 pub(crate) mod sample;
 mod serve;
 
-pub use crew::Launch;
 pub use memory::WorkerMemory;
+pub use process::Launch;
 pub use serve::serve;

@@ -122,7 +122,7 @@ pub(crate) fn save(contender: &mut dyn Contender, save: &Save, seed: u64, ttl: D
 const SMALL_BYTES: usize = 1_500;
 
 fn failure(error: sessile_core::Error) -> Failure {
-    Failure { code: error.kind().code().to_owned(), message: format!("{error:#}") }
+    Failure::of(&error)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What parent and worker say to each other: one JSON value a line.
 //!
 //! A measurement has three phases: `Sample` is answered by `Ready`, then `Go` sets the common start, then
-//! the answer is `Sampled`. Everything else is one request and one answer.
+//! the answer is `Sampled`. The tasks of `faults` say themselves what is answered. Everything else is one request and one
+//! answer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::spread::Spread;
+use crate::worker::faults::{Step, Task};
 use crate::worker::oversize::{Save, Saved};
 
 /// The first line to a worker: what it is to open.
@@ -28,6 +30,8 @@ pub struct Opening {
     pub spread: Spread,
     /// Time to live of the sessions.
     pub ttl: Duration,
+    /// Where a lock ends with time: after how long, if not after what is usual there. A store has it in its URL.
+    pub lock_ttl: Option<Duration>,
 }
 
 /// How a contender is opened.
@@ -78,6 +82,10 @@ pub enum Request {
     Destroy(Range),
     /// Sweep, call after call, until a pass found nothing more to remove.
     Sweep,
+    /// A part of `faults`.
+    Fault(Task),
+    /// Ends a load; answered by `Stopped`.
+    Stop,
 }
 
 /// How a store is aged before it is measured.
@@ -171,8 +179,6 @@ pub struct Plan {
     pub hold_ns: u64,
     /// Report each lease, so that waits can be told from undisturbed begins.
     pub record_leases: bool,
-    /// Draw a payload in the timed part before each write, and create sessions that live for a minute.
-    pub as_published: bool,
 }
 
 impl Plan {
@@ -189,7 +195,6 @@ impl Plan {
             rate: None,
             hold_ns: 0,
             record_leases: false,
-            as_published: false,
         }
     }
 }
@@ -205,17 +210,33 @@ pub enum Reply {
     Sampled(Box<Sampled>),
     /// What became of a large payload.
     Saved(Saved),
+    /// One change of a session.
+    Step(Step),
+    /// One look at each of several sessions.
+    Looked(Vec<Step>),
+    /// A load has ended.
+    Stopped {
+        /// How long this worker took to open the contender.
+        open_ns: u64,
+    },
     /// The contender cannot be opened.
     Failed(Failure),
 }
 
 /// An error, as data.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The stable word of its kind.
     pub code: String,
     /// The message.
     pub message: String,
+}
+
+impl Failure {
+    /// An error of a store.
+    pub(crate) fn of(error: &sessile_core::Error) -> Failure {
+        Failure { code: error.kind().code().to_owned(), message: format!("{error:#}") }
+    }
 }
 
 /// The account of a task that is not measured.

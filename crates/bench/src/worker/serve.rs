@@ -12,9 +12,9 @@ use crate::monotonic::{cpu_us, now_ns};
 use crate::payload::Payloads;
 use crate::reference;
 use crate::store_contender::StoreContender;
-use crate::worker::oversize;
 use crate::worker::protocol::{Done, Failure, Opening, Range, Reply, Request, What};
 use crate::worker::sample::Sample;
+use crate::worker::{faults, oversize};
 
 /// Opens contenders that only a test knows.
 pub type OpenTest<'a> = &'a dyn Fn(&str, &std::path::Path, usize) -> Option<Box<dyn Contender>>;
@@ -32,13 +32,12 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
     let mut lines = stdin.lines();
     let Some(first) = lines.next() else { return Ok(()) };
     let opening: Opening = serde_json::from_str(&first?)?;
+    let before = now_ns();
     let mut contender = match open(&opening, open_test) {
         Ok(contender) => contender,
-        Err(error) => {
-            let failure = Failure { code: error.kind().code().to_owned(), message: format!("{error:#}") };
-            return answer(&mut stdout, &Reply::Failed(failure));
-        }
+        Err(error) => return answer(&mut stdout, &Reply::Failed(Failure::of(&error))),
     };
+    let open_ns = now_ns() - before;
     answer(&mut stdout, &Reply::Ready)?;
     let payloads = Payloads::new(&opening);
     let mut worker = Worker { payloads, ttl: opening.ttl, buffer: Vec::new() };
@@ -63,6 +62,13 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
             },
             Request::Destroy(range) => Reply::Done(worker.destroy(&mut *contender, range)),
             Request::Sweep => Reply::Done(worker.sweep(&mut *contender)),
+            Request::Fault(task) => {
+                let reopen = || has_no_way_back(&opening).then(|| open(&opening, open_test));
+                let answer = &mut |reply| answer(&mut stdout, &reply);
+                faults::perform(&mut contender, &worker.payloads, &task, &reopen, answer)?;
+                continue;
+            }
+            Request::Stop => Reply::Stopped { open_ns },
         };
         answer(&mut stdout, &reply)?;
     }
@@ -85,6 +91,14 @@ fn open(opening: &Opening, open_test: OpenTest<'_>) -> Result<Box<dyn Contender>
         },
         What::Test { name, place } => open_test(name, place, opening.ids)
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no such contender of a test")),
+    }
+}
+
+/// A reference row keeps one connection. When its server went away, the next request opens another one.
+fn has_no_way_back(opening: &Opening) -> bool {
+    match &opening.what {
+        What::Reference { name, .. } => reference::by_name(name).is_some_and(|reference| reference.server.is_some()),
+        What::Store { .. } | What::Test { .. } => false,
     }
 }
 

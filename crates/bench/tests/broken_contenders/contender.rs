@@ -13,6 +13,8 @@ pub struct Files {
     fault: String,
     dir: PathBuf,
     held: Option<(usize, Option<fs::File>)>,
+    /// What was acknowledged and not written yet.
+    unwritten: HashMap<usize, Vec<u8>>,
     payload: Vec<u8>,
     calls: u64,
     written: HashMap<usize, u64>,
@@ -20,7 +22,14 @@ pub struct Files {
 
 pub fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
     let (fault, dir) = (name.to_owned(), dir.to_owned());
-    Some(Box::new(Files { fault, dir, held: None, payload: Vec::new(), calls: 0, written: HashMap::new() }))
+    if name == "evaporating" {
+        // Sessions of those that live until all are killed; gone whenever somebody opens the store.
+        for session in [60, 61] {
+            let _ = fs::remove_file(dir.join(session.to_string()));
+        }
+    }
+    let (unwritten, written) = (HashMap::new(), HashMap::new());
+    Some(Box::new(Files { fault, dir, held: None, unwritten, payload: Vec::new(), calls: 0, written }))
 }
 
 impl Files {
@@ -37,6 +46,11 @@ impl Files {
         fs::write(&temporary, payload).unwrap();
         fs::rename(temporary, self.path(session)).unwrap();
         *self.written.entry(session).or_default() += 1;
+    }
+
+    /// A lock that outlives its holder: the file is there until somebody removes it.
+    fn lasting_lock(&self, session: usize) -> PathBuf {
+        self.dir.join(format!("{session}.held"))
     }
 }
 
@@ -64,6 +78,10 @@ impl Contender for Files {
             fs::remove_file(until).unwrap();
             fs::remove_file(self.path(session)).unwrap();
         }
+        if let Some(payload) = self.unwritten.get(&session) {
+            self.payload = payload.clone();
+            return Ok(Some(&self.payload));
+        }
         let read_from = if self.is("confused") && session == 7 { 8 } else { session };
         match fs::read(self.path(read_from)) {
             Ok(payload) => self.payload = payload,
@@ -73,11 +91,15 @@ impl Contender for Files {
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        let lock = self.is("locked").then(|| {
-            let file = fs::File::create(self.dir.join("lock")).unwrap();
+        let alone = ["locked", "amnesic", "evaporating"].contains(&self.fault.as_str());
+        let lock = alone.then(|| {
+            let file = fs::File::create(self.dir.join(format!("{session}.lock"))).unwrap();
             file.lock().unwrap();
             file
         });
+        while self.is("sticky") && fs::File::create_new(self.lasting_lock(session)).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.held = Some((session, lock));
         self.read(session)
     }
@@ -101,6 +123,20 @@ impl Contender for Files {
         }
         if self.is("hollow") && session >= 100 {
             return Ok(());
+        }
+        if self.is("sticky") {
+            self.write(session, payload);
+            fs::remove_file(self.lasting_lock(session)).unwrap();
+            return Ok(());
+        }
+        if self.is("amnesic") && !self.calls.is_multiple_of(10) {
+            self.unwritten.insert(session, payload.to_vec());
+            return Ok(());
+        }
+        if self.is("amnesic") {
+            for (session, payload) in std::mem::take(&mut self.unwritten) {
+                self.write(session, &payload);
+            }
         }
         if self.is("grudging") {
             self.write(session, payload);

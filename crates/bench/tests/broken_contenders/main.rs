@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod contender;
+mod faults;
 
 use std::fs;
 
@@ -44,10 +45,20 @@ fn main() {
             a_large_save_is_believed_only_if_it_is_there_afterwards,
         ),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
+        ("a_lock_that_ends_with_its_process_passes", faults::a_lock_that_ends_with_its_process_passes),
+        (
+            "an_update_that_dies_with_its_worker_is_counted_as_lost",
+            faults::an_update_that_dies_with_its_worker_is_counted_as_lost,
+        ),
+        ("a_lock_that_outlives_its_holder_is_stuck", faults::a_lock_that_outlives_its_holder_is_stuck),
+        ("two_holders_at_once_are_an_error", faults::two_holders_at_once_are_an_error),
+        ("a_session_that_vanishes_is_no_secret", faults::a_session_that_vanishes_is_no_secret),
         // Last: from then on this program has had its signal.
         ("an_interrupt_keeps_what_was_measured_to_the_end", an_interrupt_keeps_what_was_measured_to_the_end),
     ];
-    for (name, test) in tests.iter().copied() {
+    // As of any program of tests: a part of a name chooses among them.
+    let chosen = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
+    for (name, test) in tests.iter().copied().filter(|(name, _)| chosen.as_ref().is_none_or(|it| name.contains(it))) {
         test();
         println!("test {name} ... ok");
     }
@@ -201,7 +212,6 @@ fn options() -> Options {
         rounds: Some(2),
         rate: None,
         let_sleep: false,
-        as_published: false,
         round_trip_ms: None,
         churn: None,
         ops: None,

@@ -11,7 +11,7 @@ use crate::table::{Cell, Table, right, text};
 
 const FAULTS: &str = "faults";
 const OF_THEIR_OWN: [&str; 10] =
-    ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize", "perl", FAULTS];
+    ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "expiry", "oversize", FAULTS];
 
 pub(super) fn faults(runs: &Runs<'_>, ids: &Ids) -> Markup {
     let measured = runs.of_experiment(FAULTS);
@@ -22,8 +22,8 @@ pub(super) fn faults(runs: &Runs<'_>, ids: &Ids) -> Markup {
     }
 }
 
-/// Every other experiment that the results contain; nothing when there is none.
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Option<Markup>, DrawError> {
+/// Every other experiment that the results contain.
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let others: Vec<&str> = runs.experiments().into_iter().filter(|name| !OF_THEIR_OWN.contains(name)).collect();
     let mut parts = Vec::new();
     for name in &others {
@@ -31,7 +31,10 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Option<Markup>, DrawErr
             parts.push(throughput::of_run(&run, ids)?);
         }
     }
-    Ok((!parts.is_empty()).then(|| html! { @for part in parts { (part) } }))
+    Ok(html! {
+        @if others.is_empty() { p { "There are none in these results." } }
+        @for part in parts { (part) }
+    })
 }
 
 fn table(run: &Run<'_>) -> Table {

@@ -1,124 +1,101 @@
-//! What a program in Perl pays to open a session and to close it, by what its keeper locks.
+//! Sessions inside Perl: what it costs to open and close one, what each keeper locks, and what comes of that.
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::throughput::{length, small};
-use super::{KINDS, interval, not_run, spoilt};
-use crate::DrawError;
-use crate::chart::{Bar, BarRow, Bars, Words};
+use super::{KINDS, conditions, not_run};
 use crate::ids::Ids;
-use crate::number::{count, figure};
-use crate::runs::{Run, Runs, fault, titles};
+use crate::number::{count, figure, short};
+use crate::runs::{Run, Runs, titles};
 use crate::table::{Cell, Table, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     let measured = runs.of_experiment("perl");
-    Ok(html! {
+    html! {
         p {
-            "A process of Perl opens a session, reads ten values and writes ten in turn, and closes it: all sessions as new ones ("
-            em { "make" } "), then once more (" em { "reopen" } "). Compare keepers that lock alike: " em { "whole" }
-            " keeps others away from open to close, " em { "shared" } " lets several in, and of two changes one can be lost, " em { "none" }
-            " covers nothing beyond a single call."
+            "In a process of Perl sessions are opened, ten values are read and ten written in turn, and they are closed: as new ones "
+            "(make), then once more (reopen). Compare rows with the same lock. " em { "whole" } ": nobody else has the session from open "
+            "to close. " em { "shared" } ": several may, and of two changes one can be lost. " em { "none" } ": nothing beyond a single call."
         }
         @if measured.is_empty() { (not_run(runs, "perl")) }
-        @for run in &measured { (of_run(run, ids)?) }
-    })
-}
-
-fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let mut figures = Vec::new();
-    for op in ["make", "reopen"] {
-        for (kind, place) in KINDS {
-            let here = |row: &&&Row| row.op == op && row.kind == kind;
-            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-            if !rows.is_empty() {
-                figures.push(html! { h3 { (op) ", " (small(place)) } (chart(run, &rows, op, &small(place), ids)?) });
-            }
-        }
+        @for run in &measured { (of_run(run, ids)) }
     }
-    let bytes = run.rows.first().map_or(0, |row| row.payload_bytes);
-    Ok(html! {
-        p.conditions { "Sessions of " (count(bytes as f64)) " bytes." (spoilt(run.report)) }
-        @for figure in figures { (figure) }
-        (table(run).draw(ids))
-        (asides(run))
-    })
 }
 
-fn chart(run: &Run<'_>, rows: &[&Row], op: &str, place: &str, ids: &Ids) -> Result<Markup, DrawError> {
-    let sizes = run.distinct(|row| row.sessions);
-    let mut names = titles(rows);
-    let best = |name: &str| {
-        let own = rows.iter().filter(|row| row.title() == name && row.failed.is_none());
-        own.map(|row| row.ops_per_second.median).fold(-1.0, f64::max)
-    };
-    names.sort_by(|a, b| best(b).total_cmp(&best(a)));
-    let bars = |name: &String| {
-        let own = rows.iter().filter(|row| row.title() == *name);
-        let series = |row: &Row| sizes.iter().position(|size| *size == row.sessions).unwrap_or(0) as u8;
-        own.map(|row| Bar { series: series(row), name: count(row.sessions as f64), length: length(row) }).collect()
-    };
-    let bars = Bars {
-        words: Words {
-            title: format!("Sessions a second, {op}, {place}"),
-            description: "A bar for each keeper, the fastest first; its values are in the table below.".to_owned(),
-        },
-        unit: "sessions a second, from open to close".to_owned(),
-        series: "sessions".to_owned(),
-        rows: names.iter().map(|name| BarRow { name: name.clone(), bars: bars(name) }).collect(),
-    };
-    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-    Ok(html! {
-        figure {
-            (bars.draw(ids)?)
-            figcaption { (interval(run.report, rounds)) " Further to the right is better." }
-        }
-    })
+fn of_run(run: &Run<'_>, ids: &Ids) -> Markup {
+    let tables: Vec<Table> = KINDS.iter().map(|(kind, place)| times(run, kind, place)).collect();
+    let race = races(run);
+    html! {
+        (conditions(run))
+        @for table in tables.iter().filter(|table| !table.is_empty()) { (table.draw(ids)) }
+        @if !race.is_empty() { (race.draw(ids)) }
+        @for title in titles(&run.rows) { (stand_in(run, &title)) }
+    }
 }
 
-fn table(run: &Run<'_>) -> Table {
-    let columns =
-        ["keeper", "lock", "op", "sessions", "a second", "lowest", "highest", "p50", "p90", "p99", "Perl", "server"];
-    let caption = "Sessions a second, latency and processor time of one from open to close in microseconds";
-    let mut table = Table::new(caption, &columns);
-    for row in &run.rows {
-        let locking = row.keeper.as_ref().map_or("not told", |keeper| keeper.locking.as_str());
-        let mut cells = vec![text(row.title()), text(locking), text(&row.op), right(count(row.sessions as f64))];
+fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
+    let columns = ["store", "operation", "sessions", "lock", "a second", "slowest..fastest", "p50", "p99", "p99.9"];
+    let mut table = Table::new(format!("{place}: open to close, latency in microseconds"), &columns);
+    for row in run.rows.iter().filter(|row| row.kind == kind) {
+        let lock = row.keeper.as_ref().map_or("", |keeper| keeper.locking.as_str());
+        let mut cells = vec![text(row.title()), text(&row.op), right(count(row.sessions as f64)), text(lock)];
         if row.failed.is_some() {
             cells.push(Cell::Bad("failed".to_owned()));
-            cells.extend((0..7).map(|_| Cell::Empty));
+            cells.extend([Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty]);
         } else {
-            let (rate, latency, cpu) = (row.ops_per_second, row.latency_us, row.cpu_us_per_op);
-            let speed = right(count(rate.median));
-            cells.push(fault(row).map_or(speed, Cell::Bad));
-            cells.extend([rate.low, rate.high].map(|rate| right(count(rate))));
-            cells.extend([latency.p50, latency.p90, latency.p99, cpu.client].map(|us| right(figure(us))));
-            cells.push(if row.kind == "socket" { right(figure(cpu.server)) } else { Cell::Empty });
+            let (rate, latency) = (row.ops_per_second, row.latency_us);
+            cells.push(right(count(rate.median)));
+            cells.push(right(format!("{}..{}", short(rate.low), short(rate.high))));
+            cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
         }
         table.row(cells);
     }
     table
 }
 
-/// What stands for what, and what it costs to keep all sessions as one value.
-fn asides(run: &Run<'_>) -> Markup {
-    let keepers = || run.rows.iter().filter_map(|row| Some((row, row.keeper.as_ref()?)));
-    let mut stand_ins: Vec<(&str, &str)> =
-        keepers().filter_map(|(row, keeper)| Some((row.store.as_str(), keeper.stands_for.as_deref()?))).collect();
-    stand_ins.dedup();
+fn races(run: &Run<'_>) -> Table {
+    let columns = ["store", "lock", "changes", "changes lost", "new sessions", "new sessions lost"];
+    let mut table =
+        Table::new("Two processes at once: they change one session, then each makes sessions of its own", &columns);
+    for row in &run.rows {
+        let Some(keeper) = &row.keeper else { continue };
+        let Some(race) = &keeper.race else { continue };
+        let mut cells = vec![text(row.title()), text(&keeper.locking)];
+        match &race.broke {
+            Some(why) => {
+                cells.push(Cell::Bad(why.clone()));
+                cells.extend([Cell::Empty, Cell::Empty, Cell::Empty]);
+            }
+            None => cells.extend(
+                [(race.changes, race.changes_lost), (race.sessions, race.sessions_lost)]
+                    .into_iter()
+                    .flat_map(|(all, gone)| [right(count(all as f64)), lost(gone)]),
+            ),
+        }
+        table.row(cells);
+    }
+    table
+}
+
+fn lost(gone: u64) -> Cell {
+    if gone == 0 { right("0") } else { Cell::Bad(count(gone as f64)) }
+}
+
+/// Who stands in for whom, and why it becomes slower with each session.
+fn stand_in(run: &Run<'_>, title: &str) -> Markup {
+    let own: Vec<&Row> = run.rows.iter().filter(|row| row.title() == title).copied().collect();
+    let keepers = || own.iter().filter_map(|row| row.keeper.as_ref());
+    let original = keepers().find_map(|keeper| keeper.stands_for.as_deref());
+    let largest = own.iter().max_by_key(|row| row.sessions).map_or(0, |row| row.sessions);
+    let here = |row: &&&Row| row.sessions == largest;
+    let cache = own.iter().filter(here).find_map(|row| row.keeper.as_ref()?.whole_cache.as_ref());
     html! {
-        ul.notes {
-            @for (name, original) in stand_ins { li { code { (name) } " stands in for " (original) ", which is not packaged." } }
-            @for (row, keeper) in keepers() {
-                @if let Some(cache) = &keeper.whole_cache {
-                    li {
-                        code { (row.title()) } " with " (count(row.sessions as f64)) " sessions, " (row.op)
-                        ": for each that is opened and saved, all " (count(cache.bytes as f64)) " bytes become a hash "
-                        (format!("{:.1}", cache.thaws_per_session)) " times and a value again "
-                        (format!("{:.1}", cache.freezes_per_session)) " times, which is "
-                        (format!("{:.0}", cache.serialising * 100.0)) " % of the time."
-                    }
+        @if let Some(original) = original {
+            p {
+                (title) " stands in for " (original) ", which is not packaged."
+                @if let Some(cache) = cache {
+                    " With " (count(largest as f64)) " sessions, each one that is opened and saved turns all of them (" (count(cache.bytes as f64))
+                    " bytes) into a hash " (short(cache.thaws_per_session)) " times and back " (short(cache.freezes_per_session)) " times."
                 }
             }
         }

@@ -1,0 +1,170 @@
+//! Everything dies at once: the server under load, which is then started again, or all processes of an embedded store, which
+//! others then open.
+//!
+//! The workers of a server go on meanwhile. What they are told in between is counted, and is no fault: somebody was told.
+
+use std::time::{Duration, Instant};
+
+use super::holder::look;
+use super::journal::{Journal, Kill};
+use super::loader::{Heard, Loader};
+use super::writers::STOP_WITHIN;
+use super::{Findings, Layout, Scene};
+use crate::monotonic::now_ns;
+use crate::report::Promise;
+use crate::run::interrupted;
+use crate::statistics::Spread;
+use crate::worker::crew::Crew;
+use crate::worker::faults::{Met, Step};
+use crate::worker::process::failure;
+use crate::worker::protocol::Failure;
+
+/// Kills of one process for each kill of everything.
+const ROUNDS_OF: usize = 10;
+/// A worker that does not work again so long after the server does never will.
+const WORKS_WITHIN: Duration = Duration::from_secs(30);
+/// The load goes on for so long when all work again.
+const AFTERWARDS: Duration = Duration::from_millis(100);
+/// What is younger than a second is not promised in the tier that syncs each second: there must be something older.
+const SECONDS_OF_SECOND: f64 = 1.5;
+
+/// When what happened, in nanoseconds of the monotonic clock.
+struct Crash {
+    kill: Kill,
+    /// Nothing of what was killed runs any more.
+    dead_ns: u64,
+    /// The server answers again.
+    back_ns: u64,
+}
+
+pub(super) fn measure(
+    scene: &mut Scene<'_>,
+    layout: &Layout,
+    workers: usize,
+    served: bool,
+    journal: &mut Journal,
+) -> Result<Findings, Failure> {
+    use sessile_core::Durability;
+
+    let settings = &scene.bench.settings;
+    let promise = match settings.durability {
+        _ if !served => Promise::Everything,
+        Durability::None => Promise::Nothing,
+        Durability::Second => Promise::AllButTheLastSecond,
+        Durability::Commit => Promise::Everything,
+    };
+    let least = if promise == Promise::AllButTheLastSecond { SECONDS_OF_SECOND } else { 0.0 };
+    let load = Duration::from_secs_f64(settings.seconds.max(least));
+    let rounds = (settings.rounds / ROUNDS_OF).max(1);
+    let mut found = Findings::new(scene);
+    found.faults.promise = promise;
+    let mut down_us = Vec::new();
+    for _ in 0..rounds {
+        if interrupted() {
+            break;
+        }
+        let loaders = start_all(scene, layout, workers)?;
+        scene.wait(load);
+        let crash = if served {
+            served_round(scene, loaders, promise, journal, &mut found)?
+        } else {
+            embedded_round(scene, loaders, layout, journal, &mut found)?
+        };
+        down_us.push((crash.back_ns - crash.kill.at_ns) as f64 / 1e3);
+        found.faults.kills += 1;
+        // Its workers were killed too, or do not find back to their server.
+        scene.member.crew = Crew::start(&scene.bench.launch, &scene.member.opening, 1)?;
+        look(scene, layout.last.clone(), journal, Some(crash.kill), &mut found)?;
+    }
+    found.faults.down_us = served.then(|| Spread::of(&down_us).median);
+    Ok(found)
+}
+
+fn start_all(scene: &mut Scene<'_>, layout: &Layout, workers: usize) -> Result<Vec<Loader>, Failure> {
+    let firsts = layout.last.clone().step_by(layout.each).take(workers);
+    firsts.map(|first| Loader::start(scene, first..first + layout.each)).collect()
+}
+
+fn served_round(
+    scene: &mut Scene<'_>,
+    loaders: Vec<Loader>,
+    promise: Promise,
+    journal: &mut Journal,
+    found: &mut Findings,
+) -> Result<Crash, Failure> {
+    let kill = Kill { at_ns: now_ns(), promise };
+    scene.member.stage.kill_server();
+    let dead_ns = now_ns();
+    scene.member.stage.restart_server().map_err(|why| failure("restart", why))?;
+    let crash = Crash { kill, dead_ns, back_ns: now_ns() };
+    let deadline = Instant::now() + WORKS_WITHIN;
+    while !loaders.iter().all(|loader| loader.works_since(dead_ns)) && Instant::now() < deadline && !interrupted() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    scene.wait(AFTERWARDS);
+    for loader in loaders {
+        let heard = loader.stop(scene.stuck_after + STOP_WITHIN)?;
+        if heard.stuck {
+            found.stuck(scene.stuck_after);
+        }
+        match heard.steps.iter().find(|step| step.asked_ns > dead_ns && is_update(step)) {
+            Some(first) => found.times_ns.push(first.ended_ns.saturating_sub(crash.kill.at_ns)),
+            None => found.fail(&format!("a worker did not work again within {} s", WORKS_WITHIN.as_secs())),
+        }
+        account(&heard, &crash, journal, found);
+    }
+    Ok(crash)
+}
+
+fn embedded_round(
+    scene: &mut Scene<'_>,
+    mut loaders: Vec<Loader>,
+    layout: &Layout,
+    journal: &mut Journal,
+    found: &mut Findings,
+) -> Result<Crash, Failure> {
+    let kill = Kill { at_ns: now_ns(), promise: Promise::Everything };
+    scene.member.crew.kill();
+    loaders.iter_mut().for_each(Loader::kill);
+    let workers = loaders.len();
+    let words = loaders.into_iter().map(Loader::last_words).collect::<Result<Vec<Heard>, Failure>>()?;
+    scene.member.crew.reap();
+    let now = now_ns();
+    let crash = Crash { kill, dead_ns: now, back_ns: now };
+    words.iter().for_each(|heard| account(heard, &crash, journal, found));
+    let successors = start_all(scene, layout, workers)?;
+    scene.wait(AFTERWARDS);
+    for loader in successors {
+        let heard = loader.stop(scene.stuck_after + STOP_WITHIN)?;
+        if heard.stuck {
+            found.stuck(scene.stuck_after);
+        }
+        let first = heard.steps.iter().find(|step| is_update(step));
+        if let (Some(first), Some(open_ns)) = (first, heard.open_ns) {
+            found.times_ns.push(open_ns + first.ended_ns.saturating_sub(first.asked_ns));
+        } else if !heard.stuck {
+            found.fail("a worker that opened the store anew did not get anything done");
+        }
+        account(&heard, &crash, journal, found);
+    }
+    Ok(crash)
+}
+
+fn is_update(step: &Step) -> bool {
+    matches!(step.met, Met::Counter(_) | Met::Nothing)
+}
+
+/// What fails while the server is gone, or was under way when it went, was refused; anything before is a fault, and so is
+/// anything that fails where no server is.
+fn account(heard: &Heard, crash: &Crash, journal: &mut Journal, found: &mut Findings) {
+    let served = crash.back_ns > crash.dead_ns;
+    for step in &heard.steps {
+        let kill = (step.ended_ns >= crash.kill.at_ns).then_some(crash.kill);
+        journal.change(step, kill, found);
+        match &step.met {
+            Met::Failed(_) if served && step.ended_ns >= crash.kill.at_ns => found.faults.refused += 1,
+            Met::Failed(failure) => found.fail(&failure.message),
+            Met::Counter(_) | Met::Nothing | Met::Damaged => {}
+        }
+    }
+}

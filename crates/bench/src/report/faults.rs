@@ -1,0 +1,252 @@
+//! What a kill cost, and the tables of `faults`: one for each kind of kill.
+//!
+//! Invariant: what a durability tier does not promise is shown and is no fault of the row; what it promises is.
+
+use std::fmt;
+
+use comfy_table::{Cell, ColumnConstraint, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::report::table::{empty, figure, grouped, right};
+use crate::report::{Report, Row};
+
+/// A worker is killed while it holds a session.
+pub(crate) const HOLDER: &str = "holder-killed";
+/// Workers are killed while they write.
+pub(crate) const WRITER: &str = "writer-killed";
+/// The server is killed, and started again.
+pub(crate) const SERVER: &str = "server-killed";
+/// All processes that have an embedded store open are killed, and others open it.
+pub(crate) const ALL: &str = "all-killed";
+
+/// What the kills of one row cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Faults {
+    /// How often something was killed.
+    pub kills: u64,
+    /// What must not be lost by that.
+    pub promise: Promise,
+    /// How long the lock of a killed holder lasts, where it ends with time, in milliseconds.
+    pub lock_ttl_ms: Option<u64>,
+    /// A lock that is not free after so long is stuck.
+    pub stuck_after_ms: u64,
+    /// Locks that were stuck.
+    pub stuck: u64,
+    /// They are meant to be: the row shows what a lock costs that does not outlive its holder.
+    pub stuck_is_meant: bool,
+    /// Updates that the store has acknowledged.
+    pub acknowledged: u64,
+    /// Of those, the ones that are not there.
+    pub lost: u64,
+    /// Of those, the ones that were promised.
+    pub lost_beyond: u64,
+    /// Sessions that are gone.
+    pub sessions_lost: u64,
+    /// Of those, the ones that were promised.
+    pub sessions_lost_beyond: u64,
+    /// Sessions whose payload is not what was ever written.
+    pub damaged: u64,
+    /// Sessions that cannot be read.
+    pub unreadable: u64,
+    /// Operations that failed while the server was gone: an expected refusal, which somebody saw.
+    pub refused: u64,
+    /// Operations that failed although nothing was gone, and workers that never came back to work.
+    pub failed: u64,
+    /// How long the server did not answer at all, from the kill on: the median in microseconds.
+    pub down_us: Option<f64>,
+}
+
+/// What survives a kill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// Everything that was acknowledged.
+    #[default]
+    Everything,
+    /// All but what was acknowledged in the last second.
+    AllButTheLastSecond,
+    /// Nothing.
+    Nothing,
+}
+
+impl Promise {
+    /// Whether what was acknowledged at one moment must survive a kill at another.
+    pub(crate) fn covers(self, acknowledged_ns: u64, killed_ns: u64) -> bool {
+        match self {
+            Promise::Everything => true,
+            Promise::AllButTheLastSecond => acknowledged_ns + 1_000_000_000 < killed_ns,
+            Promise::Nothing => false,
+        }
+    }
+
+    /// The word in tables.
+    const fn word(self) -> &'static str {
+        match self {
+            Promise::Everything => "all",
+            Promise::AllButTheLastSecond => "all but 1 s",
+            Promise::Nothing => "nothing",
+        }
+    }
+}
+
+impl Faults {
+    /// What is wrong, in words; empty when nothing is.
+    pub(crate) fn in_words(&self) -> String {
+        let stuck = if self.stuck_is_meant { 0 } else { self.stuck };
+        let counts = [
+            (self.lost_beyond, "acknowledged updates lost that were promised to survive"),
+            (self.sessions_lost_beyond, "sessions lost that were promised to survive"),
+            (stuck, "locks stuck"),
+            (self.damaged, "payloads damaged"),
+            (self.unreadable, "sessions unreadable"),
+            (self.failed, "operations failed without a reason"),
+        ];
+        let found = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        found.collect::<Vec<String>>().join(", ")
+    }
+}
+
+/// What the columns of time mean.
+const AGAIN: &str = "
+down: from the kill to the server's first answer; works again: to a worker's first update (embedded: to open, and
+the first update); refused: operations that failed meanwhile, and said so";
+
+impl Report {
+    pub(super) fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = |ops: &[&str]| -> Vec<&Row> {
+            self.results.iter().filter(|row| row.experiment == "faults" && ops.contains(&row.op.as_str())).collect()
+        };
+        let (holder, writer, all) = (rows(&[HOLDER]), rows(&[WRITER]), rows(&[SERVER, ALL]));
+        if !holder.is_empty() {
+            writeln!(f, "\nA worker is killed while it holds a session: when does the next one have it?")?;
+            writeln!(f, "{}", holder_table(&holder))?;
+        }
+        if !writer.is_empty() {
+            writeln!(f, "\nWorkers are killed while they write\n{}", writer_table(&writer))?;
+        }
+        if !all.is_empty() {
+            writeln!(f, "\nThe server is killed and started again; of an embedded store all workers are killed")?;
+            writeln!(f, "{}{AGAIN}\n\n{}", again_table(&all), loss_table(&all))?;
+        }
+        Ok(())
+    }
+}
+
+fn table(header: &[&str], rows: &[&Row], cells: impl Fn(&Row, &Faults) -> Vec<String>) -> Table {
+    let mut table = empty(header);
+    if let Some(column) = table.column_mut(0) {
+        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
+    }
+    for row in rows {
+        let mut line = vec![Cell::new(row.title()), Cell::new(&row.durability)];
+        match &row.faults {
+            Some(faults) => line.extend(cells(row, faults).into_iter().map(right)),
+            None => line.push(right("failed")),
+        }
+        table.add_row(line);
+    }
+    table
+}
+
+fn ms(us: f64) -> String {
+    figure(us / 1e3)
+}
+
+fn count(number: u64) -> String {
+    grouped(number as f64)
+}
+
+fn holder_table(rows: &[&Row]) -> Table {
+    let header = ["store", "tier", "kills", "lock ends", "median ms", "longest ms", "stuck", "lost", "damaged"];
+    table(&header, rows, |row, faults| {
+        let ends = match faults.lock_ttl_ms {
+            Some(lock_ttl_ms) => format!("after {lock_ttl_ms} ms"),
+            None if faults.stuck_is_meant => "never".to_owned(),
+            None => "with holder".to_owned(),
+        };
+        let freed = faults.stuck < faults.kills;
+        let time = |us| if freed { ms(us) } else { String::new() };
+        let lost = faults.lost + faults.sessions_lost;
+        let (median, longest) = (time(row.latency_us.p50), time(row.latency_us.max));
+        vec![count(faults.kills), ends, median, longest, count(faults.stuck), count(lost), count(faults.damaged)]
+    })
+}
+
+fn writer_table(rows: &[&Row]) -> Table {
+    let header = ["store", "tier", "kills", "acknowledged", "updates lost", "sessions lost", "damaged", "unreadable"];
+    table(&header, rows, |_, faults| {
+        let counts = [faults.kills, faults.acknowledged, faults.lost, faults.sessions_lost];
+        counts.into_iter().chain([faults.damaged, faults.unreadable]).map(count).collect()
+    })
+}
+
+fn again_table(rows: &[&Row]) -> Table {
+    let header = ["store", "tier", "kills", "down ms", "works again ms", "longest ms", "refused"];
+    table(&header, rows, |row, faults| {
+        let down = faults.down_us.map_or(String::new(), ms);
+        let (median, longest) = (ms(row.latency_us.p50), ms(row.latency_us.max));
+        vec![count(faults.kills), down, median, longest, count(faults.refused)]
+    })
+}
+
+fn loss_table(rows: &[&Row]) -> Table {
+    let header = ["store", "tier", "promised", "acknowledged", "updates lost", "sessions lost", "promised and lost"];
+    table(&header, rows, |_, faults| {
+        let beyond = faults.lost_beyond + faults.sessions_lost_beyond;
+        let counts = [faults.acknowledged, faults.lost, faults.sessions_lost, beyond];
+        std::iter::once(faults.promise.word().to_owned()).chain(counts.map(count)).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::LatencyUs;
+
+    fn row(store: &str, op: &str, faults: Faults) -> Row {
+        Row {
+            experiment: "faults".into(),
+            store: store.into(),
+            variant: "default".into(),
+            op: op.into(),
+            durability: "none".into(),
+            latency_us: LatencyUs { p50: 80_000.0, max: 90_000.0, ..LatencyUs::default() },
+            faults: Some(faults),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_never_free_has_no_time_and_one_that_is_freed_has() {
+        let kept = Faults { kills: 5, stuck: 5, stuck_is_meant: true, ..Faults::default() };
+        let freed = Faults { kills: 5, ..Faults::default() };
+        let rows = [row("kept", HOLDER, kept), row("freed", HOLDER, freed)];
+        let text = holder_table(&rows.iter().collect::<Vec<_>>()).to_string();
+        let line = |store: &str| text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned();
+        assert!(line("kept").contains("never") && !line("kept").contains("80.0"), "{text}");
+        assert!(line("freed").contains("80.0") && line("freed").contains("90.0"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_promised_is_shown_and_is_no_fault() {
+        let faults = Faults { promise: Promise::Nothing, lost: 123_456, sessions_lost: 32, ..Faults::default() };
+        assert_eq!(faults.in_words(), "");
+        let row = row("memcached-four-trips", SERVER, faults);
+        let text = loss_table(&[&row]).to_string();
+        assert!(
+            text.contains("123 456") && text.contains("nothing") && text.contains("memcached-four-trips "),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let lying = Faults { lost_beyond: 3, stuck: 1, ..Faults::default() };
+        assert_eq!(lying.in_words(), "3 acknowledged updates lost that were promised to survive, 1 locks stuck");
+    }
+
+    #[test]
+    fn a_second_is_promised_but_for_the_last_one() {
+        let second = 1_000_000_000;
+        assert!(Promise::AllButTheLastSecond.covers(1, second + 2));
+        assert!(!Promise::AllButTheLastSecond.covers(2, second + 2));
+        assert!(Promise::Everything.covers(5, 5) && !Promise::Nothing.covers(0, u64::MAX));
+    }
+}

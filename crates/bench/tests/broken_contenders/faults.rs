@@ -1,0 +1,56 @@
+//! What `faults` must find out: the contender is whole until somebody is killed.
+
+use sessile_bench::report::{Faults, Row};
+use sessile_bench::{Experiment, Options};
+
+use crate::{options, report};
+
+/// The rows of a holder that is killed, of writers, and of all at once.
+fn kill(name: &'static str) -> [(Row, Faults); 3] {
+    let options = Options { workers: Some(vec![2]), sessions: None, rounds: Some(4), ..options() };
+    let report = report(Experiment::Faults, &[name], options);
+    let ops: Vec<&str> = report.results.iter().map(|row| row.op.as_str()).collect();
+    assert_eq!(ops, ["holder-killed", "writer-killed", "all-killed"], "{:#?}", report.results);
+    let rows: Vec<(Row, Faults)> =
+        report.results.iter().map(|row| (row.clone(), row.faults.clone().unwrap_or_default())).collect();
+    rows.try_into().unwrap()
+}
+
+pub fn a_lock_that_ends_with_its_process_passes() {
+    let rows = kill("locked");
+    for (row, faults) in &rows {
+        assert!(!row.is_bad() && faults.kills > 0 && faults.acknowledged > 0, "{row:#?}");
+        assert!(row.latency_us.max > 0.0 || row.op == "writer-killed", "{row:#?}");
+    }
+    assert_eq!([rows[0].1.kills, rows[1].1.kills, rows[2].1.kills], [4, 4, 1]);
+}
+
+/// It acknowledges, and writes ten updates at a time.
+pub fn an_update_that_dies_with_its_worker_is_counted_as_lost() {
+    for (row, faults) in kill("amnesic") {
+        assert!(faults.lost > 0 && faults.lost_beyond == faults.lost && row.lost == faults.lost, "{row:#?}");
+        assert!(row.is_bad() && faults.damaged + faults.failed + faults.sessions_lost == 0, "{row:#?}");
+        assert!(row.first_error.as_deref().unwrap().contains("acknowledged"), "{row:#?}");
+    }
+}
+
+pub fn a_lock_that_outlives_its_holder_is_stuck() {
+    let [(held, holder), (_, writers), _] = kill("sticky");
+    assert_eq!((holder.stuck, holder.lost, held.errors), (4, 0, 4), "{held:#?}");
+    assert!(held.first_error.as_deref().unwrap().contains("still held"), "{held:#?}");
+    assert_eq!(writers.stuck, 0, "each has sessions of its own: {writers:#?}");
+}
+
+/// It has no lock at all, so nobody waits for the holder.
+pub fn two_holders_at_once_are_an_error() {
+    let [(row, faults), ..] = kill("sound");
+    assert!(faults.failed > 0 && faults.stuck == 0 && row.errors == faults.failed, "{row:#?}");
+    assert!(row.first_error.as_deref().unwrap().contains("while the first one held it"), "{row:#?}");
+}
+
+pub fn a_session_that_vanishes_is_no_secret() {
+    let [_, (writers, _), (row, faults)] = kill("evaporating");
+    assert!(!writers.is_bad(), "{writers:#?}");
+    assert!(faults.sessions_lost_beyond >= 2 && row.misses == faults.sessions_lost_beyond, "{row:#?}");
+    assert!(row.is_bad() && row.first_error.is_some(), "{row:#?}");
+}
