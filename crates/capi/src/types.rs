@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use sessile_core::{Bin, Key, Limits, Record, Result, Swept, Ttl};
+use sessile_core::{Bin, Key, Limits, Record, Result, Swept, Ttl, spare};
 
 use crate::call::missing;
 
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn sessile_record_free(record: *mut sessile_record) {
     if !record.payload.is_null() {
         // SAFETY: the three parts of a vector that `of` took apart, unchanged; it is put together once, because the
         // pointer becomes null.
-        drop(unsafe {
+        spare::give(unsafe {
             Vec::from_raw_parts(record.payload.cast::<u8>(), record.payload_length, record.payload_capacity)
         });
     }

@@ -53,7 +53,7 @@ impl fmt::Debug for Timestamp {
 }
 
 pub(crate) fn whole_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1_000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
 /// Tells the time. Clones of a manual clock share its hands.

@@ -20,6 +20,7 @@ mod limits;
 mod listing;
 mod record;
 mod sessions;
+pub mod spare;
 pub mod store;
 mod ttl;
 

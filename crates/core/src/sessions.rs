@@ -112,6 +112,7 @@ impl Sessions {
     /// # Errors
     ///
     /// `LockTimeout` names the holder; it is never reported as an empty session.
+    #[inline] // what it returns is large; a caller in another crate would have it copied once more
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let wait_max = wait_max.min(Limits::WAIT_MAX);
         let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));

@@ -19,6 +19,9 @@ use crate::process::{Process, this_run};
 use crate::record::PAYLOAD_BYTES_MAX;
 use crate::session::{Held, hex};
 
+/// What the hash of digests takes at once.
+const DIGEST_BLOCK: usize = 64;
+
 /// What the engine can do.
 pub const CAPABILITIES: Capabilities = Capabilities {
     persistent: false,
@@ -109,9 +112,16 @@ impl Engine {
 
     /// The keyed digest of a key. Its first half spreads over the index.
     pub(crate) fn digest(&self, key: &Key) -> Digest {
+        // Most keys fit into the first; the second has room for the longest bin and id, so nothing is left out of any.
+        let (mut short, mut long);
+        let bytes: &mut [u8] = if key.bin().name().len() + 1 + key.id().len() <= DIGEST_BLOCK {
+            short = [0; DIGEST_BLOCK];
+            &mut short
+        } else {
+            long = [0; Limits::BIN_BYTES_MAX + 1 + Limits::ID_BYTES_MAX];
+            &mut long
+        };
         let (bin, id) = (key.bin().name().as_bytes(), key.id().as_bytes());
-        // The longest bin and id: a key has no longer ones, so nothing of it is left out.
-        let mut bytes = [0; Limits::BIN_BYTES_MAX + 1 + Limits::ID_BYTES_MAX];
         let length = bin.len() + 1 + id.len();
         if let Some((to, rest)) = bytes.split_at_mut_checked(bin.len())
             && let Some(to_id) = rest.get_mut(1..=id.len())
@@ -119,7 +129,7 @@ impl Engine {
             to.copy_from_slice(bin);
             to_id.copy_from_slice(id);
         }
-        let hash = blake3::keyed_hash(&self.plane.secret, bytes.get(..length).unwrap_or(&bytes));
+        let hash = blake3::keyed_hash(&self.plane.secret, bytes.get(..length).unwrap_or(bytes));
         let (words, _) = hash.as_bytes().as_chunks::<8>();
         let word = |at: usize| words.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
         Digest(word(0), word(1))

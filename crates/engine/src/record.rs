@@ -9,7 +9,7 @@
 //! while it is written and the stamp of its slot when it is complete. A reader trusts what it has copied only if entry
 //! and first word are still the same afterwards. docs/engine.md, "Records".
 
-use sessile_core::{Error, ErrorKind, Result, Timestamp};
+use sessile_core::{Error, ErrorKind, Result, Timestamp, spare};
 
 use crate::broken::{self, Twin};
 use crate::class::LARGEST;
@@ -193,7 +193,7 @@ pub fn look(plane: &Plane, entry: &Entry<'_>, digest: Digest, part: Part, tries:
     let with_payload = part.has_payload();
     let mut payload = match part {
         Part::Header => Vec::new(),
-        Part::Whole(hint) => Vec::with_capacity(hint.room()),
+        Part::Whole(hint) => spare::take(hint.room()),
     };
     for _ in 0..tries {
         let state = entry.state();
