@@ -51,7 +51,7 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Lifecycle, true) => preset(&[4, 32], &[400], 0.0, 2, None),
         (Experiment::Lifecycle, false) => preset(&[4, 8, 16, 32], &[5_000], 0.0, 5, None),
         // No seconds: so many sessions are made and opened again.
-        (Experiment::Perl, true) => preset(&[1], &[10, 100, 300], 0.0, 3, None),
+        (Experiment::Perl, true) => preset(&[1], &[10, 100, 200], 0.0, 3, None),
         (Experiment::Perl, false) => preset(&[1], &[10, 100, 1_000], 0.0, 5, None),
     }
 }
