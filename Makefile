@@ -20,8 +20,8 @@ LOCKED := $(if $(filter true 1,$(CI)),--locked)
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
-run: build ## Builds, measures the stores that this machine can run, and prints the table
-	target/release/sessile bench cycle --quick
+run: build ## Builds, measures what this machine can run in every experiment (ten minutes), and leaves a report
+	target/release/sessile bench all --quick --json sessile-report.json --report sessile-report.html
 
 build: toolchain ## Leaves the command in target/release/sessile
 	$(CARGO) build --release $(LOCKED) --bin sessile --target-dir target

@@ -3,6 +3,8 @@
 #
 #   sh scripts/deps.sh                        asks first on a terminal; in CI and in pipes it does not ask
 #   SESSILE_NO_INSTALL=1 sh scripts/deps.sh   only lists
+#   sh scripts/deps.sh install PACKAGE...     these packages, for `sessile bench setup`, which carries this script along;
+#                                             SESSILE_YES=1: without a question
 #
 # The tests start servers of their own. So a server that is installed here is never started as a service,
 # neither now nor at the next boot, and servers that were here before are left alone.
@@ -48,7 +50,14 @@ main() {
     exec 3>&1
     packages=$(missing)
     [ -n "$packages" ] || return 0
-    echo "Debian packages: $packages"
+    consequence="tests that need what is missing are skipped and counted, in CI they fail"
+    # shellcheck disable=SC2086 # a list of words
+    bring $packages
+}
+
+# Installs packages after a question, or says why not.
+bring() {
+    echo "Debian packages: $*"
     if [ "${SESSILE_NO_INSTALL:-0}" = 1 ]; then
         leave "SESSILE_NO_INSTALL=1: nothing is installed"
     elif ! command -v apt-get >/dev/null 2>&1; then
@@ -56,18 +65,15 @@ main() {
     elif ! may_install; then
         leave "nothing is installed"
     elif [ "$(id -u)" = 0 ]; then
-        # shellcheck disable=SC2086 # a list of words
-        sh "$0" as-root $packages
+        sh "$0" as-root "$@"
     elif ! command -v sudo >/dev/null 2>&1; then
-        leave "neither root nor sudo: run as root: apt-get install --no-install-recommends $packages"
+        leave "neither root nor sudo: run as root: apt-get install --no-install-recommends $*"
     elif on_terminal; then
-        # shellcheck disable=SC2086
-        sudo sh "$0" as-root $packages
+        sudo sh "$0" as-root "$@"
     elif ! sudo -n true 2>/dev/null; then
-        leave "sudo wants a password and there is no terminal to type it: run make deps in one"
+        leave "sudo wants a password and there is no terminal to type it: run this in one"
     else
-        # shellcheck disable=SC2086
-        sudo -n sh "$0" as-root $packages
+        sudo -n sh "$0" as-root "$@"
     fi
 }
 
@@ -105,7 +111,7 @@ found() {
 }
 
 leave() {
-    echo "$1; tests that need what is missing are skipped and counted, in CI they fail"
+    echo "$1; $consequence"
     exit 0
 }
 
@@ -114,6 +120,7 @@ on_terminal() {
 }
 
 may_install() {
+    [ "${SESSILE_YES:-0}" != 1 ] || return 0
     on_terminal || return 0
     printf 'Install them now? [Y/n] '
     read -r answer || answer=n
@@ -200,7 +207,7 @@ retire() {
         fi
         update-rc.d "$1" disable >/dev/null 2>&1 || true
     fi
-    echo "$1 is installed for the tests; its service is stopped and disabled (systemctl enable --now $1)"
+    echo "$1 is installed for tests and measurements; its service is stopped and disabled (systemctl enable --now $1)"
 }
 
 case ${1:-} in
@@ -208,9 +215,14 @@ case ${1:-} in
         shift
         install_as_root "$@"
         ;;
+    install)
+        shift
+        consequence="what needs it is left out of measurements"
+        bring "$@"
+        ;;
     '') main ;;
     *)
-        echo "error: deps.sh takes no arguments; see its first lines" >&2
+        echo "error: deps.sh takes no arguments but install PACKAGE...; see its first lines" >&2
         exit 2
         ;;
 esac

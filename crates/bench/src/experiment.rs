@@ -26,11 +26,23 @@ pub enum Experiment {
 }
 
 impl Experiment {
+    /// Every one.
+    pub const ALL: &[Experiment] = &[
+        Experiment::Ops,
+        Experiment::Cycle,
+        Experiment::Contention,
+        Experiment::Gc,
+        Experiment::Scale,
+        Experiment::Expiry,
+        Experiment::Lifecycle,
+        Experiment::Perl,
+        Experiment::Oversize,
+        Experiment::Faults,
+    ];
+
     /// The experiment of this name.
     pub fn from_name(name: &str) -> Option<Experiment> {
-        use Experiment::{Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
-        let all = [Ops, Cycle, Contention, Gc, Scale, Expiry, Lifecycle, Perl, Oversize, Faults];
-        all.into_iter().find(|experiment| experiment.name() == name)
+        Experiment::ALL.iter().copied().find(|experiment| experiment.name() == name)
     }
 
     /// The word in results.

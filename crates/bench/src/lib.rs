@@ -10,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod all;
 mod bound;
 mod capacity;
 mod collection;
@@ -21,7 +22,9 @@ mod experiments;
 mod footprint;
 mod histogram;
 mod ids;
+mod interruption;
 mod monotonic;
+pub mod needs;
 mod network;
 mod options;
 mod oversize;
@@ -44,10 +47,11 @@ mod workload;
 
 pub use bound::Bound;
 pub use collection::{Collection, LeftOutExperiment};
+pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use presets::default_in_words;
 pub use report::Report;
-pub use run::{DEBUG_OVERRIDE, INTERRUPTION, RunError, run, run_choices};
+pub use run::{DEBUG_OVERRIDE, RunError, run, run_choices};
 pub use selection::{Choice, Target};
 pub use spread::Spread;
 // What a spread may be drawn from, for who reads the file.

@@ -1,14 +1,16 @@
 //! One run, from options to report.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use sessile_core::ErrorKind;
 use sessile_fixtures::Awake;
 use sessile_stores::Context;
 
+use crate::all::Position;
 use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
+use crate::interruption::{self, INTERRUPTION};
 use crate::options::{Experiment, Options, Settings, UsageError};
 use crate::redact;
 use crate::report::{self, Report};
@@ -40,10 +42,6 @@ impl fmt::Display for RunError {
     }
 }
 
-/// What a signal leaves.
-pub const INTERRUPTION: &str = "interrupted; workers, servers and directories are removed; sessions in a store that was \
-                                given by URL expire within 24 minutes, those of a long run within a day";
-
 impl std::error::Error for RunError {}
 
 impl From<UsageError> for RunError {
@@ -52,30 +50,24 @@ impl From<UsageError> for RunError {
     }
 }
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// Whether a signal asked the run to end.
-pub(crate) fn interrupted() -> bool {
-    // Relaxed: a flag that publishes nothing else.
-    INTERRUPTED.load(Ordering::Relaxed)
-}
-
 /// Runs an experiment.
 ///
 /// # Errors
 ///
 /// See [`RunError`]. What goes wrong with a contender during the measurement is part of the report.
 pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result<Report, RunError> {
-    if cfg!(debug_assertions) && std::env::var_os(DEBUG_OVERRIDE).is_none() {
-        let why = "this is a debug build, whose figures would mislead; build with --release";
-        return Err(UsageError(why.to_owned()).into());
-    }
-    let settings = options.check(experiment)?;
-    let selection = match experiment {
-        Experiment::Lifecycle => experiments::lifecycle::select(&options.stores, settings.durability),
-        Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
-        _ => selection::select(&options.stores, experiment, settings.durability),
-    }?;
+    run_at(experiment, options, launch, None)
+}
+
+/// The same at its place in a series.
+pub(crate) fn run_at(
+    experiment: Experiment,
+    options: &Options,
+    launch: &Launch,
+    position: Option<Position>,
+) -> Result<Report, RunError> {
+    refuse_debug_build()?;
+    let (settings, selection) = prepare(experiment, options)?;
     for choice in &selection.choices {
         check_payload(choice, &settings)?;
         if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {
@@ -83,7 +75,27 @@ pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result
             return Err(UsageError(why).into());
         }
     }
-    measure(settings, selection, options, launch)
+    measure(settings, selection, options, launch, position)
+}
+
+/// Figures of a debug build would mislead.
+pub(crate) fn refuse_debug_build() -> Result<(), UsageError> {
+    if cfg!(debug_assertions) && std::env::var_os(DEBUG_OVERRIDE).is_none() {
+        let why = "this is a debug build, whose figures would mislead; build with --release";
+        return Err(UsageError(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Settings and contenders, before anything is started.
+pub(crate) fn prepare(experiment: Experiment, options: &Options) -> Result<(Settings, Selection), UsageError> {
+    let settings = options.check(experiment)?;
+    let selection = match experiment {
+        Experiment::Lifecycle => experiments::lifecycle::select(&options.stores, settings.durability),
+        Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
+        _ => selection::select(&options.stores, experiment, settings.durability),
+    }?;
+    Ok((settings, selection))
 }
 
 /// Runs an experiment on contenders of a test, in a debug build too.
@@ -95,13 +107,18 @@ pub fn run_choices(
     choices: Vec<Choice>,
 ) -> Result<Report, RunError> {
     let settings = options.check(experiment)?;
-    measure(settings, Selection { choices, left_out: Vec::new() }, options, launch)
+    measure(settings, Selection { choices, left_out: Vec::new() }, options, launch, None)
 }
 
-fn measure(settings: Settings, selection: Selection, options: &Options, launch: &Launch) -> Result<Report, RunError> {
-    // A second run in this process keeps the handler of the first.
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
-    let mut bench = Bench::new(settings.clone(), launch.clone(), selection);
+fn measure(
+    settings: Settings,
+    selection: Selection,
+    options: &Options,
+    launch: &Launch,
+    position: Option<Position>,
+) -> Result<Report, RunError> {
+    interruption::listen(Duration::from_secs_f64(settings.warm_up_seconds + settings.seconds));
+    let mut bench = Bench::new(settings.clone(), launch.clone(), selection, position);
     let before = ProcessorTime::so_far();
     // A closed loop leaves nobody time to sleep, except for the time on the way.
     let idle = settings.rate.is_some() || settings.round_trip.is_some();
@@ -121,6 +138,9 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
             bench.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
         return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))).into());
     }
+    // Of a run that was interrupted the rows have fewer rounds than were asked for.
+    let complete = bench.rows.iter().map(|row| row.rounds).filter(|rounds| *rounds > 0).min();
+    let rounds = if interrupted { complete.unwrap_or(0).min(settings.rounds) } else { settings.rounds };
     let mut report = Report {
         schema: report::SCHEMA,
         environment: Environment::look().with(&bench.programs),
@@ -135,7 +155,7 @@ fn measure(settings: Settings, selection: Selection, options: &Options, launch: 
             processors_awake,
             stolen,
             churn: settings.churn,
-            confidence: confidence_of_range(settings.rounds),
+            confidence: confidence_of_range(rounds),
         },
         interrupted,
         results: std::mem::take(&mut bench.rows),

@@ -157,6 +157,11 @@ pub(crate) fn select(
     Ok(selection)
 }
 
+/// Whether a word names something that can be chosen.
+pub(crate) fn is_known(word: &str, durability: Durability) -> bool {
+    named(word.trim(), durability, &mut Vec::new()).is_ok()
+}
+
 /// Millions of sessions are for stores inside the process that keep them in memory; others can be named.
 fn in_memory(choice: &Choice) -> bool {
     !choice.over_socket
@@ -292,8 +297,12 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
     }
     let kind = ServerKind::by_name(server?)?;
     let missing = kind.find().is_none();
-    missing
-        .then(|| format!("{} is not installed (Debian package {}; `make deps` installs it)", kind.name, kind.package))
+    missing.then(|| {
+        format!(
+            "{} is not installed (Debian package {}; `sessile bench setup --install` installs it)",
+            kind.name, kind.package
+        )
+    })
 }
 
 #[cfg(test)]

@@ -171,6 +171,11 @@ impl Stage {
         self.socket.as_deref()
     }
 
+    /// The private server's process.
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.server_pid
+    }
+
     /// CPU time that the private server has used so far.
     pub(crate) fn server_cpu(&self) -> Duration {
         self.server_pid.and_then(cpu_time).unwrap_or_default()

@@ -155,6 +155,17 @@ fn a_sound_handler_has_figures_in_table_json_and_csv() {
     assert!(named && csv.lines().count() == 5, "{csv}");
 }
 
+/// Requests that failed were counted as sessions that had been made, and so as lost when none was.
+#[test]
+fn a_full_memory_that_refuses_has_lost_nothing() {
+    let apcu = Box::leak(Box::new(Handler { name: "apcu", ..broken("tiring").clone() }));
+    let Some(report) = report(&[apcu], &[2]) else { return };
+    let row = report.results.iter().find(|row| row.op == "overflow").unwrap();
+    let overflow = row.web.unwrap().overflow.unwrap();
+    assert!(overflow.failed_requests > 0 && overflow.lost == 0, "{overflow:?}");
+    assert!(overflow.made <= overflow.held && (200..400).contains(&overflow.held), "{overflow:?}");
+}
+
 #[test]
 fn a_wrong_answer_an_error_and_a_lost_session_fail_their_rows_and_no_other() {
     let names = ["forgetful", "vain", "immortal", "tiring", "losing", "sound"];

@@ -1,5 +1,6 @@
 //! The command line, as data: parser, help and completion come from here.
 
+mod all;
 mod recommend;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use sessile_core::{Durability, Rest};
 use crate::outcome::EXIT_CODES;
 use crate::units;
 
+pub use all::{AllArguments, SetupArguments};
 pub use recommend::{Answers, RecommendArguments, percent, requests_per_second, yes_or_no};
 
 /// Keeps the sessions of web applications, and measures every way to keep them.
@@ -189,6 +191,12 @@ pub enum ExperimentVerb {
     /// Workers and servers killed with SIGKILL: what is lost, what is stuck, how long until it works again
     #[command(after_help = EXIT_CODES)]
     Faults(RunArguments),
+    /// Every experiment, one after the other, with results that are written after each of them
+    #[command(after_help = EXIT_CODES)]
+    All(AllArguments),
+    /// List what this machine lacks for the experiments, and install it on Debian and Ubuntu
+    #[command(after_help = EXIT_CODES)]
+    Setup(SetupArguments),
     /// Compare two results of the same experiment: which rows have become slower by more than the noise
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),

@@ -8,7 +8,7 @@ use sessile_bench::{Bound, Collection, Experiment, INTERRUPTION, Options, Profil
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
 use crate::outcome::{Failure, Outcome};
-use crate::{compare, page};
+use crate::{bench_all, bench_setup, compare, page, result_file};
 
 /// Runs the experiment.
 pub fn run(arguments: &BenchArguments) -> Outcome {
@@ -21,6 +21,8 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
+        ExperimentVerb::All(arguments) => return bench_all::run(arguments),
+        ExperimentVerb::Setup(arguments) => return bench_setup::run(arguments),
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
         ExperimentVerb::Report(arguments) => return page::run(arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
@@ -77,7 +79,7 @@ fn failure(error: RunError) -> Failure {
 }
 
 /// Before a measurement of minutes: can the results be written where they are wanted?
-fn check_outputs(outputs: [Option<&Path>; 3]) -> Outcome {
+pub fn check_outputs(outputs: [Option<&Path>; 3]) -> Outcome {
     let named: Vec<&Path> = outputs.into_iter().flatten().collect();
     if named.iter().enumerate().any(|(number, path)| named.iter().skip(number + 1).any(|other| other == path)) {
         return Err(Failure::usage("--json, --csv and --report name the same file; give each its own"));
@@ -114,7 +116,7 @@ fn show(report: &Report, [json, csv, html]: [Option<&Path>; 3]) -> Outcome {
     write(Path::new("-"), &report.to_string())
 }
 
-/// Writes a result to a file, or to standard output.
+/// Writes a result to a file, as a whole or not at all, or to standard output.
 pub fn write(path: &Path, text: &str) -> Outcome {
     let written = if is_stdout(path) {
         let mut stdout = std::io::stdout().lock();
@@ -123,7 +125,7 @@ pub fn write(path: &Path, text: &str) -> Outcome {
             written => written,
         }
     } else {
-        std::fs::write(path, text)
+        result_file::replace(path, text)
     };
     written.map_err(|error| unwritable(path, &error))
 }
@@ -132,7 +134,8 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::unavailable(format!("cannot write {}: {error}", path.display()))
 }
 
-fn is_stdout(path: &Path) -> bool {
+/// Whether results are for standard output.
+pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 

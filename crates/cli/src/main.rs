@@ -6,6 +6,8 @@
 
 mod arguments;
 mod bench;
+mod bench_all;
+mod bench_setup;
 mod command_line;
 mod compare;
 mod completion;
@@ -16,6 +18,7 @@ mod outcome;
 mod page;
 mod questions;
 mod recommend;
+mod result_file;
 mod scan;
 mod stat;
 mod stores;

@@ -58,6 +58,11 @@ impl Failure {
         Failure { code: INTERRUPTED, message: message.into() }
     }
 
+    /// What went wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Prints the message and gives the exit code.
     pub fn tell(&self) -> ExitCode {
         eprintln!("sessile: {}", self.message);

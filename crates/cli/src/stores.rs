@@ -28,7 +28,12 @@ fn as_text() -> String {
         if let Some(kind) = entry.capabilities.server.and_then(ServerKind::by_name) {
             let state = match kind.find() {
                 Some(_) => "is installed".to_owned(),
-                None => format!("is not installed (Debian package {}; `make deps` installs it)", kind.package),
+                None => {
+                    format!(
+                        "is not installed (Debian package {}; `sessile bench setup --install` installs it)",
+                        kind.package
+                    )
+                }
             };
             text.push_str(&format!("  {} {state}\n", kind.name));
         }

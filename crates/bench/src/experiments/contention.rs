@@ -5,12 +5,14 @@
 //! long a begin waits that found the session taken. Stores do not report that, so it is decided here, from
 //! the times of all leases, by the same rule for every contender.
 
-use crate::experiments::{Bench, Member, go_on};
+use crate::experiments::tally::Tally;
+use crate::experiments::{Bench, Member, go_on, verification};
 use crate::histogram::Latencies;
-use crate::report::{Buckets, CpuUs, LatencyUs, RoundSample, Row, Waits};
+use crate::interruption::{interrupted, out_of_time};
+use crate::report::{Buckets, Row, Waits};
 use crate::run::RunError;
 use crate::selection::Choice;
-use crate::worker::protocol::{Action, Failure, LeaseTimes, Plan, Sampled};
+use crate::worker::protocol::{Action, LeaseTimes, Plan, Sampled};
 
 /// Work under the lock at the fixed rate: 0.2 ms, a small page.
 const HOLD_NS: u64 = 200_000;
@@ -22,14 +24,18 @@ struct Cell {
     member: usize,
     workers: usize,
     fixed_rate: bool,
-    samples: Vec<RoundSample>,
-    latencies: Latencies,
+    tally: Tally,
+    waiting: Waiting,
+    /// As it was after the last whole round.
+    kept: Waiting,
+}
+
+/// Who got the lock how often, and how long begins waited.
+#[derive(Clone)]
+struct Waiting {
     waits: Latencies,
     taken_waits: Latencies,
     cycles_of_workers: Vec<u64>,
-    totals: Sampled,
-    server_cpu_us: f64,
-    failed: Option<Failure>,
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
@@ -54,60 +60,55 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             }),
         }
     }
-    bench.progress.expect_more(bench.settings.rounds * cells.len());
-    let mut random = fastrand::Rng::with_seed(bench.settings.seed);
-    for _ in 0..bench.settings.rounds {
-        random.shuffle(&mut cells);
-        for cell in &mut cells {
-            go_on()?;
-            let seed = random.u64(..);
-            if let Some(member) = members.get_mut(cell.member) {
-                bench.progress.say(&format!("{} {} with {} workers", member.choice.title(), cell.op(), cell.workers));
-                cell.sample(bench, member, seed);
-            }
-            bench.progress.step();
-        }
-    }
-    finish(bench, members, cells);
-    Ok(())
-}
-
-fn finish(bench: &mut Bench, mut members: Vec<Member>, mut cells: Vec<Cell>) {
+    let rounds = measure(bench, &mut members, &mut cells);
     cells.sort_by_key(|cell| (cell.member, cell.workers, cell.fixed_rate));
-    let mut rows = Vec::new();
+    let mut rows: Vec<(usize, Row)> = Vec::new();
     for cell in cells {
         if let Some(member) = members.get(cell.member) {
             rows.push((cell.member, cell.into_row(bench, member)));
         }
     }
-    for (number, member) in members.iter_mut().enumerate() {
-        let verified = member.verify(1);
-        if let Some((_, row)) = rows.iter_mut().rfind(|(of, _)| *of == number) {
-            match verified {
-                Ok(verified) => verified.put_on(row),
-                Err(failure) => row.failed = row.failed.take().or(Some(failure.message)),
-            }
+    verification::finish(bench, members, rows, 1, rounds)
+}
+
+/// Takes the samples, and says how many rounds are whole.
+fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
+    bench.progress.expect_more(bench.settings.rounds * cells.len());
+    let mut random = fastrand::Rng::with_seed(bench.settings.seed);
+    for round in 0..bench.settings.rounds {
+        if interrupted() {
+            return round;
         }
-        member.clean_up(1);
+        random.shuffle(cells);
+        for cell in cells.iter_mut() {
+            if interrupted() {
+                return round;
+            }
+            let seed = random.u64(..);
+            if let Some(member) = members.get_mut(cell.member).filter(|_| !cell.tally.has_failed()) {
+                bench.progress.say(&format!("{} {} with {} workers", member.choice.title(), cell.op(), cell.workers));
+                cell.sample(bench, member, seed);
+            }
+            bench.progress.step();
+        }
+        if out_of_time() {
+            return round; // its last sample did not come to its end
+        }
+        cells.iter_mut().for_each(Cell::keep_round);
     }
-    bench.rows.extend(rows.into_iter().map(|(_, row)| row));
+    bench.settings.rounds
 }
 
 impl Cell {
     fn new(member: usize, workers: usize, fixed_rate: bool) -> Cell {
-        Cell {
-            member,
-            workers,
-            fixed_rate,
-            samples: Vec::new(),
-            latencies: Latencies::new(),
-            waits: Latencies::new(),
-            taken_waits: Latencies::new(),
-            cycles_of_workers: vec![0; workers],
-            totals: Sampled::default(),
-            server_cpu_us: 0.0,
-            failed: None,
-        }
+        let (waits, taken_waits) = (Latencies::new(), Latencies::new());
+        let waiting = Waiting { waits, taken_waits, cycles_of_workers: vec![0; workers] };
+        Cell { member, workers, fixed_rate, tally: Tally::new(), kept: waiting.clone(), waiting }
+    }
+
+    fn keep_round(&mut self) {
+        self.tally.keep_round();
+        self.kept = self.waiting.clone();
     }
 
     fn op(&self) -> &'static str {
@@ -115,9 +116,6 @@ impl Cell {
     }
 
     fn sample(&mut self, bench: &Bench, member: &mut Member, seed: u64) {
-        if self.failed.is_some() {
-            return;
-        }
         let settings = &bench.settings;
         let plans: Vec<Plan> = (0..self.workers)
             .map(|worker| Plan {
@@ -132,20 +130,39 @@ impl Cell {
             })
             .collect();
         let stage = &member.stage;
-        match member.crew.sample(&plans, || stage.server_cpu()) {
+        match member.crew.sample(&plans, out_of_time, || stage.server_cpu()) {
             Ok((samples, before, after)) => {
-                self.server_cpu_us += after.saturating_sub(before).as_secs_f64() * 1e6;
                 member.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
-                self.add(samples);
+                self.waiting.add(&samples);
+                self.tally.add(samples, after.saturating_sub(before));
             }
-            Err(failure) => self.failed = Some(failure),
+            Err(failure) => self.tally.fail(failure),
         }
     }
 
-    fn add(&mut self, samples: Vec<Sampled>) {
-        let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
-        let operations: u64 = samples.iter().map(|sample| sample.operations).sum();
-        let mut latencies = Latencies::new();
+    fn into_row(self, bench: &Bench, member: &Member) -> Row {
+        let row = bench.row(&member.choice, self.op(), self.workers, 1);
+        let row = self.tally.into_row(row, member);
+        let Waiting { waits, taken_waits, .. } = &self.kept;
+        let figures = Waits {
+            begins: waits.count(),
+            taken: taken_waits.count(),
+            taken_p50: taken_waits.us(0.5),
+            taken_p99: taken_waits.us(0.99),
+            all_p50: waits.us(0.5),
+            all_p99: waits.us(0.99),
+        };
+        Row {
+            fairness: if self.fixed_rate { None } else { self.kept.fairness() },
+            waits: self.fixed_rate.then_some(figures),
+            histogram: self.fixed_rate.then(|| Buckets::of(taken_waits)),
+            ..row
+        }
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, samples: &[Sampled]) {
         let leases: Vec<Vec<LeaseTimes>> = samples.iter().map(|sample| sample.leases.clone()).collect();
         for (wait_ns, taken) in waits(&leases) {
             self.waits.record(wait_ns);
@@ -153,61 +170,16 @@ impl Cell {
                 self.taken_waits.record(wait_ns);
             }
         }
-        for (sample, cycles) in samples.into_iter().zip(&mut self.cycles_of_workers) {
+        for (sample, cycles) in samples.iter().zip(&mut self.cycles_of_workers) {
             *cycles += sample.operations;
-            self.totals.operations += sample.operations;
-            self.totals.errors += sample.errors;
-            self.totals.misses += sample.misses;
-            self.totals.cpu_us += sample.cpu_us;
-            self.totals.first_error = self.totals.first_error.take().or(sample.first_error);
-            if let Some(of_worker) = Latencies::from_text(&sample.latency) {
-                latencies.add(&of_worker);
-            }
         }
-        self.samples.push(RoundSample::of(operations, elapsed_ns, &latencies));
-        self.latencies.add(&latencies);
     }
 
     /// The lowest count of a worker as a part of the mean.
     fn fairness(&self) -> Option<f64> {
         let least = self.cycles_of_workers.iter().min()?;
         let total: u64 = self.cycles_of_workers.iter().sum();
-        (total > 0).then(|| *least as f64 * self.workers as f64 / total as f64)
-    }
-
-    fn into_row(self, bench: &Bench, member: &Member) -> Row {
-        let row = bench.row(&member.choice, self.op(), self.workers, 1);
-        let operations = self.totals.operations.max(1) as f64;
-        let waits = Waits {
-            begins: self.waits.count(),
-            taken: self.taken_waits.count(),
-            taken_p50: self.taken_waits.us(0.5),
-            taken_p99: self.taken_waits.us(0.99),
-            all_p50: self.waits.us(0.5),
-            all_p99: self.waits.us(0.99),
-        };
-        let nothing = (self.totals.operations == 0).then(|| "no operation succeeded".to_owned());
-        let fairness = self.fairness();
-        let failed = self.failed.map(|failure| failure.message).or(nothing);
-        Row {
-            rounds: self.samples.len(),
-            ops_per_second: RoundSample::spread(&self.samples),
-            samples: self.samples,
-            latency_us: LatencyUs::of(&self.latencies),
-            operations: self.totals.operations,
-            errors: self.totals.errors,
-            misses: self.totals.misses,
-            first_error: self.totals.first_error.map(|message| member.stage.redact(&message)),
-            failed: failed.map(|message| member.stage.redact(&message)),
-            cpu_us_per_op: CpuUs {
-                client: self.totals.cpu_us as f64 / operations,
-                server: self.server_cpu_us / operations,
-            },
-            fairness: if self.fixed_rate { None } else { fairness },
-            waits: self.fixed_rate.then_some(waits),
-            histogram: self.fixed_rate.then(|| Buckets::of(&self.taken_waits)),
-            ..row
-        }
+        (total > 0).then(|| *least as f64 * self.cycles_of_workers.len() as f64 / total as f64)
     }
 }
 

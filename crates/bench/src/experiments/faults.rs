@@ -202,7 +202,7 @@ impl Scene<'_> {
         let until = now_ns() + time.as_nanos() as u64;
         loop {
             let left = Duration::from_nanos(until.saturating_sub(now_ns()));
-            if left.is_zero() || crate::run::interrupted() {
+            if left.is_zero() || crate::interruption::interrupted() {
                 return;
             }
             std::thread::sleep(left.min(Duration::from_millis(100)));

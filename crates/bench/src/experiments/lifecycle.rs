@@ -15,6 +15,7 @@ use std::path::Path;
 use sessile_core::Durability;
 
 use crate::experiments::{Bench, go_on};
+use crate::interruption::interrupted;
 use crate::options::UsageError;
 use crate::php::{Installation, named};
 use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WebFigures};
@@ -43,13 +44,20 @@ struct Member {
 struct Cell {
     member: usize,
     parallel: usize,
+    figures: Figures,
+    /// As they were after the last whole round.
+    whole: Figures,
+    lost: u64,
+    failed: Option<String>,
+}
+
+#[derive(Clone, Default)]
+struct Figures {
     loads: Vec<Load>,
     web_cpu_us: f64,
     server_cpu_us: f64,
     /// Sessions that were there after the last sample, where that can be counted.
     kept: Option<u64>,
-    lost: u64,
-    failed: Option<String>,
 }
 
 /// What this machine can measure of what the user named.
@@ -81,8 +89,14 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
     Ok(selection)
 }
 
+/// Whether there is somebody to make requests.
+pub(crate) fn makes_requests() -> bool {
+    load::find().is_some()
+}
+
 fn no_load_generator() -> String {
-    "ab is not installed, which makes the requests (Debian package apache2-utils; `make deps` installs it)".to_owned()
+    "ab is not installed, which makes the requests (Debian package apache2-utils; `sessile bench setup --install` installs it)"
+        .to_owned()
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
@@ -112,7 +126,10 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         }
         bench.progress.step();
     }
-    measure(bench, &ab, &members, &mut cells)?;
+    let rounds = measure(bench, &ab, &members, &mut cells);
+    if rounds == 0 {
+        return Err(RunError::Interrupted);
+    }
     for cell in cells {
         if let Some(member) = members.get(cell.member) {
             let row = cell.into_row(bench, member);
@@ -124,7 +141,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         |row: &Row| bench.choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant));
     bench.rows.sort_by_key(place);
     drop(members);
-    bench.rows_are_whole()?;
+    // Each sample was verified on the spot.
+    bench.keep_rows();
+    go_on()?;
     overflow::run(bench, &php, &ab)
 }
 
@@ -133,22 +152,29 @@ fn processes() -> usize {
     std::thread::available_parallelism().map_or(PROCESSES_MIN, |count| PROCESSES_MIN.max(2 * count.get()))
 }
 
-fn measure(bench: &Bench, ab: &Path, members: &[Member], cells: &mut [Cell]) -> Result<(), RunError> {
+/// Takes the samples, and says how many rounds are whole.
+fn measure(bench: &Bench, ab: &Path, members: &[Member], cells: &mut [Cell]) -> usize {
     let mut random = fastrand::Rng::with_seed(bench.settings.seed);
     bench.progress.expect_more(bench.settings.rounds * cells.len());
-    for _ in 0..bench.settings.rounds {
+    for round in 0..bench.settings.rounds {
+        if interrupted() {
+            return round;
+        }
         let mut order: Vec<usize> = (0..cells.len()).collect();
         random.shuffle(&mut order);
         for number in order {
-            go_on()?;
             bench.progress.step();
             let Some(cell) = cells.get_mut(number).filter(|cell| cell.failed.is_none()) else { continue };
             let Some(member) = members.get(cell.member) else { continue };
             bench.progress.say(&format!("{} with {} parallel requests", member.choice.title(), cell.parallel));
             cell.sample(member, ab, bench.settings.sessions);
+            if interrupted() {
+                return round;
+            }
         }
+        cells.iter_mut().for_each(|cell| cell.whole = cell.figures.clone());
     }
-    Ok(())
+    bench.settings.rounds
 }
 
 impl Member {
@@ -211,20 +237,16 @@ fn fault(load: &Load, requests: usize) -> Option<String> {
 
 impl Cell {
     fn new(member: usize, parallel: usize) -> Cell {
-        Cell {
-            member,
-            parallel,
-            loads: Vec::new(),
-            web_cpu_us: 0.0,
-            server_cpu_us: 0.0,
-            kept: None,
-            lost: 0,
-            failed: None,
-        }
+        let (figures, whole) = (Figures::default(), Figures::default());
+        Cell { member, parallel, figures, whole, lost: 0, failed: None }
     }
 
     fn sample(&mut self, member: &Member, ab: &Path, requests: usize) {
-        if let Err(why) = self.try_sample(&member.site, ab, requests) {
+        let sampled = self.try_sample(&member.site, ab, requests);
+        // A signal ends `ab` in the middle, which is no fault of the handler; its round does not count.
+        if let Err(why) = sampled
+            && !interrupted()
+        {
             self.failed = Some(member.with_last_words(&why));
         }
     }
@@ -234,14 +256,14 @@ impl Cell {
         let before = site.kept()?;
         let (web, server) = (site.web_cpu(), site.server_cpu());
         let load = load::make(ab, &site.url(), requests, self.parallel, &site.scratch())?;
-        self.web_cpu_us += site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
-        self.server_cpu_us += site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
+        self.figures.web_cpu_us += site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
+        self.figures.server_cpu_us += site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
         let wrong = fault(&load, requests);
-        self.loads.push(load);
+        self.figures.loads.push(load);
         wrong.map_or(Ok(()), Err)?;
         site.check()?;
-        self.kept = site.kept()?;
-        let (Some(before), Some(after)) = (before, self.kept) else { return Ok(()) };
+        self.figures.kept = site.kept()?;
+        let (Some(before), Some(after)) = (before, self.figures.kept) else { return Ok(()) };
         let expected = before + requests as u64 + 1;
         self.lost += expected.saturating_sub(after);
         if after == expected { Ok(()) } else { Err(format!("{expected} sessions were to be kept, {after} are there")) }
@@ -249,20 +271,22 @@ impl Cell {
 
     fn into_row(self, bench: &Bench, member: &Member) -> Row {
         let row = bench.row(&member.choice, OP, self.parallel, bench.settings.sessions);
-        let sum = |part: fn(&Load) -> u64| self.loads.iter().map(part).sum::<u64>();
+        let Figures { loads, web_cpu_us, server_cpu_us, kept } =
+            if self.failed.is_some() { self.figures } else { self.whole };
+        let sum = |part: fn(&Load) -> u64| loads.iter().map(part).sum::<u64>();
         let spread = |part: fn(&LatencyUs) -> f64| {
-            Spread::of(&self.loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>())
+            Spread::of(&loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>())
         };
         let sample = |load: &Load| RoundSample {
             ops_per_second: load.per_second,
             p50_us: load.latency.p50,
             p99_us: load.latency.p99,
         };
-        let samples: Vec<RoundSample> = self.loads.iter().map(sample).collect();
+        let samples: Vec<RoundSample> = loads.iter().map(sample).collect();
         let complete = sum(|load| load.complete);
         let each = |us: f64| us / complete.max(1) as f64;
         Row {
-            rounds: self.loads.len(),
+            rounds: loads.len(),
             ops_per_second: RoundSample::spread(&samples),
             samples,
             latency_us: LatencyUs {
@@ -278,15 +302,15 @@ impl Cell {
             lost: self.lost,
             failed: self.failed,
             cpu_us_per_op: CpuUs {
-                client: each(self.loads.iter().map(|load| load.cpu_us).sum()),
-                server: each(self.server_cpu_us),
+                client: each(loads.iter().map(|load| load.cpu_us).sum()),
+                server: each(server_cpu_us),
             },
             web: Some(WebFigures {
                 processes: processes(),
                 failed_requests: sum(|load| load.failed),
                 not_2xx: sum(|load| load.not_2xx),
-                sessions_kept: self.kept,
-                cpu_us_per_op: each(self.web_cpu_us),
+                sessions_kept: kept,
+                cpu_us_per_op: each(web_cpu_us),
                 overflow: None,
             }),
             ..row

@@ -4,9 +4,9 @@
 
 use crate::experiments::Bench;
 use crate::footprint::Footprint;
+use crate::interruption::interrupted;
 use crate::redact;
 use crate::report::Row;
-use crate::run::interrupted;
 use crate::selection::Choice;
 use crate::setup::Stage;
 use crate::worker::WorkerMemory;
@@ -65,7 +65,7 @@ impl Bench {
             ttl: settings.ttl,
             lock_ttl: settings.lock_ttl,
         };
-        let mut crew = Crew::start(&self.launch, &opening, workers).map_err(hide)?;
+        let mut crew = Crew::start(&self.launch, &opening, workers, stage.server_pid()).map_err(hide)?;
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
         let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
         self.progress.say(&format!("{title}: fill in {sessions} sessions"));

@@ -17,15 +17,19 @@ pub(crate) mod perl;
 mod phase;
 mod progress;
 mod scale;
+mod tally;
 mod throughput;
+mod verification;
 
 use std::collections::BTreeMap;
 
 pub(crate) use contention::CLOSED_LOOP;
 
+use crate::all::Position;
+use crate::interruption::interrupted;
 use crate::options::{Experiment, Settings};
 use crate::report::Row;
-use crate::run::{RunError, interrupted};
+use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection};
 use crate::worker::process::Launch;
 use crate::worker::protocol::Failure;
@@ -63,12 +67,12 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
 }
 
 impl Bench {
-    pub(crate) fn new(settings: Settings, launch: Launch, selection: Selection) -> Bench {
+    pub(crate) fn new(settings: Settings, launch: Launch, selection: Selection, position: Option<Position>) -> Bench {
         Bench {
             settings,
             launch,
             choices: selection.choices,
-            progress: Progress::new(),
+            progress: Progress::new(position),
             rows: Vec::new(),
             whole: 0,
             left_out: selection.left_out,
@@ -92,8 +96,13 @@ impl Bench {
     /// All rows so far were measured and verified to the end, unless a signal came, which may have spoilt the last steps.
     fn rows_are_whole(&mut self) -> Result<(), RunError> {
         go_on()?;
-        self.whole = self.rows.len();
+        self.keep_rows();
         Ok(())
+    }
+
+    /// All rows so far were verified, and are of whole rounds.
+    fn keep_rows(&mut self) {
+        self.whole = self.rows.len();
     }
 
     /// A row of this contender with everything but figures.

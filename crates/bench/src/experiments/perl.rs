@@ -14,6 +14,7 @@ mod values;
 use sessile_core::Durability;
 
 use crate::experiments::{Bench, go_on};
+use crate::interruption::interrupted;
 use crate::options::UsageError;
 use crate::perl::{Installation, Keeper, SESSILE, VALUES, named};
 use crate::report::{KeeperFigures, Row};
@@ -88,14 +89,17 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         }
         bench.progress.step();
     }
-    measure(bench, &mut members, &mut cells)?;
+    if measure(bench, &mut members, &mut cells) == 0 {
+        return Err(RunError::Interrupted);
+    }
     bench.progress.expect_more(members.len());
     let mut races = Vec::new();
     for (number, member) in members.iter_mut().enumerate() {
-        go_on()?;
         bench.progress.say(&format!("{} with two processes", member.choice.title()));
         let sound = cells.iter().filter(|cell| cell.member == number).all(|cell| !cell.has_failed());
-        races.push(sound.then(|| race::run(&mut member.home)));
+        let race = (sound && !interrupted()).then(|| race::run(&mut member.home));
+        // A signal ends it in the middle, which is no fault of the keeper.
+        races.push(race.filter(|_| !interrupted()));
         bench.progress.step();
     }
     for cell in cells {
@@ -115,7 +119,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         |row: &Row| bench.choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant));
     bench.rows.sort_by_key(place);
     drop(members);
-    bench.rows_are_whole()
+    // Each sample was verified on the spot.
+    bench.keep_rows();
+    go_on()
 }
 
 fn keeper_of(choice: &Choice) -> Option<&'static Keeper> {
@@ -143,16 +149,21 @@ fn never_measured(bench: &Bench, choice: &Choice, keeper: &Keeper, sizes: &[usiz
     combinations.map(failed).collect()
 }
 
-fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<(), RunError> {
+/// Takes the samples, and says how many rounds are whole.
+fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
     let values = Values::new(bench.settings.seed, bench.settings.payload_bytes);
     let mut random = fastrand::Rng::with_seed(bench.settings.seed);
     let turns = bench.settings.rounds + 1;
     bench.progress.expect_more(turns * cells.len());
     for turn in 0..turns {
+        // The first turn is none of the rounds.
+        let whole = turn.saturating_sub(1);
+        if interrupted() {
+            return whole;
+        }
         let mut order: Vec<usize> = (0..cells.len()).collect();
         random.shuffle(&mut order);
         for number in order {
-            go_on()?;
             bench.progress.step();
             let Some(cell) = cells.get_mut(number) else { continue };
             let Some(member) = members.get_mut(cell.member) else { continue };
@@ -163,7 +174,11 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<
             } else {
                 cell.sample(&mut member.home, &values, turn)
             }
+            if interrupted() {
+                return whole;
+            }
         }
+        cells.iter_mut().for_each(Cell::keep_round);
     }
-    Ok(())
+    bench.settings.rounds
 }

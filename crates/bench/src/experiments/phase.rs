@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::experiments::Member;
 use crate::histogram::Latencies;
+use crate::interruption::interrupted;
 use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, Row};
 use crate::statistics::Spread;
 use crate::worker::protocol::{Failure, Plan, Sampled};
@@ -79,7 +80,7 @@ impl Member {
     /// One sample of the first worker, and the CPU time of the server meanwhile.
     pub(super) fn timed(&mut self, plan: Plan) -> Result<(Sampled, Duration), Failure> {
         let stage = &self.stage;
-        let (mut samples, before, after) = self.crew.sample(&[plan], || stage.server_cpu())?;
+        let (mut samples, before, after) = self.crew.sample(&[plan], interrupted, || stage.server_cpu())?;
         let sample = samples.drain(..).next().unwrap_or_default();
         self.commits += sample.commits;
         Ok((sample, after.saturating_sub(before)))

@@ -1,17 +1,30 @@
 //! One line of progress on a terminal; nothing elsewhere.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::all::Position;
 
 /// The line.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    pub(crate) fn new() -> Progress {
+    /// Of an experiment alone, or at its place in a series.
+    pub(crate) fn new(position: Option<Position>) -> Progress {
         // Draws on standard error, and only if that is a terminal: figures go to standard output.
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("[{elapsed}] {bar:24} {pos}/{len} {msg}") {
-            bar.set_style(style);
-        }
+        let Ok(style) = ProgressStyle::with_template("[{elapsed}] {series}{bar:24} {pos}/{len} {msg}") else {
+            return Progress(bar);
+        };
+        let series = move |state: &ProgressState, line: &mut dyn Write| {
+            if let Some(position) = &position {
+                // A line that cannot be drawn is no reason to stop.
+                let _ = line.write_str(&in_words(position, state.elapsed()));
+            }
+        };
+        bar.set_style(style.with_key("series", series));
         Progress(bar)
     }
 
@@ -28,6 +41,13 @@ impl Progress {
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }
+}
+
+/// `3 of 8 contention, about 12 min left: `.
+fn in_words(Position { experiment, number, of, left }: &Position, elapsed: Duration) -> String {
+    let left = left.saturating_sub(elapsed).as_secs();
+    let left = if left < 60 { "less than a minute".to_owned() } else { format!("about {} min", left.div_ceil(60)) };
+    format!("{number} of {of} {experiment}, {left} left ")
 }
 
 impl Drop for Progress {

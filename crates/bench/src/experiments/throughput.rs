@@ -1,16 +1,18 @@
 //! One operation, again and again: what `cycle`, `ops` and `scale` share.
 //!
 //! In each round every combination of contender, operation and number of workers gets one sample, in an order
-//! that is drawn anew from the seed, so that a slow minute of the machine hits all of them.
+//! that is drawn anew from the seed, so that a slow minute of the machine hits all of them. After a signal the rounds that
+//! were whole by then are verified and kept.
 
-use crate::experiments::{Bench, Member, go_on};
-use crate::histogram::Latencies;
+use crate::experiments::tally::Tally;
+use crate::experiments::{Bench, Member, go_on, verification};
+use crate::interruption::{interrupted, out_of_time};
 use crate::options::Experiment;
-use crate::report::{CpuUs, LatencyUs, RoundSample, Row};
+use crate::report::Row;
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut};
 use crate::worker::WorkerMemory;
-use crate::worker::protocol::{Action, Failure, Plan, Sampled};
+use crate::worker::protocol::{Action, Plan};
 
 /// One operation that is measured.
 #[derive(Clone, Copy)]
@@ -24,12 +26,8 @@ struct Cell {
     member: usize,
     op: Op,
     workers: usize,
-    samples: Vec<RoundSample>,
-    latencies: Latencies,
-    totals: Sampled,
-    server_cpu_us: f64,
+    tally: Tally,
     memory: Option<WorkerMemory>,
-    failed: Option<Failure>,
 }
 
 /// The name of the operation whose sessions are looked for at the end.
@@ -66,8 +64,16 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
         }
         bench.progress.step();
     }
-    measure(bench, &mut members, &mut cells)?;
-    finish(bench, members, cells)
+    let rounds = measure(bench, &mut members, &mut cells);
+    let sessions = bench.settings.sessions;
+    members.iter_mut().for_each(|member| member.weigh(sessions));
+    let mut rows: Vec<(usize, Row)> = Vec::new();
+    for cell in cells {
+        if let Some(member) = members.get(cell.member) {
+            rows.push((cell.member, cell.into_row(bench, member)));
+        }
+    }
+    verification::finish(bench, members, rows, sessions, rounds)
 }
 
 /// The numbers of workers that a contender can be used by; the others are left out with the reason.
@@ -93,18 +99,24 @@ fn fresh_ids_of_sample(bench: &Bench) -> usize {
     (bench.settings.seconds * FRESH_PER_SECOND) as usize + 1_000
 }
 
-fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<(), RunError> {
+/// Takes the samples, and says how many rounds are whole.
+fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
     let settings = &bench.settings;
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut used_ids: Vec<usize> = vec![settings.sessions; members.len()];
     bench.progress.expect_more(settings.rounds * cells.len());
-    for _ in 0..settings.rounds {
+    for round in 0..settings.rounds {
+        if interrupted() {
+            return round;
+        }
         let mut order: Vec<usize> = (0..cells.len()).collect();
         random.shuffle(&mut order);
         for number in order {
-            go_on()?;
+            if interrupted() {
+                return round;
+            }
             let seed = random.u64(..);
-            let Some(cell) = cells.get_mut(number).filter(|cell| cell.failed.is_none()) else { continue };
+            let Some(cell) = cells.get_mut(number).filter(|cell| !cell.tally.has_failed()) else { continue };
             let (Some(member), Some(used)) = (members.get_mut(cell.member), used_ids.get_mut(cell.member)) else {
                 continue;
             };
@@ -112,60 +124,17 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> Result<
             cell.sample(bench, member, used, seed);
             bench.progress.step();
         }
-    }
-    Ok(())
-}
-
-/// Sums up the counters of each contender, and turns the cells into rows.
-fn finish(bench: &mut Bench, mut members: Vec<Member>, cells: Vec<Cell>) -> Result<(), RunError> {
-    for member in &mut members {
-        member.weigh(bench.settings.sessions);
-    }
-    let mut rows: Vec<(usize, Row)> = Vec::new();
-    for cell in cells {
-        if let Some(member) = members.get(cell.member) {
-            let member_number = cell.member;
-            rows.push((member_number, cell.into_row(bench, member)));
+        if out_of_time() {
+            return round; // its last sample did not come to its end
         }
+        cells.iter_mut().for_each(|cell| cell.tally.keep_round());
     }
-    for (number, member) in members.iter_mut().enumerate() {
-        go_on()?;
-        bench.progress.say(&format!("{}: verify", member.choice.title()));
-        let verified = member.verify(bench.settings.sessions);
-        // Races show at the highest number of workers; of those rows the last one is the one that changes.
-        let own = rows.iter_mut().filter(|(of, _)| *of == number).map(|(_, row)| row);
-        let Some(row) = own.max_by_key(|row| row.workers) else { continue };
-        match verified {
-            Ok(verified) => verified.put_on(row),
-            Err(failure) => row.failed = row.failed.take().or(Some(failure.message)),
-        }
-        let created = member.verify_created();
-        let own = rows.iter_mut().filter(|(of, row)| *of == number && row.op == CREATE).map(|(_, row)| row);
-        if let Some(row) = own.max_by_key(|row| row.workers) {
-            match created {
-                Ok(verified) => verified.put_on(row),
-                Err(failure) => row.failed = row.failed.take().or(Some(failure.message)),
-            }
-        }
-        member.clean_up(bench.settings.sessions);
-    }
-    bench.rows.extend(rows.into_iter().map(|(_, row)| row));
-    Ok(())
+    settings.rounds
 }
 
 impl Cell {
     fn new(member: usize, op: Op, workers: usize) -> Cell {
-        Cell {
-            member,
-            op,
-            workers,
-            samples: Vec::new(),
-            latencies: Latencies::new(),
-            totals: Sampled::default(),
-            server_cpu_us: 0.0,
-            memory: None,
-            failed: None,
-        }
+        Cell { member, op, workers, tally: Tally::new(), memory: None }
     }
 
     fn sample(&mut self, bench: &Bench, member: &mut Member, used_ids: &mut usize, seed: u64) {
@@ -186,64 +155,22 @@ impl Cell {
         let fresh_of: Vec<std::ops::Range<usize>> = plans.iter().map(|plan| plan.fresh.clone()).collect();
         *used_ids += fresh * self.workers;
         let stage = &member.stage;
-        match member.crew.sample(&plans, || stage.server_cpu()) {
+        match member.crew.sample(&plans, out_of_time, || stage.server_cpu()) {
             Ok((samples, before, after)) => {
-                self.server_cpu_us += after.saturating_sub(before).as_secs_f64() * 1e6;
                 member.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
                 let created = fresh_of.iter().zip(&samples).map(|(ids, sample)| ids.start..ids.start + sample.created);
                 member.created.extend(created.filter(|ids| !ids.is_empty()));
-                self.add(samples);
+                self.tally.add(samples, after.saturating_sub(before));
             }
-            Err(failure) => self.failed = Some(failure),
+            Err(failure) => self.tally.fail(failure),
         }
         if settings.experiment == Experiment::Scale {
             self.memory = Some(member.memory(self.workers));
         }
     }
 
-    fn add(&mut self, samples: Vec<Sampled>) {
-        let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
-        let operations: u64 = samples.iter().map(|sample| sample.operations).sum();
-        let mut latencies = Latencies::new();
-        for sample in samples {
-            self.totals.operations += sample.operations;
-            self.totals.errors += sample.errors;
-            self.totals.misses += sample.misses;
-            self.totals.cpu_us += sample.cpu_us;
-            if self.totals.first_error.is_none() {
-                self.totals.first_error = sample.first_error;
-            }
-            match Latencies::from_text(&sample.latency) {
-                Some(of_worker) => latencies.add(&of_worker),
-                None => self.totals.errors += 1,
-            }
-        }
-        self.samples.push(RoundSample::of(operations, elapsed_ns, &latencies));
-        self.latencies.add(&latencies);
-    }
-
     fn into_row(self, bench: &Bench, member: &Member) -> Row {
         let row = bench.row(&member.choice, self.op.name, self.workers, bench.settings.sessions);
-        let operations = self.totals.operations.max(1) as f64;
-        let failed = self.failed.map(|failure| failure.message);
-        let nothing = (self.totals.operations == 0).then(|| "no operation succeeded".to_owned());
-        Row {
-            rounds: self.samples.len(),
-            ops_per_second: RoundSample::spread(&self.samples),
-            samples: self.samples,
-            latency_us: LatencyUs::of(&self.latencies),
-            operations: self.totals.operations,
-            errors: self.totals.errors,
-            misses: self.totals.misses,
-            first_error: self.totals.first_error.map(|message| member.stage.redact(&message)),
-            failed: failed.or(nothing).map(|message| member.stage.redact(&message)),
-            cpu_us_per_op: CpuUs {
-                client: self.totals.cpu_us as f64 / operations,
-                server: self.server_cpu_us / operations,
-            },
-            bytes_per_session: member.bytes_per_session,
-            memory: self.memory,
-            ..row
-        }
+        Row { memory: self.memory, ..self.tally.into_row(row, member) }
     }
 }

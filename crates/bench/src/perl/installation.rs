@@ -33,7 +33,8 @@ pub(crate) struct Installation {
 impl Installation {
     /// Asks Perl. The error is one sentence that says what is missing and how to get it.
     pub(crate) fn look() -> Result<Installation, String> {
-        let perl = program("perl").ok_or("perl is not installed (Debian package perl; `make deps` installs it)")?;
+        let perl = program("perl")
+            .ok_or("perl is not installed (Debian package perl; `sessile bench setup --install` installs it)")?;
         let mut modules: Vec<&str> = KEEPERS.iter().flat_map(|keeper| keeper.modules).map(|(name, _)| *name).collect();
         modules.sort_unstable();
         modules.dedup();
@@ -52,9 +53,14 @@ impl Installation {
         Ok(Installation { perl, versions, private_memory: private_memory() })
     }
 
+    /// Whether a module can be loaded.
+    pub(crate) fn has(&self, module: &str) -> bool {
+        self.versions.contains_key(module)
+    }
+
     /// Why a keeper cannot be used here.
     pub(crate) fn obstacle(&self, keeper: &Keeper) -> Option<String> {
-        let installs = "`make deps` installs it";
+        let installs = "`sessile bench setup --install` installs it";
         let lacks = keeper.modules.iter().find(|(name, _)| !self.versions.contains_key(*name));
         let server = keeper.server.and_then(ServerKind::by_name).filter(|kind| kind.find().is_none());
         match (lacks, server, &self.private_memory) {

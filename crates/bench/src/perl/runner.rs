@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,7 +63,9 @@ impl Runner {
         command.args(settings.iter().map(|(name, value)| format!("{name}={value}")));
         let log = place("perl.log");
         let stderr = File::create(&log).map_err(failed)?;
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).spawn().map_err(failed)?;
+        // A group of its own: what a terminal sends to ours is decided here.
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
         let (Some(requests), Some(replies)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("perl has no pipes".to_owned());
         };

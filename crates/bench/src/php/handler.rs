@@ -9,7 +9,7 @@ use crate::options::UsageError;
 use crate::selection::Choice;
 
 /// A handler and its settings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Handler {
     /// Its name in `--stores` and in results.
     pub name: &'static str,
@@ -84,6 +84,8 @@ const fn phpredis(variant: &'static str, settings: &'static [(&'static str, &'st
         package: "php-redis",
         server: Some("redis-server"),
         durability: ALL,
+        // Else each request asks first whether its connection still lives: a round trip that the answers make superfluous.
+        at_start: &[("redis.pconnect.echo_check_liveness", "0")],
         settings,
         ..PLAIN
     }

@@ -9,7 +9,7 @@ use sessile_fixtures::{ServerKind, Web};
 use crate::php::handler::{Handler, SESSILE};
 
 /// Names the module of our handler, when it is not where `make php` leaves it.
-const MODULE_VARIABLE: &str = "SESSILE_PHP_MODULE";
+pub(crate) const MODULE_VARIABLE: &str = "SESSILE_PHP_MODULE";
 
 /// What is installed.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Installation {
         let (Some(php), true) = (Web::php(), missing.is_empty()) else {
             let missing: Vec<String> =
                 missing.iter().map(|(name, package)| format!("{name} (Debian package {package})")).collect();
-            return Err(format!("not installed: {}; `make deps` installs it", missing.join(", ")));
+            return Err(format!("not installed: {}; `sessile bench setup --install` installs it", missing.join(", ")));
         };
         let about = output(&php, "-i");
         let value = |name: &str| {
@@ -46,11 +46,13 @@ impl Installation {
     /// Why a handler cannot be used here.
     pub(crate) fn obstacle(&self, handler: &Handler) -> Option<String> {
         let (server, package) = (handler.server.and_then(ServerKind::by_name), handler.package);
-        let lacks = handler.extensions.iter().find(|name| !self.is_built_in(name) && !self.file(name).is_file());
+        let lacks = handler.extensions.iter().find(|name| !self.has(name));
         match (lacks, server.filter(|kind| kind.find().is_none())) {
-            (Some(name), _) => Some(format!("PHP's extension {name} is not installed (Debian package {package})")),
+            (Some(name), _) => Some(format!(
+                "PHP's extension {name} is not installed (Debian package {package}; `sessile bench setup --install` installs it)"
+            )),
             (None, Some(kind)) => Some(format!(
-                "{} is not installed (Debian package {}; `make deps` installs it)",
+                "{} is not installed (Debian package {}; `sessile bench setup --install` installs it)",
                 kind.name, kind.package
             )),
             (None, None) if handler.save_handler == SESSILE && self.module.is_none() => Some(format!(
@@ -71,6 +73,16 @@ impl Installation {
         settings
             .extend(self.module.as_ref().filter(|_| handler.save_handler == SESSILE).map(|it| load("extension", it)));
         settings
+    }
+
+    /// Whether an extension can be loaded, or is built in.
+    pub(crate) fn has(&self, extension: &str) -> bool {
+        self.is_built_in(extension) || self.file(extension).is_file()
+    }
+
+    /// Whether the module of our handler is there.
+    pub(crate) fn has_module(&self) -> bool {
+        self.module.is_some()
     }
 
     fn file(&self, extension: &str) -> PathBuf {

@@ -7,4 +7,4 @@ mod installation;
 
 pub use handler::{HANDLERS, Handler};
 pub(crate) use handler::{SESSILE, named};
-pub(crate) use installation::Installation;
+pub(crate) use installation::{Installation, MODULE_VARIABLE};

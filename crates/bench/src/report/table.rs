@@ -62,15 +62,22 @@ impl fmt::Display for Report {
             writeln!(f, "left out: {}{variant}{workers}: {}", left.store, left.reason)?;
         }
         for row in self.bad_rows() {
-            let (title, op, workers) = (row.title(), &row.op, row.workers);
-            let why = row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
-            let (errors, misses, lost) = (row.errors, row.misses, row.lost);
-            writeln!(f, "FAILED: {title} {op} at {workers}: {errors} errors, {misses} misses, {lost} lost: {why}")?;
+            writeln!(f, "FAILED: {}", row.complaint())?;
         }
         for warning in &self.warnings {
             writeln!(f, "note: {warning}")?;
         }
         Ok(())
+    }
+}
+
+impl Row {
+    /// What is wrong with it, in one line.
+    pub(crate) fn complaint(&self) -> String {
+        let (title, op, workers) = (self.title(), &self.op, self.workers);
+        let why = self.failed.as_deref().or(self.first_error.as_deref()).unwrap_or("no error was reported");
+        let (errors, misses, lost) = (self.errors, self.misses, self.lost);
+        format!("{title} {op} at {workers}: {errors} errors, {misses} misses, {lost} lost: {why}")
     }
 }
 

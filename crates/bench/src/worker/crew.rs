@@ -5,15 +5,18 @@
 
 use std::time::Duration;
 
+use crate::interruption::{GivesUp, interrupted, out_of_time};
 use crate::monotonic::{now_ns, wait_until};
 use crate::worker::memory::WorkerMemory;
 use crate::worker::oversize::{Save, Saved};
-use crate::worker::process::{Launch, Process, TASK_MAX, failure, unexpected};
+use crate::worker::process::{Launch, Process, TASK_MAX, failure, server_lives, unexpected};
 use crate::worker::protocol::{Done, Failure, Opening, Plan, Range, Reply, Request, Sampled};
 
 /// The workers of one contender.
 pub(crate) struct Crew {
     workers: Vec<Process>,
+    /// The private server that they talk to.
+    server: Option<u32>,
 }
 
 /// Time beyond the planned end of a sample: one operation may wait for a lock for long.
@@ -21,11 +24,18 @@ const SAMPLE_GRACE: Duration = Duration::from_secs(60);
 
 impl Crew {
     /// Starts the workers; all of them have opened the contender when this returns.
-    pub(crate) fn start(launch: &Launch, opening: &Opening, count: usize) -> Result<Crew, Failure> {
-        let mut crew = Crew { workers: Vec::with_capacity(count) };
+    pub(crate) fn start(
+        launch: &Launch,
+        opening: &Opening,
+        count: usize,
+        server: Option<u32>,
+    ) -> Result<Crew, Failure> {
+        let mut crew = Crew { workers: Vec::with_capacity(count), server };
         for worker in 0..count {
             // One after the other: the first may create files that the others only open.
-            crew.workers.push(Process::open(launch, &Opening { worker, ..opening.clone() })?);
+            let mut process = Process::open(launch, &Opening { worker, ..opening.clone() })?;
+            process.needs(server);
+            crew.workers.push(process);
         }
         Ok(crew)
     }
@@ -37,13 +47,19 @@ impl Crew {
         range: Range,
         request: impl Fn(Range) -> Request,
     ) -> Result<Done, Failure> {
+        server_lives(self.server)?;
         let step = self.workers.len().min(count).max(1);
+        let mut gives_up: GivesUp = interrupted;
         for (number, worker) in self.workers.iter_mut().take(step).enumerate() {
-            worker.send(&request(Range { from: range.from + number, step, ..range }))?;
+            let request = request(Range { from: range.from + number, step, ..range });
+            if matches!(request, Request::Verify(_) | Request::Destroy(_)) {
+                gives_up = out_of_time; // what was measured is worth nothing without it
+            }
+            worker.send(&request)?;
         }
         let mut total = Done::default();
         for worker in self.workers.iter_mut().take(step) {
-            let done = worker.done(TASK_MAX)?;
+            let done = worker.done(TASK_MAX, gives_up)?;
             total.count += done.count;
             total.counters += done.counters;
             total.misses += done.misses;
@@ -98,22 +114,24 @@ impl Crew {
 
     /// What the task of a worker did; waits for its end.
     pub(crate) fn end_task(&mut self, worker: usize) -> Result<Done, Failure> {
-        self.worker(worker)?.done(TASK_MAX)
+        self.worker(worker)?.done(TASK_MAX, interrupted)
     }
 
-    /// One sample of the first `count` workers at once. `at_start` and `at_end` are called when recording
-    /// starts and after the last answer: the moments for reading the CPU time of a server.
+    /// One sample of as many workers as there are plans, at once. `look` is called when recording starts and after the
+    /// last answer: the moments for reading the CPU time of a server.
     pub(crate) fn sample<T>(
         &mut self,
         plans: &[Plan],
+        gives_up: GivesUp,
         mut look: impl FnMut() -> T,
     ) -> Result<(Vec<Sampled>, T, T), Failure> {
         const LEAD_NS: u64 = 3_000_000;
+        server_lives(self.server)?;
         for (worker, plan) in self.workers.iter_mut().zip(plans) {
             worker.send(&Request::Sample(plan.clone()))?;
         }
         for (worker, _) in self.workers.iter_mut().zip(plans) {
-            worker.ready(TASK_MAX)?;
+            worker.ready_unless(TASK_MAX, gives_up)?;
         }
         let start_ns = now_ns() + LEAD_NS;
         for (worker, _) in self.workers.iter_mut().zip(plans) {
@@ -124,7 +142,7 @@ impl Crew {
         let before = look();
         let mut sampled = Vec::with_capacity(plans.len());
         for (worker, plan) in self.workers.iter_mut().zip(plans) {
-            match worker.receive(Duration::from_nanos(plan.measure_ns) + SAMPLE_GRACE)? {
+            match worker.receive_unless(Duration::from_nanos(plan.measure_ns) + SAMPLE_GRACE, gives_up)? {
                 Reply::Sampled(sample) => sampled.push(*sample),
                 other => return Err(unexpected(&other)),
             }

@@ -7,13 +7,15 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use sessile_fixtures::runs;
 
-use crate::run::interrupted;
+use crate::interruption::{GivesUp, interrupted};
 use crate::worker::protocol::{Done, Failure, Opening, Reply};
 
 /// How this program is started as a worker.
@@ -36,6 +38,8 @@ impl Launch {
     }
 }
 
+/// The code of a failure that is no contender's: a signal ended the run.
+pub(crate) const INTERRUPTED: &str = "interrupted";
 /// Time for a task that is not measured: filling half a million files on a slow disk takes minutes.
 pub(crate) const TASK_MAX: Duration = Duration::from_secs(3_600);
 /// How often the wait for a worker looks whether a signal ended the run: too seldom to be felt in a sample.
@@ -49,16 +53,20 @@ pub(crate) struct Process {
     requests: Option<ChildStdin>,
     /// `None` when somebody else listens to it.
     replies: Option<BufReader<ChildStdout>>,
+    /// The private server that it cannot do without.
+    server: Option<u32>,
 }
 
 impl Process {
     /// Starts a worker and does not wait for it.
     pub(super) fn start(launch: &Launch, opening: &Opening) -> Result<Process, Failure> {
-        let spawned =
-            Command::new(&launch.program).args(&launch.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut command = Command::new(&launch.program);
+        command.args(&launch.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // A terminal sends its signals to a whole group. What a worker does then is this process's business.
+        let spawned = command.process_group(0).spawn();
         let mut child = spawned.map_err(|error| failure("worker", format!("a worker cannot be started: {error}")))?;
         let (requests, replies) = (child.stdin.take(), child.stdout.take().map(BufReader::new));
-        let mut process = Process { child, requests, replies };
+        let mut process = Process { child, requests, replies, server: None };
         process.send(opening)?;
         Ok(process)
     }
@@ -68,6 +76,11 @@ impl Process {
         let mut process = Process::start(launch, opening)?;
         process.ready(TASK_MAX)?;
         Ok(process)
+    }
+
+    /// Whoever waits for it from now on gives up when this process, a server, ends.
+    pub(super) fn needs(&mut self, server: Option<u32>) {
+        self.server = server;
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -87,11 +100,27 @@ impl Process {
 
     /// Whether it says something within this time.
     pub(crate) fn readable(&self, within: Duration) -> Result<bool, Failure> {
-        readable(self.replies.as_ref().ok_or_else(listened_to)?, within)
+        self.readable_unless(within, interrupted)
     }
 
+    fn readable_unless(&self, within: Duration, gives_up: GivesUp) -> Result<bool, Failure> {
+        let replies = self.replies.as_ref().ok_or_else(listened_to)?;
+        wait_for(replies, within, || {
+            if gives_up() {
+                return Err(failure(INTERRUPTED, "a signal ended the run"));
+            }
+            server_lives(self.server)
+        })
+    }
+
+    /// What it says; an error when a signal comes first.
     pub(crate) fn receive(&mut self, within: Duration) -> Result<Reply, Failure> {
-        if !self.readable(within)? {
+        self.receive_unless(within, interrupted)
+    }
+
+    /// What it says, unless whoever waits gives up.
+    pub(super) fn receive_unless(&mut self, within: Duration, gives_up: GivesUp) -> Result<Reply, Failure> {
+        if !self.readable_unless(within, gives_up)? {
             return Err(failure("worker", format!("a worker was silent for {} s", within.as_secs())));
         }
         let mut line = String::new();
@@ -103,14 +132,18 @@ impl Process {
     }
 
     pub(crate) fn ready(&mut self, within: Duration) -> Result<(), Failure> {
-        match self.receive(within)? {
+        self.ready_unless(within, interrupted)
+    }
+
+    pub(super) fn ready_unless(&mut self, within: Duration, gives_up: GivesUp) -> Result<(), Failure> {
+        match self.receive_unless(within, gives_up)? {
             Reply::Ready => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
-    pub(super) fn done(&mut self, within: Duration) -> Result<Done, Failure> {
-        match self.receive(within)? {
+    pub(super) fn done(&mut self, within: Duration, gives_up: GivesUp) -> Result<Done, Failure> {
+        match self.receive_unless(within, gives_up)? {
             Reply::Done(done) => Ok(done),
             other => Err(unexpected(&other)),
         }
@@ -164,15 +197,23 @@ impl Drop for Process {
 
 /// Whether a process has said something within a time. An error when a signal ended the run meanwhile.
 pub(crate) fn readable(replies: &BufReader<ChildStdout>, within: Duration) -> Result<bool, Failure> {
+    // A worker may be filling for minutes; whoever stopped the run does not want to wait for that.
+    let stopped = || if interrupted() { Err(failure(INTERRUPTED, "a signal ended the run")) } else { Ok(()) };
+    wait_for(replies, within, stopped)
+}
+
+/// The same; `goes_on` is asked now and then.
+fn wait_for(
+    replies: &BufReader<ChildStdout>,
+    within: Duration,
+    goes_on: impl Fn() -> Result<(), Failure>,
+) -> Result<bool, Failure> {
     if !replies.buffer().is_empty() {
         return Ok(true);
     }
     let deadline = Instant::now() + within;
     loop {
-        if interrupted() {
-            // A worker may be filling for minutes; whoever stopped the run does not want to wait for that.
-            return Err(failure("interrupted", "interrupted"));
-        }
+        goes_on()?;
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = PollTimeout::try_from(left.min(LOOK_EVERY)).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(replies.get_ref().as_fd(), PollFlags::POLLIN)];
@@ -182,6 +223,14 @@ pub(crate) fn readable(replies: &BufReader<ChildStdout>, within: Duration) -> Re
             Ok(_) => return Ok(true),
             Err(error) => return Err(failure("worker", format!("a worker cannot be heard: {error}"))),
         }
+    }
+}
+
+/// Without its server each call may take as long as a client tries: hours for all sessions.
+pub(super) fn server_lives(server: Option<u32>) -> Result<(), Failure> {
+    match server {
+        Some(pid) if !runs(pid) => Err(failure("server", "its server ended during the measurement")),
+        _ => Ok(()),
     }
 }
 

@@ -56,6 +56,9 @@ impl Files {
 
 impl Contender for Files {
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
+        if self.is("frozen") {
+            std::thread::sleep(Duration::from_millis(20)); // what is filled slowly is verified last
+        }
         if ttl < Duration::from_secs(60) {
             fs::File::create(self.path(session).with_extension("until")).unwrap();
             let until = fs::File::options().write(true).open(self.path(session).with_extension("until")).unwrap();
@@ -68,6 +71,12 @@ impl Contender for Files {
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        if self.is("frozen") && self.held.is_none() && session == 0 {
+            // Longer than two signals in a row count as one; and then for good.
+            std::thread::sleep(Duration::from_millis(1_500));
+            interrupt_parent();
+            std::thread::sleep(Duration::from_secs(60));
+        }
         let young = self.calls < 60; // the churn is 100 cycles
         if (self.is("forgetful") || self.is("late") && young && self.held.is_some()) && session == 7 {
             return Ok(None);
@@ -111,11 +120,10 @@ impl Contender for Files {
         if self.is("dying") && self.calls > 50 {
             std::process::abort();
         }
-        if self.is("interrupting") && self.calls == 50 {
-            let parent = std::os::unix::process::parent_id().to_string();
-            assert!(std::process::Command::new("kill").args(["-INT", &parent]).status().unwrap().success());
+        if self.is("interrupting") && self.calls == 50 || self.is("interrupting-later") && self.calls == 150 {
+            interrupt_parent();
         }
-        if self.is("slow") {
+        if self.is("slow") || self.is("interrupting-later") {
             std::thread::sleep(Duration::from_millis(2));
         }
         if self.is("wasteful") {
@@ -160,4 +168,10 @@ impl Contender for Files {
         let _ = fs::remove_file(self.path(session));
         Ok(())
     }
+}
+
+/// What Ctrl-C does.
+fn interrupt_parent() {
+    let parent = std::os::unix::process::parent_id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &parent]).status().unwrap().success());
 }

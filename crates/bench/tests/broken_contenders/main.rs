@@ -6,8 +6,10 @@
 
 mod contender;
 mod faults;
+mod interruption;
 
 use std::fs;
+use std::process::Command;
 
 use contender::open;
 use sessile_bench::report::{After, Outcome, Row};
@@ -16,6 +18,7 @@ use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Target, run_ch
 use sessile_core::Durability;
 
 const WORKER: &str = "bench-worker";
+const ALONE: &str = "alone";
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some(WORKER) {
@@ -53,13 +56,22 @@ fn main() {
         ("a_lock_that_outlives_its_holder_is_stuck", faults::a_lock_that_outlives_its_holder_is_stuck),
         ("two_holders_at_once_are_an_error", faults::two_holders_at_once_are_an_error),
         ("a_session_that_vanishes_is_no_secret", faults::a_session_that_vanishes_is_no_secret),
-        // Last: from then on this program has had its signal.
-        ("an_interrupt_keeps_what_was_measured_to_the_end", an_interrupt_keeps_what_was_measured_to_the_end),
     ];
+    if let Some(alone) = std::env::args().nth(1).filter(|word| word == ALONE).and_then(|_| std::env::args().nth(2)) {
+        interruption::TESTS.iter().filter(|(name, _)| *name == alone).for_each(|(_, test)| test());
+        return;
+    }
     // As of any program of tests: a part of a name chooses among them.
     let chosen = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
-    for (name, test) in tests.iter().copied().filter(|(name, _)| chosen.as_ref().is_none_or(|it| name.contains(it))) {
+    let is_chosen = |name: &str| chosen.as_ref().is_none_or(|it| name.contains(it));
+    for (name, test) in tests.iter().copied().filter(|(name, _)| is_chosen(name)) {
         test();
+        println!("test {name} ... ok");
+    }
+    // Each in a program of its own, which from then on has had its signal.
+    for (name, _) in interruption::TESTS.iter().filter(|(name, _)| is_chosen(name)) {
+        let status = Command::new(std::env::current_exe().unwrap()).args([ALONE, name]).status().unwrap();
+        assert!(status.success(), "{name}: {status}");
         println!("test {name} ... ok");
     }
 }
@@ -179,17 +191,6 @@ fn an_expired_session_that_is_answered_is_an_error() {
 fn a_session_that_is_not_started_anew_is_a_miss() {
     let rows = expiry(&["hollow"]);
     assert!(rows[0].misses > 0 && rows[0].errors == 0, "{rows:#?}");
-}
-
-fn an_interrupt_keeps_what_was_measured_to_the_end() {
-    let options = Options { sessions: Some(vec![100]), rate: Some(400.0), ..options() };
-    let report = report(Experiment::Expiry, &["sound", "interrupting", "dull"], options);
-    let stores: Vec<&str> = report.results.iter().map(|row| row.store.as_str()).collect();
-    assert_eq!(stores, ["sound"; 3], "{:#?}", report.results);
-    assert!(report.results.iter().all(|row| !row.is_bad()), "{:#?}", report.results);
-    let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
-    assert_eq!(json["interrupted"], true);
-    assert!(report.to_string().contains("interrupted"), "{report}");
 }
 
 fn expiry(names: &[&'static str]) -> Vec<Row> {

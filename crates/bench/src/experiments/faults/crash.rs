@@ -10,9 +10,9 @@ use super::journal::{Journal, Kill};
 use super::loader::{Heard, Loader};
 use super::writers::STOP_WITHIN;
 use super::{Findings, Layout, Scene};
+use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
 use crate::report::Promise;
-use crate::run::interrupted;
 use crate::statistics::Spread;
 use crate::worker::crew::Crew;
 use crate::worker::faults::{Met, Step};
@@ -73,7 +73,8 @@ pub(super) fn measure(
         down_us.push((crash.back_ns - crash.kill.at_ns) as f64 / 1e3);
         found.faults.kills += 1;
         // Its workers were killed too, or do not find back to their server.
-        scene.member.crew = Crew::start(&scene.bench.launch, &scene.member.opening, 1)?;
+        scene.member.crew =
+            Crew::start(&scene.bench.launch, &scene.member.opening, 1, scene.member.stage.server_pid())?;
         look(scene, layout.last.clone(), journal, Some(crash.kill), &mut found)?;
     }
     found.faults.down_us = served.then(|| Spread::of(&down_us).median);

@@ -8,9 +8,9 @@ use super::holder::look;
 use super::journal::{Journal, Kill};
 use super::loader::{Heard, Loader};
 use super::{Findings, Layout, Scene};
+use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
 use crate::report::Promise;
-use crate::run::interrupted;
 use crate::worker::faults::Met;
 use crate::worker::protocol::Failure;
 

@@ -3,12 +3,18 @@
 //! Invariant: a request that `ab` counts as failed, or that was answered with another status than 2xx, is never part of a
 //! figure without being told. It compares lengths of answers; what they say is looked at elsewhere.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
+use crate::interruption::interrupted;
 use crate::report::LatencyUs;
+
+/// How often the wait for the end of a load looks. It tells its own times, so this adds to none of them.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What `ab` found out.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,13 +46,9 @@ pub(super) fn version(ab: &Path) -> Option<String> {
 /// Makes requests, some at a time. `scratch` is a file that it may write.
 pub(super) fn make(ab: &Path, url: &str, requests: usize, parallel: usize, scratch: &Path) -> Result<Load, String> {
     let before = children_us();
-    let output = Command::new(ab)
-        .args(["-q", "-n", &requests.to_string(), "-c", &parallel.to_string(), "-e"])
-        .arg(scratch)
-        .arg(url)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("ab cannot be started: {error}"))?;
+    let mut command = Command::new(ab);
+    command.args(["-q", "-n", &requests.to_string(), "-c", &parallel.to_string(), "-e"]).arg(scratch).arg(url);
+    let output = run(&mut command).map_err(|error| format!("ab cannot be started: {error}"))?;
     let cpu_us = children_us() - before;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -55,6 +57,21 @@ pub(super) fn make(ab: &Path, url: &str, requests: usize, parallel: usize, scrat
     let percentiles = std::fs::read_to_string(scratch).unwrap_or_default();
     let load = parse(&String::from_utf8_lossy(&output.stdout), &percentiles);
     load.map(|load| Load { cpu_us, ..load }).ok_or_else(|| "the report of ab cannot be read".to_owned())
+}
+
+/// Runs a command to its end; a signal to this process ends it.
+fn run(command: &mut Command) -> std::io::Result<Output> {
+    // A group of its own: what a terminal sends to ours is decided here.
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn()?;
+    // Its report fits into the pipes, so nobody needs to read meanwhile.
+    while child.try_wait()?.is_none() {
+        if interrupted() {
+            child.kill()?;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    child.wait_with_output()
 }
 
 /// CPU time of all children that have ended.

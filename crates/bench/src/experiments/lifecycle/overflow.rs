@@ -20,8 +20,8 @@ const MEGABYTES: u64 = 85;
 /// Sessions that are made between two counts.
 const STEP: usize = 200;
 const PARALLEL: usize = 8;
-/// When a session is missing by then, a session takes less than a kilobyte: that is not APCu.
-const SESSIONS_MAX: u64 = MEGABYTES << 10;
+/// When none is missing after so many requests, a session takes less than a kilobyte: that is not this memory.
+const REQUESTS_MAX: u64 = MEGABYTES << 10;
 
 pub(super) fn run(bench: &mut Bench, php: &Installation, ab: &Path) -> Result<(), RunError> {
     for choice in bench.choices.clone().iter().filter(|choice| choice.store == OF) {
@@ -48,7 +48,7 @@ fn fill(bench: &Bench, php: &Installation, ab: &Path, choice: &Choice) -> Result
     let Target::Handler(handler) = choice.target else { return Ok(Err("it is no handler of PHP".to_owned())) };
     let purpose = Purpose {
         durability: bench.settings.durability,
-        sessions: SESSIONS_MAX / 4, // which is about what it will be
+        sessions: REQUESTS_MAX / 4, // which is about what it will be
         memory_megabytes: MEGABYTES,
         ttl: bench.settings.ttl,
         processes: super::processes(),
@@ -58,15 +58,17 @@ fn fill(bench: &Bench, php: &Installation, ab: &Path, choice: &Choice) -> Result
         Err(why) => return Ok(Err(why)),
     };
     let mut overflow = Overflow { megabytes: MEGABYTES, ..Overflow::default() };
-    while overflow.made < SESSIONS_MAX {
+    for _ in 0..REQUESTS_MAX / STEP as u64 {
         go_on()?;
         // What goes wrong in the moment of the overflow belongs to it.
         let made = match load::make(ab, &site.url(), STEP, PARALLEL, &site.scratch()) {
             Ok(load) => load,
             Err(why) => return Ok(Err(why)),
         };
-        overflow.made += STEP as u64;
-        overflow.failed_requests += made.failed.max(made.not_2xx);
+        // A request that was not answered as it should has made no session that anybody relies on.
+        let failed = made.failed.max(made.not_2xx);
+        overflow.made += made.complete.saturating_sub(failed);
+        overflow.failed_requests += failed;
         let there = match site.kept() {
             Ok(there) => there.unwrap_or(0),
             Err(why) => return Ok(Err(why)),
@@ -76,6 +78,12 @@ fn fill(bench: &Bench, php: &Installation, ab: &Path, choice: &Choice) -> Result
             return Ok(Ok(overflow));
         }
         overflow.held = there;
+        if made.complete <= failed && there > 0 {
+            return Ok(Ok(overflow)); // it refuses more, and has lost none
+        }
     }
-    Ok(Ok(overflow))
+    Ok(Err(format!(
+        "no session is missing after {REQUESTS_MAX} requests, of which {} failed: that is no memory of {MEGABYTES} MB",
+        overflow.failed_requests
+    )))
 }

@@ -6,6 +6,7 @@ use crate::experiments::perl::OPS;
 use crate::experiments::perl::home::Home;
 use crate::experiments::perl::values::{Values, Wrong};
 use crate::histogram::Latencies;
+use crate::interruption::interrupted;
 use crate::perl::{Dissected, Round};
 use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WholeCache};
 
@@ -21,12 +22,15 @@ pub(super) struct Cell {
     pub member: usize,
     pub sessions: usize,
     phases: [Phase; 2],
+    /// As they were after the last whole round.
+    whole: [Phase; 2],
     /// In which phase, and why.
     failed: Option<(usize, String)>,
     bytes: u64,
     dissected: Option<Dissected>,
 }
 
+#[derive(Clone)]
 struct Phase {
     latencies: Latencies,
     samples: Vec<RoundSample>,
@@ -44,6 +48,7 @@ impl Cell {
             member,
             sessions,
             phases: std::array::from_fn(|_| Phase::new()),
+            whole: std::array::from_fn(|_| Phase::new()),
             failed: None,
             bytes: 0,
             dissected: None,
@@ -72,9 +77,17 @@ impl Cell {
         if self.failed.is_some() {
             return;
         }
-        if let Err((phase, why)) = self.try_sample(home, values, turn) {
+        // A signal ends a sample in the middle, which is no fault of the keeper; its round does not count.
+        if let Err((phase, why)) = self.try_sample(home, values, turn)
+            && !interrupted()
+        {
             self.failed = Some((phase, home.redact(&why)));
         }
+    }
+
+    /// The round is whole.
+    pub(super) fn keep_round(&mut self) {
+        self.whole = self.phases.clone();
     }
 
     fn try_sample(&mut self, home: &mut Home, values: &Values, turn: usize) -> Result<(), (usize, String)> {
@@ -100,7 +113,8 @@ impl Cell {
         let whole_cache = self.dissected.as_ref().and_then(|it| WholeCache::of(it, sessions.min(DISSECTED_SESSIONS)));
         let bytes = whole_cache.as_ref().map_or(self.bytes, |cache| cache.bytes) / sessions.max(1) as u64;
         let mut rows = Vec::new();
-        for (number, (op, phase)) in OPS.into_iter().zip(self.phases).enumerate() {
+        let phases = if self.failed.is_some() { self.phases } else { self.whole };
+        for (number, (op, phase)) in OPS.into_iter().zip(phases).enumerate() {
             let failed = match &self.failed {
                 Some((at, why)) if *at == number => Some(why.clone()),
                 Some(_) if phase.samples.is_empty() => Some("not measured: there were no sound sessions".to_owned()),

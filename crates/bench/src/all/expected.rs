@@ -1,0 +1,137 @@
+//! About how long an experiment takes: from its settings, its contenders, and what was seen on a machine of two processors.
+//!
+//! Good enough to say how much is left and to hold the presets to their budget; no figure comes from here.
+
+use std::time::Duration;
+
+use crate::experiment::Experiment;
+use crate::options::Settings;
+use crate::oversize;
+use crate::reference::AfterDeath;
+use crate::selection::{Choice, Target};
+
+/// To start a contender with its workers, and to end it, in seconds.
+const START_SERVER: f64 = 1.5;
+const START_EMBEDDED: f64 = 0.3;
+/// To create a session and to read it once at the end, in seconds, of the slower ones of each kind.
+const SESSION_SERVER: f64 = 300e-6;
+const SESSION_DISK: f64 = 120e-6;
+const SESSION_MEMORY: f64 = 15e-6;
+/// What else belongs to a sample, in seconds: its start, its histograms.
+const SAMPLE: f64 = 0.02;
+/// A request to the page of `lifecycle`, in seconds, and what surrounds a sample there.
+const PAGE: f64 = 1.3e-3;
+const PAGE_SAMPLE: f64 = 0.15;
+/// Until a memory of fixed size is full, in seconds.
+const OVERFLOW: f64 = 15.0;
+
+/// A session in Perl, in seconds; where each costs as much as there are sessions, for each pair of them.
+const KEEPER: f64 = 1.5e-3;
+const WHOLE_CACHE: f64 = 60e-6;
+
+/// For these settings and contenders.
+pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
+    let seconds: f64 = match settings.experiment {
+        Experiment::Scale => {
+            let sizes = settings.spreads.iter().flat_map(|_| &settings.sizes);
+            sizes.map(|sessions| total(choices, |it| throughput(settings, it, *sessions, 1))).sum()
+        }
+        Experiment::Cycle => total(choices, |it| throughput(settings, it, settings.sessions, settings.ops.len())),
+        Experiment::Ops => total(choices, |it| throughput(settings, it, settings.sessions, 3)),
+        Experiment::Contention => {
+            total(choices, |it| start(it) + (settings.workers.len() * 2 * settings.rounds) as f64 * sample(settings))
+        }
+        Experiment::Gc => total(choices, |it| if is_reference(it) { 0.0 } else { gc(settings, it) }),
+        Experiment::Expiry => total(choices, |it| if is_reference(it) { 0.0 } else { expiry(settings, it) }),
+        Experiment::Oversize => {
+            total(choices, |it| start(it) + (oversize::SIZES.len() * settings.rounds) as f64 * 0.05)
+        }
+        Experiment::Lifecycle => {
+            let samples = (settings.workers.len() * settings.rounds) as f64;
+            let each = settings.sessions as f64 * PAGE + PAGE_SAMPLE;
+            OVERFLOW + total(choices, |it| 1.0 + start(it) + samples * each)
+        }
+        // Up to the time of a lock for each holder that is killed where locks end with time, and a server that starts again.
+        Experiment::Faults => total(choices, |it| {
+            let lapse = if it.after_death() == AfterDeath::Freed { 0.1 } else { 1.0 };
+            start(it) + settings.rounds as f64 * (lapse + settings.seconds + 0.3)
+        }),
+        Experiment::Perl => total(choices, |it| start(it) + perl(settings, it)),
+    };
+    Duration::from_secs_f64(seconds)
+}
+
+fn total(choices: &[Choice], of: impl Fn(&Choice) -> f64) -> f64 {
+    choices.iter().map(of).sum()
+}
+
+/// Reference rows neither sweep nor expire.
+fn is_reference(choice: &Choice) -> bool {
+    matches!(choice.target, Target::Reference(_))
+}
+
+fn start(choice: &Choice) -> f64 {
+    if choice.over_socket { START_SERVER } else { START_EMBEDDED }
+}
+
+fn session(choice: &Choice) -> f64 {
+    let on_disk = match choice.target {
+        Target::Fixture(_, fixture) | Target::FixtureOn(_, fixture, _) => fixture.url.contains("{disk}"),
+        _ => false,
+    };
+    match (choice.over_socket, on_disk) {
+        (true, _) => SESSION_SERVER,
+        (false, true) => SESSION_DISK,
+        (false, false) => SESSION_MEMORY,
+    }
+}
+
+fn sample(settings: &Settings) -> f64 {
+    settings.seconds + settings.warm_up_seconds + SAMPLE
+}
+
+fn throughput(settings: &Settings, choice: &Choice, sessions: usize, ops: usize) -> f64 {
+    let workers = settings.workers.iter().filter(|workers| choice.shared_by_processes || **workers == 1).count();
+    start(choice) + sessions as f64 * session(choice) + (workers * ops * settings.rounds) as f64 * sample(settings)
+}
+
+/// Filled, swept with rests that take four times as long, and deleted; the small store beside it.
+fn gc(settings: &Settings, choice: &Choice) -> f64 {
+    2.0 * start(choice) + 4.0 + 4.0 * settings.seconds + settings.sessions as f64 * session(choice) * 3.0
+}
+
+fn expiry(settings: &Settings, choice: &Choice) -> f64 {
+    let expiring = settings.rate.unwrap_or(0.0) * settings.seconds / 10.0;
+    let round = 3.0 * sample(settings) + 0.3 + 2.0 * expiring * session(choice);
+    start(choice) + settings.sessions as f64 * session(choice) + settings.rounds as f64 * round
+}
+
+/// Each session is made, opened again, and read, and each number of them is a round of its own where that matters.
+fn perl(settings: &Settings, choice: &Choice) -> f64 {
+    let whole_cache = matches!(choice.target, Target::Keeper(keeper) if keeper.depends_on_number);
+    let most = settings.sizes.last().copied().unwrap_or(0) as f64;
+    let sessions = if whole_cache { most * most * WHOLE_CACHE } else { most * 3.0 * KEEPER };
+    (settings.rounds + 1) as f64 * sessions
+}
+
+/// How fast this machine is against what was expected, from the experiments so far.
+pub(super) struct Pace {
+    expected: f64,
+    took: f64,
+}
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace { expected: 0.0, took: 0.0 }
+    }
+
+    pub(super) fn took(&mut self, expected: Duration, took: Duration) {
+        self.expected += expected.as_secs_f64();
+        self.took += took.as_secs_f64();
+    }
+
+    pub(super) fn applied_to(&self, expected: Duration) -> Duration {
+        let factor = if self.expected > 0.0 { (self.took / self.expected).clamp(0.2, 5.0) } else { 1.0 };
+        expected.mul_f64(factor)
+    }
+}

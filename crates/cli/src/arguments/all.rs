@@ -1,0 +1,61 @@
+//! The command lines of `sessile bench all` and of what prepares it, `sessile bench setup`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sessile_bench::Experiment;
+use sessile_core::Durability;
+
+/// `sessile bench all`.
+#[derive(Args, Debug)]
+pub struct AllArguments {
+    /// Only these experiments, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = experiment, value_name = "EXPERIMENT")]
+    pub only: Vec<Experiment>,
+    /// Not these experiments
+    #[arg(long, value_delimiter = ',', value_parser = experiment, value_name = "EXPERIMENT", conflicts_with = "only")]
+    pub skip: Vec<Experiment>,
+    /// Stores, variants, reference rows, URLs, handlers of PHP and keepers of Perl, separated by commas; each experiment takes those that it
+    /// knows [default: all that can run]
+    #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
+    pub stores: Vec<String>,
+    /// Seed of ids, payloads, choices and order
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Shorter, with fewer sessions: about ten minutes on two processors in place of more than an hour
+    #[arg(long)]
+    pub quick: bool,
+    /// What every commit must survive: none, 1s (all but the last second) or commit
+    #[arg(long, default_value = "none", value_parser = super::durability, value_name = "TIER")]
+    pub durability: Durability,
+    /// Write the results as JSON to a file, anew after each experiment, or to standard output at the end (-)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows of all experiments as CSV to a file, or to standard output at the end (-)
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write the results as one page of HTML to a file, anew after each experiment
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// `sessile bench setup`.
+#[derive(Args, Debug)]
+pub struct SetupArguments {
+    /// Install what is missing, without starting a service; asks first
+    #[arg(long)]
+    pub install: bool,
+    /// Do not ask
+    #[arg(long, requires = "install")]
+    pub yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn experiment(text: &str) -> Result<Experiment, String> {
+    Experiment::from_name(text).ok_or_else(|| {
+        let known: Vec<&str> = Experiment::ALL.iter().map(|experiment| experiment.name()).collect();
+        format!("it must be one of {}", known.join(", "))
+    })
+}

@@ -1,0 +1,111 @@
+//! `sessile bench all`: every experiment; results are written after each of them, so that none is ever lost.
+
+use std::path::Path;
+
+use sessile_bench::all::{Ended, Series};
+use sessile_bench::worker::Launch;
+use sessile_bench::{Collection, INTERRUPTION};
+
+use crate::arguments::{AllArguments, WORKER_VERB};
+use crate::bench::{check_outputs, is_stdout, write};
+use crate::outcome::{Failure, Outcome};
+use crate::{page, terminal};
+
+/// Measures, writes, and shows the short table.
+pub fn run(arguments: &AllArguments) -> Outcome {
+    let [json, csv, page] = [&arguments.json, &arguments.csv, &arguments.report].map(|it| it.as_deref());
+    let outputs = Outputs { json, csv, page };
+    check_outputs([json, csv, page])?;
+    let launch = Launch::this_program(WORKER_VERB)
+        .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
+    let plan = series(arguments).plan().map_err(|error| Failure::usage(error.to_string()))?;
+    let minutes = plan.expected().as_secs().div_ceil(60);
+    eprintln!("measuring {}: about {minutes} min", plan.experiments().join(", "));
+    let (collection, summary) = plan.run(&launch, |ended, collection| outputs.after(ended, collection));
+    outputs.write(&collection, |path| !is_stdout(path))?;
+    outputs.write(&collection, is_stdout)?;
+    if !outputs.any(is_stdout) {
+        terminal::print(&format!("\n{summary}"))?;
+    }
+    judge(&collection)
+}
+
+fn series(arguments: &AllArguments) -> Series {
+    Series {
+        stores: arguments.stores.clone(),
+        only: arguments.only.clone(),
+        skip: arguments.skip.clone(),
+        seed: arguments.seed,
+        quick: arguments.quick,
+        durability: arguments.durability,
+        command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+    }
+}
+
+/// Where results go.
+#[derive(Clone, Copy)]
+struct Outputs<'a> {
+    json: Option<&'a Path>,
+    csv: Option<&'a Path>,
+    page: Option<&'a Path>,
+}
+
+impl Outputs<'_> {
+    /// After each experiment: a line for whoever looks, and what is there so far.
+    fn after(&self, ended: &Ended, collection: &Collection) {
+        eprintln!("{ended}");
+        if let (false, Some(report), None) = (self.any(|_| true), collection.runs.last(), &ended.reason) {
+            // Nobody else keeps it.
+            let _ = terminal::print(&format!("\n== {}\n{report}\n", ended.experiment));
+        }
+        // A full disk may have room again after the next experiment, and the last attempt is the one that counts.
+        if let Err(failure) = self.write(collection, |path| !is_stdout(path)) {
+            log::warn!("{}", failure.message());
+        }
+    }
+
+    fn write(&self, collection: &Collection, wanted: impl Fn(&Path) -> bool) -> Outcome {
+        let convert =
+            |error: &dyn std::fmt::Display| Failure::unavailable(format!("the result cannot be written: {error}"));
+        if let Some(path) = self.json.filter(|path| wanted(path)) {
+            let text = collection.to_json().map_err(|error| convert(&error))?;
+            write(path, &format!("{text}\n"))?;
+        }
+        if let Some(path) = self.csv.filter(|path| wanted(path)) {
+            write(path, &collection.to_csv().map_err(|error| convert(&error))?)?;
+        }
+        if let Some(path) = self.page.filter(|path| wanted(path)) {
+            page::write(path, collection)?;
+        }
+        Ok(())
+    }
+
+    fn any(&self, is: impl Fn(&Path) -> bool) -> bool {
+        [self.json, self.csv, self.page].into_iter().flatten().any(is)
+    }
+}
+
+fn judge(collection: &Collection) -> Outcome {
+    let rows: usize = collection.runs.iter().map(|report| report.results.len()).sum();
+    if collection.interrupted {
+        let what = format!("the result is incomplete: {rows} rows were measured and verified before the signal came");
+        return Err(Failure::interrupted(format!("{INTERRUPTION}; {what}")));
+    }
+    let bad: Vec<String> = collection
+        .runs
+        .iter()
+        .flat_map(|report| report.bad_rows())
+        .map(|row| format!("{}: {} {} at {}", row.experiment, row.title(), row.op, row.workers))
+        .collect();
+    if rows == 0 {
+        let left = collection.left_out.iter().map(|left| format!("{}: {}", left.experiment, left.reason));
+        return Err(Failure::unavailable(format!(
+            "nothing was measured: {}",
+            left.collect::<Vec<String>>().join("; ")
+        )));
+    }
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::measured(format!("{} of {rows} rows failed: {}", bad.len(), bad.join(", "))))
+}
