@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use sessile_bench::Collection;
-use sessile_bench::report::{KeeperFigures, Race, Row, WholeCache};
+use sessile_bench::report::{Faults, KeeperFigures, Promise, Race, Row, WholeCache};
 
 const SMALL: &str = include_str!("small.json");
 
@@ -107,6 +107,35 @@ fn sessions_in_perl_stand_with_their_lock_and_with_what_two_processes_have_lost(
     }
     assert!(!section(&page, "other").contains("loser"), "it has a section of its own");
     assert!(section(&page, "warnings").contains("a wrong value"));
+}
+
+/// A row of a kill is no row of speed: "nothing lost" was said of a server that had lost every session.
+#[test]
+fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
+    let killed = |op: &str, faults: Faults| {
+        let page = with("cycle", |row| {
+            (row.experiment, row.op) = ("faults".into(), op.into());
+            row.faults = Some(faults.clone());
+        });
+        section(&page, "faults").to_owned()
+    };
+    let memory = Faults {
+        kills: 1,
+        promise: Promise::Nothing,
+        acknowledged: 2_819,
+        lost: 2_248,
+        sessions_lost: 32,
+        ..Faults::default()
+    };
+    let shown = killed("server-killed", memory);
+    for words in ["248<", ">32<", "nothing", "as promised"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let broken = killed("server-killed", Faults { kills: 1, lost: 3, lost_beyond: 3, ..Faults::default() });
+    assert!(broken.contains("3 acknowledged updates lost that were promised to survive"), "{broken}");
+    let stuck = Faults { kills: 5, stuck: 5, stuck_is_meant: true, ..Faults::default() };
+    let shown = killed("holder-killed", stuck);
+    assert!(shown.contains("never") && shown.contains("5 locks stuck"), "{shown}");
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Promise {
 
 impl Faults {
     /// What is wrong, in words; empty when nothing is.
-    pub(crate) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let stuck = if self.stuck_is_meant { 0 } else { self.stuck };
         let counts = [
             (self.lost_beyond, "acknowledged updates lost that were promised to survive"),

@@ -5,6 +5,7 @@
 
 mod contention;
 mod expiry;
+mod faults;
 mod features;
 mod gc;
 mod left_out;
@@ -57,7 +58,7 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
         section("contention", "Parallel requests on one session", contention::body(runs, ids)?),
         section("expiry", "Meeting expired sessions", expiry::body(runs, ids)?),
         section("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
-        section("faults", "Crashes and full disks", other::faults(runs, ids)),
+        section("faults", "Workers and servers that are killed", faults::body(runs, ids)),
         section("other", "Other experiments", other::body(runs, ids)?),
         section("resources", "Processor time, memory and space", resources::body(runs, ids)),
         section("left-out", "Left out, and why", left_out::body(runs, ids)),
