@@ -10,7 +10,7 @@ out=$1
 sessile=${2:-target/release/sessile}
 mkdir -p "$out"
 failed=
-for experiment in cycle ops contention gc expiry oversize faults scale perl lifecycle; do
+for experiment in cycle ops contention gc expiry oversize faults scale perl lifecycle rebuild; do
     echo "== sessile bench $experiment"
     code=0
     "$sessile" bench "$experiment" --json "$out/$experiment.json" --csv "$out/$experiment.csv" || code=$?

@@ -23,6 +23,8 @@ pub enum Experiment {
     Oversize,
     /// Workers and servers that are killed: what is lost, what is stuck, how long it takes.
     Faults,
+    /// A page that builds its cache entry on each view, because the save was lost.
+    Rebuild,
 }
 
 impl Experiment {
@@ -38,6 +40,7 @@ impl Experiment {
         Experiment::Perl,
         Experiment::Oversize,
         Experiment::Faults,
+        Experiment::Rebuild,
     ];
 
     /// The experiment of this name.
@@ -58,6 +61,7 @@ impl Experiment {
             Experiment::Perl => "perl",
             Experiment::Oversize => "oversize",
             Experiment::Faults => "faults",
+            Experiment::Rebuild => "rebuild",
         }
     }
 }

@@ -41,10 +41,10 @@ pub fn needs() -> Vec<Need> {
             packaged(kind.name, kind.package, kind.find().is_some(), wanted_by)
         })
         .collect();
-    let lifecycle = || vec!["lifecycle".to_owned()];
+    let pages = || vec!["lifecycle".to_owned(), "rebuild".to_owned()];
     let programs = Web::programs().into_iter();
-    needs.extend(programs.map(|(name, package, present)| packaged(name, package, present, lifecycle())));
-    needs.push(packaged("ab", "apache2-utils", lifecycle::makes_requests(), lifecycle()));
+    needs.extend(programs.map(|(name, package, present)| packaged(name, package, present, pages())));
+    needs.push(packaged("ab", "apache2-utils", lifecycle::makes_requests(), pages()));
     needs.extend(of_php());
     needs.extend(of_perl());
     needs

@@ -13,7 +13,7 @@ use crate::experiments::perl;
 use crate::payload::PAYLOAD_BYTES_MIN;
 use crate::presets::{preset, up_to_processors};
 use crate::spread::Spread;
-use crate::workload::{FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, SESSION_TTL};
+use crate::workload::{FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL};
 
 /// The flags. `None` is: the preset decides.
 #[derive(Clone, Debug)]
@@ -116,7 +116,8 @@ impl Options {
             return Err(UsageError(format!("--workers takes numbers from 1 to {WORKERS_MAX}, for example 1,8")));
         }
         self.check_applicable(experiment, &workers)?;
-        let payload_bytes = self.payload_bytes.unwrap_or(PAYLOAD_BYTES);
+        let usual = if experiment == Experiment::Rebuild { REGISTRY_BYTES } else { PAYLOAD_BYTES };
+        let payload_bytes = self.payload_bytes.unwrap_or(usual);
         let in_perl = experiment == Experiment::Perl;
         let payload_bytes_min = if in_perl { perl::PAYLOAD_BYTES_MIN } else { PAYLOAD_BYTES_MIN };
         in_range("--payload", payload_bytes, payload_bytes_min, PAYLOAD_BYTES_MAX)?;
@@ -138,7 +139,7 @@ impl Options {
             return Err(UsageError("gc removes what it measures, so it has one round; leave --rounds out".into()));
         }
         let seconds = self.seconds.unwrap_or(preset.seconds);
-        if !in_perl && experiment != Experiment::Lifecycle {
+        if !in_perl && !matches!(experiment, Experiment::Lifecycle | Experiment::Rebuild) {
             in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
         }
         let rate = self.rate.or(preset.rate);
@@ -214,7 +215,7 @@ impl Options {
 
     /// Refuses flags that say nothing, or something impossible, to this experiment.
     fn check_applicable(&self, experiment: Experiment, workers: &[usize]) -> Result<(), UsageError> {
-        use Experiment::{Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Scale};
+        use Experiment::{Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Rebuild, Scale};
         let name = experiment.name();
         let cycles = matches!(experiment, Cycle | Scale);
         let why = match experiment {
@@ -230,6 +231,14 @@ impl Options {
             }
             Faults if workers.len() != 1 || self.sessions.is_some() || self.rate.is_some() => {
                 "faults has one number of workers and sessions of its own; leave --sessions and --rate out".to_owned()
+            }
+            Rebuild
+                if workers.len() != 1
+                    || self.seconds.is_some()
+                    || self.round_trip_ms.is_some()
+                    || self.rate.is_some() =>
+            {
+                "rebuild takes one number of views at a time (--workers), views (--sessions) and --payload".to_owned()
             }
             Contention if workers.contains(&1) => {
                 "one worker has nobody to contend with; give contention --workers 2 or more".to_owned()
@@ -332,6 +341,8 @@ mod tests {
             (Experiment::Faults, Options { workers: Some(vec![2, 4]), ..options() }),
             (Experiment::Faults, Options { sessions: Some(vec![8]), ..options() }),
             (Experiment::Faults, Options { rate: Some(5.0), ..options() }),
+            (Experiment::Rebuild, Options { seconds: Some(1.0), ..options() }),
+            (Experiment::Rebuild, Options { workers: Some(vec![1, 4]), ..options() }),
         ];
         for (experiment, options) in wrong {
             assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");

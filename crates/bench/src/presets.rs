@@ -45,6 +45,8 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         // Rounds are kills.
         (Experiment::Faults, true) => preset(&[4], &[8], 0.4, 5, None),
         (Experiment::Faults, false) => preset(&[4], &[8], 2.0, 50, None),
+        (Experiment::Rebuild, true) => preset(&[4], &[40], 0.0, 1, None),
+        (Experiment::Rebuild, false) => preset(&[4], &[200], 0.0, 3, None),
         (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
         (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
         // No seconds: `ab` makes a number of requests.

@@ -93,6 +93,7 @@ pub(crate) fn prepare(experiment: Experiment, options: &Options) -> Result<(Sett
     let selection = match experiment {
         Experiment::Lifecycle => experiments::lifecycle::select(&options.stores, settings.durability),
         Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
+        Experiment::Rebuild => experiments::rebuild::select(&options.stores, settings.durability),
         _ => selection::select(&options.stores, experiment, settings.durability),
     }?;
     Ok((settings, selection))

@@ -12,5 +12,7 @@ pub(crate) const FAULTS_LOCK_TTL: Duration = Duration::from_secs(2);
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Random characters in a session, as in the hoster's benchmark that `ops` repeats.
 pub(crate) const PAYLOAD_BYTES: usize = 1_500;
+/// What the cache entry of `rebuild` takes: twice memcached's limit.
+pub(crate) const REGISTRY_BYTES: usize = 2 << 20;
 /// Largest payload that is offered for measurement: the default limit of every store.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 << 20;

@@ -191,6 +191,9 @@ pub enum ExperimentVerb {
     /// Workers and servers killed with SIGKILL: what is lost, what is stuck, how long until it works again
     #[command(after_help = EXIT_CODES)]
     Faults(RunArguments),
+    /// A page whose cache entry exceeds memcached's limit and is built on each view, before and after it is routed elsewhere
+    #[command(after_help = EXIT_CODES)]
+    Rebuild(RunArguments),
     /// Every experiment, one after the other, with results that are written after each of them
     #[command(after_help = EXIT_CODES)]
     All(AllArguments),

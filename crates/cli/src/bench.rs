@@ -27,6 +27,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Report(arguments) => return page::run(arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
+        ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
     };
     let outputs = [arguments.json.as_deref(), arguments.csv.as_deref(), arguments.report.as_deref()];
     check_outputs(outputs)?;

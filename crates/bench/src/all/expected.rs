@@ -22,6 +22,8 @@ const SAMPLE: f64 = 0.02;
 /// A request to the page of `lifecycle`, in seconds, and what surrounds a sample there.
 const PAGE: f64 = 1.3e-3;
 const PAGE_SAMPLE: f64 = 0.15;
+/// A view of the page of `rebuild` in seconds, as a mean of those that rebuild and those that do not.
+const VIEW: f64 = 0.06;
 /// Until a memory of fixed size is full, in seconds.
 const OVERFLOW: f64 = 15.0;
 
@@ -51,11 +53,10 @@ pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
             let each = settings.sessions as f64 * PAGE + PAGE_SAMPLE;
             OVERFLOW + total(choices, |it| 1.0 + start(it) + samples * each)
         }
-        // Up to the time of a lock for each holder that is killed where locks end with time, and a server that starts again.
-        Experiment::Faults => total(choices, |it| {
-            let lapse = if it.after_death() == AfterDeath::Freed { 0.1 } else { 1.0 };
-            start(it) + settings.rounds as f64 * (lapse + settings.seconds + 0.3)
-        }),
+        Experiment::Faults => total(choices, |it| start(it) + faults(settings, it)),
+        Experiment::Rebuild => {
+            total(choices, |it| 1.0 + start(it) + (settings.sessions * settings.rounds) as f64 * VIEW)
+        }
         Experiment::Perl => total(choices, |it| start(it) + perl(settings, it)),
     };
     Duration::from_secs_f64(seconds)
@@ -104,6 +105,14 @@ fn expiry(settings: &Settings, choice: &Choice) -> f64 {
     let expiring = settings.rate.unwrap_or(0.0) * settings.seconds / 10.0;
     let round = 3.0 * sample(settings) + 0.3 + 2.0 * expiring * session(choice);
     start(choice) + settings.sessions as f64 * session(choice) + settings.rounds as f64 * round
+}
+
+/// Of ten holders that are killed all wait at once where locks end with time; everything is killed once for ten of them.
+fn faults(settings: &Settings, choice: &Choice) -> f64 {
+    let (kills, tens) = (settings.rounds as f64, settings.rounds.div_ceil(10) as f64);
+    let held = if choice.after_death() == AfterDeath::Freed { 0.1 * kills } else { 2.5 * tens };
+    let back = if choice.over_socket { 1.5 } else { 0.3 };
+    held + 0.1 * kills + tens * (settings.seconds + back)
 }
 
 /// Each session is made, opened again, and read, and each number of them is a round of its own where that matters.

@@ -13,6 +13,7 @@ use sessile_core::Durability;
 
 use crate::collection::{Collection, LeftOutExperiment};
 use crate::experiment::Experiment;
+use crate::experiments::rebuild;
 use crate::interruption::interrupted;
 use crate::options::{Options, UsageError};
 use crate::perl;
@@ -165,6 +166,7 @@ fn is_known(word: &str, experiment: Experiment, durability: Durability) -> bool 
     match experiment {
         Experiment::Lifecycle => php::named(&[word.to_owned()]).is_ok(),
         Experiment::Perl => perl::named(&[word.to_owned()]).is_ok(),
+        Experiment::Rebuild => rebuild::is_known(word),
         _ => selection::is_known(word, durability),
     }
 }

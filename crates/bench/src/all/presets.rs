@@ -16,6 +16,7 @@ pub(super) const ORDER: &[Experiment] = &[
     Experiment::Ops,
     Experiment::Expiry,
     Experiment::Scale,
+    Experiment::Rebuild,
     Experiment::Lifecycle,
     Experiment::Gc,
 ];
@@ -55,6 +56,9 @@ pub(super) fn of(experiment: Experiment, quick: bool) -> Own {
         // A lock that is stuck is so each time; what is lost in a race of microseconds needs the many kills of the full one.
         (Experiment::Faults, true) => own(None, Some(0.3), Some(3)),
         (Experiment::Faults, false) => own(None, Some(1.0), Some(10)),
+        // Whether a view rebuilds does not change from round to round.
+        (Experiment::Rebuild, true) => own(None, None, None),
+        (Experiment::Rebuild, false) => own(Some(&[100]), None, Some(2)),
         // Fewer sessions pile up.
         (Experiment::Lifecycle, true) => own(Some(&[200]), None, None),
         (Experiment::Lifecycle, false) => own(Some(&[2_000]), None, Some(3)),

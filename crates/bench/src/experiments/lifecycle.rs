@@ -6,7 +6,6 @@
 //! runs for the whole time and is idle while others are measured. A sample in which one request failed or one session is
 //! missing has no figure: it is a row that failed.
 
-mod load;
 mod overflow;
 mod site;
 
@@ -14,6 +13,7 @@ use std::path::Path;
 
 use sessile_core::Durability;
 
+use crate::experiments::load::{self, Load};
 use crate::experiments::{Bench, go_on};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
@@ -22,7 +22,6 @@ use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection, Target};
 use crate::statistics::Spread;
-use load::Load;
 use site::{ANSWER, PAYLOAD_BYTES, Purpose, Site};
 
 /// The word in the result.
@@ -94,7 +93,7 @@ pub(crate) fn makes_requests() -> bool {
     load::find().is_some()
 }
 
-fn no_load_generator() -> String {
+pub(super) fn no_load_generator() -> String {
     "ab is not installed, which makes the requests (Debian package apache2-utils; `sessile bench setup --install` installs it)"
         .to_owned()
 }
@@ -148,7 +147,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
 }
 
 /// Processes that run pages, on this machine.
-fn processes() -> usize {
+pub(super) fn processes() -> usize {
     std::thread::available_parallelism().map_or(PROCESSES_MIN, |count| PROCESSES_MIN.max(2 * count.get()))
 }
 

@@ -10,12 +10,14 @@ mod expiry;
 mod faults;
 mod gc;
 pub(crate) mod lifecycle;
+mod load;
 mod member;
 mod ops;
 mod oversize;
 pub(crate) mod perl;
 mod phase;
 mod progress;
+pub(crate) mod rebuild;
 mod scale;
 mod tally;
 mod throughput;
@@ -62,6 +64,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Perl => perl::run(bench),
         Experiment::Oversize => oversize::run(bench),
         Experiment::Faults => faults::run(bench),
+        Experiment::Rebuild => rebuild::run(bench),
     }?;
     bench.rows_are_whole()
 }

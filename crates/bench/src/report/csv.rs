@@ -3,7 +3,7 @@
 use crate::collection::Collection;
 use crate::report::{Faults, Report, Row, WebFigures, WorkerMemory};
 
-const HEADER: [&str; 47] = [
+const HEADER: [&str; 49] = [
     "experiment",
     "store",
     "variant",
@@ -51,6 +51,8 @@ const HEADER: [&str; 47] = [
     "stuck",
     "refused",
     "down_us",
+    "views",
+    "rebuilt",
 ];
 
 impl Report {
@@ -131,6 +133,8 @@ fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, csv::Error>
             kills(|faults| faults.stuck),
             kills(|faults| faults.refused),
             row.faults.as_ref().and_then(|it| it.down_us).map_or(String::new(), |down_us| down_us.to_string()),
+            row.rebuild.as_ref().map_or(String::new(), |rebuild| rebuild.views.to_string()),
+            row.rebuild.as_ref().map_or(String::new(), |rebuild| rebuild.rebuilt.to_string()),
         ])?;
     }
     let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;

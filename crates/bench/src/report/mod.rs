@@ -7,6 +7,7 @@ pub(crate) mod faults;
 mod lifecycle;
 mod oversize;
 mod perl;
+mod rebuild;
 mod round_sample;
 mod scale;
 mod space;
@@ -21,6 +22,7 @@ pub use self::faults::{Faults, Promise};
 pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::oversize::Oversize;
 pub use self::perl::{KeeperFigures, Race, WholeCache};
+pub use self::rebuild::{LargestEntry, Rebuild, Siege};
 pub use self::round_sample::RoundSample;
 pub(crate) use self::surroundings::surroundings;
 pub use crate::environment::Environment;
@@ -149,6 +151,9 @@ pub struct Row {
     /// What was lost, stuck or refused when workers and servers were killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
+    /// What became of a cache entry that each view of a page needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<Rebuild>,
     /// What the workers of the row occupy after its last sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<WorkerMemory>,

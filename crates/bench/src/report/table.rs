@@ -54,6 +54,7 @@ impl fmt::Display for Report {
         self.expiry(f)?;
         self.oversize(f)?;
         self.faults(f)?;
+        self.rebuild(f)?;
         self.contention(f)?;
         self.histograms(f)?;
         for left in &self.left_out {
@@ -128,7 +129,7 @@ fn throughput(rows: &[&Row]) -> Table {
 impl Row {
     /// It is of an experiment that does a number of things, however long that takes, and has a table of its own.
     fn has_no_seconds(&self) -> bool {
-        matches!(self.experiment.as_str(), "lifecycle" | "oversize" | "perl" | "faults")
+        matches!(self.experiment.as_str(), "lifecycle" | "oversize" | "perl" | "faults" | "rebuild")
     }
 }
 

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use crate::experiments::lifecycle::load;
 use crate::experiments::lifecycle::site::{Purpose, Site};
+use crate::experiments::load;
 use crate::experiments::{Bench, go_on};
 use crate::php::Installation;
 use crate::report::{Overflow, Row, WebFigures};

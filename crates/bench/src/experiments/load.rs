@@ -1,4 +1,4 @@
-//! The load: `ab` of the Apache project, started as for the published measurement, and its report.
+//! The load of pages: `ab` of the Apache project, started as for the published measurement, and its report.
 //!
 //! Invariant: a request that `ab` counts as failed, or that was answered with another status than 2xx, is never part of a
 //! figure without being told. It compares lengths of answers; what they say is looked at elsewhere.
@@ -25,6 +25,12 @@ pub(super) struct Load {
     pub failed: u64,
     pub not_2xx: u64,
     pub body_bytes: u64,
+    /// From the first request to the last answer.
+    pub elapsed_s: f64,
+    /// Headers included.
+    pub transferred_bytes: u64,
+    /// Mean time of a request.
+    pub mean_us: f64,
     /// It tells no finer percentile than the 99th.
     pub latency: LatencyUs,
     pub cpu_us: f64,
@@ -100,6 +106,9 @@ fn parse(report: &str, percentiles: &str) -> Option<Load> {
         failed: count("Failed requests")?,
         not_2xx: count("Non-2xx responses").unwrap_or(0), // the line is there only when there are some
         body_bytes: count("Document Length")?,
+        elapsed_s: figure("Time taken for tests")?,
+        transferred_bytes: count("Total transferred")?,
+        mean_us: figure("Time per request")? * 1e3,
         latency: LatencyUs {
             min: us(0.0)?,
             p50: us(50.0)?,
@@ -147,8 +156,18 @@ Total:          1    2   0.6      2       5
     fn what_ab_reports_is_read() {
         let load = parse(REPORT, PERCENTILES).unwrap();
         let latency = LatencyUs { min: 951.0, p50: 1_700.0, p90: 2_500.0, p99: 4_125.0, p999: 0.0, max: 5_000.0 };
-        let expected =
-            Load { per_second: 2_171.27, complete: 200, failed: 7, not_2xx: 3, body_bytes: 43, latency, cpu_us: 0.0 };
+        let expected = Load {
+            per_second: 2_171.27,
+            complete: 200,
+            failed: 7,
+            not_2xx: 3,
+            body_bytes: 43,
+            elapsed_s: 0.092,
+            transferred_bytes: 73_000,
+            mean_us: 1_842.0,
+            latency,
+            cpu_us: 0.0,
+        };
         assert_eq!(load, expected);
         assert_eq!(parse(&REPORT.replace("Non-2xx responses:      3\n", ""), PERCENTILES).unwrap().not_2xx, 0);
         assert_eq!(parse("ab: invalid URL", PERCENTILES), None);

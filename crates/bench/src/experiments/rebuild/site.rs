@@ -1,0 +1,159 @@
+//! A site with the page, the cache that it uses, and what an operator finds there.
+//!
+//! Invariant: dropping a [`Site`] leaves no process and no file. What it says of itself names no place.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sessile_core::{Clock, Durability};
+use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions};
+use sessile_scan::{Pace, Summary};
+
+use super::cache::Cache;
+use crate::php::{Installation, SESSILE};
+use crate::redact;
+use crate::report::LargestEntry;
+
+const PAGE: &str = include_str!("../../../../../bench/contenders/php/rebuild/page.php");
+/// One hundred values of 64 bytes, a line each.
+pub(super) const ANSWER_BYTES: u64 = 6_500;
+/// A registry must not expire while it is measured.
+const TTL: Duration = Duration::from_secs(86_400);
+const SCAN: Pace = Pace { page: 500, pause: Duration::ZERO, time_max: Some(Duration::from_secs(10)) };
+
+/// A running site.
+pub(super) struct Site {
+    // Dropped in this order: pages, server, directories.
+    web: Web,
+    _server: Server,
+    /// What `sessile scan` is given.
+    large: Option<String>,
+    bytes: usize,
+    hidden: Vec<(String, &'static str)>,
+    shm: PrivateDir,
+    _disk: PrivateDir,
+}
+
+/// What the page did in one view, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    pub load_ns: u64,
+    pub rebuilt: bool,
+    pub rebuild_ns: u64,
+    /// The page could have known that its save failed.
+    pub saved: bool,
+    pub save_ns: u64,
+}
+
+impl Site {
+    /// Starts everything, or says why not.
+    pub(super) fn open(cache: &Cache, php: &Installation, bytes: usize, processes: usize) -> Result<Site, String> {
+        let no_directory = |error: std::io::Error| format!("no fresh directory: {error}");
+        let shm = PrivateDir::in_shared_memory().map_err(no_directory)?;
+        let disk = PrivateDir::on_disk().map_err(no_directory)?;
+        let handler = &cache.handler;
+        let kind = handler.server.and_then(ServerKind::by_name).ok_or("it has no server")?;
+        let extra = cache.arguments.iter().map(Into::into).collect();
+        let options = ServerOptions { durability: Durability::None, measured: true, extra };
+        let server = kind.start(disk.path(), &options).map_err(|error| error.to_string())?;
+        let mut large = cache.large.unwrap_or_default().to_owned();
+        for (mark, dir) in [("{shm}", &shm), ("{disk}", &disk)] {
+            let place = dir.path().join("cache");
+            if large.contains(mark) {
+                std::fs::create_dir(&place).map_err(no_directory)?;
+                large = large.replace(mark, &place.display().to_string());
+            }
+        }
+        let path = handler.save_path.replace("{socket}", &server.socket().display().to_string());
+        let path = path.replace("{large}", &large);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut settings = vec![
+            pair("session.gc_probability", "0"),
+            pair("session.gc_maxlifetime", &TTL.as_secs().to_string()),
+            pair("session.save_path", &path),
+            pair("memory_limit", "512M"),
+            pair("display_errors", "0"),
+            pair("log_errors", "1"),
+        ];
+        settings.extend((handler.save_handler == SESSILE).then(|| pair("session.save_handler", SESSILE)));
+        let pages = vec![pair("page.php", PAGE), pair("cache.php", handler.source.unwrap_or_default())];
+        let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
+        let web = Web::start(shm.path(), &options).map_err(|error| error.to_string())?;
+        let hidden = vec![(shm.path().display().to_string(), "<shm>"), (disk.path().display().to_string(), "<disk>")];
+        Ok(Site { web, _server: server, large: cache.large.map(|_| large), bytes, hidden, shm, _disk: disk })
+    }
+
+    fn page(&self) -> String {
+        format!("page?bytes={}", self.bytes)
+    }
+
+    /// The address of the page.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/{}", self.web.address(), self.page())
+    }
+
+    /// A file that whoever makes requests may write.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.shm.path().join("percentiles")
+    }
+
+    fn steps(&self) -> PathBuf {
+        self.shm.path().join("web").join("steps")
+    }
+
+    /// One view, whose answer is looked at.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let answer = self.web.get(&self.page()).map_err(|error| format!("the page does not answer: {error}"))?;
+        if answer.status == 200 && answer.body.len() as u64 == ANSWER_BYTES {
+            return Ok(());
+        }
+        let words = self.log().pop().unwrap_or_default();
+        Err(format!("the page answers with status {} and {} bytes; its log: {words}", answer.status, answer.body.len()))
+    }
+
+    /// What the views did since this was asked last.
+    pub(super) fn views(&self) -> Result<Vec<View>, String> {
+        let steps = self.steps();
+        let text = std::fs::read_to_string(&steps).unwrap_or_default();
+        let _ = std::fs::remove_file(steps); // a view that comes now makes it anew
+        text.lines().map(|line| View::read(line).ok_or_else(|| "the page's own account is torn".to_owned())).collect()
+    }
+
+    /// What the pages have logged, line by line.
+    pub(super) fn log(&self) -> Vec<String> {
+        let hide = |line: &str| redact::ids(&redact::message(line, &self.hidden));
+        self.web.log().lines().map(hide).collect()
+    }
+
+    /// What `sessile scan` finds at the top of the store for what is large.
+    pub(super) fn largest(&self) -> Option<LargestEntry> {
+        let clock = Clock::system();
+        let mut opened = sessile_scan::open(self.large.as_ref()?, &clock).ok()?;
+        let mut summary = Summary::new(clock.now(), 1, 0);
+        SCAN.pass(opened.walk.as_mut(), &mut summary, &mut |_| true).ok()?;
+        let seen = summary.largest.entries().first()?;
+        let name = seen.name.tag().unwrap_or_default();
+        Some(LargestEntry { bytes: seen.bytes, bin: seen.bin.to_string(), name })
+    }
+}
+
+impl View {
+    fn read(line: &str) -> Option<View> {
+        let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+        let [load_ns, rebuilt, rebuild_ns, saved, save_ns] = numbers.try_into().ok()?;
+        Some(View { load_ns, rebuilt: rebuilt == 1, rebuild_ns, saved: saved == 1, save_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_of_a_view_is_read_and_a_torn_line_is_none() {
+        let view = View { load_ns: 120, rebuilt: true, rebuild_ns: 9_000, saved: false, save_ns: 77 };
+        assert_eq!(View::read("120 1 9000 0 77"), Some(view));
+        assert_eq!(View::read("120 1 9000 0"), None);
+        assert_eq!(View::read("120 1 9000 0 x"), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! The tables of `rebuild`: the report of a load generator before and after, what a view spent its time on, and what an
+//! operator finds.
+
+use std::fmt;
+
+use comfy_table::Cell;
+use serde::{Deserialize, Serialize};
+
+use crate::report::table::{empty, figure, grouped, right};
+use crate::report::{Report, Row};
+
+/// What became of the entry that each view needs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rebuild {
+    /// It is meant to be kept.
+    pub keeps: bool,
+    /// Views that have told what they did.
+    pub views: u64,
+    /// Of those, the ones that did not find it and built it.
+    pub rebuilt: u64,
+    /// Of those, the ones whose save failed, as the page could have known.
+    pub unsaved: u64,
+    /// Median time to load it, in microseconds.
+    pub load_us: f64,
+    /// Median time to build it, of the views that did.
+    pub rebuild_us: f64,
+    /// Median time to save it, of the same.
+    pub save_us: f64,
+    /// The first line of PHP's log about a save that failed.
+    pub log: Option<String>,
+    /// The largest entry that `sessile scan` finds.
+    pub largest: Option<LargestEntry>,
+    /// The report of the load.
+    pub siege: Siege,
+}
+
+/// An entry of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargestEntry {
+    /// Its size.
+    pub bytes: u64,
+    /// Its bin.
+    pub bin: String,
+    /// The tag that stands for its id, in log lines too.
+    pub name: String,
+}
+
+/// The report of `siege`, by its names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Siege {
+    /// Views.
+    pub transactions: u64,
+    /// The part of them that was answered as it should, in percent.
+    pub availability_percent: f64,
+    /// Time in which they were made.
+    pub elapsed_s: f64,
+    /// What came back, headers included.
+    pub transferred_bytes: u64,
+    /// Mean time of a view.
+    pub response_s: f64,
+    /// Views a second.
+    pub rate: f64,
+    /// Bytes a second.
+    pub throughput_bytes: f64,
+    /// Views at the same time, on average.
+    pub concurrency: f64,
+    /// Views that were answered as they should.
+    pub successful: u64,
+    /// Those that were not.
+    pub failed: u64,
+    /// The slowest view.
+    pub longest_s: f64,
+    /// The fastest.
+    pub shortest_s: f64,
+}
+
+/// A line of the report: its name, and the figure.
+type Line = (&'static str, fn(&Siege) -> String);
+
+const LINES: &[Line] = &[
+    ("transactions", |siege| grouped(siege.transactions as f64)),
+    ("availability %", |siege| format!("{:.2}", siege.availability_percent)),
+    ("elapsed time s", |siege| figure(siege.elapsed_s)),
+    ("transferred MB", |siege| figure(siege.transferred_bytes as f64 / 1e6)),
+    ("response time s", |siege| format!("{:.3}", siege.response_s)),
+    ("rate per s", |siege| figure(siege.rate)),
+    ("throughput MB/s", |siege| figure(siege.throughput_bytes / 1e6)),
+    ("concurrency", |siege| figure(siege.concurrency)),
+    ("successful", |siege| grouped(siege.successful as f64)),
+    ("failed", |siege| grouped(siege.failed as f64)),
+    ("longest s", |siege| format!("{:.3}", siege.longest_s)),
+    ("shortest s", |siege| format!("{:.3}", siege.shortest_s)),
+];
+
+impl Report {
+    pub(super) fn rebuild(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<(&Row, &Rebuild)> =
+            self.results.iter().filter_map(|row| Some((row, row.rebuild.as_ref()?))).collect();
+        let Some((first, _)) = rows.first() else { return Ok(()) };
+        writeln!(
+            f,
+            "A page that needs an entry of {} bytes; {} views at a time, {} rounds of {}",
+            grouped(first.payload_bytes as f64),
+            first.workers,
+            first.rounds,
+            grouped(first.sessions as f64)
+        )?;
+        writeln!(f, "\n{}\n\nWhat a view spends\n{}", siege(&rows), steps(&rows))?;
+        for (row, rebuild) in rows {
+            match &rebuild.log {
+                Some(line) => writeln!(f, "log of {}: {line}", row.title())?,
+                None if rebuild.unsaved > 0 => writeln!(f, "log of {}: nothing", row.title())?,
+                None => {}
+            }
+            if let Some(LargestEntry { bytes, bin, name }) = &rebuild.largest {
+                writeln!(f, "scan of {}: {} bytes  {bin}  {name}", row.title(), grouped(*bytes as f64))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A column for each contender, so that before and after stand side by side.
+fn siege(rows: &[(&Row, &Rebuild)]) -> comfy_table::Table {
+    let titles = rows.iter().map(|(row, _)| row.title().replace('#', "\n#"));
+    let header: Vec<String> = std::iter::once(String::new()).chain(titles).collect();
+    let mut table = empty(&header.iter().map(String::as_str).collect::<Vec<&str>>());
+    for (name, text) in LINES {
+        let figures = rows.iter().map(|(_, rebuild)| right(text(&rebuild.siege)));
+        table.add_row(std::iter::once(Cell::new(name)).chain(figures));
+    }
+    table
+}
+
+fn steps(rows: &[(&Row, &Rebuild)]) -> comfy_table::Table {
+    let mut table = empty(&["cache", "rebuilt", "load ms", "rebuild ms", "save ms", "saves that failed"]);
+    for (row, rebuild) in rows {
+        let ms = |us: f64| right(if rebuild.rebuilt > 0 { figure(us / 1e3) } else { String::new() });
+        table.add_row(vec![
+            Cell::new(row.title()),
+            right(format!("{} of {}", grouped(rebuild.rebuilt as f64), grouped(rebuild.views as f64))),
+            right(figure(rebuild.load_us / 1e3)),
+            ms(rebuild.rebuild_us),
+            ms(rebuild.save_us),
+            right(grouped(rebuild.unsaved as f64)),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_and_after_stand_side_by_side_and_no_line_is_too_wide() {
+        let row = |store: &str, variant: &str, rebuilt, rate| {
+            let siege = Siege { rate, transactions: 40, response_s: 0.25, ..Siege::default() };
+            let rebuild = Rebuild { views: 40, rebuilt, rebuild_us: 90_000.0, siege, ..Rebuild::default() };
+            Row { store: store.into(), variant: variant.into(), rebuild: Some(rebuild), ..Row::default() }
+        };
+        let rows = [
+            row("php-memcached", "default", 40, 11.5),
+            row("sessile", "memcached", 40, 11.0),
+            row("php-memcached", "8m", 0, 64.25),
+            row("sessile", "sqlite", 0, 48.0),
+            row("sessile", "engine", 0, 1_234.0),
+        ];
+        let pairs: Vec<(&Row, &Rebuild)> = rows.iter().map(|row| (row, row.rebuild.as_ref().unwrap())).collect();
+        let text = siege(&pairs).to_string();
+        let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        assert!(line("rate per s").contains("11.5") && line("rate per s").contains("1 234"), "{text}");
+        assert!(text.contains("php-memcached") && text.contains("#8m") && line("response").contains("0.250"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let text = steps(&pairs).to_string();
+        assert!(text.contains("40 of 40") && text.contains("0 of 40") && text.contains("90.0"), "{text}");
+        let kept = text.lines().find(|line| line.contains("#8m")).unwrap();
+        assert!(!kept.contains("90.0"), "what was not built took no time: {text}");
+    }
+}
