@@ -124,6 +124,15 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
     assert!(text.contains("by the measured rows of cycle: 1 workers") && text.contains("Recommended: "), "{text}");
     assert!(text.contains("excluded: memory: one-process: "), "{text}");
 
+    // A file of `bench all` holds several.
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(results[1]).unwrap()).unwrap();
+    let all = write(dir.path(), "all.json", &json!({ "schema": 1, "runs": [report] }));
+    let from_all = sessile(&["recommend", "--installed", "none", "--results", all.to_str().unwrap()]);
+    assert_eq!(stdout(&from_all), text, "{}", stderr(&from_all));
+    let compared = compare(&all, &all, &[]);
+    assert_eq!(compared.status.code(), Some(2));
+    assert!(stderr(&compared).contains("several experiments"), "{}", stderr(&compared));
+
     let flags = ["recommend", "--web-servers", "3", "--installed", "redis", "--json"];
     let json: Value = serde_json::from_slice(&sessile(&flags).stdout).unwrap();
     let best = &json["ranking"][0];
