@@ -5,6 +5,7 @@
 
 #include "php_sessile.h"
 #include "SAPI.h"
+#include "ext/standard/url.h"
 
 #define COOKIE "Set-Cookie"
 
@@ -15,13 +16,15 @@ static bool is_cookie(const sapi_header_struct *header)
 	return header->header_len > length && !strncasecmp(header->header, COOKIE, length) && header->header[length] == ':';
 }
 
-static bool is_session_cookie(const sapi_header_struct *header)
+/* The one that PHP made; one that the application has set itself under this name is its own business. */
+static bool is_session_cookie(const sapi_header_struct *header, const zend_string *value)
 {
 	size_t start_length = strlen(COOKIE ": "), name_length = strlen(PS(session_name));
+	const char *name = header->header + start_length;
 
-	return header->header_len > start_length + name_length
-		&& !strncmp(header->header + start_length, PS(session_name), name_length)
-		&& header->header[start_length + name_length] == '=';
+	return header->header_len > start_length + name_length + ZSTR_LEN(value)
+		&& !strncmp(name, PS(session_name), name_length) && name[name_length] == '='
+		&& !memcmp(name + name_length + 1, ZSTR_VAL(value), ZSTR_LEN(value));
 }
 
 static void free_line(void *line)
@@ -29,9 +32,10 @@ static void free_line(void *line)
 	zend_string_release(*(zend_string **) line);
 }
 
-void sessile_withdraw_cookie(void)
+void sessile_withdraw_cookie(const zend_string *id)
 {
 	zend_llist others;
+	zend_string *value;
 	zend_llist_position at;
 	bool found = false;
 	sapi_header_line all = {.line = COOKIE, .line_len = strlen(COOKIE)};
@@ -40,12 +44,13 @@ void sessile_withdraw_cookie(void)
 		return;
 	}
 	zend_llist_init(&others, sizeof(zend_string *), free_line, 0);
+	value = php_url_encode(ZSTR_VAL(id), ZSTR_LEN(id));
 	for (sapi_header_struct *header = zend_llist_get_first_ex(&SG(sapi_headers).headers, &at); header;
 			header = zend_llist_get_next_ex(&SG(sapi_headers).headers, &at)) {
 		if (!is_cookie(header)) {
 			continue;
 		}
-		if (is_session_cookie(header)) {
+		if (is_session_cookie(header, value)) {
 			found = true;
 		} else {
 			zend_string *line = zend_string_init(header->header, header->header_len, 0);
@@ -59,5 +64,6 @@ void sessile_withdraw_cookie(void)
 			sapi_header_op(SAPI_HEADER_ADD, &again);
 		}
 	}
+	zend_string_release(value);
 	zend_llist_destroy(&others);
 }

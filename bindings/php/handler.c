@@ -18,7 +18,8 @@ static sessile_key key_of(const zend_string *id)
 
 static uint64_t milliseconds(double seconds)
 {
-	return seconds > 0 ? (uint64_t) (seconds * 1000) : 0;
+	/* 0 may mean never: less than one is one. */
+	return seconds > 0 ? MAX(1, (uint64_t) (seconds * 1000)) : 0;
 }
 
 static sessile_ttl ttl_of(zend_long maxlifetime)
@@ -128,12 +129,13 @@ static bool wants_no_lock(void)
 
 PS_OPEN_FUNC(sessile)
 {
-	/* A handler in PHP passes on a copy of what it was given, which is the real path as well. */
-	if (save_path == SESSILE_G(shown)) {
+	/* A handler in PHP passes on a copy of what it was given: after a failure that is the redacted path. */
+	if (PS(save_path) == SESSILE_G(shown) && !strcmp(save_path, SESSILE_G(shown))) {
 		sessile_restore_path();
 		save_path = PS(save_path);
 	}
 	sessile_restore_path();
+	SESSILE_G(printed) = false;
 	/* session_reset() opens what is still open: without this the request would wait for its own lock. */
 	if (!SESSILE_G(moving) || !sessile_call_regenerates_and_keeps()) {
 		sessile_forget_session();
@@ -148,8 +150,12 @@ PS_OPEN_FUNC(sessile)
 
 PS_CLOSE_FUNC(sessile)
 {
-	sessile_restore_path();
-	if (SESSILE_G(lease) && sessile_call_regenerates_and_keeps()) {
+	/* After a failed read PHP closes first and prints then. */
+	if (SESSILE_G(printed)) {
+		sessile_restore_path();
+		SESSILE_G(printed) = false;
+	}
+	if (SESSILE_G(lease) && !is_inherited() && sessile_call_regenerates_and_keeps()) {
 		/* The lease goes on to the new id; see PS_READ_FUNC. */
 		SESSILE_G(moving) = true;
 		return SUCCESS;
@@ -284,32 +290,32 @@ static zend_result commit(zend_string *key, const zend_string *val, zend_long ma
 	return SUCCESS;
 }
 
-/* Not by its text, which each serialiser writes in its own way. */
-static bool is_empty(void)
+static zend_result refuse_torn(void)
 {
-	zval *session = &PS(http_session_vars);
-
-	ZVAL_DEREF(session);
-	return Z_TYPE_P(session) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL_P(session)) == 0;
+	release();
+	sessile_warn_torn();
+	return sessile_fail();
 }
 
 /* A new session in which nothing was put is not worth a record, nor its cookie. */
 static bool was_never_started(const zend_string *key)
 {
-	if (!SESSILE_G(lazy_start) || SESSILE_G(record).found || !is_held(key) || !is_empty()) {
+	if (!SESSILE_G(lazy_start) || SESSILE_G(record).found || !is_held(key) || !sessile_is_empty()) {
 		return false;
 	}
 	if (SESSILE_G(created) && zend_string_equals(SESSILE_G(created), key)) {
-		sessile_withdraw_cookie();
+		sessile_withdraw_cookie(key);
 	}
 	return true;
 }
 
-PS_WRITE_FUNC(sessile)
+static zend_result write_session(zend_string *key, const zend_string *val, zend_long maxlifetime)
 {
-	sessile_restore_path();
 	if (SESSILE_G(reading) || is_inherited()) {
 		return SUCCESS;
+	}
+	if (sessile_is_torn(val)) {
+		return refuse_torn();
 	}
 	if (SESSILE_G(unlocked)) {
 		return refuse_unlocked(val);
@@ -321,14 +327,16 @@ PS_WRITE_FUNC(sessile)
 	return was_never_started(key) ? SUCCESS : commit(key, val, maxlifetime);
 }
 
-PS_UPDATE_TIMESTAMP_FUNC(sessile)
+static zend_result update_timestamp(zend_string *key, const zend_string *val, zend_long maxlifetime)
 {
 	sessile_error error;
 	sessile_code code;
 
-	sessile_restore_path();
 	if (SESSILE_G(unlocked) || SESSILE_G(reading) || is_inherited()) {
 		return SUCCESS; /* of an unlocked one close does it */
+	}
+	if (sessile_is_torn(val)) {
+		return refuse_torn();
 	}
 	if (is_held(key) && SESSILE_G(record).found) {
 		code = sessile_lease_touch(SESSILE_G(lease), ttl_of(maxlifetime), &error);
@@ -344,14 +352,34 @@ PS_UPDATE_TIMESTAMP_FUNC(sessile)
 	return was_never_started(key) ? SUCCESS : commit(key, val, maxlifetime);
 }
 
+/* A failed save is printed before PHP closes, unless the session is to get another id. */
+static zend_result saved(zend_result result)
+{
+	SESSILE_G(printed) = result == FAILURE && !sessile_call_regenerates();
+	return result;
+}
+
+PS_WRITE_FUNC(sessile)
+{
+	sessile_restore_path();
+	return saved(write_session(key, val, maxlifetime));
+}
+
+PS_UPDATE_TIMESTAMP_FUNC(sessile)
+{
+	sessile_restore_path();
+	return saved(update_timestamp(key, val, maxlifetime));
+}
+
 PS_DESTROY_FUNC(sessile)
 {
 	sessile_error error;
 	sessile_code code;
 
 	sessile_restore_path();
-	if (CG(unclean_shutdown)) {
-		/* A fatal error while PHP decoded what it read: PHP gives the session up, but nobody has logged out. */
+	if (CG(unclean_shutdown) && !EG(current_execute_data)) {
+		/* A fatal error while PHP decoded what it read: PHP gives the session up, but nobody has logged out. A shutdown function
+		 * that logs somebody out after a fatal error is running, and this is not. */
 		release();
 		return SUCCESS;
 	}
@@ -415,8 +443,10 @@ PS_CREATE_SID_FUNC(sessile)
 		if (!id || !SESSILE_G(store)) {
 			break;
 		}
-		/* A store that does not answer says so when it is read. */
-		find(id, &taken, NULL);
+		/* A store that does not answer says so when it is read, which does not ask again. */
+		if (find(id, &taken, &SESSILE_G(error)) != SESSILE_OK && !sessile_call_only_makes_an_id()) {
+			SESSILE_G(failed) = true;
+		}
 		if (!taken) {
 			break;
 		}

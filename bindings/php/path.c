@@ -1,8 +1,9 @@
 /* session.save_path, which may hold a password and may be set by a script.
  *
- * No password is ever shown. PHP prints PS(save_path) in its own warning after a handler has failed, so exactly then it
- * finds the redacted text there; the next call, or the end of the request, puts the real one back. phpinfo() shows the
- * redacted text, too. A script that open_basedir confines cannot name a directory outside of it.
+ * No password is ever shown. PHP prints PS(save_path) in its own warnings after a handler has failed, some of them after it
+ * has closed the handler. So from a failure on it finds the redacted text there; the next call that opens, reads or writes, or the end
+ * of the request, puts the real one back. phpinfo() shows the redacted text, too. A script that open_basedir confines cannot
+ * name a directory outside of it.
  */
 
 #include "php_sessile.h"
@@ -15,10 +16,13 @@
 
 static ZEND_INI_MH((*set_path));
 
-static bool redact(const char *path, size_t length, char *shown)
+/* What is no URL is a path of another handler, or a URL with a mistake in it, and then a password is anywhere. */
+static void redact(const char *path, size_t length, char *shown)
 {
 	sessile_redact((sessile_bytes) { path, length }, shown, SESSILE_MESSAGE_BYTES);
-	return strcmp(shown, NO_URL) != 0;
+	if (!strcmp(shown, NO_URL) && !strpbrk(path, "@?#") && !strstr(path, "://")) {
+		strlcpy(shown, path, SESSILE_MESSAGE_BYTES);
+	}
 }
 
 /* What a callback returns that has failed, and has said why. */
@@ -41,19 +45,18 @@ void sessile_restore_path(void)
 static void show_path(zend_ini_entry *entry, int type)
 {
 	zend_string *value = type == ZEND_INI_DISPLAY_ORIG && entry->modified ? entry->orig_value : entry->value;
-	const char *text;
 	char shown[SESSILE_MESSAGE_BYTES];
 
 	if (!value || !ZSTR_LEN(value)) {
 		php_printf("%s", sapi_module.phpinfo_as_text ? "no value" : "<i>no value</i>");
 		return;
 	}
-	/* Whichever handler it belongs to: what is no URL is shown as it is. */
-	text = redact(ZSTR_VAL(value), ZSTR_LEN(value), shown) ? shown : ZSTR_VAL(value);
+	/* Whichever handler it belongs to. */
+	redact(ZSTR_VAL(value), ZSTR_LEN(value), shown);
 	if (sapi_module.phpinfo_as_text) {
-		php_printf("%s", text);
+		php_printf("%s", shown);
 	} else {
-		zend_string *escaped = php_escape_html_entities((const unsigned char *) text, strlen(text), 0, ENT_QUOTES, NULL);
+		zend_string *escaped = php_escape_html_entities((const unsigned char *) shown, strlen(shown), 0, ENT_QUOTES, NULL);
 		php_printf("%s", ZSTR_VAL(escaped));
 		zend_string_release(escaped);
 	}
@@ -63,24 +66,29 @@ static void show_path(zend_ini_entry *entry, int type)
 static const char *file_of(const char *path)
 {
 	const char *file = strchr(path, ':');
+	size_t slashes;
 
 	if (!file) {
 		return NULL;
 	}
 	file++;
-	if (!strncmp(file, "///", 3)) {
-		file += 2;
-	}
-	return *file == '/' && file[1] != '/' ? file : NULL;
+	slashes = strspn(file, "/");
+	/* Behind two there is a host. */
+	return slashes == 0 || slashes == 2 ? NULL : file + slashes - 1;
 }
 
 /* Before PHP sets it: a script is confined, the administrator is not. */
 static ZEND_INI_MH(watched_set_path)
 {
 	const char *file = file_of(ZSTR_VAL(new_value));
+	bool by_script = stage == PHP_INI_STAGE_RUNTIME || stage == PHP_INI_STAGE_HTACCESS;
 
-	if (file && (stage == PHP_INI_STAGE_RUNTIME || stage == PHP_INI_STAGE_HTACCESS)
-		&& PG(open_basedir) && *PG(open_basedir)) {
+	if (by_script && PS(save_path) == SESSILE_G(shown) && !strcmp(ZSTR_VAL(new_value), SESSILE_G(shown))) {
+		/* What session_save_path() has answered after a failure: the path stays what it is. */
+		sessile_restore_path();
+		return FAILURE;
+	}
+	if (file && by_script && PG(open_basedir) && *PG(open_basedir)) {
 		char *name = estrndup(file, strcspn(file, "?"));
 		int outside = php_check_open_basedir(name);
 		efree(name);

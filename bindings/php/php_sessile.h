@@ -50,8 +50,9 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* The store of the last session, one of those that are kept from request to request. */
 	sessile_store *store;
 	struct sessile_opened stores[SESSILE_STORES_MAX];
-	/* What PS(save_path) is while PHP may print it. */
+	/* What PS(save_path) is while PHP may print it; whether PHP has done so when it closes. */
 	char shown[SESSILE_MESSAGE_BYTES];
+	bool printed;
 
 	/* The session of this request. `key` is the id that PHP knows it by; the lease may have followed it elsewhere. */
 	sessile_lease *lease;
@@ -109,12 +110,17 @@ bool sessile_call_regenerates(void);
 bool sessile_call_only_makes_an_id(void);
 bool sessile_call_collects(void);
 
+/* values.c */
+bool sessile_is_empty(void);
+bool sessile_is_torn(const zend_string *text);
+void sessile_warn_torn(void);
+
 /* log.c */
 void sessile_log_start(void);
 void sessile_log_drop(const char *text);
 void sessile_log_write(void);
 
 /* cookie.c */
-void sessile_withdraw_cookie(void);
+void sessile_withdraw_cookie(const zend_string *id);
 
 #endif

@@ -8,16 +8,22 @@
 
 #include "php_sessile.h"
 
+static zend_always_inline bool is_named(const zend_execute_data *call, const char *name, size_t length)
+{
+	const zend_string *its_name;
+
+	if (!call->func || call->func->type != ZEND_INTERNAL_FUNCTION || call->func->common.scope) {
+		return false;
+	}
+	its_name = call->func->common.function_name;
+	return its_name && ZSTR_LEN(its_name) == length && !memcmp(ZSTR_VAL(its_name), name, length);
+}
+
 static zend_always_inline zend_execute_data *running_named(const char *name, size_t length)
 {
 	zend_execute_data *call = EG(current_execute_data);
-	const zend_string *its_name;
 
-	if (!call || !call->func || call->func->type != ZEND_INTERNAL_FUNCTION || call->func->common.scope) {
-		return NULL;
-	}
-	its_name = call->func->common.function_name;
-	return its_name && ZSTR_LEN(its_name) == length && !memcmp(ZSTR_VAL(its_name), name, length) ? call : NULL;
+	return call && is_named(call, name, length) ? call : NULL;
 }
 
 #define running(name) running_named(ZEND_STRL(name))
@@ -63,7 +69,16 @@ bool sessile_call_only_makes_an_id(void)
 	return running("session_create_id") || running("session_regenerate_id");
 }
 
+/* Also through a handler in PHP: nothing else but session_start() has sessions collected. */
 bool sessile_call_collects(void)
 {
-	return running("session_gc") != NULL;
+	for (zend_execute_data *call = EG(current_execute_data); call; call = call->prev_execute_data) {
+		if (is_named(call, ZEND_STRL("session_gc"))) {
+			return true;
+		}
+		if (is_named(call, ZEND_STRL("session_start"))) {
+			return false;
+		}
+	}
+	return false;
 }

@@ -39,6 +39,32 @@ static PHP_INI_MH(on_update_seconds)
 	return OnUpdateReal(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }
 
+static PHP_INI_MH(on_update_bytes)
+{
+	zend_long bytes;
+
+	if (ZSTR_LEN(new_value)
+		&& (is_numeric_string(ZSTR_VAL(new_value), ZSTR_LEN(new_value), &bytes, NULL, false) != IS_LONG || bytes < 0)) {
+		php_error_docref(NULL, E_WARNING, "%s is a number of bytes, without a unit and not negative", ZSTR_VAL(entry->name));
+		return FAILURE;
+	}
+	return OnUpdateLong(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+}
+
+/* PHP takes any word for off. Whoever wants ids hashed and has mistyped it has to know. */
+static PHP_INI_MH(on_update_switch)
+{
+	static const char *const words[] = { "", "0", "1", "on", "off", "yes", "no", "true", "false", "none" };
+
+	for (size_t number = 0; number < sizeof(words) / sizeof(*words); number++) {
+		if (!strcasecmp(ZSTR_VAL(new_value), words[number])) {
+			return OnUpdateBool(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+		}
+	}
+	php_error_docref(NULL, E_WARNING, "%s is On or Off", ZSTR_VAL(entry->name));
+	return FAILURE;
+}
+
 #define SECONDS(name, value) \
 	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_seconds, name, zend_sessile_globals, sessile_globals)
 
@@ -48,15 +74,15 @@ PHP_INI_BEGIN()
 		on_lock_timeout, zend_sessile_globals, sessile_globals)
 	SECONDS(grace, "30")
 	SECONDS(absolute_lifetime, "0")
-	STD_PHP_INI_ENTRY("sessile.payload_limit", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateLongGEZero,
+	STD_PHP_INI_ENTRY("sessile.payload_limit", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, on_update_bytes,
 		payload_limit, zend_sessile_globals, sessile_globals)
-	STD_PHP_INI_BOOLEAN("sessile.hashed_ids", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateBool,
+	STD_PHP_INI_BOOLEAN("sessile.hashed_ids", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, on_update_switch,
 		hashed_ids, zend_sessile_globals, sessile_globals)
-	STD_PHP_INI_BOOLEAN("sessile.read_only", "0", PHP_INI_ALL, OnUpdateBool,
+	STD_PHP_INI_BOOLEAN("sessile.read_only", "0", PHP_INI_ALL, on_update_switch,
 		read_only, zend_sessile_globals, sessile_globals)
-	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, OnUpdateBool,
+	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, on_update_switch,
 		lazy_start, zend_sessile_globals, sessile_globals)
-	STD_PHP_INI_BOOLEAN("sessile.log", "1", PHP_INI_ALL, OnUpdateBool,
+	STD_PHP_INI_BOOLEAN("sessile.log", "1", PHP_INI_ALL, on_update_switch,
 		logs, zend_sessile_globals, sessile_globals)
 PHP_INI_END()
 

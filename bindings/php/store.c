@@ -20,9 +20,11 @@ void sessile_warn(const sessile_error *error)
 static zend_string *url_of(const char *path)
 {
 	smart_str url = {0};
-	const char *next = strchr(path, '?') ? "&" : "?";
+	/* Behind it nothing is an option. */
+	size_t fragment = strcspn(path, "#");
+	const char *next = memchr(path, '?', fragment) ? "&" : "?";
 
-	smart_str_appends(&url, path);
+	smart_str_appendl(&url, path, fragment);
 	if (SESSILE_G(payload_limit) > 0) {
 		smart_str_append_printf(&url, "%spayload_bytes_max=" ZEND_LONG_FMT, next, SESSILE_G(payload_limit));
 		next = "&";
@@ -30,6 +32,7 @@ static zend_string *url_of(const char *path)
 	if (SESSILE_G(hashed_ids)) {
 		smart_str_append_printf(&url, "%sids=hashed", next);
 	}
+	smart_str_appends(&url, path + fragment);
 	smart_str_0(&url);
 	return url.s;
 }

@@ -23,9 +23,21 @@ if ($pid === 0) {
     exit; // with the session open: no warning, and nothing saved
 }
 pcntl_waitpid($pid, $ended);
+$pid = pcntl_fork();
+if ($pid === 0) {
+    // A session of its own; the one of the parent stays where it is.
+    session_regenerate_id(false);
+    $own = session_id();
+    $_SESSION['a'] = 3;
+    session_write_close();
+    exit($own !== $id && stored($own) === ['a' => 3] ? 0 : 1);
+}
+pcntl_waitpid($pid, $regenerated);
+var_dump(pcntl_wexitstatus($regenerated));
 var_dump(pcntl_wexitstatus($status), session_write_close(), stored($id));
 ?>
 --EXPECT--
+int(0)
 int(0)
 bool(true)
 array(1) {

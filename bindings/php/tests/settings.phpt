@@ -8,6 +8,12 @@ foreach (['sessile.lock_wait' => '-1', 'sessile.grace' => '601', 'sessile.absolu
     var_dump(ini_set($name, $value), ini_get($name));
 }
 var_dump(ini_set('sessile.lock_wait', '0.25'), ini_get('sessile.lock_wait'));
+// These are for php.ini: what it says wrongly is said, and does not count.
+foreach (['payload_limit' => '-1', 'hashed_ids' => 'maybe'] as $name => $value) {
+    $said = shell_exec(sprintf('%s -n -d extension=%s -d display_startup_errors=1 -d sessile.%s=%s -r %s', PHP_BINARY,
+        escapeshellarg(getenv('SESSILE_PHP_EXTENSION')), $name, $value, escapeshellarg("var_dump(ini_get('sessile.$name'));")));
+    echo preg_replace('/^.*?sessile/s', 'sessile', $said);
+}
 ?>
 --EXPECTF--
 Warning: ini_set(): sessile.lock_wait is at most 3600 seconds, and not negative in %s on line %d
@@ -27,3 +33,7 @@ bool(false)
 string(4) "fail"
 string(2) "30"
 string(4) "0.25"
+sessile.payload_limit is a number of bytes, without a unit and not negative in %s
+string(1) "0"
+sessile.hashed_ids is On or Off in %s
+string(1) "0"

@@ -1,0 +1,54 @@
+--TEST--
+a session that cannot be serialised is not saved, and what was stored before stays
+--FILE--
+<?php
+require __DIR__ . '/common.inc';
+class Thrower
+{
+    public function __serialize(): array
+    {
+        throw new Exception('no');
+    }
+}
+foreach (['php', 'php_serialize'] as $serialiser) {
+    ini_set('session.serialize_handler', $serialiser);
+    foreach (['a closure' => fn () => 1, 'an object that throws' => new Thrower()] as $what => $value) {
+        $id = fresh_id();
+        start($id);
+        $_SESSION['a'] = 1;
+        session_write_close();
+        start($id);
+        $_SESSION['b'] = $value;
+        try {
+            session_write_close();
+        } catch (Exception $e) {
+            echo "$what: ", get_class($e), ' ', json_encode(stored($id)), "\n";
+        }
+    }
+}
+ini_set('session.serialize_handler', 'php');
+$id = fresh_id();
+start($id);
+$_SESSION['a'] = 1;
+session_write_close();
+start($id);
+$_SESSION['a|b'] = 2;
+session_write_close();
+echo json_encode(stored($id)), "\n";
+// Without names there is nothing to save, as PHP says itself.
+start($id);
+$_SESSION = [7];
+@session_write_close();
+echo json_encode(stored($id)), "\n";
+?>
+--EXPECTF--
+a closure: Exception {"a":1}
+an object that throws: Exception {"a":1}
+a closure: Exception {"a":1}
+an object that throws: Exception {"a":1}
+
+Warning: session_write_close(): the session cannot be serialised; nothing is saved, and what was stored before stays in %s on line %d
+
+Warning: session_write_close(): Failed to write session data (sessile). Please verify that the current setting of session.save_path is correct (%s) in %s on line %d
+{"a":1}
+[]
