@@ -32,6 +32,7 @@ mod payload;
 pub mod perl;
 pub mod php;
 mod presets;
+mod published;
 pub mod recommend;
 mod redact;
 pub mod reference;

@@ -38,6 +38,8 @@ pub struct Options {
     pub round_trip_ms: Option<f64>,
     /// Before the rounds, this many times the number of sessions is rewritten.
     pub churn: Option<usize>,
+    /// `ops` as it was published, with what that timed besides the stores.
+    pub as_published: bool,
     /// What `cycle` and `scale` measure.
     pub ops: Option<Vec<CycleOp>>,
     /// Payload spreads of `scale`.
@@ -74,6 +76,7 @@ pub(crate) struct Settings {
     /// To private servers.
     pub round_trip: Option<Duration>,
     pub churn: usize,
+    pub as_published: bool,
     pub ops: Vec<CycleOp>,
     pub seed: u64,
     /// Time to live of the sessions.
@@ -164,6 +167,7 @@ impl Options {
             let_sleep: self.let_sleep,
             round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             churn,
+            as_published: self.as_published,
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
             ttl: if long { LONG_TTL } else { SESSION_TTL },
@@ -254,6 +258,9 @@ impl Options {
             _ if self.churn.is_some() && !cycles => {
                 format!("{name} rewrites nothing beforehand; --churn is for cycle and scale")
             }
+            _ if self.as_published && experiment != Ops => {
+                format!("only ops was published like that; leave --as-published out of {name}")
+            }
             _ if self.ops.is_some() && !cycles => format!("{name} has its own operations; --op is for cycle and scale"),
             _ if self.ops.as_ref().is_some_and(Vec::is_empty) => "--op takes cycle, peek or both".to_owned(),
             _ if self.spreads.is_some() && experiment != Scale => {
@@ -291,6 +298,7 @@ mod tests {
             let_sleep: false,
             round_trip_ms: None,
             churn: None,
+            as_published: false,
             ops: None,
             spreads: None,
             seed: 1,

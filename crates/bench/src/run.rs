@@ -12,6 +12,7 @@ use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::interruption::{self, INTERRUPTION};
 use crate::options::{Experiment, Options, Settings, UsageError};
+use crate::published;
 use crate::redact;
 use crate::report::{self, Report};
 use crate::selection::{self, Choice, Selection, Target};
@@ -96,6 +97,7 @@ pub(crate) fn prepare(experiment: Experiment, options: &Options) -> Result<(Sett
         Experiment::Rebuild => experiments::rebuild::select(&options.stores, settings.durability),
         _ => selection::select(&options.stores, experiment, settings.durability),
     }?;
+    let selection = if settings.as_published { published::contenders(selection) } else { selection };
     Ok((settings, selection))
 }
 
@@ -156,6 +158,7 @@ fn measure(
             processors_awake,
             stolen,
             churn: settings.churn,
+            as_published: settings.as_published,
             confidence: confidence_of_range(rounds),
         },
         interrupted,

@@ -103,7 +103,7 @@ impl Choice {
 }
 
 /// The variant of a store on a server that connects anew for each request, as programs do that keep no connections.
-const RECONNECT: &str = "reconnect";
+pub(crate) const RECONNECT: &str = "reconnect";
 
 /// Chooses contenders. Naming none means all that this machine can run and that the experiment is about.
 pub(crate) fn select(

@@ -113,6 +113,7 @@ fn report(handlers: &[&'static Handler], workers: &[usize]) -> Option<Report> {
         rounds: Some(2),
         rate: None,
         let_sleep: false,
+        as_published: false,
         round_trip_ms: None,
         churn: None,
         ops: None,

@@ -94,6 +94,7 @@ fn report(keepers: &[&'static Keeper], sessions: &[usize]) -> Report {
         rounds: Some(2),
         rate: None,
         let_sleep: false,
+        as_published: false,
         round_trip_ms: None,
         churn: None,
         ops: None,

@@ -275,6 +275,10 @@ pub struct RunArguments {
     /// Before the rounds the workers rewrite N times as many sessions as there are, with no sweep (cycle, scale) [default: 0]
     #[arg(long, value_name = "N")]
     pub churn: Option<usize>,
+    /// Times besides the stores what a published measurement timed: payloads drawn in the timed part, databases connected to
+    /// anew for each operation, sessions that live for a minute (ops)
+    #[arg(long)]
+    pub as_published: bool,
     /// What is measured: cycle, peek (the read alone, without a lock) or both (cycle, scale) [default: cycle]
     #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
     pub op: Option<Vec<CycleOp>>,

@@ -51,6 +51,7 @@ fn options(arguments: &RunArguments) -> Options {
         let_sleep: arguments.let_sleep,
         round_trip_ms: arguments.round_trip,
         churn: arguments.churn,
+        as_published: arguments.as_published,
         ops: arguments.op.clone(),
         spreads: None,
         seed: arguments.seed,

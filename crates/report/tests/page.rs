@@ -1,5 +1,5 @@
-//! The page from real results: `small.json` is one short run of every experiment on a machine of two processors, a part of
-//! its contenders. What it looks like in a browser is tested by `scripts/report_test.sh`.
+//! The page from real results: `small.json` is one short run of every experiment on a busy machine of two processors, a part of
+//! its contenders; `perl`, `faults` and `ops` as published are of a debug build, which the page must say. What it looks like in a browser is tested by `scripts/report_test.sh`.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -34,15 +34,33 @@ fn section<'a>(page: &'a str, id: &str) -> &'a str {
 #[test]
 fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     let page = page(&small());
-    for id in ["cycle", "ops", "lifecycle", "gc", "percentiles", "paced", "scale", "contention", "expiry"] {
+    for id in
+        ["cycle", "ops", "lifecycle", "gc", "percentiles", "paced", "scale", "contention", "expiry", "perl", "faults"]
+    {
         assert!(section(&page, id).contains("<svg"), "{id} has no chart");
     }
     for id in ["verdict", "features", "oversize", "resources", "left-out", "method"] {
         assert!(section(&page, id).contains("<table"), "{id} has no table");
     }
-    for id in ["cycle", "ops", "gc", "scale", "oversize"] {
+    for id in ["cycle", "ops", "gc", "scale", "oversize", "perl", "faults"] {
         assert!(!section(&page, id).contains("Not run"), "{id}");
     }
+}
+
+#[test]
+fn a_debug_build_is_named_where_its_figures_stand_and_not_elsewhere() {
+    let page = page(&small());
+    assert!(section(&page, "perl").contains("A debug build"));
+    assert!(!section(&page, "cycle").contains("A debug build"));
+}
+
+#[test]
+fn what_was_published_stands_beside_the_corrected_figures() {
+    let page = page(&small());
+    let ops = section(&page, "ops");
+    assert!(ops.contains("As it was published") && ops.contains("8, published") && ops.contains("8, corrected"));
+    // It connects anew in one form only, and is the same contender all the same.
+    assert!(ops.contains("As published and corrected: change, over a socket") && ops.contains(">mysql<"), "{ops}");
 }
 
 #[test]
@@ -105,7 +123,7 @@ fn sessions_in_perl_stand_with_their_lock_and_with_what_two_processes_have_lost(
     for words in ["loser", "shared", "317", "the file is damaged", "Original::Module", "987,654", "failed"] {
         assert!(perl.contains(words), "{words}: {perl}");
     }
-    assert!(!section(&page, "other").contains("loser"), "it has a section of its own");
+    assert!(!page.contains("<section id=\"other\""), "every experiment here has a section of its own");
     assert!(section(&page, "warnings").contains("a wrong value"));
 }
 
@@ -169,7 +187,7 @@ fn an_experiment_that_was_not_run_says_so_and_why() {
 #[test]
 fn without_results_there_is_a_page_that_says_so() {
     let page = page(&Collection::default());
-    for id in ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "expiry", "oversize"] {
+    for id in ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "expiry", "oversize", "faults"] {
         assert!(section(&page, id).contains("Not run"), "{id}");
     }
     // What stores can do needs no measurement.

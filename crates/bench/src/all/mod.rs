@@ -137,6 +137,7 @@ impl Series {
             let_sleep: false,
             round_trip_ms: None,
             churn: None,
+            as_published: false,
             ops: None,
             spreads: None,
             seed: self.seed,

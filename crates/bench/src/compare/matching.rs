@@ -162,6 +162,7 @@ fn check_settings(old: &Report, new: &Report) -> Result<(), UsageError> {
         ("rate", word(was.rate), word(is.rate)),
         ("round trip in us", word(was.round_trip_us), word(is.round_trip_us)),
         ("churn", was.churn.to_string(), is.churn.to_string()),
+        ("as published", was.as_published.to_string(), is.as_published.to_string()),
         ("processors kept awake", was.processors_awake.to_string(), is.processors_awake.to_string()),
     ];
     match settings.into_iter().find(|(_, old, new)| old != new) {

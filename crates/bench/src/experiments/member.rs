@@ -31,6 +31,8 @@ pub(super) struct Member {
     pub commits: u64,
     /// What went wrong before the first sample.
     early: Verified,
+    /// Samples have created sessions that may be gone already.
+    short_lived: bool,
     /// Sessions that samples have created, beside those that were filled in.
     pub created: Vec<std::ops::Range<usize>>,
 }
@@ -88,6 +90,7 @@ impl Bench {
             fill_ns: filled.elapsed_ns,
             commits: 0,
             early: Verified::default(),
+            short_lived: false,
             created: Vec::new(),
         };
         for time in 1..=settings.churn {
@@ -120,6 +123,10 @@ impl Member {
 
     /// Looks how much space a session takes now.
     pub(super) fn weigh(&mut self, sessions: usize) {
+        if self.short_lived {
+            self.bytes_per_session = 0;
+            return;
+        }
         let created: usize = self.created.iter().map(ExactSizeIterator::len).sum();
         self.bytes_per_session = self.footprint.bytes() / (sessions + created).max(1) as u64;
     }
@@ -155,6 +162,15 @@ impl Member {
             total.add(found);
         }
         Ok(total)
+    }
+
+    /// Looks at once for sessions that do not live until the end. What they took until then is no space of a session.
+    pub(super) fn verify_short_lived(&mut self) -> Result<(), Failure> {
+        let found = self.verify_created()?;
+        self.early.add(found);
+        self.short_lived |= !self.created.is_empty();
+        self.created.clear();
+        Ok(())
     }
 
     /// Removes what was created in a store that is not ours; private ones go as a whole.

@@ -149,6 +149,7 @@ impl Cell {
                 measure_ns: (settings.seconds * 1e9) as u64,
                 seed: seed.wrapping_add(worker as u64),
                 rate: settings.rate,
+                as_published: settings.as_published,
                 ..Plan::of(self.op.action)
             })
             .collect();
@@ -161,6 +162,12 @@ impl Cell {
                 let created = fresh_of.iter().zip(&samples).map(|(ids, sample)| ids.start..ids.start + sample.created);
                 member.created.extend(created.filter(|ids| !ids.is_empty()));
                 self.tally.add(samples, after.saturating_sub(before));
+                // As published they are gone before the last round.
+                if settings.as_published
+                    && let Err(failure) = member.verify_short_lived()
+                {
+                    self.tally.fail(failure);
+                }
             }
             Err(failure) => self.tally.fail(failure),
         }

@@ -83,6 +83,10 @@ pub struct Settings {
     pub stolen: f64,
     /// How many times the number of sessions was rewritten before the first round.
     pub churn: usize,
+    /// `ops` as it was published: payloads are drawn in the timed part, databases are connected to anew for each
+    /// operation, and what is created lives for a minute. Left out when false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_published: bool,
     /// Chance that the true median lies between `low` and `high`.
     pub confidence: f64,
 }

@@ -179,6 +179,8 @@ pub struct Plan {
     pub hold_ns: u64,
     /// Report each lease, so that waits can be told from undisturbed begins.
     pub record_leases: bool,
+    /// Draw a payload in the timed part before each write, and create sessions that live for a minute.
+    pub as_published: bool,
 }
 
 impl Plan {
@@ -195,6 +197,7 @@ impl Plan {
             rate: None,
             hold_ns: 0,
             record_leases: false,
+            as_published: false,
         }
     }
 }

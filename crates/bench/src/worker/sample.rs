@@ -11,6 +11,7 @@ use crate::contender::Contender;
 use crate::histogram::Latencies;
 use crate::monotonic::{cpu_us, now_ns, wait_until};
 use crate::payload::Payloads;
+use crate::published::CREATED_TTL;
 use crate::worker::protocol::{Action, Churn, Done, LeaseTimes, Plan, Sampled};
 
 /// How one operation ended.
@@ -197,9 +198,23 @@ impl<'a> Sample<'a> {
 
     fn create(&mut self) -> Result<Outcome> {
         let Some(session) = self.fresh.next() else { return Ok(Outcome::Missed) };
-        self.payloads.compose(session as u64, 0, &mut self.payload);
-        self.contender.create(session, &self.payload, self.ttl)?;
+        self.compose(session, 0);
+        let ttl = if self.plan.as_published { CREATED_TTL } else { self.ttl };
+        self.contender.create(session, &self.payload, ttl)?;
         Ok(Outcome::Done)
+    }
+
+    /// Makes the payload that is written next. As published as many characters as it has are drawn for it; what is written
+    /// is what can be verified.
+    fn compose(&mut self, session: usize, counter: u64) {
+        if self.plan.as_published {
+            let length = self.payload.len();
+            let drawn = std::iter::repeat_with(|| self.random.alphanumeric() as u8).take(length);
+            self.payload.clear();
+            self.payload.extend(drawn);
+            std::hint::black_box(&self.payload);
+        }
+        self.payloads.compose(session as u64, counter, &mut self.payload);
     }
 
     fn read(&mut self) -> Result<Outcome> {
@@ -258,7 +273,7 @@ impl<'a> Sample<'a> {
                 std::hint::spin_loop();
             }
         }
-        self.payloads.compose(session as u64, counter + 1, &mut self.payload);
+        self.compose(session, counter + 1);
         self.contender.commit(&self.payload)?;
         self.result.commits += 1;
         Ok(Outcome::Done)
@@ -344,19 +359,22 @@ mod tests {
         }
     }
 
-    fn sample(rate: Option<f64>) -> (Sampled, u64) {
+    fn payloads(ids: usize) -> Payloads {
         let what = What::Store { url: String::new(), reconnects: false };
-        let (ttl, spread) = (Duration::MAX, Spread::Fixed);
-        let payloads = Payloads::new(&Opening {
+        Payloads::new(&Opening {
             what,
             worker: 0,
             seed: 7,
-            ids: 1,
+            ids,
             payload_bytes: 64,
-            spread,
-            ttl,
+            spread: Spread::Fixed,
+            ttl: Duration::MAX,
             lock_ttl: None,
-        });
+        })
+    }
+
+    fn sample(rate: Option<f64>) -> (Sampled, u64) {
+        let (payloads, ttl) = (payloads(1), Duration::MAX);
         let mut contender = Announcing { payload: Vec::new(), announced: 0 };
         payloads.compose(0, 0, &mut contender.payload);
         let plan = Plan { sessions: 0..1, measure_ns: MEASURE_NS, rate, ..Plan::of(Action::Read) };
@@ -372,6 +390,40 @@ mod tests {
         // Nearly all of the time went into announcements; half of it leaves room for a busy machine.
         assert!(sampled.elapsed_ns < MEASURE_NS / 2, "{sampled:?}");
         assert!(sampled.operations >= (announced - 1) * AHEAD as u64, "{sampled:?}");
+    }
+
+    /// Notes how long created sessions live, and checks their payloads.
+    struct Creating<'a>(&'a Payloads, Vec<Duration>);
+
+    impl Contender for Creating<'_> {
+        fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
+            assert_eq!(self.0.check(session as u64, payload), Some(0));
+            self.1.push(ttl);
+            Ok(())
+        }
+        fn read(&mut self, _: usize) -> Result<Option<&[u8]>> {
+            Ok(None)
+        }
+        fn commit(&mut self, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn as_published_a_payload_is_drawn_for_each_write_and_a_created_session_lives_briefly() {
+        let (payloads, ttl) = (payloads(9), Duration::MAX);
+        for (as_published, lives) in [(false, ttl), (true, CREATED_TTL)] {
+            let plan = Plan { fresh: 0..9, measure_ns: u64::MAX / 4, as_published, ..Plan::of(Action::Create) };
+            let mut contender = Creating(&payloads, Vec::new());
+            let mut sample = Sample::new(&mut contender, &payloads, ttl, plan);
+            let before = sample.random.clone();
+            sample.compose(3, 5);
+            assert_eq!(payloads.check(3, &sample.payload), Some(5), "what is written can be verified");
+            assert_eq!(sample.random != before, as_published, "characters are drawn");
+            let sampled = sample.run(now_ns());
+            assert_eq!((sampled.operations, sampled.errors), (9, 0));
+            assert_eq!(contender.1, [lives; 9]);
+        }
     }
 
     #[test]

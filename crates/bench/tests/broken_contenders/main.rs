@@ -213,6 +213,7 @@ fn options() -> Options {
         rounds: Some(2),
         rate: None,
         let_sleep: false,
+        as_published: false,
         round_trip_ms: None,
         churn: None,
         ops: None,

@@ -104,6 +104,7 @@ fn run(part: f64, length: Length, seed: u64) -> Report {
         rounds: Some(length.rounds),
         rate: None,
         let_sleep: false,
+        as_published: false,
         round_trip_ms: None,
         churn: None,
         ops: None,

@@ -16,8 +16,8 @@ use maud::Markup;
 
 /// Everything in pixels.
 const WIDTH: i32 = 760;
-const NAMES: i32 = 170;
-const SERIES: i32 = 86;
+const NAMES: i32 = 166;
+const SERIES: i32 = 98;
 const RIGHT: i32 = 92;
 const TOP: i32 = 30;
 const BOTTOM: i32 = 48;

@@ -6,6 +6,8 @@ use maud::{Markup, html};
 use sessile_bench::report::{Faults, Promise, Row};
 
 use super::{not_run, spoilt};
+use crate::DrawError;
+use crate::chart::{Bar, BarRow, Bars, Length, Words};
 use crate::ids::Ids;
 use crate::number::{count, time};
 use crate::runs::{Run, Runs, marked};
@@ -22,9 +24,9 @@ const KILLS: [(&[&str], &str, &str); 3] = [
     ),
 ];
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let measured = runs.of_experiment("faults");
-    html! {
+    Ok(html! {
         p {
             "Workers and servers are killed with SIGKILL: how long until a session can be used again, and which updates "
             "that the store had acknowledged are missing. A loss that the durability tier does not promise to "
@@ -33,11 +35,59 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
         @if measured.is_empty() { (not_run(runs, "faults")) }
         @for run in &measured {
             p { (spoilt(run.report)) }
-            @for table in KILLS.map(|(ops, caption, waited)| table(run, ops, caption, waited)) {
-                @if !table.is_empty() { (table.draw(ids)) }
-            }
+            @for (ops, caption, waited) in KILLS { (kill(run, ops, caption, waited, ids)?) }
         }
-    }
+    })
+}
+
+/// One kind of kill: how long one waits, where that is a question, and all figures.
+fn kill(run: &Run<'_>, ops: &[&str], caption: &str, waited: &str, ids: &Ids) -> Result<Markup, DrawError> {
+    let table = table(run, ops, caption, waited);
+    let rows: Vec<&Row> = run.rows.iter().filter(|row| ops.contains(&row.op.as_str())).copied().collect();
+    Ok(html! {
+        @if !table.is_empty() {
+            h3 { (caption) }
+            @if !waited.is_empty() { (times(&rows, &format!("How long until {}", until(waited)), ids)?) }
+            (table.draw(ids))
+        }
+    })
+}
+
+/// The heading of a column in a sentence.
+fn until(waited: &str) -> &str {
+    if waited == "works again" { "it works again" } else { waited }
+}
+
+/// The median time of each contender, the shortest first.
+fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
+    let mut rows = rows.to_vec();
+    rows.sort_by(|a, b| a.latency_us.p50.total_cmp(&b.latency_us.p50));
+    let bar = |row: &&Row| {
+        let never = row.faults.as_ref().is_some_and(|faults| faults.kills > 0 && faults.stuck >= faults.kills);
+        let ms = row.latency_us;
+        let length = match (&row.failed, never) {
+            (Some(_), _) => Length::Failed("failed (see the warnings)".to_owned()),
+            (None, true) => Length::Failed("never".to_owned()),
+            (None, false) => Length::Value { median: ms.p50 / 1e3, low: ms.min / 1e3, high: ms.max / 1e3, fault: None },
+        };
+        BarRow { name: marked(&row.title()), bars: vec![Bar { series: 0, name: row.durability.clone(), length }] }
+    };
+    let chart = Bars {
+        words: Words {
+            title: title.to_owned(),
+            description: "A bar for each contender, the shortest time first; its values are in the table below."
+                .to_owned(),
+        },
+        unit: "milliseconds".to_owned(),
+        series: "tier".to_owned(),
+        rows: rows.iter().map(bar).collect(),
+    };
+    Ok(html! {
+        figure {
+            (chart.draw(ids)?)
+            figcaption { "The thin line goes from the shortest to the longest time. Further to the left is better." }
+        }
+    })
 }
 
 fn table(run: &Run<'_>, ops: &[&str], caption: &str, waited: &str) -> Table {

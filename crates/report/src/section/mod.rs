@@ -16,6 +16,7 @@ mod oversize;
 mod paced;
 mod percentiles;
 mod perl;
+mod published;
 mod resources;
 mod scale;
 mod throughput;
@@ -43,14 +44,14 @@ pub(crate) struct Section {
 pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
     let ids = &Ids::default();
     let section = |id, title, body| Section { id, title, body };
-    Ok(vec![
+    let mut sections = vec![
         section("verdict", "Which store for which site", verdict::body(runs, ids)),
         section("warnings", "Before you believe a figure", warnings::body(runs, ids)),
         section("features", "What each store can do", features::body(ids)),
         section("cycle", "Locked requests a second", throughput::cycle(runs, ids)?),
         section("ops", "Create, read and change", throughput::ops(runs, ids)?),
         section("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
-        section("perl", "Sessions in Perl", perl::body(runs, ids)),
+        section("perl", "Sessions in Perl", perl::body(runs, ids)?),
         section("gc", "With and without garbage collection", gc::body(runs, ids)?),
         section("percentiles", "How long a request takes", percentiles::body(runs, ids)?),
         section("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
@@ -58,12 +59,15 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
         section("contention", "Parallel requests on one session", contention::body(runs, ids)?),
         section("expiry", "Meeting expired sessions", expiry::body(runs, ids)?),
         section("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
-        section("faults", "Workers and servers that are killed", faults::body(runs, ids)),
-        section("other", "Other experiments", other::body(runs, ids)?),
+        section("faults", "Workers and servers that are killed", faults::body(runs, ids)?),
+    ];
+    sections.extend(other::body(runs, ids)?.map(|body| section("other", "Other experiments", body)));
+    sections.extend([
         section("resources", "Processor time, memory and space", resources::body(runs, ids)),
         section("left-out", "Left out, and why", left_out::body(runs, ids)),
         section("method", "How it was measured", method::body(runs, ids)),
-    ])
+    ]);
+    Ok(sections)
 }
 
 /// What stands in place of an experiment that was not run.

@@ -1,4 +1,4 @@
-//! Experiments that have no section of their own: every row, in the order of the result.
+//! Experiments that have no section of their own: every row, as operations a second.
 
 use maud::{Markup, html};
 
@@ -8,10 +8,10 @@ use crate::ids::Ids;
 use crate::runs::Runs;
 
 const OF_THEIR_OWN: [&str; 10] =
-    ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "expiry", "oversize", "faults"];
+    ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize", "perl", "faults"];
 
-/// Every other experiment that the results contain.
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+/// Every other experiment that the results contain; nothing when there is none.
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Option<Markup>, DrawError> {
     let others: Vec<&str> = runs.experiments().into_iter().filter(|name| !OF_THEIR_OWN.contains(name)).collect();
     let mut parts = Vec::new();
     for name in &others {
@@ -19,8 +19,5 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
             parts.push(throughput::of_run(&run, ids)?);
         }
     }
-    Ok(html! {
-        @if others.is_empty() { p { "There are none in these results." } }
-        @for part in parts { (part) }
-    })
+    Ok((!parts.is_empty()).then(|| html! { @for part in parts { (part) } }))
 }

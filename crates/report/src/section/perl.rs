@@ -3,34 +3,82 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::{KINDS, conditions, not_run};
+use super::throughput::{length, small};
+use super::{KINDS, conditions, interval, not_run};
+use crate::DrawError;
+use crate::chart::{Bar, BarRow, Bars, Words};
 use crate::ids::Ids;
 use crate::number::{count, figure, short};
 use crate::runs::{Run, Runs, titles};
 use crate::table::{Cell, Table, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+/// Sessions are made, and opened again.
+const OPS: [&str; 2] = ["make", "reopen"];
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let measured = runs.of_experiment("perl");
-    html! {
+    Ok(html! {
         p {
             "In a process of Perl sessions are opened, ten values are read and ten written in turn, and they are closed: as new ones "
             "(make), then once more (reopen). Compare rows with the same lock. " em { "whole" } ": nobody else has the session from open "
             "to close. " em { "shared" } ": several may, and of two changes one can be lost. " em { "none" } ": nothing beyond a single call."
         }
         @if measured.is_empty() { (not_run(runs, "perl")) }
-        @for run in &measured { (of_run(run, ids)) }
-    }
+        @for run in &measured { (of_run(run, ids)?) }
+    })
 }
 
-fn of_run(run: &Run<'_>, ids: &Ids) -> Markup {
+fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+    let mut charts = Vec::new();
+    for op in OPS {
+        for (kind, place) in KINDS {
+            let here = |row: &&&Row| row.op == op && row.kind == kind;
+            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
+            if !rows.is_empty() {
+                charts.push(html! { h3 { (op) ", " (small(place)) } (chart(run, &rows, op, &small(place), ids)?) });
+            }
+        }
+    }
     let tables: Vec<Table> = KINDS.iter().map(|(kind, place)| times(run, kind, place)).collect();
     let race = races(run);
-    html! {
+    Ok(html! {
         (conditions(run))
+        @for chart in charts { (chart) }
         @for table in tables.iter().filter(|table| !table.is_empty()) { (table.draw(ids)) }
         @if !race.is_empty() { (race.draw(ids)) }
         @for title in titles(&run.rows) { (stand_in(run, &title)) }
-    }
+    })
+}
+
+fn chart(run: &Run<'_>, rows: &[&Row], op: &str, place: &str, ids: &Ids) -> Result<Markup, DrawError> {
+    let sizes = run.distinct(|row| row.sessions);
+    let mut names = titles(rows);
+    let best = |name: &str| {
+        let own = rows.iter().filter(|row| row.title() == name && row.failed.is_none());
+        own.map(|row| row.ops_per_second.median).fold(-1.0, f64::max)
+    };
+    names.sort_by(|a, b| best(b).total_cmp(&best(a)));
+    let bars = |name: &String| {
+        let own = rows.iter().filter(|row| row.title() == *name);
+        let series = |row: &Row| sizes.iter().position(|size| *size == row.sessions).unwrap_or(0) as u8;
+        own.map(|row| Bar { series: series(row), name: count(row.sessions as f64), length: length(row) }).collect()
+    };
+    let bars = Bars {
+        words: Words {
+            title: format!("Sessions a second, {op}, {place}"),
+            description: "A bar for each keeper, the fastest first; its values are in the table below.".to_owned(),
+        },
+        unit: "sessions a second, from open to close".to_owned(),
+        series: "sessions".to_owned(),
+        rows: names.iter().map(|name| BarRow { name: name.clone(), bars: bars(name) }).collect(),
+    };
+    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+    Ok(html! {
+        figure {
+            (bars.draw(ids)?)
+            figcaption { (interval(run.report, rounds)) " Further to the right is better." }
+        }
+    })
 }
 
 fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {

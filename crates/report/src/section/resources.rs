@@ -31,7 +31,9 @@ fn time(runs: &Runs<'_>, experiment: &str) -> Table {
     let columns = ["store", "operation", "workers", "worker", "server", "together"];
     let mut table = Table::new(format!("Processor time of an operation in microseconds ({experiment})"), &columns);
     // At a fixed rate workers spin until a request is due, and at each size of `scale` there is another figure.
-    let closed = |run: &Run<'_>| run.report.settings.rate.is_none() && experiment != "scale";
+    let closed = |run: &Run<'_>| {
+        run.report.settings.rate.is_none() && !run.report.settings.as_published && experiment != "scale"
+    };
     for run in runs.of_experiment(experiment).into_iter().filter(closed) {
         for row in run.rows.iter().filter(|row| row.failed.is_none()) {
             let cpu = row.cpu_us_per_op;

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::{KINDS, conditions, interval, not_run};
+use super::{KINDS, conditions, interval, not_run, published};
 use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, Length, Words};
 use crate::ids::Ids;
@@ -28,14 +28,16 @@ pub(super) fn cycle(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
 
 /// `ops`.
 pub(super) fn ops(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("ops");
+    let (as_published, corrected): (Vec<Run<'_>>, Vec<Run<'_>>) =
+        runs.of_experiment("ops").into_iter().partition(|run| run.report.settings.as_published);
     Ok(html! {
         p {
             "Each operation on its own, on sessions of 1,500 random characters unless said otherwise. A change is a locked read and "
             "write, because an unlocked one loses updates."
         }
-        @if measured.is_empty() { (not_run(runs, "ops")) }
-        @for run in &measured { (of_run(run, ids)?) }
+        @if corrected.is_empty() { (not_run(runs, "ops")) }
+        @for run in &corrected { (of_run(run, ids)?) }
+        (published::body(runs, &corrected, &as_published, ids)?)
     })
 }
 
@@ -78,7 +80,8 @@ fn capital(word: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn small(words: &str) -> String {
+/// In the middle of a heading.
+pub(super) fn small(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }

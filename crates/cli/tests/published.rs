@@ -1,0 +1,49 @@
+//! `sessile bench ops --as-published`, as a user meets it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sessile(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const BRIEF: [&str; 8] = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "2"];
+
+#[test]
+fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (published, corrected) = (file("published.json"), file("corrected.json"));
+    for (path, flags) in [(&published, &["--as-published"][..]), (&corrected, &[][..])] {
+        let stores = ["--stores", "memory,files,limit,null", "--json", path];
+        let output = sessile(&[&["bench", "ops"][..], flags, &stores, &BRIEF].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    let read = |path: &str| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let json = read(&published);
+    assert_eq!(json["settings"]["as_published"], true);
+    assert_eq!(read(&corrected)["settings"].get("as_published"), None);
+    let rows = json["results"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["misses"] == 0 && row["errors"] == 0 && row["store"] != "limit"), "{rows:#?}");
+    assert!(rows.iter().any(|row| row["op"] == "create" && row["store"] == "files"), "{rows:#?}");
+    assert!(json["warnings"].to_string().contains("as published"), "{}", json["warnings"]);
+    assert!(json["left_out"].to_string().contains("limit"), "{}", json["left_out"]);
+    let output = sessile(&["bench", "compare", &corrected, &published]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("as published"), "{}", stderr(&output));
+}
+
+#[test]
+fn only_ops_was_published_like_that() {
+    let output = sessile(&["bench", "cycle", "--as-published", "--stores", "memory"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--as-published"), "{}", stderr(&output));
+}

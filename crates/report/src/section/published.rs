@@ -1,0 +1,128 @@
+//! `ops` as a hoster published it, beside the corrected form: the same contenders, and what the difference is made of.
+
+use maud::{Markup, html};
+use sessile_bench::report::Row;
+
+use super::throughput::{length, small};
+use super::{KINDS, conditions, not_run};
+use crate::DrawError;
+use crate::chart::{Bar, BarRow, Bars, Words};
+use crate::ids::Ids;
+use crate::number::{count, figure};
+use crate::runs::{Run, Runs};
+use crate::table::{Cell, Table, right, text};
+
+/// What the published form appends to the name of a contender that connects anew.
+const RECONNECT: &str = "reconnect";
+const OPS: [&str; 3] = ["create", "read", "change"];
+
+/// A row as published and the corrected one of the same contender, operation, workers and tier.
+type Pair<'a> = (&'a Row, &'a Row);
+
+/// The comparison; without a corrected run there is nothing to compare with.
+pub(super) fn body(
+    runs: &Runs<'_>,
+    corrected: &[Run<'_>],
+    published: &[Run<'_>],
+    ids: &Ids,
+) -> Result<Markup, DrawError> {
+    let pairs = pairs(corrected, published);
+    let mut figures = Vec::new();
+    for op in OPS {
+        for (kind, place) in KINDS {
+            let here = |(row, _): &&Pair<'_>| row.op == op && row.kind == kind;
+            let own: Vec<Pair<'_>> = pairs.iter().filter(here).copied().collect();
+            if !own.is_empty() {
+                let title = format!("As published and corrected: {op}, {}", small(place));
+                figures.push(html! { h3 { (title) } (chart(&own, &title, op, ids)?) });
+            }
+        }
+    }
+    Ok(html! {
+        h3 { "As it was published" }
+        p {
+            "The published measurement timed more than the stores. A payload was drawn, character by character, inside the timed part; "
+            "a database was connected to anew for each operation while Redis kept its connection; and sessions had a short "
+            "life, so that a store which expires by itself was removing some meanwhile. The corrected form above draws payloads before, keeps all connections, and lets sessions live."
+        }
+        @if published.is_empty() { (not_run(runs, "ops --as-published")) }
+        @else if pairs.is_empty() { p.not-run { strong { "There is no corrected run to compare it with." } } }
+        @else { @for run in published { (conditions(run)) } (drawing(&pairs)) @for figure in figures { (figure) } (table(&pairs).draw(ids)) }
+    })
+}
+
+fn pairs<'a>(corrected: &[Run<'a>], published: &[Run<'a>]) -> Vec<Pair<'a>> {
+    let rows = |runs: &[Run<'a>]| runs.iter().flat_map(|run| run.rows.iter().copied()).collect::<Vec<&'a Row>>();
+    let corrected = rows(corrected);
+    let partner = |row: &'a Row| {
+        let same = |other: &&&Row| {
+            (&other.store, &other.op, other.workers, other.sessions, other.payload_bytes, &other.durability)
+                == (&row.store, &row.op, row.workers, row.sessions, row.payload_bytes, &row.durability)
+        };
+        // A database that connects anew stands beside the one that does not.
+        let variant = if row.variant == RECONNECT { "default" } else { row.variant.as_str() };
+        corrected.iter().filter(same).find(|other| other.variant == variant).map(|other| (row, *other))
+    };
+    rows(published).into_iter().filter_map(partner).collect()
+}
+
+/// What the harness says that drawing a payload costs.
+fn drawing(pairs: &[Pair<'_>]) -> Markup {
+    let of_harness = |(row, _): &&Pair<'_>| row.store == "null" && row.op == "create" && row.workers == 1;
+    let Some((published, corrected)) = pairs.iter().find(of_harness) else { return html! {} };
+    let us = published.latency_us.p50 - corrected.latency_us.p50;
+    html! {
+        p {
+            "To draw " (count(published.payload_bytes as f64)) " characters took " (figure(us.max(0.0))) " \u{b5}s on this machine, by the row "
+            code { "null" } ", which stores nothing. The slower the language of a benchmark, the more of its figures is that."
+        }
+    }
+}
+
+fn chart(pairs: &[Pair<'_>], title: &str, op: &str, ids: &Ids) -> Result<Markup, DrawError> {
+    let mut names: Vec<String> = Vec::new();
+    for name in pairs.iter().map(|(_, corrected)| corrected.title()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let bars = |name: &String| {
+        let own = pairs.iter().filter(|(_, corrected)| corrected.title() == *name);
+        let both = own.flat_map(|(published, corrected)| {
+            let bar = |series, word: &str, row: &Row| Bar {
+                series,
+                name: format!("{}, {word}", row.workers),
+                length: length(row),
+            };
+            [bar(0, "corrected", corrected), bar(1, "published", published)]
+        });
+        both.collect()
+    };
+    let chart = Bars {
+        words: Words {
+            title: title.to_owned(),
+            description: "Two bars for each contender and number of workers; their values are in the table below."
+                .to_owned(),
+        },
+        unit: format!("{op}s a second"),
+        series: "workers, form".to_owned(),
+        rows: names.iter().map(|name| BarRow { name: name.clone(), bars: bars(name) }).collect(),
+    };
+    Ok(html! { figure { (chart.draw(ids)?) figcaption { "Further to the right is better." } } })
+}
+
+fn table(pairs: &[Pair<'_>]) -> Table {
+    let columns = ["store", "operation", "workers", "corrected", "as published", "times"];
+    let mut table = Table::new("Operations a second, corrected and as published", &columns);
+    let speed = |row: &Row| match row.failed {
+        Some(_) => Cell::Bad("failed".to_owned()),
+        None => right(count(row.ops_per_second.median)),
+    };
+    for (published, corrected) in pairs {
+        let (was, is) = (corrected.ops_per_second.median, published.ops_per_second.median);
+        let times = if was > 0.0 && is > 0.0 { right(format!("{:.2}", is / was)) } else { Cell::Empty };
+        let cells = [text(corrected.title()), text(&published.op), right(published.workers)];
+        table.row(cells.into_iter().chain([speed(corrected), speed(published), times]).collect());
+    }
+    table
+}
