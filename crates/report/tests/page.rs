@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use sessile_bench::Collection;
-use sessile_bench::report::{Faults, KeeperFigures, Promise, Race, Row, WholeCache};
+use sessile_bench::report::{Faults, KeeperFigures, Promise, Race, Rebuild, Row, WholeCache};
 
 const SMALL: &str = include_str!("small.json");
 
@@ -182,6 +182,21 @@ fn an_experiment_that_was_not_run_says_so_and_why() {
     results.left_out = Collection::from_json(text).unwrap().left_out;
     let page = page(&results);
     assert!(section(&page, "gc").contains("Not run: there was no time for it"), "{}", section(&page, "gc"));
+}
+
+#[test]
+fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
+    let mut results = small();
+    let run = &mut results.runs[0];
+    for (store, rebuilt) in [("forgets", 250), ("keeps", 1)] {
+        let rebuild = Rebuild { keeps: store == "keeps", views: 250, rebuilt, ..Rebuild::default() };
+        let (experiment, variant) = ("rebuild".into(), "default".into());
+        run.results.push(Row { experiment, variant, store: store.into(), rebuild: Some(rebuild), ..Row::default() });
+    }
+    let page = page(&results);
+    let rebuild = section(&page, "rebuild");
+    assert!(rebuild.contains("250 of 250") && rebuild.contains("1 of 250") && rebuild.contains("forgets"), "{rebuild}");
+    assert!(!page.contains("<section id=\"other\""));
 }
 
 #[test]

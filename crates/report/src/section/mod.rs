@@ -17,6 +17,7 @@ mod paced;
 mod percentiles;
 mod perl;
 mod published;
+mod rebuild;
 mod resources;
 mod scale;
 mod throughput;
@@ -59,6 +60,7 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
         section("contention", "Parallel requests on one session", contention::body(runs, ids)?),
         section("expiry", "Meeting expired sessions", expiry::body(runs, ids)?),
         section("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
+        section("rebuild", "A page that builds its cache each time", rebuild::body(runs, ids)),
         section("faults", "Workers and servers that are killed", faults::body(runs, ids)?),
     ];
     sections.extend(other::body(runs, ids)?.map(|body| section("other", "Other experiments", body)));

@@ -7,8 +7,8 @@ use crate::DrawError;
 use crate::ids::Ids;
 use crate::runs::Runs;
 
-const OF_THEIR_OWN: [&str; 10] =
-    ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize", "perl", "faults"];
+const OF_THEIR_OWN: [&str; 11] =
+    ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize", "rebuild", "perl", "faults"];
 
 /// Every other experiment that the results contain; nothing when there is none.
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Option<Markup>, DrawError> {

@@ -1,0 +1,66 @@
+//! A page that builds its cache on each view, because the save was refused: the report of the load, a column for each contender.
+
+use maud::{Markup, html};
+use sessile_bench::report::{Rebuild, Row};
+
+use super::{not_run, spoilt};
+use crate::ids::Ids;
+use crate::number::{bytes, count, figure, time};
+use crate::runs::{Run, Runs};
+use crate::table::{Cell, Table, right, text};
+
+/// A row of the table: its name, and what one contender has there.
+type Figure = (&'static str, fn(&Rebuild) -> Cell);
+
+const FIGURES: [Figure; 17] = [
+    ("views that built the entry anew", |it| {
+        let words = format!("{} of {}", count(it.rebuilt as f64), count(it.views as f64));
+        if it.views > 0 && it.rebuilt == it.views { Cell::Bad(words) } else { right(words) }
+    }),
+    ("of those, saves that failed", |it| right(count(it.unsaved as f64))),
+    ("to load the entry", |it| right(time(it.load_us))),
+    ("to build it", |it| right(time(it.rebuild_us))),
+    ("to save it", |it| right(time(it.save_us))),
+    ("transactions", |it| right(count(it.siege.transactions as f64))),
+    ("availability", |it| right(format!("{:.2} %", it.siege.availability_percent))),
+    ("elapsed time", |it| right(format!("{} s", figure(it.siege.elapsed_s)))),
+    ("data transferred", |it| right(bytes(it.siege.transferred_bytes as f64))),
+    ("response time", |it| right(time(it.siege.response_s * 1e6))),
+    ("transactions a second", |it| right(figure(it.siege.rate))),
+    ("throughput a second", |it| right(bytes(it.siege.throughput_bytes))),
+    ("concurrency", |it| right(figure(it.siege.concurrency))),
+    ("successful", |it| right(count(it.siege.successful as f64))),
+    ("failed", |it| if it.siege.failed > 0 { Cell::Bad(count(it.siege.failed as f64)) } else { right(0) }),
+    ("longest view", |it| right(time(it.siege.longest_s * 1e6))),
+    ("shortest view", |it| right(time(it.siege.shortest_s * 1e6))),
+];
+
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+    let measured = runs.of_experiment("rebuild");
+    html! {
+        p {
+            "Each view of a page needs one large entry of a cache. Where its save is refused the entry is never there, and every view builds it "
+            "anew. The figures carry the names that load generators give them."
+        }
+        @if measured.is_empty() { (not_run(runs, "rebuild")) }
+        @for run in &measured { p { (spoilt(run.report)) } (table(run).draw(ids)) (logs(run)) }
+    }
+}
+
+fn table(run: &Run<'_>) -> Table {
+    let names: Vec<String> = run.rows.iter().map(|row| row.title()).collect();
+    let columns: Vec<&str> = std::iter::once("figure").chain(names.iter().map(String::as_str)).collect();
+    let mut table = Table::new("The load on a page, by where its cache keeps the large entry", &columns);
+    for (name, of) in FIGURES {
+        let cells = run.rows.iter().map(|row| row.rebuild.as_ref().map_or_else(|| Cell::Bad("failed".to_owned()), of));
+        table.row(std::iter::once(text(name)).chain(cells).collect());
+    }
+    table
+}
+
+/// What an operator finds in the log.
+fn logs(run: &Run<'_>) -> Markup {
+    let told = |row: &&Row| Some((row.title(), row.rebuild.as_ref()?.log.clone()?));
+    let told: Vec<(String, String)> = run.rows.iter().copied().filter_map(|row| told(&row)).collect();
+    html! { @for (title, line) in told { p { "The log with " (title) ": " code { (line) } } } }
+}
