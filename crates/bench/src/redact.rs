@@ -78,6 +78,11 @@ pub(crate) fn paths(text: &str) -> String {
     text.split(' ').map(hide).collect::<Vec<String>>().join(" ")
 }
 
+/// Why a private server did not start. Its log is full of places, and may name whatever it was asked for.
+pub(crate) fn start(error: &dyn std::fmt::Display) -> String {
+    ids(&paths(&error.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,7 +60,9 @@ fn a_place_that_is_meant_to_keep_the_registry_and_does_not_fails() {
     assert!(row["misses"] == 4 && row["rebuild"]["rebuilt"] == 4 && row["errors"] == 0, "{row}");
 }
 
+/// `make test` runs it when it has built the module.
 #[test]
+#[ignore = "needs our module for PHP: SESSILE_PHP_MODULE"]
 fn our_handler_says_what_it_cannot_save_and_a_route_keeps_it() {
     let (code, json, said) = run(&["--stores", "sessile"]);
     if code == Some(2) && not_installed(&said) {

@@ -1,6 +1,6 @@
 <?php
 // The registry in memcached, through PHP's extension. What `set` answers is what memcached said: an item over its limit is
-// refused. Without compression, which was no default then; an entry of a few megabytes more meets the same limit with it.
+// refused. Without compression: with it, an entry of a few megabytes more meets the same limit.
 
 function cache(): Memcached
 {

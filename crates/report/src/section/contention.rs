@@ -1,5 +1,7 @@
 //! Parallel requests of one page on one session: waits, fairness, and lost updates.
 
+use std::cmp::Ordering;
+
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
@@ -9,7 +11,7 @@ use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, Length, Words};
 use crate::ids::Ids;
 use crate::number::{count, figure};
-use crate::runs::{MARK, Run, Runs, marked, titles};
+use crate::runs::{MARK, Run, Runs, fault, marked, titles};
 use crate::table::{Cell, Table, right, text};
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
@@ -64,13 +66,17 @@ fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
 
 fn waits(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let mut rows: Vec<&Row> = run.rows.iter().filter(|row| row.waits.is_some()).copied().collect();
-    rows.sort_by(|a, b| wait(a).total_cmp(&wait(b)));
+    // Who loses updates need not wait: such a row leads nothing.
+    rows.sort_by(|a, b| (a.is_bad(), wait(a)).partial_cmp(&(b.is_bad(), wait(b))).unwrap_or(Ordering::Equal));
     let bars = |row: &Row| {
         let waits = row.waits.unwrap_or_default();
         let bar = |series, name: &str, us: f64| Bar {
             series,
             name: name.to_owned(),
-            length: Length::Value { median: us, low: us, high: us, fault: None },
+            length: match &row.failed {
+                Some(_) => Length::Failed("failed (see the warnings)".to_owned()),
+                None => Length::Value { median: us, low: us, high: us, fault: fault(row) },
+            },
         };
         vec![bar(0, "median", waits.taken_p50), bar(1, "p99", waits.taken_p99)]
     };

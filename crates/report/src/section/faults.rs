@@ -13,13 +13,19 @@ use crate::number::{count, time};
 use crate::runs::{Run, Runs, marked};
 use crate::table::{Cell, Table, right, text};
 
-/// The rows of each table, what it shows, and the heading of what is waited for.
-const KILLS: [(&[&str], &str, &str); 3] = [
-    (&["holder-killed"], "A worker is killed while it holds a session", "the next one has it"),
-    (&["writer-killed"], "Workers are killed while they write", ""),
+/// The rows of each table, what it shows, and the heading of what is waited for. What is waited for after the end of a server
+/// and after that of all processes are different things, and never stand in one chart.
+const KILLS: [(&str, &str, &str); 4] = [
+    ("holder-killed", "A worker is killed while it holds a session", "the next one has it"),
+    ("writer-killed", "Workers are killed while they write", ""),
     (
-        &["server-killed", "all-killed"],
-        "The server is killed and started again; of an embedded store all processes are killed",
+        "server-killed",
+        "The server is killed and started again: from the kill to a worker's first update",
+        "works again",
+    ),
+    (
+        "all-killed",
+        "All processes that have an embedded store open are killed: others open it, and make the first update",
         "works again",
     ),
 ];
@@ -30,20 +36,22 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
         p {
             "Workers and servers are killed with SIGKILL: how long until a session can be used again, and which updates "
             "that the store had acknowledged are missing. A loss that the durability tier does not promise to "
-            "prevent is a figure, not a failure. Power cuts and full disks are not part of it."
+            "prevent is a figure, not a failure. Where a lock ends with time, that time is set to what \"lock ends after\" says, and "
+            "not to the store's default of a minute, or nobody would wait for the result: with the default the next one waits a minute. "
+            "Power cuts and full disks are not part of it."
         }
         @if measured.is_empty() { (not_run(runs, "faults")) }
         @for run in &measured {
             p { (spoilt(run.report)) }
-            @for (ops, caption, waited) in KILLS { (kill(run, ops, caption, waited, ids)?) }
+            @for (op, caption, waited) in KILLS { (kill(run, op, caption, waited, ids)?) }
         }
     })
 }
 
 /// One kind of kill: how long one waits, where that is a question, and all figures.
-fn kill(run: &Run<'_>, ops: &[&str], caption: &str, waited: &str, ids: &Ids) -> Result<Markup, DrawError> {
-    let table = table(run, ops, caption, waited);
-    let rows: Vec<&Row> = run.rows.iter().filter(|row| ops.contains(&row.op.as_str())).copied().collect();
+fn kill(run: &Run<'_>, op: &str, caption: &str, waited: &str, ids: &Ids) -> Result<Markup, DrawError> {
+    let table = table(run, op, caption, waited);
+    let rows: Vec<&Row> = run.rows.iter().filter(|row| row.op == op).copied().collect();
     Ok(html! {
         @if !table.is_empty() {
             h3 { (caption) }
@@ -58,19 +66,32 @@ fn until(waited: &str) -> &str {
     if waited == "works again" { "it works again" } else { waited }
 }
 
-/// The median time of each contender, the shortest first.
+/// The time of a contender in milliseconds, with what went wrong in the kills that have none.
+fn length(row: &Row) -> Length {
+    let us = row.latency_us;
+    let stuck = row.faults.as_ref().map_or(0, |faults| faults.stuck);
+    let wrong = row.faults.as_ref().map(Faults::in_words).filter(|words| !words.is_empty());
+    if row.failed.is_some() {
+        return Length::Failed("failed (see the warnings)".to_owned());
+    }
+    if us.p50 <= 0.0 {
+        return Length::Failed(if stuck > 0 { "never" } else { "not once" }.to_owned());
+    }
+    let stuck = (stuck > 0).then(|| format!("{stuck} locks stuck"));
+    Length::Value { median: us.p50 / 1e3, low: us.min / 1e3, high: us.max / 1e3, fault: wrong.or(stuck) }
+}
+
+/// The median time of each contender, the shortest first and those without one last.
 fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
-    let mut rows = rows.to_vec();
-    rows.sort_by(|a, b| a.latency_us.p50.total_cmp(&b.latency_us.p50));
-    let bar = |row: &&Row| {
-        let never = row.faults.as_ref().is_some_and(|faults| faults.kills > 0 && faults.stuck >= faults.kills);
-        let ms = row.latency_us;
-        let length = match (&row.failed, never) {
-            (Some(_), _) => Length::Failed("failed (see the warnings)".to_owned()),
-            (None, true) => Length::Failed("never".to_owned()),
-            (None, false) => Length::Value { median: ms.p50 / 1e3, low: ms.min / 1e3, high: ms.max / 1e3, fault: None },
-        };
-        BarRow { name: marked(&row.title()), bars: vec![Bar { series: 0, name: row.durability.clone(), length }] }
+    let mut rows: Vec<(&Row, Length)> = rows.iter().map(|row| (*row, length(row))).collect();
+    let place = |length: &Length| match length {
+        Length::Value { median, .. } => *median,
+        Length::Failed(_) => f64::INFINITY,
+    };
+    rows.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
+    let bar = |(row, length): &(&Row, Length)| {
+        let bar = Bar { series: 0, name: row.durability.clone(), length: length.clone() };
+        BarRow { name: marked(&row.title()), bars: vec![bar] }
     };
     let chart = Bars {
         words: Words {
@@ -85,20 +106,23 @@ fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
     Ok(html! {
         figure {
             (chart.draw(ids)?)
-            figcaption { "The thin line goes from the shortest to the longest time. Further to the left is better." }
+            figcaption {
+                "The thin line goes from the shortest to the longest time; after one kill these are the times of its workers. "
+                "Further to the left is better."
+            }
         }
     })
 }
 
-fn table(run: &Run<'_>, ops: &[&str], caption: &str, waited: &str) -> Table {
+fn table(run: &Run<'_>, op: &str, caption: &str, waited: &str) -> Table {
     let mut columns = vec!["store", "tier", "kills"];
     let longest = format!("{waited}, longest");
     if !waited.is_empty() {
-        columns.extend([waited, longest.as_str()]);
+        columns.extend([waited, longest.as_str(), "lock ends after", "down", "refused"]);
     }
     columns.extend(["updates", "updates lost", "sessions lost", "promised", "outcome"]);
     let mut table = Table::new(caption, &columns);
-    for row in run.rows.iter().filter(|row| ops.contains(&row.op.as_str())) {
+    for row in run.rows.iter().filter(|row| row.op == op) {
         let mut cells = vec![text(marked(&row.title())), text(&row.durability)];
         match &row.faults {
             Some(faults) => cells.extend(figures(row, faults, !waited.is_empty())),
@@ -118,6 +142,12 @@ fn figures(row: &Row, faults: &Faults, waits: bool) -> Vec<Cell> {
         cells.extend([right(time(row.latency_us.p50)), right(time(row.latency_us.max))]);
     } else if waits {
         cells.extend([text("never"), text("never")]);
+    }
+    if waits {
+        let ttl = faults.lock_ttl_ms.map(|ms| right(time(ms as f64 * 1e3)));
+        cells.push(ttl.unwrap_or(Cell::Empty));
+        cells.push(faults.down_us.map_or(Cell::Empty, |us| right(time(us))));
+        cells.push(right(count(faults.refused as f64)));
     }
     cells.extend([faults.acknowledged, faults.lost, faults.sessions_lost].map(|number| right(count(number as f64))));
     cells.push(text(match faults.promise {

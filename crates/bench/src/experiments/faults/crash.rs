@@ -93,11 +93,12 @@ fn served_round(
     journal: &mut Journal,
     found: &mut Findings,
 ) -> Result<Crash, Failure> {
-    let kill = Kill { at_ns: now_ns(), promise };
+    let at_ns = now_ns();
     scene.member.stage.kill_server();
     let dead_ns = now_ns();
     scene.member.stage.restart_server().map_err(|why| failure("restart", why))?;
-    let crash = Crash { kill, dead_ns, back_ns: now_ns() };
+    let back_ns = now_ns();
+    let crash = Crash { kill: Kill { at_ns, over_ns: back_ns, promise }, dead_ns, back_ns };
     let deadline = Instant::now() + WORKS_WITHIN;
     while !loaders.iter().all(|loader| loader.works_since(dead_ns)) && Instant::now() < deadline && !interrupted() {
         std::thread::sleep(Duration::from_millis(1));
@@ -124,7 +125,7 @@ fn embedded_round(
     journal: &mut Journal,
     found: &mut Findings,
 ) -> Result<Crash, Failure> {
-    let kill = Kill { at_ns: now_ns(), promise: Promise::Everything };
+    let kill = Kill::of_workers(now_ns());
     scene.member.crew.kill();
     loaders.iter_mut().for_each(Loader::kill);
     let workers = loaders.len();
@@ -156,14 +157,18 @@ fn is_update(step: &Step) -> bool {
 }
 
 /// What fails while the server is gone, or was under way when it went, was refused; anything before is a fault, and so is
-/// anything that fails where no server is.
+/// what fails after the worker has worked again, and anything where no server is.
 fn account(heard: &Heard, crash: &Crash, journal: &mut Journal, found: &mut Findings) {
     let served = crash.back_ns > crash.dead_ns;
+    let again = heard.steps.iter().find(|step| step.asked_ns > crash.dead_ns && is_update(step));
+    let again_ns = again.map_or(u64::MAX, |step| step.ended_ns);
     for step in &heard.steps {
         let kill = (step.ended_ns >= crash.kill.at_ns).then_some(crash.kill);
         journal.change(step, kill, found);
         match &step.met {
-            Met::Failed(_) if served && step.ended_ns >= crash.kill.at_ns => found.faults.refused += 1,
+            Met::Failed(_) if served && step.ended_ns >= crash.kill.at_ns && step.asked_ns < again_ns => {
+                found.faults.refused += 1;
+            }
             Met::Failed(failure) => found.fail(&failure.message),
             Met::Counter(_) | Met::Nothing | Met::Damaged => {}
         }

@@ -8,7 +8,6 @@ use super::journal::{Journal, Kill};
 use super::{Findings, Layout, Scene};
 use crate::monotonic::now_ns;
 use crate::reference::AfterDeath;
-use crate::report::Promise;
 use crate::worker::faults::{Met, Step, Task};
 use crate::worker::process::{Process, TASK_MAX, unexpected};
 use crate::worker::protocol::{Failure, Reply, Request};
@@ -88,7 +87,7 @@ fn take(
         return Ok(false);
     }
     let step = step_of(&mut handover.waiter)?;
-    journal.change(&step, Some(Kill { at_ns: handover.killed_ns, promise: Promise::Everything }), found);
+    journal.change(&step, Some(Kill::of_workers(handover.killed_ns)), found);
     match &step.met {
         Met::Failed(failure) => found.fail(&failure.message),
         _ if step.granted_ns < handover.killed_ns => {

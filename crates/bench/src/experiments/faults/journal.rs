@@ -20,6 +20,7 @@ pub(super) struct Journal {
 /// An acknowledged counter, and when that was. The lowest of a session is the session itself.
 struct Update {
     counter: u64,
+    asked_ns: u64,
     at_ns: u64,
 }
 
@@ -27,13 +28,26 @@ struct Update {
 #[derive(Clone, Copy)]
 pub(super) struct Kill {
     pub at_ns: u64,
+    /// What is asked for after this is explained by no kill any more.
+    pub over_ns: u64,
     pub promise: Promise,
+}
+
+impl Kill {
+    /// Of workers, with their store in place: it explains nothing.
+    pub(super) fn of_workers(at_ns: u64) -> Kill {
+        Kill { at_ns, over_ns: at_ns, promise: Promise::Everything }
+    }
+
+    fn excuses(&self, update: &Update) -> bool {
+        update.asked_ns <= self.over_ns && !self.promise.covers(update.at_ns, self.at_ns)
+    }
 }
 
 impl Journal {
     /// Of sessions that were created, with the counter 0.
     pub(super) fn of(sessions: Range<usize>, at_ns: u64) -> Journal {
-        let created = |session| (session, vec![Update { counter: 0, at_ns }]);
+        let created = |session| (session, vec![Update { counter: 0, asked_ns: at_ns, at_ns }]);
         Journal { sessions: sessions.map(created).collect(), damaged: BTreeSet::new() }
     }
 
@@ -46,7 +60,11 @@ impl Journal {
             Met::Damaged | Met::Failed(_) => return,
         };
         found.faults.acknowledged += 1;
-        self.sessions.entry(step.session).or_default().push(Update { counter, at_ns: step.ended_ns });
+        self.sessions.entry(step.session).or_default().push(Update {
+            counter,
+            asked_ns: step.asked_ns,
+            at_ns: step.ended_ns,
+        });
     }
 
     /// Compares what is there with what must be. A failure says nothing about that.
@@ -67,7 +85,7 @@ impl Journal {
             Met::Failed(_) => return,
         };
         for (place, update) in updates.drain(kept..).enumerate() {
-            let promised = kill.is_none_or(|kill| kill.promise.covers(update.at_ns, kill.at_ns));
+            let promised = kill.is_none_or(|kill| !kill.excuses(&update));
             let faults = &mut found.faults;
             let (lost, beyond) = if kept + place == 0 {
                 (&mut faults.sessions_lost, &mut faults.sessions_lost_beyond)
@@ -110,7 +128,17 @@ mod tests {
     }
 
     fn kill(at_ms: u64, promise: Promise) -> Option<Kill> {
-        Some(Kill { at_ns: at_ms * 1_000_000, promise })
+        Some(Kill { at_ns: at_ms * 1_000_000, over_ns: (at_ms + 200) * 1_000_000, promise })
+    }
+
+    #[test]
+    fn what_is_acknowledged_after_the_kill_is_promised_whatever_the_tier() {
+        for promise in [Promise::Nothing, Promise::AllButTheLastSecond] {
+            // Killed at 2.5 s: the update of 3 s came after it.
+            let (mut journal, mut found) = journal();
+            journal.look(&step(4, Met::Counter(1)), kill(2_500, promise), &mut found);
+            assert_eq!((found.faults.lost, found.faults.lost_beyond), (2, 1), "{promise:?}");
+        }
     }
 
     #[test]

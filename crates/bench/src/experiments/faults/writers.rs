@@ -10,7 +10,6 @@ use super::loader::{Heard, Loader};
 use super::{Findings, Layout, Scene};
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
-use crate::report::Promise;
 use crate::worker::faults::Met;
 use crate::worker::protocol::Failure;
 
@@ -49,9 +48,9 @@ pub(super) fn measure(
         heard.push((loader.stop(scene.stuck_after + STOP_WITHIN)?, end_ns));
     }
     for (heard, at_ns) in heard {
-        account(heard, Kill { at_ns, promise: Promise::Everything }, scene, journal, &mut found);
+        account(heard, Kill::of_workers(at_ns), scene, journal, &mut found);
     }
-    let kill = Kill { at_ns: end_ns, promise: Promise::Everything };
+    let kill = Kill::of_workers(end_ns);
     look(scene, layout.written.clone(), journal, Some(kill), &mut found)?;
     Ok(found)
 }

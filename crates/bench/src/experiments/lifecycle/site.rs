@@ -54,7 +54,7 @@ impl Site {
             (Some(kind), Some(disk)) => {
                 let options =
                     ServerOptions { durability: purpose.durability, measured: true, ..ServerOptions::default() };
-                Some(kind.start(disk.path(), &options).map_err(|error| error.to_string())?)
+                Some(kind.start(disk.path(), &options).map_err(|error| redact::start(&error))?)
             }
             _ => None,
         };
@@ -81,7 +81,7 @@ impl Site {
             std::fs::create_dir(&save_path).map_err(no_directory)?;
         }
         let options = web_options(handler, php, purpose, &save_path, shm.path());
-        let web = Web::start(shm.path(), &options).map_err(|error| error.to_string())?;
+        let web = Web::start(shm.path(), &options).map_err(|error| redact::start(&error))?;
         let mut hidden = vec![(shm.path().display().to_string(), "<shm>")];
         hidden.extend(disk.as_ref().map(|disk| (disk.path().display().to_string(), "<disk>")));
         let store = (handler.save_handler == SESSILE).then_some(save_path);

@@ -41,7 +41,7 @@ impl Home {
             (Some(kind), Some(disk)) => {
                 let options =
                     ServerOptions { durability: settings.durability, measured: true, ..ServerOptions::default() };
-                Some(kind.start(disk.path(), &options).map_err(|error| error.to_string())?)
+                Some(kind.start(disk.path(), &options).map_err(|error| redact::start(&error))?)
             }
             _ => None,
         };

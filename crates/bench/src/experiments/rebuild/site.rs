@@ -55,7 +55,7 @@ impl Site {
         let kind = handler.server.and_then(ServerKind::by_name).ok_or("it has no server")?;
         let extra = cache.arguments.iter().map(Into::into).collect();
         let options = ServerOptions { durability: Durability::None, measured: true, extra };
-        let server = kind.start(disk.path(), &options).map_err(|error| error.to_string())?;
+        let server = kind.start(disk.path(), &options).map_err(|error| redact::start(&error))?;
         let mut large = cache.large.unwrap_or_default().to_owned();
         for (mark, dir) in [("{shm}", &shm), ("{disk}", &disk)] {
             let place = dir.path().join("cache");
@@ -78,7 +78,7 @@ impl Site {
         settings.extend((handler.save_handler == SESSILE).then(|| pair("session.save_handler", SESSILE)));
         let pages = vec![pair("page.php", PAGE), pair("cache.php", handler.source.unwrap_or_default())];
         let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
-        let web = Web::start(shm.path(), &options).map_err(|error| error.to_string())?;
+        let web = Web::start(shm.path(), &options).map_err(|error| redact::start(&error))?;
         let hidden = vec![(shm.path().display().to_string(), "<shm>"), (disk.path().display().to_string(), "<disk>")];
         Ok(Site { web, _server: server, large: cache.large.map(|_| large), bytes, hidden, shm, _disk: disk })
     }
