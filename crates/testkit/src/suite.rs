@@ -208,8 +208,11 @@ mod tests {
     use super::*;
     use crate::case::Outcome;
 
-    fn verdict_of(body: fn(&Ground) -> Outcome) -> Verdict {
-        let case = Case { limit: Duration::from_millis(500), ..Case::new("a case of this test", body) };
+    // Far longer than it takes to write the backtrace of a panic on a busy machine.
+    const GENEROUS: Duration = Duration::from_secs(60);
+
+    fn verdict_of(limit: Duration, body: fn(&Ground) -> Outcome) -> Verdict {
+        let case = Case { limit, ..Case::new("a case of this test", body) };
         let plan = Plan {
             worker: PathBuf::new(),
             cases: vec![case],
@@ -227,19 +230,20 @@ mod tests {
     // One test: the memory stores of two would share a label, and so would their log lines.
     #[test]
     fn a_case_that_hangs_panics_or_logs_an_id_is_a_failure_and_the_suite_goes_on() {
-        assert!(matches!(verdict_of(|_| Ok(())), Verdict::Passed(_)));
-        assert!(failed_with(
-            &verdict_of(|_| loop {
+        assert!(matches!(verdict_of(GENEROUS, |_| Ok(())), Verdict::Passed(_)));
+        let hanging = verdict_of(Duration::from_millis(500), |_| {
+            loop {
                 std::thread::park()
-            }),
-            "hangs"
-        ));
-        assert!(failed_with(&verdict_of(|_| panic!("oh no")), "oh no"));
-        let talkative = verdict_of(|ground| {
+            }
+        });
+        assert!(failed_with(&hanging, "hangs"), "{hanging:?}");
+        let panicking = verdict_of(GENEROUS, |_| panic!("oh no"));
+        assert!(failed_with(&panicking, "oh no"), "{panicking:?}");
+        let talkative = verdict_of(GENEROUS, |ground| {
             log::warn!("{}: session {}", ground.label, ground.key().id());
             Ok(())
         });
         assert!(failed_with(&talkative, "log line"), "{talkative:?}");
-        assert!(matches!(verdict_of(|_| Ok(())), Verdict::Passed(_)));
+        assert!(matches!(verdict_of(GENEROUS, |_| Ok(())), Verdict::Passed(_)));
     }
 }
