@@ -6,8 +6,10 @@
 //              [--rounds 4] [--seconds 60] [--lifetime 3000] [--sync 1] [--phases starts,deletion,requests] [--json FILE]
 //              [HANDLER...]
 //
-// Three phases over all handlers; what is known is shown after each, and is in the file. Starts: session_start() and session_write_close() without change, at random ids, with
-// session.gc_probability 1 of 10 and 0, in turns over several rounds; at most so many starts a row, and so many seconds.
+// Three phases over all handlers; what is known is shown after each, and is in the file. Starts: session_start() and
+// session_write_close() without change, at random ids, with session.gc_probability 1 of 10 and 0, in turns over several
+// rounds; at most so many starts a row, and so many seconds; and after each turn with collection as many calls that do
+// nothing for the median of its calls, which shows what of the tail is the machine's.
 // Deletion: nine of ten sessions expire and are removed at once, while another process serves the rest at a fixed rate.
 // Deletion by requests: in a new store they expire, too, and starts with gc 1/10 remove them.
 require __DIR__ . '/handlers.php';
@@ -46,7 +48,7 @@ printf("\nPHP %s, %s sessions of 1,400 bytes; session_start() and session_write_
 if (in_array('starts', $chosen, true)) {
     $phases->starts();
     $save();
-    echo starts_tables($contenders), histograms($contenders, [GC_ON, GC_OFF, SWEPT_BESIDE]);
+    echo starts_tables($contenders), histograms($contenders, [GC_ON, GC_OFF, SWEPT_BESIDE, NOTHING]);
 }
 foreach (in_array('deletion', $chosen, true) ? $contenders : [] as $contender) {
     if ($contender->remover !== Remover::Nobody) {

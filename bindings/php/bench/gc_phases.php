@@ -4,6 +4,7 @@
 const GC_ON = 'gc 1/10';
 const GC_OFF = 'gc off';
 const SWEPT_BESIDE = 'gc off, a sweep beside';
+const NOTHING = 'nothing, as long as with gc';
 const BEFORE_DELETION = 'before deletion';
 const BESIDE_DELETION = 'beside deletion';
 const DELETED_BY_REQUESTS = 'gc 1/10, 9 of 10 expired';
@@ -67,10 +68,16 @@ final class Phases
         $sweeper?->send('begin');
         $most = intdiv($this->starts - 1, $this->rounds) + 1;
         $request = sprintf('starts %d %F %d 1', $most, $this->seconds / $this->rounds, $condition === GC_ON ? 1 : 0);
-        $contender->row($condition)->add($worker->ask($request));
+        $starts = $worker->ask($request);
+        $contender->row($condition)->add($starts);
         $sweeper?->send('end');
         $sweeper?->receive();
         $sweeper?->end();
+        if ($condition === GC_ON && $starts['ns']) {
+            // The same machine in the same moment, without a handler.
+            $median = (int) (latency_us($starts['ns'])['p50'] * 1e3);
+            $contender->row(NOTHING)->add($worker->ask(sprintf('nothing %d %F %d', $most, $this->seconds / $this->rounds, $median)));
+        }
     }
 
     /** Nine of ten expire and are removed at once, while another process serves the rest. */

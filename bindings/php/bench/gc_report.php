@@ -20,7 +20,7 @@ function starts_tables(array $contenders): string
         $text .= "\n" . ($first === null ? 'all starts' : 'the first ' . number_format($first) . ' of them, as many as the source timed') . "\n"
             . table_head('calls', '  modes');
         foreach ($contenders as $contender) {
-            foreach ([GC_ON, GC_OFF, SWEPT_BESIDE] as $condition) {
+            foreach ([GC_ON, GC_OFF, SWEPT_BESIDE, NOTHING] as $condition) {
                 if (isset($contender->rows[$condition])) {
                     $ns = array_slice($contender->rows[$condition]->ns, 0, $first);
                     $text .= table_line($contender->name, $condition, number_format(count($ns)), $ns, modes_text((new Histogram($ns))->modes()));
@@ -110,7 +110,7 @@ function json_rows(array $contenders, int $sessions): array
         $handler = $contender->handler;
         foreach ($contender->rows as $condition => $row) {
             $results[] = ['experiment' => 'gc', 'store' => $handler->store, 'variant' => "$handler->variant, $condition",
-                'op' => 'start', 'workers' => 1, 'sessions' => $sessions, 'payload_bytes' => 1_400, 'payload_spread' => 'fixed',
+                'op' => $condition === NOTHING ? 'nothing' : 'start', 'workers' => 1, 'sessions' => $sessions, 'payload_bytes' => 1_400, 'payload_spread' => 'fixed',
                 'durability' => $handler->durability, 'kind' => $handler->kind(), 'rounds' => count($row->rates)]
                 + figures($row) + ['failed' => $contender->failed];
         }

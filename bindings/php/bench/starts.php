@@ -56,6 +56,26 @@ function starts(array $ids, int $most, float $seconds, int $gc_probability, int 
     return $starts->answer(cpu_us() - $cpu);
 }
 
+/**
+ * Calls that do nothing but look at the clock until so many nanoseconds are over: what they take beyond that is the
+ * machine's doing (timer interrupts, the hypervisor), and the longer a call, the more of them it meets.
+ */
+function nothing(int $most, float $seconds, int $each_ns): array
+{
+    $nothing = new Starts();
+    $cpu = cpu_us();
+    $stop = hrtime(true) + (int) ($seconds * 1e9);
+    $end = 0;
+    for ($n = 0; $n < $most && $end < $stop; $n++) {
+        $begin = hrtime(true);
+        do {
+            $end = hrtime(true);
+        } while ($end - $begin < $each_ns);
+        $nothing->ns[] = $end - $begin;
+    }
+    return $nothing->answer(cpu_us() - $cpu);
+}
+
 /** A visitor is due at each tick, and waits from then on, whatever the one before did. */
 function paced_starts(array $ids, int $rate, int $each): array
 {

@@ -54,7 +54,9 @@ while (($line = fgets(STDIN)) !== false) {
         'sum' => sum($ids),
         // Starts without change: MOST SECONDS GC-PROBABILITY EACH, where EACH is 1, or SURVIVOR for those that live on.
         'starts' => starts($ids, (int) $words[1], (float) $words[2], (int) $words[3], (int) $words[4]),
-        // The same at a fixed rate until the next line: STARTS-A-SECOND EACH.
+        // Calls of so many nanoseconds that do nothing: MOST SECONDS NANOSECONDS.
+        'nothing' => nothing((int) $words[1], (float) $words[2], (int) $words[3]),
+        // Starts at a fixed rate until the next line: STARTS-A-SECOND EACH.
         'paced' => paced_starts($ids, (int) $words[1], (int) $words[2]),
         // With sessions most of which expire at one moment, which is told: SECONDS after all are there, or later.
         'fill-expiring' => fill_expiring($ids, $lifetime, (int) $words[1]),
