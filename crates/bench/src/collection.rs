@@ -21,6 +21,51 @@ pub struct Collection {
     /// Experiments of which there is no report, and why. Left out when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOutExperiment>,
+    /// All that `sessile bench all` set out to measure, in its order, and how far each of them has come. It is there before
+    /// the first figure, so a file of a run that was killed says what is missing. Left out of a file of one experiment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+}
+
+/// One experiment of a series, or one form of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The name of the experiment.
+    pub experiment: String,
+    /// What tells it from another part of the same experiment: the flags that give it alone, for example `--as-published`.
+    /// Left out when there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub flags: String,
+    /// How far it has come.
+    pub state: PartState,
+    /// Why there is nothing of it, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How far a part of a series has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartState {
+    /// Its turn has not come.
+    NotStarted,
+    /// It had begun when this was written.
+    Running,
+    /// It was measured to its end.
+    Done,
+    /// A signal ended it; what was verified by then is there.
+    Interrupted,
+    /// It could not be measured to its end because something broke. There is nothing of it.
+    Failed,
+    /// This machine, or what was asked for, has nothing that it could measure.
+    LeftOut,
+}
+
+impl Part {
+    /// Its experiment and flags as one text.
+    pub fn title(&self) -> String {
+        [self.experiment.as_str(), self.flags.as_str()].join(" ").trim_end().to_owned()
+    }
 }
 
 /// An experiment of which there is no report.
@@ -34,7 +79,7 @@ pub struct LeftOutExperiment {
 
 impl Default for Collection {
     fn default() -> Collection {
-        Collection { schema: SCHEMA, interrupted: false, runs: Vec::new(), left_out: Vec::new() }
+        Collection { schema: SCHEMA, interrupted: false, runs: Vec::new(), left_out: Vec::new(), parts: Vec::new() }
     }
 }
 
@@ -103,8 +148,14 @@ mod tests {
         let mut two = Collection { interrupted: true, ..one.clone() };
         two.runs.extend(one.runs);
         two.left_out.push(LeftOutExperiment { experiment: "perl".into(), reason: "there is no perl".into() });
-        let read = Collection::from_json(&two.to_json().unwrap()).unwrap();
+        let part = |flags: &str, state| Part { experiment: "ops".into(), flags: flags.into(), state, reason: None };
+        two.parts = vec![part("", PartState::Done), part("--as-published", PartState::NotStarted)];
+        let text = two.to_json().unwrap();
+        assert!(text.contains(r#""state": "not-started""#), "{text}");
+        let read = Collection::from_json(&text).unwrap();
         assert_eq!((read.runs.len(), read.interrupted, read.left_out), (2, true, two.left_out));
+        assert_eq!(read.parts, two.parts);
+        assert_eq!(read.parts.iter().map(Part::title).collect::<Vec<String>>(), ["ops", "ops --as-published"]);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub mod worker;
 mod workload;
 
 pub use bound::Bound;
-pub use collection::{Collection, LeftOutExperiment};
+pub use collection::{Collection, LeftOutExperiment, Part, PartState};
 pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use presets::default_in_words;

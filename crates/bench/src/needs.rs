@@ -7,9 +7,10 @@ use serde::Serialize;
 use sessile_fixtures::{SERVERS, Web};
 use sessile_stores::registry::STORES;
 
-use crate::experiments::lifecycle;
+use crate::experiment::Experiment;
+use crate::experiments::{lifecycle, rebuild};
 use crate::perl::{self, KEEPERS};
-use crate::php::{self, HANDLERS};
+use crate::php::{self, HANDLERS, Handler};
 use crate::reference::REFERENCES;
 
 /// One thing that is needed.
@@ -35,19 +36,26 @@ pub fn needs() -> Vec<Need> {
             let of = |server: Option<&str>| server == Some(kind.name);
             let stores = STORES.iter().filter(|entry| of(entry.capabilities.server)).map(|entry| entry.name.to_owned());
             let references = REFERENCES.iter().filter(|it| of(it.server)).map(|it| it.name.to_owned());
-            let handlers = HANDLERS.iter().filter(|it| of(it.server)).map(|it| format!("lifecycle {}", it.title()));
+            let handlers =
+                of_pages().filter(|(_, it)| of(it.server)).map(|(page, it)| format!("{page} {}", it.title()));
             let keepers = KEEPERS.iter().filter(|it| of(it.server)).map(|it| format!("perl {}", it.title()));
             let wanted_by = stores.chain(references).chain(handlers).chain(keepers).collect();
             packaged(kind.name, kind.package, kind.find().is_some(), wanted_by)
         })
         .collect();
-    let pages = || vec!["lifecycle".to_owned(), "rebuild".to_owned()];
+    let pages = || [Experiment::Lifecycle, Experiment::Rebuild].map(|page| page.name().to_owned()).to_vec();
     let programs = Web::programs().into_iter();
     needs.extend(programs.map(|(name, package, present)| packaged(name, package, present, pages())));
     needs.push(packaged("ab", "apache2-utils", lifecycle::makes_requests(), pages()));
     needs.extend(of_php());
     needs.extend(of_perl());
     needs
+}
+
+/// All ways of PHP, each with the experiment that measures it.
+fn of_pages() -> impl Iterator<Item = (&'static str, &'static Handler)> {
+    let lifecycle = HANDLERS.iter().map(|handler| (Experiment::Lifecycle.name(), handler));
+    lifecycle.chain(rebuild::handlers().map(|handler| (Experiment::Rebuild.name(), handler)))
 }
 
 fn packaged(name: &str, package: &str, present: bool, wanted_by: Vec<String>) -> Need {
@@ -58,8 +66,8 @@ fn packaged(name: &str, package: &str, present: bool, wanted_by: Vec<String>) ->
 fn of_php() -> Vec<Need> {
     let php = php::Installation::look().ok();
     let mut needs: Vec<Need> = Vec::new();
-    for handler in HANDLERS {
-        let wanted_by = format!("lifecycle {}", handler.title());
+    for (page, handler) in of_pages() {
+        let wanted_by = format!("{page} {}", handler.title());
         for extension in handler.extensions {
             let name = format!("PHP's extension {extension}");
             let present = php.as_ref().is_some_and(|php| php.has(extension));
@@ -69,13 +77,13 @@ fn of_php() -> Vec<Need> {
             }
         }
     }
-    let ours = HANDLERS.iter().filter(|handler| handler.save_handler == php::SESSILE);
+    let ours = of_pages().filter(|(_, handler)| handler.save_handler == php::SESSILE);
     needs.push(Need {
         name: "PHP's extension sessile".to_owned(),
         present: php.as_ref().is_some_and(php::Installation::has_module),
         package: None,
         remedy: Some(format!("`make php` builds it, or {} names it", php::MODULE_VARIABLE)),
-        wanted_by: ours.map(|handler| format!("lifecycle {}", handler.title())).collect(),
+        wanted_by: ours.map(|(page, handler)| format!("{page} {}", handler.title())).collect(),
     });
     needs
 }
@@ -122,6 +130,15 @@ mod tests {
         assert!(wanted_by("redis-server").contains("redis, redis-four-trips, lifecycle phpredis"));
         assert!(wanted_by("mariadbd").contains("perl apache-mysql"), "{}", wanted_by("mariadbd"));
         assert_eq!(wanted_by("PHP's extension apcu"), "lifecycle apcu");
+        // Each was said to be wanted by one of the two only.
+        for name in ["nginx", "ab"] {
+            assert_eq!(wanted_by(name), "lifecycle, rebuild");
+        }
+        for name in ["memcached", "PHP's extension memcached"] {
+            let by = wanted_by(name);
+            assert!(by.contains("lifecycle php-memcached") && by.contains("rebuild php-memcached#8m"), "{by}");
+        }
+        assert!(wanted_by("PHP's extension sessile").contains("rebuild sessile#sqlite"));
         assert!(wanted_by("PHP's extension sessile").contains("lifecycle sessile#disk"));
         assert!(wanted_by("Perl's module Cache::FastMmap").contains("perl fast-mmap"));
     }

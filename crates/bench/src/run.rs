@@ -27,6 +27,10 @@ pub const DEBUG_OVERRIDE: &str = "SESSILE_BENCH_ALLOW_DEBUG";
 pub enum RunError {
     /// The options make no sense.
     Usage(UsageError),
+    /// Nothing that was chosen can be measured, and why.
+    Nothing(String),
+    /// What the experiment as a whole needs was there before and fails now. One contender that fails is a row.
+    Broken(String),
     /// A store that the user named cannot be opened.
     Open(sessile_core::Error),
     /// The program was stopped by a signal before any row was measured to the end.
@@ -37,6 +41,8 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Usage(error) => write!(f, "{error}"),
+            RunError::Nothing(why) => write!(f, "nothing is left to measure: {why}"),
+            RunError::Broken(why) => f.write_str(why),
             RunError::Open(error) => write!(f, "{error:#}"),
             RunError::Interrupted => f.write_str(INTERRUPTION),
         }
@@ -139,7 +145,7 @@ fn measure(
     if bench.rows.is_empty() {
         let reasons: Vec<String> =
             bench.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
-        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))).into());
+        return Err(RunError::Nothing(reasons.join("; ")));
     }
     // Of a run that was interrupted the rows have fewer rounds than were asked for.
     let complete = bench.rows.iter().map(|row| row.rounds).filter(|rounds| *rounds > 0).min();

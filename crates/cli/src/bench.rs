@@ -74,8 +74,8 @@ fn spreads(arguments: &RunArguments) -> Result<Option<Vec<Spread>>, Failure> {
 
 fn failure(error: RunError) -> Failure {
     match &error {
-        RunError::Usage(_) => Failure::usage(error.to_string()),
-        RunError::Open(_) => Failure::unavailable(error.to_string()),
+        RunError::Usage(_) | RunError::Nothing(_) => Failure::usage(error.to_string()),
+        RunError::Open(_) | RunError::Broken(_) => Failure::unavailable(error.to_string()),
         RunError::Interrupted => Failure::interrupted(error.to_string()),
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sessile_bench::all::{Ended, Series};
 use sessile_bench::worker::Launch;
-use sessile_bench::{Collection, INTERRUPTION};
+use sessile_bench::{Collection, INTERRUPTION, Part, PartState};
 
 use crate::arguments::{AllArguments, WORKER_VERB};
 use crate::bench::{check_outputs, is_stdout, write};
@@ -21,7 +21,10 @@ pub fn run(arguments: &AllArguments) -> Outcome {
     let plan = series(arguments).plan().map_err(|error| Failure::usage(error.to_string()))?;
     let minutes = plan.expected().as_secs().div_ceil(60);
     eprintln!("measuring {}: about {minutes} min", plan.experiments().join(", "));
-    let (collection, summary) = plan.run(&launch, |ended, collection| outputs.after(ended, collection));
+    let (collection, summary) = plan.run(&launch, |ended, collection| match ended {
+        None => outputs.before(collection),
+        Some(ended) => outputs.after(ended, collection),
+    });
     outputs.write(&collection, |path| !is_stdout(path))?;
     outputs.write(&collection, is_stdout)?;
     if !outputs.any(is_stdout) {
@@ -51,12 +54,20 @@ struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
+    /// Before each experiment: the JSON file says which one runs and which ones are to come, whatever ends this process.
+    fn before(&self, collection: &Collection) {
+        let results = Outputs { csv: None, page: None, ..*self };
+        if let Err(failure) = results.write(collection, |path| !is_stdout(path)) {
+            log::warn!("{}", failure.message());
+        }
+    }
+
     /// After each experiment: a line for whoever looks, and what is there so far.
     fn after(&self, ended: &Ended, collection: &Collection) {
         eprintln!("{ended}");
         if let (false, Some(report), None) = (self.any(|_| true), collection.runs.last(), &ended.reason) {
             // Nobody else keeps it.
-            let _ = terminal::print(&format!("\n== {}\n{report}\n", ended.experiment));
+            let _ = terminal::print(&format!("\n== {}\n{report}\n", ended.title));
         }
         // A full disk may have room again after the next experiment, and the last attempt is the one that counts.
         if let Err(failure) = self.write(collection, |path| !is_stdout(path)) {
@@ -91,6 +102,7 @@ fn judge(collection: &Collection) -> Outcome {
         let what = format!("the result is incomplete: {rows} rows were measured and verified before the signal came");
         return Err(Failure::interrupted(format!("{INTERRUPTION}; {what}")));
     }
+    let broken: Vec<String> = collection.parts.iter().filter_map(broken).collect();
     let bad: Vec<String> = collection
         .runs
         .iter()
@@ -104,8 +116,17 @@ fn judge(collection: &Collection) -> Outcome {
             left.collect::<Vec<String>>().join("; ")
         )));
     }
-    if bad.is_empty() {
-        return Ok(());
+    let rows_failed = || format!("{} of {rows} rows failed: {}", bad.len(), bad.join(", "));
+    if !broken.is_empty() {
+        // What was not measured says nothing, neither good nor bad: that weighs more than a bad row, and hides none.
+        let and = if bad.is_empty() { String::new() } else { format!("; {}", rows_failed()) };
+        return Err(Failure::unavailable(format!("there is no result of {}{and}", broken.join("; "))));
     }
-    Err(Failure::measured(format!("{} of {rows} rows failed: {}", bad.len(), bad.join(", "))))
+    if bad.is_empty() { Ok(()) } else { Err(Failure::measured(rows_failed())) }
+}
+
+/// A part that could not be measured to its end, and why.
+fn broken(part: &Part) -> Option<String> {
+    let failed = part.state == PartState::Failed;
+    failed.then(|| format!("{}: {}", part.title(), part.reason.as_deref().unwrap_or("it failed")))
 }

@@ -23,7 +23,8 @@ Exit codes:
        verify found problems, compare found a slower row, or a figure is beyond --fail-if
   2    usage: unknown store, malformed URL, flags that contradict each other, results that
        cannot be compared
-  3    a store cannot be opened or fails, or a result cannot be written
+  3    a store cannot be opened or fails, an experiment cannot be measured to its end, or a
+       result cannot be written
   4    the store cannot do this by its nature
   130  interrupted";
 

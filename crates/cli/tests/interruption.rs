@@ -171,8 +171,14 @@ fn ctrl_c_in_the_middle_of_all_keeps_what_was_measured_and_leaves_nothing() {
     }
     let flags = ["bench", "all", "--quick", "--only", "oversize,cycle,contention", "--stores", "files,memory,redis"];
     let mut run = Run::start("all", &flags);
-    run.until("the first experiment is written", |run| run.json()["runs"].as_array().is_some());
+    run.until("the plan is written", |run| run.json()["parts"].as_array().is_some());
+    run.until("the first experiment is written", |run| run.json()["runs"].as_array().is_some_and(|it| !it.is_empty()));
     let first = run.json();
+    assert_eq!(first["parts"][0], serde_json::json!({ "experiment": "cycle", "state": "done" }));
+    assert!(
+        first["parts"].as_array().unwrap()[1..].iter().all(|part| part["state"] != "done" && part["flags"].is_null()),
+        "{first:#}"
+    );
     assert_eq!(first["runs"][0]["results"][0]["experiment"], "cycle");
     let pending = first["left_out"].as_array().unwrap();
     assert!(pending.iter().all(|left| left["reason"].as_str().unwrap().contains("not measured yet")), "{pending:?}");
@@ -193,6 +199,8 @@ fn ctrl_c_in_the_middle_of_all_keeps_what_was_measured_and_leaves_nothing() {
     assert_eq!(rows(cycle).len(), rows(&first["runs"][0]).len());
     let left = json["left_out"].to_string();
     assert!(left.contains("contention") && left.contains("a signal came before it"), "{left}");
+    let states: Vec<&str> = json["parts"].as_array().unwrap().iter().map(|it| it["state"].as_str().unwrap()).collect();
+    assert!(states[0] == "done" && states[1] == "interrupted" && states[2] == "not-started", "{states:?}");
     run.nothing_is_left();
 }
 

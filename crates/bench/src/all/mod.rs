@@ -4,23 +4,24 @@
 //! written where; whoever watches is told after each experiment.
 
 mod expected;
+mod plan;
 mod presets;
 mod summary;
 
-use std::time::{Duration, Instant};
-
 use sessile_core::Durability;
 
-use crate::collection::{Collection, LeftOutExperiment};
+use crate::collection::{Part, PartState};
 use crate::experiment::Experiment;
 use crate::experiments::rebuild;
-use crate::interruption::interrupted;
 use crate::options::{Options, UsageError};
 use crate::perl;
 use crate::php;
-use crate::run::{self, RunError};
+use crate::run;
 use crate::selection;
-use crate::worker::Launch;
+pub(crate) use plan::Position;
+use plan::Step;
+pub use plan::{Ended, Plan};
+use presets::Entry;
 pub use summary::Summary;
 
 /// What is asked for.
@@ -42,49 +43,6 @@ pub struct Series {
     pub command: Vec<String>,
 }
 
-/// What will be measured, and what will not.
-#[derive(Debug)]
-pub struct Plan {
-    parts: Vec<Part>,
-    left_out: Vec<LeftOutExperiment>,
-}
-
-#[derive(Debug)]
-struct Part {
-    experiment: Experiment,
-    options: Options,
-    expected: Duration,
-}
-
-/// One experiment that has ended.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// Its name.
-    pub experiment: &'static str,
-    /// Which one it is of how many.
-    pub number: usize,
-    /// How many there are.
-    pub of: usize,
-    /// Rows that it gave.
-    pub rows: usize,
-    /// Rows in which something went wrong.
-    pub bad: usize,
-    /// How long it took.
-    pub took: Duration,
-    /// Why there is no row, if so.
-    pub reason: Option<String>,
-}
-
-/// Where a series is, for its progress line.
-#[derive(Clone, Debug)]
-pub(crate) struct Position {
-    pub experiment: &'static str,
-    pub number: usize,
-    pub of: usize,
-    /// From the beginning of this experiment to the end of all.
-    pub left: Duration,
-}
-
 impl Series {
     /// What would be measured here.
     ///
@@ -94,50 +52,53 @@ impl Series {
     pub fn plan(&self) -> Result<Plan, UsageError> {
         run::refuse_debug_build()?;
         self.check_words()?;
-        let mut plan = Plan { parts: Vec::new(), left_out: Vec::new() };
-        let asked = |it: &&Experiment| self.only.is_empty() || self.only.contains(it);
-        for experiment in presets::ORDER.iter().filter(asked).filter(|it| !self.skip.contains(it)) {
-            match self.part(*experiment) {
-                Ok(part) => plan.parts.push(part),
-                Err(UsageError(reason)) => {
-                    plan.left_out.push(LeftOutExperiment { experiment: experiment.name().to_owned(), reason });
+        let mut plan = Plan { steps: Vec::new(), parts: Vec::new() };
+        let asked = |it: &&Entry| self.only.is_empty() || self.only.contains(&it.experiment);
+        for entry in presets::ORDER.iter().filter(asked).filter(|it| !self.skip.contains(&it.experiment)) {
+            let (state, reason) = match self.step(entry, plan.parts.len()) {
+                Ok(step) => {
+                    plan.steps.push(step);
+                    (PartState::NotStarted, None)
                 }
-            }
+                Err(UsageError(reason)) => (PartState::LeftOut, Some(reason)),
+            };
+            let (experiment, flags) = (entry.experiment.name().to_owned(), entry.flags().to_owned());
+            plan.parts.push(Part { experiment, flags, state, reason });
         }
-        if plan.parts.is_empty() {
-            let reasons: Vec<String> =
-                plan.left_out.iter().map(|left| format!("{}: {}", left.experiment, left.reason)).collect();
+        if plan.steps.is_empty() {
+            let reason = |part: &Part| Some(format!("{}: {}", part.title(), part.reason.as_ref()?));
+            let reasons: Vec<String> = plan.parts.iter().filter_map(reason).collect();
             let why = if reasons.is_empty() { "--skip names every experiment".to_owned() } else { reasons.join("; ") };
             return Err(UsageError(format!("nothing is left to measure: {why}")));
         }
         Ok(plan)
     }
 
-    fn part(&self, experiment: Experiment) -> Result<Part, UsageError> {
-        let stores = self.words_for(experiment);
+    fn step(&self, entry: &Entry, part: usize) -> Result<Step, UsageError> {
+        let stores = self.words_for(entry.experiment);
         if stores.is_empty() && !self.stores.is_empty() {
             return Err(UsageError("none of --stores is a contender of it".to_owned()));
         }
-        let options = self.options(experiment, stores);
-        let (settings, selection) = run::prepare(experiment, &options)?;
+        let options = self.options(entry, stores);
+        let (settings, selection) = run::prepare(entry.experiment, &options)?;
         let expected = expected::time(&settings, &selection.choices);
-        Ok(Part { experiment, options, expected })
+        Ok(Step { experiment: entry.experiment, options, expected, part })
     }
 
-    fn options(&self, experiment: Experiment, stores: Vec<String>) -> Options {
-        let own = presets::of(experiment, self.quick);
+    fn options(&self, entry: &Entry, stores: Vec<String>) -> Options {
+        let own = presets::of(entry, self.quick);
         Options {
             stores,
-            workers: None,
+            workers: own.workers.map(<[usize]>::to_vec),
             sessions: own.sessions.map(<[usize]>::to_vec),
             payload_bytes: None,
             seconds: own.seconds,
             rounds: own.rounds,
-            rate: None,
+            rate: entry.rate(),
             let_sleep: false,
             round_trip_ms: None,
             churn: None,
-            as_published: false,
+            as_published: entry.as_published(),
             ops: None,
             spreads: None,
             seed: self.seed,
@@ -154,7 +115,7 @@ impl Series {
 
     /// A word that no experiment knows is a mistake.
     fn check_words(&self) -> Result<(), UsageError> {
-        let nobody = |word: &&String| !presets::ORDER.iter().any(|it| is_known(word, *it, self.durability));
+        let nobody = |word: &&String| !Experiment::ALL.iter().any(|it| is_known(word, *it, self.durability));
         match self.stores.iter().find(nobody) {
             // It says what there is.
             Some(word) => selection::select(std::slice::from_ref(word), Experiment::Cycle, self.durability).map(|_| ()),
@@ -172,73 +133,10 @@ fn is_known(word: &str, experiment: Experiment, durability: Durability) -> bool 
     }
 }
 
-impl Plan {
-    /// The names of the experiments, in their order.
-    pub fn experiments(&self) -> Vec<&'static str> {
-        self.parts.iter().map(|part| part.experiment.name()).collect()
-    }
-
-    /// About how long it will take on a machine of two processors.
-    pub fn expected(&self) -> Duration {
-        self.parts.iter().map(|part| part.expected).sum()
-    }
-
-    /// Measures. `seen` is told of each experiment that ends, with all that is there so far.
-    pub fn run(self, launch: &Launch, mut seen: impl FnMut(&Ended, &Collection)) -> (Collection, Summary) {
-        let of = self.parts.len();
-        let mut collection = Collection { left_out: self.left_out, ..Collection::default() };
-        let mut pace = expected::Pace::new();
-        let mut ended = Vec::new();
-        let mut left: Duration = self.parts.iter().map(|part| part.expected).sum();
-        let later = |parts: &[Part]| -> Vec<LeftOutExperiment> {
-            let reason =
-                if interrupted() { "a signal came before it" } else { "not measured yet when this was written" };
-            let names = parts.iter().map(|part| part.experiment.name().to_owned());
-            names.map(|experiment| LeftOutExperiment { experiment, reason: reason.to_owned() }).collect()
-        };
-        for (index, part) in self.parts.iter().enumerate() {
-            let experiment = part.experiment.name();
-            let position = Position { experiment, number: index + 1, of, left: pace.applied_to(left) };
-            let start = Instant::now();
-            let measured = run::run_at(part.experiment, &part.options, launch, Some(position));
-            let took = start.elapsed();
-            pace.took(part.expected, took);
-            left = left.saturating_sub(part.expected);
-            let mut this = Ended { experiment, number: index + 1, of, rows: 0, bad: 0, took, reason: None };
-            match measured {
-                Ok(report) => {
-                    (this.rows, this.bad) = (report.results.len(), report.bad_rows().count());
-                    collection.interrupted |= report.interrupted;
-                    collection.runs.push(report);
-                }
-                Err(error) => {
-                    let reason = match error {
-                        RunError::Interrupted => "a signal came before a row of it was verified".to_owned(),
-                        error => error.to_string(),
-                    };
-                    collection
-                        .left_out
-                        .push(LeftOutExperiment { experiment: experiment.to_owned(), reason: reason.clone() });
-                    this.reason = Some(reason);
-                }
-            }
-            collection.interrupted |= interrupted();
-            let others = collection.left_out.len();
-            collection.left_out.extend(later(self.parts.get(index + 1..).unwrap_or_default()));
-            seen(&this, &collection);
-            ended.push(this);
-            if collection.interrupted {
-                break;
-            }
-            collection.left_out.truncate(others);
-        }
-        let summary = Summary::of(ended, &collection);
-        (collection, summary)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn series(quick: bool) -> Series {
@@ -258,27 +156,30 @@ mod tests {
     fn the_presets_keep_their_budget() {
         for (quick, minutes_max) in [(true, 10), (false, 90)] {
             let mut all = Duration::ZERO;
-            for experiment in presets::ORDER {
+            for entry in presets::ORDER {
                 let Ok((mut settings, selection)) =
-                    run::prepare(*experiment, &series(quick).options(*experiment, vec![]))
+                    run::prepare(entry.experiment, &series(quick).options(entry, vec![]))
                 else {
                     continue; // what it needs is not installed
                 };
-                if *experiment == Experiment::Scale {
+                if entry.experiment == Experiment::Scale {
                     settings.workers = vec![1, 2];
                 }
                 let time = expected::time(&settings, &selection.choices);
-                println!("{} {:.0} s", experiment.name(), time.as_secs_f64());
+                println!("{} {} {:.0} s", entry.experiment.name(), entry.flags(), time.as_secs_f64());
                 all += time;
             }
+            println!("all: {:.0} s, quick: {quick}", all.as_secs_f64());
             assert!(all > Duration::from_secs(60) && all <= Duration::from_secs(minutes_max * 60), "{all:?}");
         }
     }
 
     #[test]
     fn every_experiment_has_its_place() {
-        let count = |experiment| presets::ORDER.iter().filter(|it| **it == experiment).count();
-        assert!(Experiment::ALL.iter().all(|experiment| count(*experiment) == 1));
+        let titles: Vec<(&str, &str)> = presets::ORDER.iter().map(|it| (it.experiment.name(), it.flags())).collect();
+        let count = |title| titles.iter().filter(|other| **other == title).count();
+        assert!(Experiment::ALL.iter().all(|experiment| count((experiment.name(), "")) == 1), "{titles:?}");
+        assert!(titles.iter().all(|title| count(*title) == 1), "{titles:?}");
     }
 
     #[test]
@@ -291,7 +192,8 @@ mod tests {
         assert!(mixed.check_words().is_ok());
         let why = words(&["memory", "mongo"]).check_words().unwrap_err().0;
         assert!(why.contains("mongo") && why.contains("known"), "{why}");
-        let why = words(&["phpredis"]).part(Experiment::Cycle).unwrap_err().0;
+        let cycle = presets::ORDER.iter().find(|it| it.experiment == Experiment::Cycle).unwrap();
+        let why = words(&["phpredis"]).step(cycle, 0).unwrap_err().0;
         assert!(why.contains("none of --stores"), "{why}");
     }
 }

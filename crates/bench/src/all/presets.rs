@@ -6,32 +6,72 @@
 
 use crate::experiment::Experiment;
 
+/// One part: an experiment, or a form of it that is another question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub experiment: Experiment,
+    form: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As it is alone, without flags.
+    Plain,
+}
+
+impl Entry {
+    const fn plain(experiment: Experiment) -> Entry {
+        Entry { experiment, form: Form::Plain }
+    }
+
+    /// The flags that give it alone.
+    pub(super) const fn flags(&self) -> &'static str {
+        match self.form {
+            Form::Plain => "",
+        }
+    }
+
+    /// Requests a second of each worker, if that is what tells it from the plain form.
+    pub(super) const fn rate(&self) -> Option<f64> {
+        match self.form {
+            Form::Plain => None,
+        }
+    }
+
+    pub(super) const fn as_published(&self) -> bool {
+        match self.form {
+            Form::Plain => false,
+        }
+    }
+}
+
 /// Cheap ones first: whoever stops early has most of the answers.
-pub(super) const ORDER: &[Experiment] = &[
-    Experiment::Cycle,
-    Experiment::Oversize,
-    Experiment::Perl,
-    Experiment::Faults,
-    Experiment::Contention,
-    Experiment::Ops,
-    Experiment::Expiry,
-    Experiment::Scale,
-    Experiment::Rebuild,
-    Experiment::Lifecycle,
-    Experiment::Gc,
+pub(super) const ORDER: &[Entry] = &[
+    Entry::plain(Experiment::Cycle),
+    Entry::plain(Experiment::Oversize),
+    Entry::plain(Experiment::Perl),
+    Entry::plain(Experiment::Faults),
+    Entry::plain(Experiment::Contention),
+    Entry::plain(Experiment::Ops),
+    Entry::plain(Experiment::Expiry),
+    Entry::plain(Experiment::Scale),
+    Entry::plain(Experiment::Rebuild),
+    Entry::plain(Experiment::Lifecycle),
+    Entry::plain(Experiment::Gc),
 ];
 
 /// What differs; `None` is the preset of the experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Own {
+    pub workers: Option<&'static [usize]>,
     pub sessions: Option<&'static [usize]>,
     pub seconds: Option<f64>,
     pub rounds: Option<usize>,
 }
 
-pub(super) fn of(experiment: Experiment, quick: bool) -> Own {
-    let own = |sessions, seconds, rounds| Own { sessions, seconds, rounds };
-    match (experiment, quick) {
+pub(super) fn of(entry: &Entry, quick: bool) -> Own {
+    let own = |sessions, seconds, rounds| Own { workers: None, sessions, seconds, rounds };
+    match (entry.experiment, quick) {
         // Shorter samples: a wider spread, which stands beside each figure.
         (Experiment::Cycle, true) => own(None, Some(0.3), None),
         (Experiment::Cycle, false) => own(None, Some(2.0), None),

@@ -99,8 +99,8 @@ pub(super) fn no_load_generator() -> String {
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let php = Installation::look().map_err(UsageError)?;
-    let ab = load::find().ok_or_else(|| UsageError(no_load_generator()))?;
+    let php = Installation::look().map_err(RunError::Broken)?;
+    let ab = load::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
     bench.programs.insert("php".to_owned(), php.version.clone());
     bench.programs.extend(load::version(&ab).map(|version| ("ab".to_owned(), version)));
     bench.settings.payload_bytes = PAYLOAD_BYTES;

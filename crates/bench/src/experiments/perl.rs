@@ -68,7 +68,7 @@ fn left_out(store: &str, variant: String, reason: String) -> LeftOut {
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let perl = Installation::look().map_err(UsageError)?;
+    let perl = Installation::look().map_err(RunError::Broken)?;
     let choices: Vec<(Choice, &'static Keeper)> =
         bench.choices.iter().filter_map(|choice| Some((choice.clone(), keeper_of(choice)?))).collect();
     let keepers: Vec<&Keeper> = choices.iter().map(|(_, keeper)| *keeper).collect();

@@ -43,11 +43,11 @@ impl Progress {
     }
 }
 
-/// `3 of 8 contention, about 12 min left: `.
-fn in_words(Position { experiment, number, of, left }: &Position, elapsed: Duration) -> String {
+/// `3 of 8 contention, about 12 min left `.
+fn in_words(Position { title, number, of, left }: &Position, elapsed: Duration) -> String {
     let left = left.saturating_sub(elapsed).as_secs();
     let left = if left < 60 { "less than a minute".to_owned() } else { format!("about {} min", left.div_ceil(60)) };
-    format!("{number} of {of} {experiment}, {left} left ")
+    format!("{number} of {of} {title}, {left} left ")
 }
 
 impl Drop for Progress {

@@ -16,12 +16,12 @@ use crate::experiments::load::{self, Load};
 use crate::experiments::{Bench, go_on};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
-use crate::php::Installation;
+use crate::php::{Handler, Installation};
 use crate::report::{CpuUs, LatencyUs, Rebuild, RoundSample, Row, Siege};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection};
 use crate::statistics::Spread;
-use cache::Cache;
+use cache::{CACHES, Cache};
 use site::{ANSWER_BYTES, Site, View};
 
 /// The word in the result.
@@ -68,14 +68,19 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
     Ok(selection)
 }
 
+/// Its contenders, with what each of them needs.
+pub(crate) fn handlers() -> impl Iterator<Item = &'static Handler> {
+    CACHES.iter().map(|cache| &cache.handler)
+}
+
 /// Whether `--stores` may contain this word.
 pub(crate) fn is_known(word: &str) -> bool {
     cache::named(&[word.to_owned()]).is_ok()
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let php = Installation::look().map_err(UsageError)?;
-    let ab = load::find().ok_or_else(|| UsageError(no_load_generator()))?;
+    let php = Installation::look().map_err(RunError::Broken)?;
+    let ab = load::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
     bench.programs.insert("php".to_owned(), php.version.clone());
     bench.programs.extend(load::version(&ab).map(|version| ("ab".to_owned(), version)));
     let parallel = bench.settings.workers.first().copied().unwrap_or(1);

@@ -9,6 +9,8 @@ use crate::interruption::{VERIFY_WITHIN, interrupted};
 use crate::report::Row;
 use crate::run::RunError;
 use crate::selection::LeftOut;
+use crate::worker::process::INTERRUPTED;
+use crate::worker::protocol::Failure;
 
 /// Verifies members, removes what they made in foreign stores, and keeps the rows, each of which goes with the number of its
 /// member. `rounds` are complete; a member has no row when there are none.
@@ -27,17 +29,15 @@ pub(super) fn finish(
         let Some(member) = members.get_mut(number) else { continue };
         let title = member.choice.title();
         bench.progress.say(&format!("{title}: verify"));
-        if rounds > 0 && !verify(member, number, &mut rows, sessions) {
+        if rounds > 0
+            && let Err(why) = verify(member, number, &mut rows, sessions)
+        {
             rows.retain(|(of, row)| *of != number || row.failed.is_some());
-            let within = VERIFY_WITHIN.as_secs();
             bench.left_out.push(LeftOut {
                 store: member.choice.store.to_owned(),
                 variant: member.choice.variant.clone(),
                 workers: None,
-                reason: format!(
-                    "a signal came after {rounds} rounds, and its sessions were not verified within {within} s: no figure \
-                     without that"
-                ),
+                reason: format!("a signal came after {rounds} rounds, and {why}: no figure without that"),
             });
         }
         member.clean_up(sessions);
@@ -49,11 +49,13 @@ pub(super) fn finish(
     go_on()
 }
 
-/// Puts what was found on the rows of a member; false when a signal left no time to look.
-fn verify(member: &mut Member, number: usize, rows: &mut [(usize, Row)], sessions: usize) -> bool {
+/// Puts what was found on the rows of a member. After a signal the error says why its sessions could not be looked at.
+fn verify(member: &mut Member, number: usize, rows: &mut [(usize, Row)], sessions: usize) -> Result<(), String> {
     let (changed, created) = (member.verify(sessions), member.verify_created());
-    if interrupted() && (changed.is_err() || created.is_err()) {
-        return false;
+    if interrupted()
+        && let Some(failure) = [&changed, &created].into_iter().find_map(|found| found.as_ref().err())
+    {
+        return Err(unverified(failure, |message| member.stage.redact(message)));
     }
     // Races show at the highest number of workers; of those rows the last one is the one that changes.
     for (found, created) in [(changed, false), (created, true)] {
@@ -64,5 +66,31 @@ fn verify(member: &mut Member, number: usize, rows: &mut [(usize, Row)], session
             Err(failure) => row.failed = row.failed.take().or(Some(failure.message)),
         }
     }
-    true
+    Ok(())
+}
+
+/// That there was no time is one thing, that the look itself failed another, which may well be the fault of the contender.
+fn unverified(failure: &Failure, redact: impl Fn(&str) -> String) -> String {
+    if failure.code == INTERRUPTED {
+        let within = VERIFY_WITHIN.as_secs();
+        return format!("its sessions were not verified within {within} s, or before a second signal came");
+    }
+    format!("to verify its sessions failed, because {}", redact(&failure.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::process::failure;
+
+    /// A server that had died was said to have had too little time.
+    #[test]
+    fn a_look_that_fails_after_a_signal_is_told_from_one_that_is_not_in_time() {
+        let redact = |message: &str| message.replace("/secret", "<disk>");
+        let late = unverified(&failure(INTERRUPTED, "a signal ended the run"), redact);
+        assert!(late.contains("within 20 s") && !late.contains("failed"), "{late}");
+        let broken = unverified(&failure("server", "its server in /secret ended"), redact);
+        assert!(broken.contains("failed") && broken.contains("its server in <disk> ended"), "{broken}");
+        assert!(!broken.contains("within"), "{broken}");
+    }
 }

@@ -1,0 +1,201 @@
+//! The parts of a series, one after the other: what was planned, how far it came, and what whoever watches is told.
+//!
+//! Invariant: the collection says of each part how far it has come, from before the first one until after the last one, so
+//! that the file of a run that was killed says what is missing. Not here: which settings a part has.
+
+use std::time::{Duration, Instant};
+
+use super::{Summary, expected};
+use crate::collection::{Collection, LeftOutExperiment, Part, PartState};
+use crate::experiment::Experiment;
+use crate::interruption::interrupted;
+use crate::options::Options;
+use crate::run::{self, RunError};
+use crate::worker::Launch;
+
+/// What will be measured, and what will not.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) steps: Vec<Step>,
+    /// All of them, also those that cannot be measured here.
+    pub(super) parts: Vec<Part>,
+}
+
+/// A part that can be measured.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub experiment: Experiment,
+    pub options: Options,
+    pub expected: Duration,
+    /// Its place among all parts.
+    pub part: usize,
+}
+
+/// One part that has ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its experiment, and the flags that tell it from another part of the same.
+    pub title: String,
+    /// Which one it is of how many.
+    pub number: usize,
+    /// How many there are.
+    pub of: usize,
+    /// Rows that it gave.
+    pub rows: usize,
+    /// Rows in which something went wrong.
+    pub bad: usize,
+    /// How long it took.
+    pub took: Duration,
+    /// Why there is no row, if so.
+    pub reason: Option<String>,
+    /// Something broke. Without it, a part without rows had nothing to measure, or a signal came.
+    pub failed: bool,
+}
+
+/// Where a series is, for its progress line.
+#[derive(Clone, Debug)]
+pub(crate) struct Position {
+    pub title: String,
+    pub number: usize,
+    pub of: usize,
+    /// From the beginning of this part to the end of all.
+    pub left: Duration,
+}
+
+impl Plan {
+    /// The names of the parts that will be measured, in their order.
+    pub fn experiments(&self) -> Vec<String> {
+        self.steps.iter().map(|step| self.title(step)).collect()
+    }
+
+    /// About how long it will take on a machine of two processors.
+    pub fn expected(&self) -> Duration {
+        self.steps.iter().map(|step| step.expected).sum()
+    }
+
+    fn title(&self, step: &Step) -> String {
+        self.parts.get(step.part).map(Part::title).unwrap_or_default()
+    }
+
+    /// Measures. `seen` is told of each part that begins (`None`) and that has ended, with all that is there so far.
+    pub fn run(self, launch: &Launch, mut seen: impl FnMut(Option<&Ended>, &Collection)) -> (Collection, Summary) {
+        let of = self.steps.len();
+        let mut collection = Collection { parts: self.parts.clone(), ..Collection::default() };
+        let (mut pace, mut left, mut ended) = (expected::Pace::new(), self.expected(), Vec::new());
+        for (index, step) in self.steps.iter().enumerate() {
+            let (title, number) = (self.title(step), index + 1);
+            state(&mut collection, step.part, PartState::Running, None);
+            seen(None, &collection);
+            let position = Position { title: title.clone(), number, of, left: pace.applied_to(left) };
+            let start = Instant::now();
+            let measured = run::run_at(step.experiment, &step.options, launch, Some(position));
+            let took = start.elapsed();
+            pace.took(step.expected, took);
+            left = left.saturating_sub(step.expected);
+            let (reached, reason) = match &measured {
+                Ok(report) if report.interrupted => (PartState::Interrupted, None),
+                Ok(_) => (PartState::Done, None),
+                Err(error) => without_report(error),
+            };
+            let failed = reached == PartState::Failed;
+            let (mut rows, mut bad) = (0, 0);
+            if let Ok(report) = measured {
+                (rows, bad) = (report.results.len(), report.bad_rows().count());
+                collection.runs.push(report);
+            }
+            collection.interrupted |= reached == PartState::Interrupted || interrupted();
+            state(&mut collection, step.part, reached, reason.clone());
+            let this = Ended { title, number, of, rows, bad, took, reason, failed };
+            seen(Some(&this), &collection);
+            ended.push(this);
+            if collection.interrupted {
+                break;
+            }
+        }
+        let summary = Summary::of(ended, &collection);
+        (collection, summary)
+    }
+}
+
+/// What it means for a part that there is no report of it.
+fn without_report(error: &RunError) -> (PartState, Option<String>) {
+    match error {
+        RunError::Interrupted => {
+            (PartState::Interrupted, Some("a signal came before a row of it was verified".to_owned()))
+        }
+        RunError::Usage(_) | RunError::Nothing(_) => (PartState::LeftOut, Some(error.to_string())),
+        RunError::Open(_) | RunError::Broken(_) => (PartState::Failed, Some(error.to_string())),
+    }
+}
+
+/// Takes down how far a part has come, and with it of what there is no report.
+fn state(collection: &mut Collection, place: usize, reached: PartState, reason: Option<String>) {
+    if let Some(part) = collection.parts.get_mut(place) {
+        (part.state, part.reason) = (reached, reason);
+    }
+    let interrupted = collection.interrupted;
+    collection.left_out = collection.parts.iter().filter_map(|part| left_out(part, interrupted)).collect();
+}
+
+fn left_out(part: &Part, interrupted: bool) -> Option<LeftOutExperiment> {
+    let said = || part.reason.clone();
+    let reason = match part.state {
+        PartState::Done => None,
+        PartState::NotStarted if interrupted => Some("a signal came before it".to_owned()),
+        PartState::NotStarted | PartState::Running => Some("not measured yet when this was written".to_owned()),
+        PartState::Failed => said().map(|why| format!("it failed: {why}")),
+        PartState::Interrupted | PartState::LeftOut => said(),
+    };
+    reason.map(|reason| LeftOutExperiment { experiment: part.title(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::UsageError;
+
+    fn collection() -> Collection {
+        let part = |experiment: &str| Part {
+            experiment: experiment.into(),
+            flags: String::new(),
+            state: PartState::NotStarted,
+            reason: None,
+        };
+        Collection { parts: ["cycle", "perl", "gc"].map(part).to_vec(), ..Collection::default() }
+    }
+
+    fn reasons(collection: &Collection) -> Vec<(&str, &str)> {
+        collection.left_out.iter().map(|left| (left.experiment.as_str(), left.reason.as_str())).collect()
+    }
+
+    /// A kill between two experiments left a file from which nobody could tell what had not been run.
+    #[test]
+    fn what_has_not_been_measured_is_named_at_any_time() {
+        let mut collection = collection();
+        state(&mut collection, 0, PartState::Running, None);
+        let yet = "not measured yet when this was written";
+        assert_eq!(reasons(&collection), [("cycle", yet), ("perl", yet), ("gc", yet)]);
+        state(&mut collection, 0, PartState::Done, None);
+        assert_eq!(reasons(&collection), [("perl", yet), ("gc", yet)]);
+        collection.interrupted = true;
+        state(&mut collection, 1, PartState::Interrupted, None);
+        assert_eq!(reasons(&collection), [("gc", "a signal came before it")], "rows of perl are there");
+    }
+
+    /// A store that could not be opened was left out, and the exit code was 0.
+    #[test]
+    fn what_breaks_has_failed_and_what_has_nothing_to_measure_is_left_out() {
+        let lost = sessile_core::Error::new(sessile_core::ErrorKind::Io, "nobody listens");
+        for error in [RunError::Open(lost), RunError::Broken("php-fpm is gone".to_owned())] {
+            let (reached, reason) = without_report(&error);
+            assert_eq!(reached, PartState::Failed, "{error}");
+            let mut collection = collection();
+            state(&mut collection, 1, reached, reason);
+            let why = format!("it failed: {error}");
+            assert!(reasons(&collection).contains(&("perl", &why)), "{:?}", collection.left_out);
+        }
+        for error in [RunError::Nothing("memory: it dies".to_owned()), RunError::Usage(UsageError("no".to_owned()))] {
+            assert_eq!(without_report(&error), (PartState::LeftOut, Some(error.to_string())));
+        }
+    }
+}
