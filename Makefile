@@ -37,7 +37,7 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build
 	@SESSILE_PROFILE=debug sh scripts/php.sh test
 	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
-		$(CARGO) test --workspace $(LOCKED) --test rebuild -- --ignored
+		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle -- --ignored
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.

@@ -58,7 +58,7 @@ impl Footprint {
 }
 
 /// Blocks that the files below a directory have been given: holes do not count, a file of one byte counts whole.
-fn occupied(dir: &Path) -> u64 {
+pub(crate) fn occupied(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => occupied(&entry.path()),

@@ -49,6 +49,9 @@ final class TestHandler implements SessionHandlerInterface
             trigger_error("there is no room for $id in $this->path", E_USER_WARNING);
             return false;
         }
+        if (FAULT === 'forgetful-of-carts' && str_contains($data, 'cart')) {
+            return true;
+        }
         // The second one of a request is the session that stays.
         if (FAULT === 'losing' && ++$this->writes === 2 && $this->count($this->path) >= 210) {
             return true;
@@ -165,6 +168,55 @@ fn a_full_memory_that_refuses_has_lost_nothing() {
     let overflow = row.web.unwrap().overflow.unwrap();
     assert!(overflow.failed_requests > 0 && overflow.lost == 0, "{overflow:?}");
     assert!(overflow.made <= overflow.held && (200..400).contains(&overflow.held), "{overflow:?}");
+}
+
+/// Nobody else can tell that a record was left out on purpose: so a handler that has no such rule must keep each of them.
+#[test]
+fn a_visitor_whose_session_is_lost_fails_the_row() {
+    let named =
+        |fault| -> &'static Handler { Box::leak(Box::new(Handler { name: "php-files", ..broken(fault).clone() })) };
+    let Some(sound) = report(&[named("sound")], &[2]) else { return };
+    let row = sound.results.iter().find(|row| row.op == "visitors").unwrap();
+    let left = row.visitors().unwrap();
+    let all = 2 * REQUESTS as u64;
+    assert!(!row.is_bad() && row.operations == all && row.ops_per_second.low > 0.0, "{row:#?}");
+    assert_eq!((left.visitors, left.storing, left.records, left.cookies), (all, all / 10, Some(all), all));
+    assert!(
+        left.lazy_start.is_none() && left.server.is_none() && sound.to_string().contains("no such rule"),
+        "{sound}"
+    );
+
+    let lossy = report(&[named("forgetful-of-carts")], &[2]).unwrap();
+    let row = lossy.results.iter().find(|row| row.op == "visitors").unwrap();
+    let why = row.failed.clone().unwrap_or_default();
+    assert!(why.contains("should have left 120 records, 108 are there"), "{why}");
+}
+
+/// `make test` runs it when it has built the module.
+#[test]
+#[ignore = "needs our module for PHP: SESSILE_PHP_MODULE"]
+fn lazy_start_saves_the_record_and_the_cookie_of_each_visitor_who_stores_nothing() {
+    let ours: Vec<&'static Handler> =
+        HANDLERS.iter().filter(|it| ["sessile", "sessile#redis"].contains(&it.title().as_str())).collect();
+    let Some(report) = report(&ours, &[2]) else { return };
+    let (all, storing) = (2 * REQUESTS as u64, 2 * REQUESTS as u64 / 10);
+    for handler in ours {
+        let left = |op: &str| {
+            let row = report.results.iter().find(|row| row.op == op && row.title() == handler.title()).unwrap();
+            assert!(!row.is_bad(), "{row:#?}");
+            *row.visitors().unwrap()
+        };
+        let (lazy, eager) = (left("visitors"), left("visitors-eager"));
+        assert_eq!((lazy.records, lazy.cookies, lazy.lazy_start), (Some(storing), storing, Some(true)));
+        assert_eq!((eager.records, eager.cookies, eager.lazy_start), (Some(all), all, Some(false)));
+        // The server says so by itself: each record that is not written is a change less. Bytes it gets as many, because the
+        // lock is given up all the same.
+        let (Some(lazy), Some(eager)) = (lazy.server, eager.server) else {
+            assert!(handler.server.is_none(), "the server of {} has told nothing", handler.title());
+            continue;
+        };
+        assert_eq!(eager.changes - lazy.changes, all - storing, "{lazy:?} {eager:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::experiment::Experiment;
+use crate::experiments::lifecycle::waves_of_visitors;
 use crate::options::Settings;
 use crate::oversize;
 use crate::reference::AfterDeath;
@@ -22,6 +23,9 @@ const SAMPLE: f64 = 0.02;
 /// A request to the page of `lifecycle`, in seconds, and what surrounds a sample there.
 const PAGE: f64 = 1.3e-3;
 const PAGE_SAMPLE: f64 = 0.15;
+/// A visitor's request there, and what surrounds a sample of them.
+const VISIT: f64 = 0.4e-3;
+const VISIT_SAMPLE: f64 = 0.05;
 /// A view of the page of `rebuild` in seconds, as a mean of those that rebuild and those that do not.
 const VIEW: f64 = 0.06;
 /// Until a memory of fixed size is full, in seconds.
@@ -49,9 +53,10 @@ pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
             total(choices, |it| start(it) + (oversize::SIZES.len() * settings.rounds) as f64 * 0.05)
         }
         Experiment::Lifecycle => {
-            let samples = (settings.workers.len() * settings.rounds) as f64;
-            let each = settings.sessions as f64 * PAGE + PAGE_SAMPLE;
-            OVERFLOW + total(choices, |it| 1.0 + start(it) + samples * each)
+            let (requests, samples) = (settings.sessions as f64, settings.workers.len() as f64);
+            let visitors = |it: &Choice| waves_of_visitors(it) as f64 * (requests * VISIT + VISIT_SAMPLE);
+            let round = |it: &Choice| samples * (requests * PAGE + PAGE_SAMPLE) + visitors(it);
+            OVERFLOW + total(choices, |it| 1.0 + start(it) + settings.rounds as f64 * round(it))
         }
         Experiment::Faults => total(choices, |it| start(it) + faults(settings, it)),
         Experiment::Rebuild => {

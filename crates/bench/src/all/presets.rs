@@ -100,7 +100,7 @@ pub(super) fn of(entry: &Entry, quick: bool) -> Own {
         (Experiment::Rebuild, true) => own(None, None, None),
         (Experiment::Rebuild, false) => own(Some(&[100]), None, Some(2)),
         // Fewer sessions pile up.
-        (Experiment::Lifecycle, true) => own(Some(&[200]), None, None),
+        (Experiment::Lifecycle, true) => own(Some(&[150]), None, None),
         (Experiment::Lifecycle, false) => own(Some(&[2_000]), None, Some(3)),
         // On a server it takes minutes to fill in half a million and to delete them again.
         (Experiment::Gc, true) => own(Some(&[5_500]), Some(0.4), None),

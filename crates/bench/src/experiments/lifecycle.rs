@@ -7,7 +7,9 @@
 //! missing has no figure: it is a row that failed.
 
 mod overflow;
+mod redis_counters;
 mod site;
+mod visitors;
 
 use std::path::Path;
 
@@ -22,6 +24,8 @@ use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection, Target};
 use crate::statistics::Spread;
+pub(crate) use visitors::waves as waves_of_visitors;
+
 use site::{ANSWER, PAYLOAD_BYTES, Purpose, Site};
 
 /// The word in the result.
@@ -139,10 +143,12 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     let place =
         |row: &Row| bench.choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant));
     bench.rows.sort_by_key(place);
-    drop(members);
     // Each sample was verified on the spot.
     bench.keep_rows();
     go_on()?;
+    visitors::run(bench, &members)?;
+    bench.keep_rows();
+    drop(members);
     overflow::run(bench, &php, &ab)
 }
 
@@ -310,7 +316,7 @@ impl Cell {
                 not_2xx: sum(|load| load.not_2xx),
                 sessions_kept: kept,
                 cpu_us_per_op: each(web_cpu_us),
-                overflow: None,
+                ..WebFigures::default()
             }),
             ..row
         }

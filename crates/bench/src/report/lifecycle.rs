@@ -6,7 +6,7 @@ use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
 use crate::report::table::{empty, figure, grouped, right, short};
-use crate::report::{Report, Row};
+use crate::report::{Report, Row, Visitors};
 
 /// What was measured through a web server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct WebFigures {
     /// What became of sessions in a memory of fixed size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<Overflow>,
+    /// What visitors left for whom a session was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visitors: Option<Visitors>,
 }
 
 /// Sessions that piled up in a memory of fixed size until some were missing.
@@ -64,6 +67,7 @@ impl Report {
         )?;
         writeln!(f, "\nRequests a second by the number of parallel requests\n{}", self.by_parallel(&rows))?;
         writeln!(f, "\nLatency, CPU time of a request, and sessions that were there in the end\n{}", costs(&rows))?;
+        self.visitors(f)?;
         overflowed.iter().try_for_each(|row| overflow(row, f))
     }
 

@@ -13,6 +13,7 @@ mod scale;
 mod space;
 mod surroundings;
 pub(crate) mod table;
+mod visitors;
 pub(crate) mod warnings;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ pub use self::perl::{KeeperFigures, Race, WholeCache};
 pub use self::rebuild::{LargestEntry, Rebuild, Siege};
 pub use self::round_sample::RoundSample;
 pub(crate) use self::surroundings::surroundings;
+pub use self::visitors::{ServerWork, Visitors};
 pub use crate::environment::Environment;
 use crate::histogram::Latencies;
 use crate::options::UsageError;

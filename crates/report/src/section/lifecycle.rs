@@ -35,6 +35,7 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
         figure { (curves(run, &pages).draw(ids)?) figcaption { "A missing point is a combination that failed; the table says so. Higher is better." } }
         (by_parallel(&pages).draw(ids))
         (costs(&pages).draw(ids))
+        @if others.iter().any(|row| row.visitors().is_some()) { (visitors(&others).draw(ids)) }
         @for row in others { (overflow(row)) }
     })
 }
@@ -121,6 +122,37 @@ fn costs(rows: &[&Row]) -> Table {
         );
         cells.push(if failed > 0 { Cell::Bad(count(failed as f64)) } else { right(0) });
         cells.push(web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64))));
+        table.row(cells);
+    }
+    table
+}
+
+/// What lazy start saves: without it a visitor for whom nothing is remembered leaves a record.
+fn visitors(rows: &[&Row]) -> Table {
+    let columns = [
+        "handler",
+        "lazy start",
+        "visitors",
+        "that stored",
+        "records",
+        "cookies",
+        "grown KiB",
+        "server's changes",
+        "KiB to it",
+    ];
+    let caption = "Visitors without a cookie, for each of whom a session is started: records and cookies that they left, by how much the place \
+        of the sessions has grown, and what a Redis server counts by itself";
+    let mut table = Table::new(caption, &columns);
+    for (row, left) in rows.iter().filter_map(|row| Some((row, row.visitors()?))) {
+        let number = |value: Option<u64>| value.map_or(text(""), |value| right(count(value as f64)));
+        let kib = |value: Option<u64>| value.map_or(text(""), |bytes| right(figure(bytes as f64 / 1_024.0)));
+        let lazy = left.lazy_start.map_or("no such rule", |lazy| if lazy { "on" } else { "off" });
+        let mut cells =
+            vec![text(row.title()), if row.failed.is_some() { Cell::Bad("failed".to_owned()) } else { text(lazy) }];
+        cells.extend([Some(left.visitors), Some(left.storing), left.records, Some(left.cookies)].map(number));
+        cells.push(kib(left.grown_bytes));
+        cells.push(number(left.server.map(|server| server.changes)));
+        cells.push(kib(left.server.map(|server| server.received_bytes)));
         table.row(cells);
     }
     table

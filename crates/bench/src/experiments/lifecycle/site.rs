@@ -9,6 +9,8 @@ use sessile_core::{Durability, ErrorKind};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions, cpu_time};
 use sessile_stores::Context;
 
+use crate::experiments::lifecycle::redis_counters::{self, Told};
+use crate::footprint::occupied;
 use crate::php::{Handler, Installation, SESSILE};
 use crate::redact;
 
@@ -18,6 +20,10 @@ pub(super) const ANSWER: &str = "kept 1 session of 100 values, 4505 bytes\n";
 /// What a session takes that the page stores, in PHP's own format.
 pub(super) const PAYLOAD_BYTES: usize = 4_505;
 const COUNT: &str = include_str!("../../../../../bench/contenders/php/lifecycle/count.php");
+const VISITOR: &str = include_str!("../../../../../bench/contenders/php/lifecycle/visitor.php");
+const SEEN: &str = "seen\n";
+/// What a visitor's session takes who stores something, in PHP's own format.
+pub(super) const CART_BYTES: usize = 1_039;
 
 /// A running site.
 pub(super) struct Site {
@@ -26,6 +32,10 @@ pub(super) struct Site {
     server: Option<Server>,
     /// What the sessions of our own handler are counted through.
     store: Option<String>,
+    /// It has a Redis server.
+    on_redis: bool,
+    /// Directories of nothing but sessions.
+    homes: Vec<PathBuf>,
     hidden: Vec<(String, &'static str)>,
     shm: PrivateDir,
     _disk: Option<PrivateDir>,
@@ -58,12 +68,13 @@ impl Site {
             }
             _ => None,
         };
-        let mut save_path = handler.save_path.to_owned();
+        let (mut save_path, mut homes) = (handler.save_path.to_owned(), Vec::new());
         for (mark, dir) in [("{shm}", Some(&shm)), ("{disk}", disk.as_ref())] {
             if let Some(dir) = dir.filter(|_| save_path.contains(mark)) {
                 let place = dir.path().join("sessions");
                 std::fs::create_dir(&place).map_err(no_directory)?;
                 save_path = save_path.replace(mark, &place.display().to_string());
+                homes.push(place);
             }
         }
         if let Some(server) = &server {
@@ -85,7 +96,8 @@ impl Site {
         let mut hidden = vec![(shm.path().display().to_string(), "<shm>")];
         hidden.extend(disk.as_ref().map(|disk| (disk.path().display().to_string(), "<disk>")));
         let store = (handler.save_handler == SESSILE).then_some(save_path);
-        let site = Site { web, server, store, hidden, shm, _disk: disk };
+        let on_redis = handler.server == Some("redis-server");
+        let site = Site { web, server, store, on_redis, homes, hidden, shm, _disk: disk };
         if site.store.is_none() {
             // Before the first request: a handler on a database makes its table now.
             site.kept().map_err(|why| format!("{why} {}", site.last_words()))?;
@@ -111,6 +123,27 @@ impl Site {
         }
         let body = self.redact(answer.body.trim());
         Err(format!("the page answers with status {} and a wrong check value: {body}", answer.status))
+    }
+
+    /// The only request of a visitor; how many cookies came with its answer.
+    pub(super) fn visit(&self, stores: bool, eager: bool) -> Result<usize, String> {
+        let page = format!("visitor?stores={}&eager={}", u8::from(stores), u8::from(eager));
+        let answer = self.web.get(&page).map_err(|error| format!("the page does not answer: {error}"))?;
+        if answer.status == 200 && answer.body == SEEN {
+            return Ok(answer.cookies);
+        }
+        Err(format!("a visitor is answered with status {}: {}", answer.status, self.redact(answer.body.trim())))
+    }
+
+    /// What the handler's server tells of its own work; `None` where it is no Redis.
+    pub(super) fn told(&self) -> Result<Option<Told>, String> {
+        let socket = self.server.as_ref().filter(|_| self.on_redis).map(|server| server.socket());
+        socket.map(redis_counters::ask).transpose()
+    }
+
+    /// Bytes of the directories that hold nothing but sessions; `None` where there is none.
+    pub(super) fn occupied(&self) -> Option<u64> {
+        (!self.homes.is_empty()).then(|| self.homes.iter().map(|dir| occupied(dir)).sum())
     }
 
     /// How many sessions are there; `None` where that cannot be counted.
@@ -157,7 +190,7 @@ fn web_options(handler: &Handler, php: &Installation, purpose: &Purpose, save_pa
             pair(name, &value.replace("{megabytes}", &megabytes).replace("{sessions}", &sessions))
         }),
     );
-    let mut pages = vec![pair("page.php", PAGE), pair("count.php", COUNT)];
+    let mut pages = vec![pair("page.php", PAGE), pair("count.php", COUNT), pair("visitor.php", VISITOR)];
     let mut settings = vec![
         // As on Debian: expired sessions are a matter of their own.
         pair("session.gc_probability", "0"),
@@ -185,5 +218,7 @@ mod tests {
     fn the_page_says_what_the_experiment_expects() {
         assert!(ANSWER.contains(&format!("{PAYLOAD_BYTES} bytes")));
         assert!(PAGE.contains("'kept 1 session of '"));
+        assert!(VISITOR.contains("\"seen\\n\"") && VISITOR.contains("CART_BYTES = 1024;"));
+        assert_eq!(CART_BYTES, "cart|s:1024:\"\";".len() + 1_024);
     }
 }
