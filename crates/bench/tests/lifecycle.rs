@@ -92,6 +92,7 @@ fn broken(name: &'static str) -> &'static Handler {
         extensions: &[],
         package: "php-fpm",
         server: None,
+        locks: false,
         durability: &[Durability::None],
         at_start: &[],
         settings: &[],

@@ -13,6 +13,7 @@
 mod chart;
 mod ids;
 mod ink;
+mod missing;
 mod number;
 mod page;
 mod runs;

@@ -34,6 +34,13 @@ pub(crate) fn tick(value: f64) -> String {
     format!("{}{suffix}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A number that somebody chose: short where that loses nothing, else all its digits.
+pub(crate) fn exact(value: f64) -> String {
+    let units = [1e9, 1e6, 1e3];
+    let unit = units.into_iter().find(|unit| value >= *unit).unwrap_or(1.0);
+    if (value * 100.0) % unit == 0.0 { tick(value) } else { count(value) }
+}
+
 /// For the label of a mark, where there is little room: 12.3k.
 pub(crate) fn short(value: f64) -> String {
     match value {
@@ -80,6 +87,10 @@ mod tests {
         assert_eq!([count(999.0), count(1_234_567.4), count(-1_000.0)], ["999", "1,234,567", "-1,000"]);
         assert_eq!([figure(0.123), figure(12.34), figure(1_234.5)], ["0.12", "12.3", "1,234"]);
         assert_eq!([tick(20_000.0), tick(1e6), tick(0.5), tick(0.0)], ["20k", "1M", "0.5", "0"]);
+        assert_eq!(
+            [exact(550_000.0), exact(1_250_000.0), exact(12_345.0), exact(8.0)],
+            ["550k", "1.25M", "12,345", "8"]
+        );
         assert_eq!([short(12_345.0), short(2_500_000.0), short(950.0)], ["12.3k", "2.50M", "950"]);
         assert_eq!([time(5.0), time(20_000.0), time(2e6)], ["5 \u{b5}s", "20 ms", "2 s"]);
         assert_eq!([bytes(1_500.0), bytes((8 << 20) as f64), bytes(100.0)], ["1.46 KiB", "8 MiB", "100 bytes"]);

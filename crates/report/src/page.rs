@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
+use crate::missing;
 use crate::number::bytes;
 use crate::runs::Runs;
 use crate::section::Section;
@@ -70,10 +71,11 @@ fn masthead(runs: &Runs<'_>) -> Markup {
                 (crate::number::of(experiments.len(), "experiment")) ": " (experiments.join(", ")) "."
             }
         }
+        (missing::notice(runs))
         @for (machine, _) in runs.machines() {
             p.machine {
                 (machine.cpu) ", " (machine.cores) " logical processors, " (bytes(machine.memory_bytes as f64)) " of memory, "
-                (machine.kernel) ", " (machine.system)
+                (machine.kernel) ", " (machine.system) ", disk " (machine.disk_file_system)
             }
         }
     }

@@ -55,14 +55,17 @@ impl<'a> Runs<'a> {
         names.join(", ")
     }
 
-    /// The machines, with the reports that were made there.
+    /// The machines, with the reports that were made there. Another file system is another machine: it decides what a commit costs.
     pub(crate) fn machines(&self) -> Vec<(&'a Environment, Vec<&'a Report>)> {
         let mut machines: Vec<(&Environment, Vec<&Report>)> = Vec::new();
         for report in self.reports {
             let here = &report.environment;
             let same = |known: &Environment| {
-                (&known.cpu, known.cores, known.memory_bytes, &known.kernel, &known.sessile, &known.build)
-                    == (&here.cpu, here.cores, here.memory_bytes, &here.kernel, &here.sessile, &here.build)
+                let hardware = |of: &Environment| (of.cpu.clone(), of.cores, of.memory_bytes);
+                let software = |of: &Environment| {
+                    [&of.kernel, &of.system, &of.disk_file_system, &of.sessile, &of.build].map(String::clone)
+                };
+                (hardware(known), software(known)) == (hardware(here), software(here))
             };
             match machines.iter_mut().find(|(known, _)| same(known)) {
                 Some((_, reports)) => reports.push(report),
@@ -116,4 +119,13 @@ pub(crate) fn fault(row: &Row) -> Option<String> {
     let said: Vec<String> =
         counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
     (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// What went wrong in a row, with its reason; nothing when it is sound.
+pub(crate) fn complaint(row: &Row) -> Option<String> {
+    if let Some(why) = &row.failed {
+        return Some(format!("failed: {why}"));
+    }
+    let fault = fault(row)?;
+    Some(row.first_error.as_ref().map_or(fault.clone(), |first| format!("{fault}; the first: {first}")))
 }

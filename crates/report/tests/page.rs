@@ -1,35 +1,12 @@
-//! The page from real results: `small.json` is one short run of every experiment on a busy machine of two processors, a part of
-//! its contenders; `perl`, `faults` and `ops` as published are of a debug build, which the page must say. What it looks like in a browser is tested by `scripts/report_test.sh`.
+//! The page from real results. What it looks like in a browser is tested by `scripts/report_test.sh`.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod drawn;
+
+use drawn::{page, section, small, with};
 use sessile_bench::Collection;
 use sessile_bench::report::{Faults, KeeperFigures, Promise, Race, Rebuild, Row, WholeCache};
-
-const SMALL: &str = include_str!("small.json");
-
-fn small() -> Collection {
-    Collection::from_json(SMALL).unwrap()
-}
-
-fn page(results: &Collection) -> String {
-    sessile_report::html(results).unwrap()
-}
-
-/// The page with one row of an experiment changed.
-fn with(experiment: &str, change: impl Fn(&mut Row)) -> String {
-    let mut results = small();
-    let row = results.runs.iter_mut().flat_map(|run| &mut run.results).find(|row| row.experiment == experiment);
-    change(row.unwrap());
-    page(&results)
-}
-
-/// What stands in one section.
-fn section<'a>(page: &'a str, id: &str) -> &'a str {
-    let from = page.find(&format!("<section id=\"{id}\"")).unwrap_or_else(|| panic!("no section {id}"));
-    let rest = &page[from..];
-    &rest[..rest.find("</section>").unwrap()]
-}
 
 #[test]
 fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {

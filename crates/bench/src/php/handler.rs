@@ -26,6 +26,8 @@ pub struct Handler {
     pub package: &'static str,
     /// The private server that it needs.
     pub server: Option<&'static str>,
+    /// Whether nobody else has the session of a request until that ends.
+    pub locks: bool,
     /// What a commit survives.
     pub durability: &'static [Durability],
     /// Further settings that are read when PHP starts; `{sessions}` and `{megabytes}` are enough for all of a run.
@@ -52,6 +54,7 @@ const PLAIN: Handler = Handler {
     extensions: &[],
     package: "php-fpm",
     server: None,
+    locks: true,
     durability: VOLATILE,
     at_start: &[],
     settings: &[],
@@ -74,10 +77,11 @@ const fn pdo(
     Handler { name, save_handler: "user", save_path, extensions, package, source, ..PLAIN }
 }
 
-const fn phpredis(variant: &'static str, settings: &'static [(&'static str, &'static str)]) -> Handler {
+const fn phpredis(variant: &'static str, locks: bool, settings: &'static [(&'static str, &'static str)]) -> Handler {
     Handler {
         name: "phpredis",
         variant,
+        locks,
         save_handler: "redis",
         save_path: "unix://{socket}?persistent=1",
         extensions: &["igbinary", "redis"],
@@ -101,13 +105,14 @@ pub const HANDLERS: &[Handler] = &[
         save_path: "",
         extensions: &["apcu"],
         package: "php-apcu",
+        locks: false,
         // Its defaults hold 7,000 sessions in chains of a hash table for half as many.
         at_start: &[("apc.shm_size", "{megabytes}M"), ("apc.entries_hint", "{sessions}")],
         source: Some(include_str!("../../../../bench/contenders/php/handlers/apcu.php")),
         ..PLAIN
     },
-    phpredis("default", &[]),
-    phpredis("lock", &[("redis.session.locking_enabled", "1")]),
+    phpredis("default", false, &[]),
+    phpredis("lock", true, &[("redis.session.locking_enabled", "1")]),
     Handler {
         name: "php-memcached",
         save_handler: "memcached",
@@ -147,6 +152,11 @@ pub const HANDLERS: &[Handler] = &[
     },
     Handler { server: Some("memcached"), durability: VOLATILE, ..sessile("memcached", "memcached+unix:{socket}") },
 ];
+
+/// Whether the handler with this title locks; `None` for a title that none has.
+pub fn locks(title: &str) -> Option<bool> {
+    HANDLERS.iter().find(|handler| handler.title() == title).map(|handler| handler.locks)
+}
 
 /// The handlers that `--stores` names; all when it names none.
 pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageError> {
@@ -212,6 +222,12 @@ mod tests {
         assert!(titles(&["phpredis", "phpredis#lock"]).unwrap_err().0.contains("twice"));
         assert!(titles(&["memory"]).unwrap_err().0.contains("php-files#shm"));
         assert!(!titles(&["redis://:secret@host"]).unwrap_err().0.contains("secret"));
+    }
+
+    #[test]
+    fn what_locks_says_so() {
+        let known = ["apcu", "phpredis", "phpredis#lock", "php-files", "sessile#redis", "unheard-of"].map(locks);
+        assert_eq!(known, [Some(false), Some(false), Some(true), Some(true), Some(true), None]);
     }
 
     #[test]

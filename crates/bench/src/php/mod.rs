@@ -5,6 +5,6 @@
 mod handler;
 mod installation;
 
-pub use handler::{HANDLERS, Handler};
+pub use handler::{HANDLERS, Handler, locks};
 pub(crate) use handler::{SESSILE, named};
 pub(crate) use installation::{Installation, MODULE_VARIABLE};

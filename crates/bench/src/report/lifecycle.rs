@@ -111,10 +111,13 @@ fn overflow(row: &Row, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(Overflow { megabytes, held, made, lost, failed_requests }) = row.web.and_then(|web| web.overflow) else {
         return Ok(()); // it failed, which is told elsewhere
     };
+    // It may have held up to so many more.
+    let step = made.saturating_sub(held);
+    let steps = if step > 0 { format!(", counted in steps of {}", grouped(step as f64)) } else { String::new() };
     let [held, made, lost] = [held, made, lost].map(|count| grouped(count as f64));
     writeln!(
         f,
-        "{} with {megabytes} MB: {held} sessions were there; of {made} that were made then {lost} were missing, and \
+        "{} with {megabytes} MB: {held} sessions were there{steps}; of {made} that were made then {lost} were missing, and \
          {failed_requests} requests had failed",
         row.store
     )

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use crate::number::tick;
+use crate::number::{exact, tick};
 
 /// From this factor between the largest and the smallest value on, equal steps would leave the small ones no room.
 const FACTOR_LINEAR_MAX: f64 = 12.0;
@@ -66,6 +66,36 @@ impl Axis {
         let ticks = names.iter().enumerate().map(|(position, name)| (position as f64, name.clone())).collect();
         let last = names.len().saturating_sub(1).max(1) as f64;
         Axis { label: label.to_owned(), ticks, range: (0.0, last), logarithmic: false }
+    }
+
+    /// The values themselves as ticks, as far from each other as their factor is large: sizes that were measured.
+    pub(crate) fn measured(label: &str, values: &[f64]) -> Axis {
+        let mut values: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let ticks: Vec<(f64, String)> = values.iter().map(|value| (value.log10(), exact(*value))).collect();
+        let first = ticks.first().map_or(0.0, |(at, _)| *at);
+        // A single one stands at the left.
+        let last = ticks.last().map_or(1.0, |(at, _)| *at).max(first + 0.1);
+        Axis { label: label.to_owned(), ticks, range: (first, last), logarithmic: true }
+    }
+
+    /// What stands beside it: what is counted, and that distances are factors, where they are.
+    pub(crate) fn title(&self) -> String {
+        let note = if self.logarithmic { " (logarithmic)" } else { "" };
+        format!("{}{note}", self.label)
+    }
+
+    /// The same where lines cross it, which say what they are.
+    pub(crate) fn title_with_lines(&self) -> String {
+        let lines = match self.ticks.as_slice() {
+            _ if !self.logarithmic => return self.title(),
+            [(first, _), (second, _), ..] if second - first > 1.5 => {
+                format!("{} times", tick(10_f64.powf(second - first)))
+            }
+            _ => "ten times".to_owned(),
+        };
+        format!("{} (logarithmic: each line is {lines} the one before)", self.label)
     }
 
     /// Whether a step is a factor.
@@ -138,7 +168,29 @@ mod tests {
     }
 
     #[test]
+    fn an_axis_of_factors_says_so() {
+        let wide = Axis::fitting("x", &[1.0, 1e9]);
+        assert_eq!(wide.title(), "x (logarithmic)");
+        assert_eq!(wide.title_with_lines(), "x (logarithmic: each line is 100 times the one before)");
+        let narrow = Axis::fitting("x", &[1.0, 1e3]);
+        assert_eq!(narrow.title_with_lines(), "x (logarithmic: each line is ten times the one before)");
+        assert_eq!(Axis::fitting("x", &[1.0, 2.0]).title_with_lines(), "x");
+    }
+
+    #[test]
+    fn sizes_that_were_measured_are_the_ticks_and_stand_at_their_distance() {
+        let axis = Axis::measured("sessions", &[50_000.0, 10_000.0, 1_000_000.0, 10_000.0]);
+        assert_eq!(names(&axis), ["10k", "50k", "1M"]);
+        let part = |value: f64| (axis.position(value) - axis.range.0) / (axis.range.1 - axis.range.0);
+        assert!((part(50_000.0) - 0.349_485).abs() < 1e-5, "{}", part(50_000.0));
+        assert!(axis.title().contains("logarithmic") && part(10_000.0) == 0.0 && part(1e6) == 1.0);
+        let one = Axis::measured("sessions", &[7.0]);
+        assert!(one.range.1 > one.range.0 && names(&one) == ["7"]);
+    }
+
+    #[test]
     fn no_value_at_all_is_no_trouble() {
+        assert!(Axis::measured("x", &[]).range.1 > 0.0);
         assert!(Axis::fitting("x", &[]).range.1 > 0.0);
         assert!(Axis::logarithmic("x", [0.0].into_iter(), tick).range.1 > 0.0);
         assert!(Axis::named("x", &[]).range.1 > 0.0);

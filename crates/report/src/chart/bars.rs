@@ -81,7 +81,6 @@ impl Bars {
             .y_label_area_size(NAMES + SERIES)
             .x_label_area_size(BOTTOM)
             .build_cartesian_2d(axis.clone(), 0.0..f64::from(height))?;
-        let note = if axis.is_logarithmic() { " (each line is ten times the one before)" } else { "" };
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -91,7 +90,7 @@ impl Bars {
             .axis_style(Ink::Grid.code())
             .x_label_style(style(12.0, Ink::Quiet, Side::Under))
             .axis_desc_style(style(12.0, Ink::Quiet, Side::Under))
-            .x_desc(format!("{}{note}", axis.label))
+            .x_desc(axis.title_with_lines())
             .draw()?;
         let x_of = |value: f64| chart.backend_coord(&(axis.position(value), 0.0)).0;
         let left = NAMES + SERIES;
@@ -187,6 +186,9 @@ mod tests {
     #[test]
     fn values_far_apart_are_points_because_lengths_would_mislead() {
         let svg = drawn_with(2_000_000.0);
-        assert!(svg.contains("<circle") && !svg.contains("<rect") && svg.contains("ten times"), "{svg}");
+        assert!(
+            svg.contains("<circle") && !svg.contains("<rect") && svg.contains("logarithmic: each line is ten times"),
+            "{svg}"
+        );
     }
 }

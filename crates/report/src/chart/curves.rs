@@ -1,7 +1,7 @@
 //! Curves: one for each contender, with a mark of its own at each value and its name at the end.
 //!
 //! The name stands where the curve ends, so that nobody looks up a colour; names that would lie over each other move apart
-//! and keep a thin line to their curve.
+//! and keep a thin line to their curve. What went wrong has a cross: over its value, or at the foot of the chart where there is none.
 
 use maud::Markup;
 use plotters::chart::ChartBuilder;
@@ -39,14 +39,17 @@ pub(crate) struct Curve {
     /// Which colour and mark it has: the same in all charts of the page.
     pub number: usize,
     pub values: Vec<(f64, f64)>,
+    /// Where on the x axis something went wrong. Who reads the chart is told why beside it.
+    pub wrong: Vec<f64>,
 }
 
-/// A name, where its curve ends and where it stands.
+/// A name, where its curve ends, if it has one, and where it stands.
 struct End<'a> {
     name: &'a str,
-    at: (i32, i32),
+    at: Option<(i32, i32)>,
     y: i32,
     number: usize,
+    wrong: bool,
 }
 
 impl Curves {
@@ -75,9 +78,9 @@ impl Curves {
             .label_style(style(12.0, Ink::Quiet, Side::Under))
             .y_label_style(style(12.0, Ink::Quiet, Side::Before))
             .axis_desc_style(style(12.0, Ink::Quiet, Side::Under))
-            .x_desc(&x.label)
+            .x_desc(x.title())
             .draw()?;
-        write(canvas, &y.label, 12.0, Ink::Quiet, Side::After, (0, 10))?;
+        write(canvas, &y.title(), 12.0, Ink::Quiet, Side::After, (0, 10))?;
         let pixel = |(a, b): (f64, f64)| chart.backend_coord(&(x.position(a), y.position(b)));
         let mut ends = Vec::new();
         for curve in &self.curves {
@@ -87,19 +90,38 @@ impl Curves {
             for point in &points {
                 mark(canvas, curve.number, *point)?;
             }
-            if let Some(at) = points.last() {
-                ends.push(End { name: &curve.name, at: *at, y: at.1, number: curve.number });
+            for at in &curve.wrong {
+                let value = curve.values.iter().find(|(x, _)| x == at);
+                cross(canvas, value.map_or_else(|| (pixel((*at, 0.0)).0, height - BOTTOM), |value| pixel(*value)))?;
             }
+            let (at, wrong) = (points.last().copied(), !curve.wrong.is_empty());
+            let y = at.map_or(height - BOTTOM, |at| at.1);
+            ends.push(End { name: &curve.name, at, y, number: curve.number, wrong });
         }
         move_apart(&mut ends, TOP + NAME / 2, height - BOTTOM);
-        for end in ends {
-            let x = WIDTH - RIGHT + 26;
-            line(canvas, (end.at.0 + 7, end.at.1), (x - 6, end.y), Ink::Grid, 1)?;
-            mark(canvas, end.number, (x + 2, end.y))?;
-            write(canvas, end.name, 12.0, Ink::Text, Side::After, (x + 12, end.y))?;
-        }
-        Ok(())
+        ends.iter().try_for_each(|end| end.paint(canvas))
     }
+}
+
+impl End<'_> {
+    fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
+        let x = WIDTH - RIGHT + 26;
+        match self.at {
+            Some(at) => {
+                line(canvas, (at.0 + 7, at.1), (x - 6, self.y), Ink::Grid, 1)?;
+                mark(canvas, self.number, (x + 2, self.y))?;
+            }
+            None => cross(canvas, (x + 2, self.y))?,
+        }
+        let ink = if self.wrong { Ink::Bad } else { Ink::Text };
+        write(canvas, self.name, 12.0, ink, Side::After, (x + 12, self.y))
+    }
+}
+
+/// Something went wrong here.
+fn cross(canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
+    line(canvas, (x - 6, y - 6), (x + 6, y + 6), Ink::Bad, 2)?;
+    line(canvas, (x - 6, y + 6), (x + 6, y - 6), Ink::Bad, 2)
 }
 
 fn ink_of(number: usize) -> Ink {
@@ -120,10 +142,10 @@ fn mark(canvas: &Canvas<'_>, number: usize, (x, y): (i32, i32)) -> Result<(), Dr
 
 /// Gives each name its height, from the top, and moves all up that would stand below the lowest.
 fn move_apart(ends: &mut [End<'_>], top: i32, bottom: i32) {
-    ends.sort_by_key(|end| end.at.1);
+    ends.sort_by_key(|end| end.y);
     let mut free = top;
     for end in ends.iter_mut() {
-        end.y = end.at.1.max(free);
+        end.y = end.y.max(free);
         free = end.y + NAME;
     }
     let mut free = bottom;
@@ -139,7 +161,7 @@ mod tests {
 
     #[test]
     fn names_do_not_lie_over_each_other() {
-        let end = |y| End { name: "x", at: (0, y), y, number: 0 };
+        let end = |y| End { name: "x", at: Some((0, y)), y, number: 0, wrong: false };
         let mut ends = [end(100), end(101), end(99), end(399)];
         move_apart(&mut ends, 10, 400);
         let heights: Vec<i32> = ends.iter().map(|end| end.y).collect();
@@ -147,16 +169,33 @@ mod tests {
         assert!(heights.iter().all(|y| (10..=400).contains(y)), "{heights:?}");
     }
 
-    #[test]
-    fn each_curve_has_its_name() {
+    fn drawn_with(values: &[(f64, f64)], wrong: &[f64]) -> String {
         let names = ["p50", "p99"].map(str::to_owned);
+        let curve = Curve { name: "files".into(), number: 0, values: values.to_vec(), wrong: wrong.to_vec() };
         let curves = Curves {
             words: Words { title: "Latency".into(), description: "Curves".into() },
             x: Axis::named("percentile", &names),
             y: Axis::fitting("us", &[1.0, 1_000.0]),
-            curves: vec![Curve { name: "files".into(), number: 0, values: vec![(0.0, 1.0), (1.0, 900.0)] }],
+            curves: vec![curve],
         };
-        let svg = curves.draw(&Ids::default()).unwrap().into_string();
+        curves.draw(&Ids::default()).unwrap().into_string()
+    }
+
+    #[test]
+    fn each_curve_has_its_name_and_an_axis_of_factors_is_called_one() {
+        let svg = drawn_with(&[(0.0, 1.0), (1.0, 900.0)], &[]);
         assert!(svg.contains("files") && svg.contains("polyline") && svg.contains("percentile"), "{svg}");
+        assert!(svg.contains("us (logarithmic)") && !svg.contains("percentile (") && !svg.contains("--bad"), "{svg}");
+    }
+
+    /// A contender without any value had no name in the chart, and nobody missed it.
+    #[test]
+    fn what_went_wrong_has_a_cross_and_its_name_stays_without_a_value() {
+        let crosses = |svg: &str| svg.matches("stroke=\"var(--bad)\"").count();
+        let faulty = drawn_with(&[(0.0, 1.0), (1.0, 900.0)], &[1.0]);
+        assert_eq!(crosses(&faulty), 2, "the two lines of one cross: {faulty}");
+        // One at the foot, and one beside the name.
+        let failed = drawn_with(&[], &[1.0]);
+        assert!(crosses(&failed) == 4 && failed.contains("files"), "{failed}");
     }
 }

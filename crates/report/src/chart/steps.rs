@@ -84,7 +84,14 @@ impl Steps {
             }
         }
         let middle = (LEFT + WIDTH - RIGHT) / 2;
-        write(canvas, "latency, and how many calls took so long", 11.0, Ink::Quiet, Side::Under, (middle, bottom + 23))
+        write(
+            canvas,
+            "latency, and how many calls took so long; both logarithmic",
+            11.0,
+            Ink::Quiet,
+            Side::Under,
+            (middle, bottom + 23),
+        )
     }
 
     /// Where a bucket begins.
@@ -112,6 +119,6 @@ mod tests {
         };
         let svg = steps.draw(&Ids::default()).unwrap().into_string();
         assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
-        assert!(svg.contains("100 \u{b5}s"), "{svg}");
+        assert!(svg.contains("100 \u{b5}s") && svg.contains("both logarithmic"), "{svg}");
     }
 }

@@ -1,22 +1,31 @@
 //! Pages of a web server a second by the number of parallel requests, and what becomes of a cache that is full.
+//!
+//! Handlers that lock and those that do not, in the process and over a socket, answer different questions: each has a chart
+//! of its own, and what failed stays in it.
 
 use maud::{Markup, html};
+use sessile_bench::php;
 use sessile_bench::report::Row;
 
-use super::{not_run, spoilt};
+use super::{KINDS, not_run, spoilt, went_wrong, wrong_ones};
 use crate::DrawError;
 use crate::chart::{Axis, Curve, Curves, Words};
 use crate::ids::Ids;
 use crate::number::{count, figure, short};
-use crate::runs::{Run, Runs, titles};
+use crate::runs::{Run, Runs, complaint, fault, titles};
 use crate::table::{Cell, Table, right, text};
+
+/// What is known of the lock of a handler, and how a heading ends.
+const LOCKS: [(Option<bool>, &str); 3] =
+    [(Some(true), "with a lock"), (Some(false), "without a lock"), (None, "of whose lock nothing is known")];
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let measured = runs.of_experiment("lifecycle");
     Ok(html! {
         p {
             "nginx and php-fpm give out a page that starts a session, stores 100 values, regenerates the id, destroys the session and starts "
-            "another one that stays. Each line is a session handler of PHP; garbage collection is off for all."
+            "another one that stays. Each line is a session handler of PHP; garbage collection is off for all. A handler without a lock lets "
+            "two requests change one session at once, and one change is lost: compare those that lock with each other."
         }
         @if measured.is_empty() { (not_run(runs, "lifecycle")) }
         @for run in &measured { (of_run(run, ids)?) }
@@ -25,19 +34,39 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
 
 fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let (pages, others): (Vec<&Row>, Vec<&Row>) = run.rows.iter().partition(|row| row.op == "page");
-    let processes = pages.iter().find_map(|row| row.web).map_or(0, |web| web.processes);
+    let processes = pages.iter().filter_map(|row| row.web).map(|web| web.processes).max().unwrap_or(0);
     let rounds = pages.iter().map(|row| row.rounds).max().unwrap_or(0);
     let requests = pages.iter().map(|row| row.sessions).max().unwrap_or(0);
     Ok(html! {
         p.conditions {
             (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64)) " requests in each combination." (spoilt(run.report))
         }
-        figure { (curves(run, &pages).draw(ids)?) figcaption { "A missing point is a combination that failed; the table says so. Higher is better." } }
+        (charts(run, &pages, ids)?)
         (by_parallel(&pages).draw(ids))
         (costs(&pages).draw(ids))
         @if others.iter().any(|row| row.visitors().is_some()) { (visitors(&others).draw(ids)) }
-        @for row in others { (overflow(row)) }
+        @for row in others.iter().filter(|row| row.op == "overflow") { (overflow(row)) }
     })
+}
+
+/// One for each kind of handler.
+fn charts(run: &Run<'_>, pages: &[&Row], ids: &Ids) -> Result<Markup, DrawError> {
+    let mut figures = Vec::new();
+    for (kind, place) in KINDS {
+        for (locks, words) in LOCKS {
+            let here = |row: &&&Row| row.kind == kind && php::locks(&row.title()) == locks;
+            let rows: Vec<&Row> = pages.iter().filter(here).copied().collect();
+            if !rows.is_empty() {
+                let title = format!("{place}, {words}");
+                figures.push(html! {
+                    h3 { (title) }
+                    figure { (curves(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." } }
+                    (wrong_ones(&rows, &|row| format!("{} parallel requests", row.workers)))
+                });
+            }
+        }
+    }
+    Ok(html! { @for figure in figures { (figure) } })
 }
 
 fn parallel(rows: &[&Row]) -> Vec<usize> {
@@ -47,25 +76,25 @@ fn parallel(rows: &[&Row]) -> Vec<usize> {
     parallel
 }
 
-fn curves(run: &Run<'_>, rows: &[&Row]) -> Curves {
-    let parallel = parallel(rows);
-    let sound: Vec<&&Row> = rows.iter().filter(|row| row.failed.is_none()).collect();
+fn curves(run: &Run<'_>, rows: &[&Row], title: &str) -> Curves {
+    let sound = |row: &&&Row| row.failed.is_none();
     let curves = titles(rows).into_iter().map(|name| {
-        let values = parallel.iter().enumerate().filter_map(|(position, count)| {
-            let row = sound.iter().find(|row| row.workers == *count && row.title() == name)?;
-            Some((position as f64, row.ops_per_second.median))
-        });
-        let number = rows.iter().find(|row| row.title() == name).map_or(0, |row| run.number(row));
-        Curve { number, values: values.collect(), name }
+        let own = || rows.iter().filter(|row| row.title() == name);
+        let at = |row: &Row| row.workers as f64;
+        let mut values: Vec<(f64, f64)> = own().filter(sound).map(|row| (at(row), row.ops_per_second.median)).collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let wrong = own().filter(|row| row.is_bad()).map(|row| at(row)).collect();
+        let number = own().next().map_or(0, |row| run.number(row));
+        Curve { name, number, values, wrong }
     });
-    let names: Vec<String> = parallel.iter().map(ToString::to_string).collect();
+    let places: Vec<f64> = rows.iter().map(|row| row.workers as f64).collect();
     Curves {
         words: Words {
-            title: "Requests a second by the number of parallel requests".to_owned(),
+            title: format!("Requests a second by the number of parallel requests: {title}"),
             description: "A line for each session handler of PHP; its values are in the table below.".to_owned(),
         },
-        x: Axis::named("parallel requests", &names),
-        y: Axis::linear("requests a second", sound.iter().map(|row| row.ops_per_second.median)),
+        x: Axis::measured("parallel requests", &places),
+        y: Axis::linear("requests a second", rows.iter().filter(sound).map(|row| row.ops_per_second.median)),
         curves: curves.collect(),
     }
 }
@@ -74,25 +103,36 @@ fn curves(run: &Run<'_>, rows: &[&Row]) -> Curves {
 fn by_parallel(rows: &[&Row]) -> Table {
     let parallel = parallel(rows);
     let columns: Vec<String> = parallel.iter().map(|count| format!("C={count}")).collect();
-    let header: Vec<&str> = ["handler", "tier"].into_iter().chain(columns.iter().map(String::as_str)).collect();
+    let header: Vec<&str> = ["handler", "tier", "lock"].into_iter().chain(columns.iter().map(String::as_str)).collect();
     let mut table =
         Table::new("Requests a second by the number of parallel requests C: median (lowest to highest)", &header);
     for title in titles(rows) {
         let own = |count: &usize| rows.iter().find(|row| row.workers == *count && row.title() == title);
         let tier = rows.iter().find(|row| row.title() == title).map_or("", |row| row.durability.as_str());
+        let lock = match php::locks(&title) {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "unknown",
+        };
         let cells = parallel.iter().map(|count| own(count).map_or(Cell::Empty, |row| rate(row)));
-        table.row([text(&title), text(tier)].into_iter().chain(cells).collect());
+        table.row([text(&title), text(tier), text(lock)].into_iter().chain(cells).collect());
     }
     table
 }
 
-/// A failed row is a result.
+/// A failed row is a result, and a figure with faults says so.
 fn rate(row: &Row) -> Cell {
+    if row.failed.is_some() {
+        return Cell::Bad("failed".to_owned());
+    }
     let rate = row.ops_per_second;
-    match (row.failed.is_some(), row.rounds) {
-        (true, _) => Cell::Bad("failed".to_owned()),
-        (false, 1) => right(count(rate.median)),
-        (false, _) => right(format!("{} ({} to {})", count(rate.median), short(rate.low), short(rate.high))),
+    let figure = match row.rounds {
+        1 => count(rate.median),
+        _ => format!("{} ({} to {})", count(rate.median), short(rate.low), short(rate.high)),
+    };
+    match fault(row) {
+        Some(fault) => Cell::Bad(format!("{figure}, {fault}")),
+        None => right(figure),
     }
 }
 
@@ -108,20 +148,14 @@ fn costs(rows: &[&Row]) -> Table {
         "client \u{b5}s",
         "failed",
         "sessions kept",
+        "went wrong",
     ];
     let caption = "Latency, processor time of a request (web server and PHP, the store's server, the client), and sessions that were there in the end";
     let mut table = Table::new(caption, &columns);
     for row in rows {
-        let Some(web) = row.web else { continue };
-        let latency = row.latency_us;
-        let failed = web.failed_requests.max(web.not_2xx);
         let mut cells = vec![text(row.title()), right(row.workers)];
-        cells.extend([latency.p50, latency.p99, latency.max].map(|us| right(figure(us / 1e3))));
-        cells.extend(
-            [web.cpu_us_per_op, row.cpu_us_per_op.server, row.cpu_us_per_op.client].map(|us| right(figure(us))),
-        );
-        cells.push(if failed > 0 { Cell::Bad(count(failed as f64)) } else { right(0) });
-        cells.push(web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64))));
+        cells.extend(cost(row));
+        cells.push(went_wrong(row));
         table.row(cells);
     }
     table
@@ -139,6 +173,7 @@ fn visitors(rows: &[&Row]) -> Table {
         "grown KiB",
         "server's changes",
         "KiB to it",
+        "went wrong",
     ];
     let caption = "Visitors without a cookie, for each of whom a session is started: records and cookies that they left, by how much the place \
         of the sessions has grown, and what a Redis server counts by itself";
@@ -147,25 +182,46 @@ fn visitors(rows: &[&Row]) -> Table {
         let number = |value: Option<u64>| value.map_or(text(""), |value| right(count(value as f64)));
         let kib = |value: Option<u64>| value.map_or(text(""), |bytes| right(figure(bytes as f64 / 1_024.0)));
         let lazy = left.lazy_start.map_or("no such rule", |lazy| if lazy { "on" } else { "off" });
-        let mut cells =
-            vec![text(row.title()), if row.failed.is_some() { Cell::Bad("failed".to_owned()) } else { text(lazy) }];
+        let mut cells = vec![text(row.title()), text(lazy)];
         cells.extend([Some(left.visitors), Some(left.storing), left.records, Some(left.cookies)].map(number));
         cells.push(kib(left.grown_bytes));
         cells.push(number(left.server.map(|server| server.changes)));
         cells.push(kib(left.server.map(|server| server.received_bytes)));
+        cells.push(went_wrong(row));
         table.row(cells);
     }
     table
 }
 
-/// What a memory of fixed size does when it is full.
+fn cost(row: &Row) -> Vec<Cell> {
+    let Some(web) = row.web.filter(|_| row.rounds > 0) else {
+        return std::iter::once(Cell::Bad("failed".to_owned())).chain((0..7).map(|_| Cell::Empty)).collect();
+    };
+    let (latency, cpu) = (row.latency_us, row.cpu_us_per_op);
+    let failed = web.failed_requests.max(web.not_2xx);
+    let mut cells: Vec<Cell> = [latency.p50, latency.p99, latency.max].map(|us| right(figure(us / 1e3))).into();
+    cells.push(right(figure(web.cpu_us_per_op)));
+    cells.push(if row.kind == "socket" { right(figure(cpu.server)) } else { text("no server") });
+    cells.push(right(figure(cpu.client)));
+    cells.push(if failed > 0 { Cell::Bad(count(failed as f64)) } else { right(0) });
+    cells.push(web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64))));
+    cells
+}
+
+/// What a memory of fixed size does when it is full. How many it held is known as exactly as they were counted often.
 fn overflow(row: &Row) -> Markup {
-    let Some(overflow) = row.web.and_then(|web| web.overflow) else { return html! {} };
+    let Some(overflow) = row.web.and_then(|web| web.overflow) else {
+        let why = complaint(row).unwrap_or_else(|| "the result does not say what became of it".to_owned());
+        return html! { p.callout { strong { (row.title()) " until it is full: " } strong.bad { (why) } } };
+    };
     let [held, made, lost] = [overflow.held, overflow.made, overflow.lost].map(|number| count(number as f64));
+    let step = overflow.made.saturating_sub(overflow.held);
     html! {
         p.callout {
             strong { (row.title()) " with " (overflow.megabytes) " MB of shared memory" }
-            " held " (held) " sessions at most. Of " (made) " that had been made then, "
+            " held " (held) " sessions when they were counted"
+            @if step > 0 { ", in steps of " (count(step as f64)) ": it may have held up to so many more" }
+            ". Of " (made) " that had been made at the last count, "
             strong.bad { (lost) " were missing" } ", and " (overflow.failed_requests) " requests had failed."
         }
     }

@@ -25,12 +25,14 @@ mod verdict;
 mod warnings;
 
 use maud::{Markup, html};
+use sessile_bench::report::Row;
 use sessile_bench::{Experiment, Report};
 
 use crate::DrawError;
 use crate::ids::Ids;
 use crate::number::{count, of};
-use crate::runs::{Run, Runs};
+use crate::runs::{Run, Runs, complaint};
+use crate::table::{Cell, text};
 
 /// A part of the page under one heading.
 #[derive(Debug)]
@@ -130,6 +132,28 @@ fn spoilt(report: &Report) -> Markup {
         @if report.interrupted { " " strong.bad { "Interrupted: what was not measured to the end is missing." } }
     }
 }
+
+/// What a column says of a row beside its figures, or in their place.
+fn went_wrong(row: &Row) -> Cell {
+    complaint(row).map_or_else(|| text("nothing"), Cell::Bad)
+}
+
+/// Below a chart: each row in which something went wrong, with the reason; `which` tells the rows of a contender apart.
+fn wrong_ones(rows: &[&Row], which: &dyn Fn(&Row) -> String) -> Markup {
+    let wrong: Vec<(&Row, String)> = rows.iter().filter_map(|row| Some((*row, complaint(row)?))).collect();
+    html! {
+        @if !wrong.is_empty() {
+            p { (CROSS) }
+            ul.notes {
+                @for (row, why) in &wrong { li { strong { (row.title()) ", " (which(row)) ": " } strong.bad { (why) } } }
+            }
+        }
+    }
+}
+
+/// What the mark means.
+const CROSS: &str =
+    "A cross means that something went wrong there; it stands at the foot of the chart where there is no figure.";
 
 /// How sure the intervals are.
 fn interval(report: &Report, rounds: usize) -> String {

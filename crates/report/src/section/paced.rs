@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::{KINDS, conditions, not_run, percentiles};
+use super::{KINDS, conditions, not_run, percentiles, went_wrong, wrong_ones};
 use crate::DrawError;
 use crate::chart::{Axis, Curve, Curves, Words};
 use crate::ids::Ids;
@@ -34,7 +34,7 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
 
 /// Whoever could not keep up is named: its latency is that of a queue.
 fn table(run: &Run<'_>, rate: f64) -> Table {
-    let columns = ["store", "workers", "due a second", "done a second", "p50", "p99", "p99.9"];
+    let columns = ["store", "workers", "due a second", "done a second", "p50", "p99", "p99.9", "went wrong"];
     let mut table = Table::new("Done in time, and latency in microseconds from when a request was due", &columns);
     for row in &run.rows {
         let due = rate * row.workers as f64;
@@ -51,6 +51,7 @@ fn table(run: &Run<'_>, rate: f64) -> Table {
             });
             cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
         }
+        cells.push(went_wrong(row));
         table.row(cells);
     }
     table
@@ -60,20 +61,27 @@ fn table(run: &Run<'_>, rate: f64) -> Table {
 fn by_rate(runs: &[Run<'_>], ids: &Ids) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
-        let sound = |row: &&Row| row.op == "cycle" && row.kind == kind && row.failed.is_none();
+        let here = |row: &&Row| row.op == "cycle" && row.kind == kind;
         let mut points: Vec<(f64, &Run<'_>, &Row)> = Vec::new();
         for run in runs {
             let due = |row: &Row| run.report.settings.rate.unwrap_or_default() * row.workers as f64;
             // Fewer workers at a higher rate are another question, though as many requests are due.
             let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
             let with_most = run.rows.iter().copied().filter(|row| row.workers == most);
-            points.extend(with_most.filter(sound).map(|row| (due(row), run, row)));
+            points.extend(with_most.filter(here).map(|row| (due(row), run, row)));
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         if !points.is_empty() {
-            figures.push(
-                html! { h3 { (place) ", by the rate of requests" } figure { (curves(&points, place).draw(ids)?) } },
-            );
+            let rows: Vec<&Row> = points.iter().map(|(.., row)| *row).collect();
+            let due = |row: &Row| {
+                let own = points.iter().find(|(.., other)| std::ptr::eq(*other, row));
+                format!("{} a second due", count(own.map_or(0.0, |(due, ..)| *due)))
+            };
+            figures.push(html! {
+                h3 { (place) ", by the rate of requests" }
+                figure { (curves(&points, place).draw(ids)?) }
+                (wrong_ones(&rows, &due))
+            });
         }
     }
     Ok(html! { @for figure in figures { (figure) } })
@@ -84,7 +92,9 @@ fn curves(points: &[(f64, &Run<'_>, &Row)], place: &str) -> Curves {
     let curve = |name: String| {
         let own = || points.iter().filter(|(.., row)| row.title() == name);
         let number = own().next().map_or(0, |(_, run, row)| run.number(row));
-        Curve { number, values: own().map(|(due, _, row)| (*due, row.latency_us.p99)).collect(), name }
+        let sound = own().filter(|(.., row)| row.failed.is_none());
+        let wrong = own().filter(|(.., row)| row.is_bad()).map(|(due, ..)| *due).collect();
+        Curve { number, values: sound.map(|(due, _, row)| (*due, row.latency_us.p99)).collect(), wrong, name }
     };
     let rates: Vec<f64> = points.iter().map(|(due, ..)| *due).collect();
     Curves {
@@ -95,7 +105,7 @@ fn curves(points: &[(f64, &Run<'_>, &Row)], place: &str) -> Curves {
         x: Axis::fitting("requests due a second, of all workers", &rates),
         y: Axis::logarithmic(
             "p99 from when a request was due",
-            points.iter().map(|(.., row)| row.latency_us.p99),
+            points.iter().filter(|(.., row)| row.failed.is_none()).map(|(.., row)| row.latency_us.p99),
             time,
         ),
         curves: titles.into_iter().map(curve).collect(),

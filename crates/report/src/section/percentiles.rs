@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::{KINDS, not_run};
+use super::{KINDS, not_run, went_wrong, wrong_ones};
 use crate::DrawError;
 use crate::chart::{Axis, Curve, Curves, Words};
 use crate::ids::Ids;
 use crate::number::{figure, of, time};
 use crate::runs::{Run, Runs};
-use crate::table::{Table, right, text};
+use crate::table::{Cell, Table, right, text};
 
 const NAMES: [&str; 6] = ["min", "p50", "p90", "p99", "p99.9", "max"];
 
@@ -31,8 +31,7 @@ pub(super) fn of_run(run: &Run<'_>, what: &str, ids: &Ids) -> Result<Markup, Dra
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
         for workers in run.distinct(|row| row.workers) {
-            let here =
-                |row: &&&Row| row.kind == kind && row.workers == workers && row.op == "cycle" && row.failed.is_none();
+            let here = |row: &&&Row| row.kind == kind && row.workers == workers && row.op == "cycle";
             let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
             if !rows.is_empty() {
                 let title = format!("{place}, {}{what}", of(workers, "worker"));
@@ -45,7 +44,7 @@ pub(super) fn of_run(run: &Run<'_>, what: &str, ids: &Ids) -> Result<Markup, Dra
 
 fn one(run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
     let names = NAMES.map(str::to_owned);
-    let all = rows.iter().flat_map(|row| values(row));
+    let all = rows.iter().filter(|row| row.failed.is_none()).flat_map(|row| values(row));
     let curves = Curves {
         words: Words {
             title: format!("Latency by percentile: {title}"),
@@ -55,21 +54,24 @@ fn one(run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, D
         },
         x: Axis::named("percentile of requests", &names),
         y: Axis::logarithmic("latency", all, time),
-        curves: rows
-            .iter()
-            .map(|row| Curve {
-                name: row.title(),
-                number: run.number(row),
-                values: values(row).into_iter().enumerate().map(|(at, us)| (at as f64, us)).collect(),
-            })
-            .collect(),
+        curves: rows.iter().map(|row| curve(run, row)).collect(),
     };
-    let columns: Vec<&str> = std::iter::once("store").chain(NAMES).collect();
+    let columns: Vec<&str> = std::iter::once("store").chain(NAMES).chain(["went wrong"]).collect();
     let mut table = Table::new(format!("Latency in microseconds: {title}"), &columns);
     for row in rows {
-        table.row(std::iter::once(text(row.title())).chain(values(row).map(|us| right(figure(us)))).collect());
+        let figures = values(row).map(|us| if row.failed.is_some() { Cell::Empty } else { right(figure(us)) });
+        table.row(std::iter::once(text(row.title())).chain(figures).chain([went_wrong(row)]).collect());
     }
-    Ok(html! { figure { (curves.draw(ids)?) (table.folded(ids)) } })
+    let wrong = wrong_ones(rows, &|row| of(row.workers, "worker"));
+    Ok(html! { figure { (curves.draw(ids)?) (table.folded(ids)) } (wrong) })
+}
+
+/// One that failed has no values, and a cross beside its name.
+fn curve(run: &Run<'_>, row: &Row) -> Curve {
+    let values: Vec<(f64, f64)> = values(row).into_iter().enumerate().map(|(at, us)| (at as f64, us)).collect();
+    let wrong = if row.is_bad() { values.last().map(|(at, _)| *at).into_iter().collect() } else { Vec::new() };
+    let values = if row.failed.is_some() { Vec::new() } else { values };
+    Curve { name: row.title(), number: run.number(row), values, wrong }
 }
 
 fn values(row: &Row) -> [f64; 6] {

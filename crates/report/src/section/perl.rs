@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use sessile_bench::report::Row;
 
 use super::throughput::{length, small};
-use super::{KINDS, conditions, interval, not_run};
+use super::{KINDS, conditions, interval, not_run, went_wrong};
 use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, Words};
 use crate::ids::Ids;
-use crate::number::{count, figure, short};
+use crate::number::{count, figure, of, short};
 use crate::runs::{Run, Runs, titles};
 use crate::table::{Cell, Table, right, text};
 
@@ -20,7 +20,7 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     Ok(html! {
         p {
             "In a process of Perl sessions are opened, ten values are read and ten written in turn, and they are closed: as new ones "
-            "(make), then once more (reopen). Compare rows with the same lock. " em { "whole" } ": nobody else has the session from open "
+            "(make), then once more (reopen). Only keepers with the same lock and as many sessions stand in one chart. " em { "whole" } ": nobody else has the session from open "
             "to close. " em { "shared" } ": several may, and of two changes one can be lost. " em { "none" } ": nothing beyond a single call."
         }
         @if measured.is_empty() { (not_run(runs, "perl")) }
@@ -32,10 +32,15 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let mut charts = Vec::new();
     for op in OPS {
         for (kind, place) in KINDS {
-            let here = |row: &&&Row| row.op == op && row.kind == kind;
-            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-            if !rows.is_empty() {
-                charts.push(html! { h3 { (op) ", " (small(place)) } (chart(run, &rows, op, &small(place), ids)?) });
+            // Who locks more does more, and what a session costs depends on how many there are: each has a chart of its own.
+            for (lock, sessions) in run.distinct(|row| (locking(row).to_owned(), row.sessions)) {
+                let here =
+                    |row: &&&Row| row.op == op && row.kind == kind && locking(row) == lock && row.sessions == sessions;
+                let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
+                if !rows.is_empty() {
+                    let group = format!("{}, lock: {lock}, {}", small(place), of(sessions, "session"));
+                    charts.push(html! { h3 { (op) ", " (group) } (chart(run, &rows, op, &group, ids)?) });
+                }
             }
         }
     }
@@ -50,8 +55,13 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-fn chart(run: &Run<'_>, rows: &[&Row], op: &str, place: &str, ids: &Ids) -> Result<Markup, DrawError> {
-    let sizes = run.distinct(|row| row.sessions);
+/// What a keeper locks; a row of a keeper that nobody knows does not say.
+fn locking(row: &Row) -> &str {
+    row.keeper.as_ref().map_or("unknown", |keeper| keeper.locking.as_str())
+}
+
+/// The keepers of one group, the fastest first.
+fn chart(run: &Run<'_>, rows: &[&Row], op: &str, group: &str, ids: &Ids) -> Result<Markup, DrawError> {
     let mut names = titles(rows);
     let best = |name: &str| {
         let own = rows.iter().filter(|row| row.title() == name && row.failed.is_none());
@@ -60,16 +70,16 @@ fn chart(run: &Run<'_>, rows: &[&Row], op: &str, place: &str, ids: &Ids) -> Resu
     names.sort_by(|a, b| best(b).total_cmp(&best(a)));
     let bars = |name: &String| {
         let own = rows.iter().filter(|row| row.title() == *name);
-        let series = |row: &Row| sizes.iter().position(|size| *size == row.sessions).unwrap_or(0) as u8;
-        own.map(|row| Bar { series: series(row), name: count(row.sessions as f64), length: length(row) }).collect()
+        own.map(|row| Bar { series: 0, name: locking(row).to_owned(), length: length(row) }).collect()
     };
     let bars = Bars {
         words: Words {
-            title: format!("Sessions a second, {op}, {place}"),
-            description: "A bar for each keeper, the fastest first; its values are in the table below.".to_owned(),
+            title: format!("Sessions a second, {op}, {group}"),
+            description: "A bar for each keeper with this lock, the fastest first; its values are in the table below."
+                .to_owned(),
         },
         unit: "sessions a second, from open to close".to_owned(),
-        series: "sessions".to_owned(),
+        series: "lock".to_owned(),
         rows: names.iter().map(|name| BarRow { name: name.clone(), bars: bars(name) }).collect(),
     };
     let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
@@ -82,11 +92,11 @@ fn chart(run: &Run<'_>, rows: &[&Row], op: &str, place: &str, ids: &Ids) -> Resu
 }
 
 fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
-    let columns = ["store", "operation", "sessions", "lock", "a second", "slowest..fastest", "p50", "p99", "p99.9"];
+    let columns =
+        ["store", "operation", "sessions", "lock", "a second", "slowest..fastest", "p50", "p99", "p99.9", "went wrong"];
     let mut table = Table::new(format!("{place}: open to close, latency in microseconds"), &columns);
     for row in run.rows.iter().filter(|row| row.kind == kind) {
-        let lock = row.keeper.as_ref().map_or("", |keeper| keeper.locking.as_str());
-        let mut cells = vec![text(row.title()), text(&row.op), right(count(row.sessions as f64)), text(lock)];
+        let mut cells = vec![text(row.title()), text(&row.op), right(count(row.sessions as f64)), text(locking(row))];
         if row.failed.is_some() {
             cells.push(Cell::Bad("failed".to_owned()));
             cells.extend([Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty]);
@@ -96,6 +106,7 @@ fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
             cells.push(right(format!("{}..{}", short(rate.low), short(rate.high))));
             cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
         }
+        cells.push(went_wrong(row));
         table.row(cells);
     }
     table

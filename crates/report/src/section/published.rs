@@ -6,18 +6,20 @@ use sessile_bench::report::Row;
 use super::throughput::{length, small};
 use super::{KINDS, conditions, not_run};
 use crate::DrawError;
-use crate::chart::{Bar, BarRow, Bars, Words};
+use crate::chart::{Bar, BarRow, Bars, Length, Words};
 use crate::ids::Ids;
 use crate::number::{count, figure};
-use crate::runs::{Run, Runs};
+use crate::runs::{Run, Runs, complaint};
 use crate::table::{Cell, Table, right, text};
 
 /// What the published form appends to the name of a contender that connects anew.
 const RECONNECT: &str = "reconnect";
+/// What stands where the corrected figure would.
+const NO_PARTNER: &str = "no corrected row";
 const OPS: [&str; 3] = ["create", "read", "change"];
 
-/// A row as published and the corrected one of the same contender, operation, workers and tier.
-type Pair<'a> = (&'a Row, &'a Row);
+/// A row as published and the corrected one of the same contender, operation, workers and tier, if there is one.
+type Pair<'a> = (&'a Row, Option<&'a Row>);
 
 /// The comparison; without a corrected run there is nothing to compare with.
 pub(super) fn body(
@@ -46,8 +48,10 @@ pub(super) fn body(
             "life, so that a store which expires by itself was removing some meanwhile. The corrected form above draws payloads before, keeps all connections, and lets sessions live."
         }
         @if published.is_empty() { (not_run(runs, "ops --as-published")) }
-        @else if pairs.is_empty() { p.not-run { strong { "There is no corrected run to compare it with." } } }
-        @else { @for run in published { (conditions(run)) } (drawing(&pairs)) @for figure in figures { (figure) } (table(&pairs).draw(ids)) }
+        @else {
+            @if corrected.is_empty() { p.not-run { strong { "There is no corrected run to compare it with." } } }
+            @for run in published { (conditions(run)) } (drawing(&pairs)) @for figure in figures { (figure) } (table(&pairs).draw(ids))
+        }
     })
 }
 
@@ -61,15 +65,21 @@ fn pairs<'a>(corrected: &[Run<'a>], published: &[Run<'a>]) -> Vec<Pair<'a>> {
         };
         // A database that connects anew stands beside the one that does not.
         let variant = if row.variant == RECONNECT { "default" } else { row.variant.as_str() };
-        corrected.iter().filter(same).find(|other| other.variant == variant).map(|other| (row, *other))
+        corrected.iter().filter(same).find(|other| other.variant == variant).copied()
     };
-    rows(published).into_iter().filter_map(partner).collect()
+    rows(published).into_iter().map(|row| (row, partner(row))).collect()
+}
+
+/// The contender of a pair.
+fn title((published, corrected): &Pair<'_>) -> String {
+    corrected.unwrap_or(published).title()
 }
 
 /// What the harness says that drawing a payload costs.
 fn drawing(pairs: &[Pair<'_>]) -> Markup {
     let of_harness = |(row, _): &&Pair<'_>| row.store == "null" && row.op == "create" && row.workers == 1;
-    let Some((published, corrected)) = pairs.iter().find(of_harness) else { return html! {} };
+    let of_harness = pairs.iter().filter(of_harness).find_map(|(row, other)| Some((*row, (*other)?)));
+    let Some((published, corrected)) = of_harness else { return html! {} };
     let us = published.latency_us.p50 - corrected.latency_us.p50;
     html! {
         p {
@@ -79,28 +89,26 @@ fn drawing(pairs: &[Pair<'_>]) -> Markup {
     }
 }
 
-fn chart(pairs: &[Pair<'_>], title: &str, op: &str, ids: &Ids) -> Result<Markup, DrawError> {
+fn chart(pairs: &[Pair<'_>], heading: &str, op: &str, ids: &Ids) -> Result<Markup, DrawError> {
     let mut names: Vec<String> = Vec::new();
-    for name in pairs.iter().map(|(_, corrected)| corrected.title()) {
+    for name in pairs.iter().map(title) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
     let bars = |name: &String| {
-        let own = pairs.iter().filter(|(_, corrected)| corrected.title() == *name);
+        let own = pairs.iter().filter(|pair| title(pair) == *name);
         let both = own.flat_map(|(published, corrected)| {
-            let bar = |series, word: &str, row: &Row| Bar {
-                series,
-                name: format!("{}, {word}", row.workers),
-                length: length(row),
-            };
-            [bar(0, "corrected", corrected), bar(1, "published", published)]
+            let bar =
+                |series, word: &str, length| Bar { series, name: format!("{}, {word}", published.workers), length };
+            let none = || Length::Failed(NO_PARTNER.to_owned());
+            [bar(0, "corrected", corrected.map_or_else(none, length)), bar(1, "published", length(published))]
         });
         both.collect()
     };
     let chart = Bars {
         words: Words {
-            title: title.to_owned(),
+            title: heading.to_owned(),
             description: "Two bars for each contender and number of workers; their values are in the table below."
                 .to_owned(),
         },
@@ -112,17 +120,29 @@ fn chart(pairs: &[Pair<'_>], title: &str, op: &str, ids: &Ids) -> Result<Markup,
 }
 
 fn table(pairs: &[Pair<'_>]) -> Table {
-    let columns = ["store", "operation", "workers", "corrected", "as published", "times"];
+    let columns = ["store", "operation", "workers", "corrected", "as published", "times", "note"];
     let mut table = Table::new("Operations a second, corrected and as published", &columns);
     let speed = |row: &Row| match row.failed {
         Some(_) => Cell::Bad("failed".to_owned()),
         None => right(count(row.ops_per_second.median)),
     };
-    for (published, corrected) in pairs {
-        let (was, is) = (corrected.ops_per_second.median, published.ops_per_second.median);
+    for pair in pairs {
+        let (published, corrected) = *pair;
+        let rate = |row: &Row| if row.failed.is_none() { row.ops_per_second.median } else { 0.0 };
+        let (was, is) = (corrected.map_or(0.0, rate), rate(published));
         let times = if was > 0.0 && is > 0.0 { right(format!("{:.2}", is / was)) } else { Cell::Empty };
-        let cells = [text(corrected.title()), text(&published.op), right(published.workers)];
-        table.row(cells.into_iter().chain([speed(corrected), speed(published), times]).collect());
+        let complaints = [("corrected", corrected), ("as published", Some(published))];
+        let complaints = complaints.iter().filter_map(|(form, row)| Some(format!("{form}: {}", complaint((*row)?)?)));
+        let complaints = complaints.collect::<Vec<String>>().join("; ");
+        let note = match corrected {
+            None if complaints.is_empty() => text(NO_PARTNER),
+            None => Cell::Bad(format!("{NO_PARTNER}; {complaints}")),
+            Some(_) if complaints.is_empty() => Cell::Empty,
+            Some(_) => Cell::Bad(complaints),
+        };
+        let cells = [text(title(pair)), text(&published.op), right(published.workers)];
+        let figures = [corrected.map_or(Cell::Empty, speed), speed(published), times, note];
+        table.row(cells.into_iter().chain(figures).collect());
     }
     table
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
+use super::went_wrong;
 use crate::ids::Ids;
 use crate::number::{bytes, count, figure};
 use crate::runs::{Run, Runs};
@@ -28,31 +29,45 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
 }
 
 fn time(runs: &Runs<'_>, experiment: &str) -> Table {
-    let columns = ["store", "operation", "workers", "worker", "server", "together"];
+    let columns = ["store", "operation", "workers", "worker", "server", "together", "went wrong"];
     let mut table = Table::new(format!("Processor time of an operation in microseconds ({experiment})"), &columns);
     // At a fixed rate workers spin until a request is due, and at each size of `scale` there is another figure.
     let closed = |run: &Run<'_>| {
         run.report.settings.rate.is_none() && !run.report.settings.as_published && experiment != "scale"
     };
     for run in runs.of_experiment(experiment).into_iter().filter(closed) {
-        for row in run.rows.iter().filter(|row| row.failed.is_none()) {
-            let cpu = row.cpu_us_per_op;
-            let server = if row.kind == "socket" { right(figure(cpu.server)) } else { Cell::Empty };
+        for row in &run.rows {
             let mut cells = vec![text(row.title()), text(&row.op), right(row.workers)];
-            cells.extend([right(figure(cpu.client)), server, right(figure(cpu.client + cpu.server))]);
+            cells.extend(time_of(row));
+            cells.push(went_wrong(row));
             table.row(cells);
         }
     }
     table
 }
 
+/// Of the worker, of the server, and of both. A server that is not ours to look into has none.
+fn time_of(row: &Row) -> [Cell; 3] {
+    let cpu = row.cpu_us_per_op;
+    let worker = right(figure(cpu.client));
+    match (row.failed.is_some(), row.kind.as_str()) {
+        (true, _) => [Cell::Bad("failed".to_owned()), Cell::Empty, Cell::Empty],
+        (false, "socket") if cpu.server <= 0.0 => [worker, text("not measured"), text("not measured")],
+        (false, "socket") => [worker, right(figure(cpu.server)), right(figure(cpu.client + cpu.server))],
+        (false, _) => [worker.clone(), Cell::Empty, worker],
+    }
+}
+
 fn space(runs: &Runs<'_>, experiment: &str) -> Table {
-    let columns = ["store", "payload", "sessions", "bytes a session", "times the payload", "all together"];
+    let columns =
+        ["store", "payload", "sessions", "bytes a session", "times the payload", "all together", "went wrong"];
     let mut table = Table::new(format!("Space of a session at the end of the run ({experiment})"), &columns);
     let mut shown: Vec<(String, usize, usize)> = Vec::new();
     for run in runs.of_experiment(experiment) {
-        for row in run.rows.iter().filter(|row| row.failed.is_none() && row.bytes_per_session > 0) {
-            // Several operations on one store: the first says it for all.
+        let weighed = run.rows.iter().filter(|row| row.failed.is_none() && row.bytes_per_session > 0);
+        let failed = run.rows.iter().filter(|row| row.failed.is_some());
+        for row in weighed.chain(failed) {
+            // Several operations on one store: the first says it for all, and one that failed only where none has a figure.
             let key = (row.title(), row.payload_bytes, row.sessions);
             if !shown.contains(&key) {
                 table.row(space_of(row));
@@ -65,12 +80,14 @@ fn space(runs: &Runs<'_>, experiment: &str) -> Table {
 
 fn space_of(row: &Row) -> Vec<Cell> {
     let each = row.bytes_per_session as f64;
-    vec![
-        text(row.title()),
-        right(count(row.payload_bytes as f64)),
-        right(count(row.sessions as f64)),
-        right(count(each)),
-        right(figure(each / row.payload_bytes.max(1) as f64)),
-        right(bytes(each * row.sessions as f64)),
-    ]
+    let mut cells = vec![text(row.title()), right(count(row.payload_bytes as f64)), right(count(row.sessions as f64))];
+    if row.failed.is_some() {
+        cells.extend([Cell::Bad("failed".to_owned()), Cell::Empty, Cell::Empty]);
+    } else {
+        cells.push(right(count(each)));
+        cells.push(right(figure(each / row.payload_bytes.max(1) as f64)));
+        cells.push(right(bytes(each * row.sessions as f64)));
+    }
+    cells.push(went_wrong(row));
+    cells
 }

@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::{conditions, not_run};
+use super::{conditions, not_run, went_wrong, wrong_ones};
 use crate::DrawError;
 use crate::chart::{Axis, Curve, Curves, Words};
 use crate::ids::Ids;
-use crate::number::{count, figure, of, tick};
+use crate::number::{count, figure, of};
 use crate::runs::{Run, Runs, titles};
 use crate::table::{Cell, Table, right, text};
 
@@ -44,7 +44,7 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for spread in run.distinct(|row| row.payload_spread.clone()) {
         let sizes = if spread == "fixed" { "payloads of one size" } else { "payloads of different sizes" };
-        let here = |row: &&&Row| row.payload_spread == spread && row.op == "cycle" && row.failed.is_none();
+        let here = |row: &&&Row| row.payload_spread == spread && row.op == "cycle";
         let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
         let workers = distinct(&rows, |row| row.workers);
         for number in workers.iter().copied() {
@@ -58,7 +58,8 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
             figures.push(BY_WORKERS.figure(run, &own, &title, ids)?);
         }
         let first = workers.first().copied().unwrap_or(1);
-        let weighed = rows.iter().filter(|row| row.workers == first && row.bytes_per_session > 0);
+        let weighed =
+            rows.iter().filter(|row| row.workers == first && (row.bytes_per_session > 0 || row.failed.is_some()));
         let weighed: Vec<&Row> = weighed.copied().collect();
         if !weighed.is_empty() {
             let title = format!("Bytes a session by the number of sessions, {sizes}");
@@ -77,27 +78,29 @@ fn distinct(rows: &[&Row], of: fn(&Row) -> usize) -> Vec<usize> {
 
 impl View {
     fn figure(&self, run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
-        let places: Vec<usize> = distinct(rows, self.x);
-        let names: Vec<String> = places.iter().map(|place| tick(*place as f64)).collect();
+        let places: Vec<f64> = rows.iter().map(|row| (self.x)(row) as f64).collect();
+        let sound = |row: &&&Row| row.failed.is_none();
         let curves = titles(rows).into_iter().map(|name| {
             let own = || rows.iter().filter(|row| row.title() == name);
             let number = own().next().map_or(0, |row| run.number(row));
-            let at = |row: &Row| places.iter().position(|place| *place == (self.x)(row)).unwrap_or(0) as f64;
-            let mut values: Vec<(f64, f64)> = own().map(|row| (at(row), (self.y)(row))).collect();
+            let at = |row: &Row| (self.x)(row) as f64;
+            let mut values: Vec<(f64, f64)> = own().filter(sound).map(|row| (at(row), (self.y)(row))).collect();
             values.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Curve { name, number, values }
+            let wrong = own().filter(|row| row.is_bad()).map(|row| at(row)).collect();
+            Curve { name, number, values, wrong }
         });
-        let values: Vec<f64> = rows.iter().map(|row| (self.y)(row)).collect();
+        let values: Vec<f64> = rows.iter().filter(sound).map(|row| (self.y)(row)).collect();
         let curves = Curves {
             words: Words {
                 title: title.to_owned(),
                 description: "A curve for each contender; its values are in the table below.".to_owned(),
             },
-            x: Axis::named(self.x_label, &names),
+            x: Axis::measured(self.x_label, &places),
             y: Axis::fitting(self.y_label, &values),
             curves: curves.collect(),
         };
-        Ok(html! { h3 { (title) } figure { (curves.draw(ids)?) } })
+        let which = |row: &Row| format!("{}, {}", of(row.sessions, "session"), of(row.workers, "worker"));
+        Ok(html! { h3 { (title) } figure { (curves.draw(ids)?) } (wrong_ones(rows, &which)) })
     }
 }
 
@@ -115,6 +118,7 @@ fn table(run: &Run<'_>) -> Table {
         "bytes each",
         "page tables MiB",
         "resident MiB",
+        "went wrong",
     ];
     let caption = "Speed, latency in microseconds, space of a session and memory of all workers together";
     let mut table = Table::new(caption, &columns);
@@ -135,6 +139,7 @@ fn table(run: &Run<'_>) -> Table {
             cells.push(row.memory.map_or(Cell::Empty, |memory| mib(memory.page_tables)));
             cells.push(row.memory.map_or(Cell::Empty, |memory| mib(memory.resident)));
         }
+        cells.push(went_wrong(row));
         table.row(cells);
     }
     table

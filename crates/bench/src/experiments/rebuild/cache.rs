@@ -31,6 +31,7 @@ const MEMCACHED: Handler = Handler {
     extensions: &["igbinary", "msgpack", "memcached"],
     package: "php-memcached",
     server: Some("memcached"),
+    locks: false,
     durability: &[Durability::None],
     at_start: &[],
     settings: &[],

@@ -1,0 +1,233 @@
+//! What must not vanish from the page: rows that failed or lost something, published rows without a partner, experiments and
+//! contenders that are missing; and figures that must not look like more than they are.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod drawn;
+
+use drawn::{page, section, small, with};
+use sessile_bench::report::{CpuUs, Overflow, Rebuild, Row, WebFigures};
+use sessile_bench::{Collection, LeftOutExperiment};
+
+const WHY: &str = "the server went away at noon";
+
+/// What stands before the first section.
+fn top(page: &str) -> &str {
+    &page[..page.find("<section").unwrap()]
+}
+
+/// The tables and the words of a section, without its pictures.
+fn without_charts(section: &str) -> String {
+    section.split("<svg").map(|part| part.split_once("</svg>").map_or(part, |(_, rest)| rest)).collect()
+}
+
+/// These sections looked at sound rows only: a contender that failed was not there, and nobody could see that.
+#[test]
+fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
+    for (experiment, sections) in [
+        ("cycle", ["percentiles", "resources"].as_slice()),
+        ("ops", &["resources"]),
+        ("scale", &["scale"]),
+        ("lifecycle", &["lifecycle"]),
+        ("perl", &["perl"]),
+    ] {
+        let page = with(experiment, |row| row.failed = Some(WHY.into()));
+        for id in sections {
+            assert!(without_charts(section(&page, id)).contains(WHY), "{experiment} in {id}");
+            assert!(!section(&self::page(&small()), id).contains(WHY));
+        }
+    }
+}
+
+#[test]
+fn a_contender_that_failed_everywhere_is_still_named_in_each_chart_of_it() {
+    let mut results = small();
+    for row in results.runs.iter_mut().flat_map(|run| &mut run.results).filter(|row| row.title() == "mysql") {
+        row.failed = Some(WHY.into());
+    }
+    let page = page(&results);
+    for id in ["percentiles", "paced"] {
+        let shown = section(&page, id);
+        let charts = shown.split("<svg").skip(1).map(|part| part.split_once("</svg>").unwrap().0);
+        let mut over_a_socket = charts.filter(|chart| chart.contains("redis\n"));
+        assert!(over_a_socket.clone().count() > 0, "{id}");
+        assert!(over_a_socket.all(|chart| chart.contains("mysql\n") && chart.contains("--bad")), "{id}: {shown}");
+    }
+    let space = section(&page, "resources").split("<caption").filter(|table| {
+        table.split_once("</caption>").is_some_and(|(caption, _)| caption.contains("Space of a session"))
+    });
+    let lines: Vec<&str> =
+        space.flat_map(|table| table.split("<tr>")).filter(|line| line.contains(">mysql<")).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(WHY)), "{lines:?}");
+}
+
+#[test]
+fn lost_updates_are_marked_in_curves_and_counted_beside_them() {
+    for (experiment, id) in [("cycle", "percentiles"), ("scale", "scale"), ("lifecycle", "lifecycle")] {
+        let sound = page(&small());
+        let bad = |page: &str| section(page, id).matches("stroke=\"var(--bad)\"").count();
+        let faulty = with(experiment, |row| {
+            row.lost = 7;
+            row.first_error = Some("a counter was too low".into());
+        });
+        assert!(bad(&faulty) > bad(&sound), "{id}: no cross");
+        let words = without_charts(section(&faulty, id));
+        assert!(words.contains("7 lost; the first: a counter was too low"), "{id}: {words}");
+    }
+}
+
+#[test]
+fn an_axis_of_factors_says_so_and_sizes_stand_at_their_distance() {
+    let page = page(&small());
+    assert!(section(&page, "paced").contains("p99 from when a request was due (logarithmic)"));
+    assert!(section(&page, "percentiles").contains("latency (logarithmic)"));
+    assert!(section(&page, "scale").contains("sessions in the store (logarithmic)"));
+    assert!(section(&page, "gc").contains("both logarithmic"));
+}
+
+/// A keeper without a lock led the chart, before others that do more; 50 sessions stood beside 200.
+#[test]
+fn keepers_are_ranked_among_those_with_their_lock_and_as_many_sessions() {
+    let page = page(&small());
+    let perl = section(&page, "perl");
+    let headings: Vec<&str> = perl.split("<h3>").skip(1).map(|part| part.split_once("</h3>").unwrap().0).collect();
+    let place = "inside the application's process";
+    for wanted in [
+        format!("make, {place}, lock: whole, 200 sessions"),
+        format!("reopen, {place}, lock: none, 50 sessions"),
+        "reopen, over a socket, lock: none, 200 sessions".to_owned(),
+    ] {
+        assert!(headings.contains(&wanted.as_str()), "{wanted}: {headings:?}");
+    }
+    let chart = perl.split("<h3>").find(|part| part.starts_with(&format!("make, {place}, lock: none, 200"))).unwrap();
+    let chart = chart.split_once("</svg>").unwrap().0;
+    assert!(chart.contains("fast-mmap") && !chart.contains("apache-file"), "{chart}");
+}
+
+#[test]
+fn handlers_with_and_without_a_lock_have_charts_of_their_own() {
+    let page = page(&small());
+    let shown = section(&page, "lifecycle");
+    let chart = |words: &str| {
+        let from = shown.find(&format!("<h3>{words}</h3>")).unwrap_or_else(|| panic!("{words}: {shown}"));
+        shown[from..].split_once("</svg>").unwrap().0
+    };
+    let (with, without) = (chart("Over a socket, with a lock"), chart("Over a socket, without a lock"));
+    assert!(with.contains("phpredis#lock") && !with.contains("phpredis\n"), "{with}");
+    assert!(without.contains("phpredis\n") && !without.contains("phpredis#lock"), "{without}");
+    assert!(chart("Inside the application's process, without a lock").contains("apcu"));
+}
+
+#[test]
+fn what_a_full_memory_held_is_said_with_how_often_it_was_counted() {
+    let page = page(&small());
+    let shown = section(&page, "lifecycle");
+    assert!(shown.contains("held 18,600 sessions when they were counted, in steps of 200"), "{shown}");
+    // One that refuses more has lost none, and is known exactly.
+    let exact = Overflow { megabytes: 85, held: 500, made: 500, ..Overflow::default() };
+    let exact = with("lifecycle", |row| {
+        row.op = "overflow".into();
+        row.web = Some(WebFigures { overflow: Some(exact), ..WebFigures::default() });
+    });
+    assert!(section(&exact, "lifecycle").contains("held 500 sessions when they were counted. Of 500"));
+    let failed = with("lifecycle", |row| (row.op, row.web, row.failed) = ("overflow".into(), None, Some(WHY.into())));
+    assert!(
+        section(&failed, "lifecycle").contains("until it is full: </strong><strong class=\"bad\">failed: the server")
+    );
+}
+
+#[test]
+fn what_rebuild_did_not_measure_is_no_nought_and_its_times_are_said_to_be_made_up() {
+    let mut results = small();
+    let row = |store: &str, rebuild| Row {
+        experiment: "rebuild".into(),
+        variant: "default".into(),
+        store: store.into(),
+        cpu_us_per_op: CpuUs { client: 120.0, server: 0.0 },
+        rebuild,
+        ..Row::default()
+    };
+    let broken = Row { failed: Some(WHY.into()), ..row("broken", None) };
+    let kept = Rebuild { keeps: true, views: 40, save_us: 0.0, ..Rebuild::default() };
+    results.runs[0].results.extend([row("keeps", Some(kept)), broken]);
+    let page = page(&results);
+    let shown = section(&page, "rebuild");
+    assert!(shown.contains("ten passes of md5") && shown.contains(WHY), "{shown}");
+    let line = |name: &str| shown.split("<tr>").find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}"));
+    assert_eq!(line("time of the server").matches("not measured").count(), 2);
+    assert!(line("time of the load generator").contains("120 \u{b5}s"));
+    assert!(line("to build it").contains("not once") && line("to save it").contains("not once"));
+}
+
+#[test]
+fn a_published_row_without_a_partner_keeps_its_place() {
+    let mut results = small();
+    for run in results.runs.iter_mut().filter(|run| !run.settings.as_published) {
+        run.results.retain(|row| row.experiment != "ops" || row.store != "redis");
+    }
+    let page = page(&results);
+    let ops = section(&page, "ops");
+    let table = &ops[ops.find("Operations a second, corrected and as published").unwrap()..];
+    let lines: Vec<&str> = table.split("<tr>").filter(|line| line.contains(">redis<")).collect();
+    assert_eq!(lines.len(), 6, "three operations at two numbers of workers: {table}");
+    assert!(lines.iter().all(|line| line.contains("no corrected row")), "{lines:?}");
+    assert!(ops.contains(">mysql<") && section(&self::page(&small()), "ops").find("no corrected row").is_none());
+}
+
+#[test]
+fn another_file_system_is_another_machine() {
+    let machines = |results: &Collection| page(results).matches("<dl class=\"machine\">").count();
+    let mut results = small();
+    let before = machines(&results);
+    results.runs[0].environment.disk_file_system = "xfs".into();
+    assert_eq!(machines(&results), before + 1);
+    assert!(top(&page(&results)).contains("disk xfs"));
+}
+
+#[test]
+fn a_part_of_the_results_says_at_the_top_what_is_missing() {
+    let whole = page(&small());
+    assert!(top(&whole).contains("No result of <strong>rebuild</strong>"), "{}", top(&whole));
+    assert!(!top(&whole).contains("interrupted"));
+
+    let mut results = small();
+    results
+        .runs
+        .retain(|run| run.results.iter().all(|row| !["gc", "scale", "perl"].contains(&row.experiment.as_str())));
+    let left =
+        |experiment: &str, reason: &str| LeftOutExperiment { experiment: experiment.into(), reason: reason.into() };
+    results.left_out = vec![
+        left("gc", "a signal came before it"),
+        left("scale", "a signal came before it"),
+        left("perl", "perl is not installed."),
+        // Another of the results has it.
+        left("cycle", "there was no time for it"),
+    ];
+    results.interrupted = true;
+    results.runs[1].interrupted = true;
+    let empty = sessile_bench::Report { results: Vec::new(), ..results.runs[0].clone() };
+    results.runs.push(sessile_bench::Report { command: "sessile bench expiry --quick".into(), ..empty });
+    let page = page(&results);
+    let top = top(&page);
+    for words in [
+        "The measurement was interrupted</strong>: rounds or contenders of ops are missing",
+        "gc, scale</strong>: a signal came before it.",
+        "perl</strong>: perl is not installed.<",
+        "Not a single row</strong> came of <code>sessile bench expiry --quick",
+        "No result of <strong>rebuild",
+        "href=\"#left-out\"",
+    ] {
+        assert!(top.contains(words), "{words}: {top}");
+    }
+    assert!(!top.contains("no time for it"), "{top}");
+}
+
+#[test]
+fn a_whole_measurement_has_nothing_missing_and_none_at_all_is_said_once() {
+    let mut results = small();
+    let rebuild = Row { experiment: "rebuild".into(), store: "php-memcached".into(), ..Row::default() };
+    results.runs[0].results.push(rebuild);
+    results.runs.iter_mut().for_each(|run| run.left_out.clear());
+    assert!(!top(&page(&results)).contains("What is missing"), "{}", top(&page(&results)));
+    assert!(!top(&page(&Collection::default())).contains("What is missing"));
+}
