@@ -1,4 +1,5 @@
-//! What the documents and the comments of the code name exists: paths, links, make targets.
+//! What the documents and the comments of the code name exists: paths, links, make targets, and the records of what they say was
+//! measured. Not here: whether a figure is the recorded one.
 //!
 //! A document that sends its reader to a place that is not there costs more trust than a missing document.
 
@@ -104,4 +105,57 @@ fn an_unknown_make_target_is_noticed() {
     let makefile = "run: build ## Runs\n";
     assert_eq!(unknown_targets(&document("`make rnu`\n```sh\nmake tset\n```"), makefile).len(), 2);
     assert_eq!(unknown_targets(&document("`make run` and make sense of it"), makefile), Vec::<String>::new());
+}
+
+const RECORD: &str = "bench/record/";
+/// Dated pages, whose figures stand with their circumstances.
+const DATED: &str = "docs/decisions/";
+
+/// Lines that say that something was measured and give a number, in a document that does not say where it is recorded.
+fn unrecorded(file: &SourceFile) -> Vec<String> {
+    if file.path.starts_with(DATED) || file.text.contains(RECORD) {
+        return Vec::new();
+    }
+    let says = |line: &&str| {
+        let figure = ["Measured", "(measured"].iter().find_map(|word| Some(line.split_once(word)?.1));
+        figure.is_some_and(|rest| rest.contains(|letter: char| letter.is_ascii_digit()))
+    };
+    file.text.lines().filter(says).map(|line| format!("{}: not in {RECORD}: {line}", file.path)).collect()
+}
+
+/// Results that the list of the recorded ones does not name.
+fn unlisted<'a>(recorded: impl IntoIterator<Item = &'a SourceFile>, list: &str) -> Vec<&'a str> {
+    let paths = recorded.into_iter().map(|file| file.path.as_str());
+    let names = paths.filter_map(|path| path.strip_prefix(RECORD)).filter(|name| *name != "README.md");
+    names.filter(|name| !list.contains(&format!("| `{name}` |"))).collect()
+}
+
+#[test]
+fn what_a_document_says_was_measured_is_recorded() {
+    let faults: Vec<String> = documents().iter().flat_map(unrecorded).collect();
+    assert!(faults.is_empty(), "say it without a number, or record it and name the record:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn every_recorded_result_is_listed_with_its_command_and_its_machine() {
+    let files = files().unwrap();
+    let list = files.iter().find(|file| file.path == "bench/record/README.md").unwrap();
+    assert!(files.iter().filter(|file| file.path.starts_with(RECORD)).count() > 1, "nothing is recorded");
+    assert_eq!(
+        unlisted(&files, &list.text),
+        Vec::<&str>::new(),
+        "bench/record/README.md does not say where these come from"
+    );
+}
+
+#[test]
+fn a_figure_without_a_record_and_a_record_without_a_line_are_noticed() {
+    let told =
+        document("A lock is cheap. Measured with 8 processes: 40 us.\nIt takes 130 bytes (measured with\n550,000).\n");
+    assert_eq!(unrecorded(&told).len(), 1, "a number on the next line is beyond what this sees");
+    assert!(unrecorded(&document("Measured: 40 us, see `bench/record/cycle.json`.")).is_empty());
+    assert!(unrecorded(&document("What was not measured comes after the 3 others.")).is_empty());
+    let recorded = SourceFile { path: "bench/record/cycle.json".to_owned(), text: String::new() };
+    assert_eq!(unlisted([&recorded], "| `gc.json` | make |"), ["cycle.json"]);
+    assert!(unlisted([&recorded], "| `cycle.json` | sessile bench cycle |").is_empty());
 }
