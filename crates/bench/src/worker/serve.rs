@@ -112,11 +112,13 @@ impl Worker {
     fn fill(&mut self, contender: &mut dyn Contender, range: Range) -> Done {
         over(range, |session, done| {
             self.payloads.compose(session as u64, 0, &mut self.buffer);
+            let asked = now_ns();
             let ttl = range.expiring.map_or(self.ttl, |expiring| {
-                let left = expiring.moment_of(session).saturating_sub(now_ns());
+                let left = expiring.moment_of(session).saturating_sub(asked);
                 Duration::from_nanos(left).max(Duration::from_millis(1))
             });
             contender.create(session, &self.buffer, ttl)?;
+            done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(asked));
             done.count += 1;
             Ok(())
         })

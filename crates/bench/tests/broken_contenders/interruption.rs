@@ -15,10 +15,13 @@ pub const TESTS: &[(&str, fn())] = &[
 
 /// More than fit in before `interrupting-later` has made its 150 calls, each of which takes 2 ms at least.
 const ROUNDS: usize = 60;
+/// So short that it does not make them in the first round.
+const SECONDS: f64 = 0.15;
 
 fn interrupted(experiment: Experiment, names: &[&'static str], workers: usize) -> Report {
     let sessions = (experiment != Experiment::Contention).then(|| vec![20]);
-    let options = Options { workers: Some(vec![workers]), sessions, rounds: Some(ROUNDS), ..options() };
+    let options =
+        Options { workers: Some(vec![workers]), sessions, rounds: Some(ROUNDS), seconds: Some(SECONDS), ..options() };
     let report = report(experiment, names, options);
     let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
     assert_eq!(json["interrupted"], true, "{json:#}");

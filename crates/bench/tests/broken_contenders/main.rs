@@ -77,8 +77,9 @@ fn main() {
 }
 
 fn updates_lost_without_a_lock_are_counted() {
-    let rows = measure(Experiment::Contention, &["unlocked"], &[4]);
-    assert!(rows.iter().any(|row| row.lost > 0), "{rows:#?}");
+    // Nothing is lost while the machine is so busy that one worker works at a time.
+    let lost = || measure(Experiment::Contention, &["unlocked"], &[4]).iter().any(|row| row.lost > 0);
+    assert!((0..5).any(|_| lost()), "not one of five times");
 }
 
 fn no_update_is_lost_with_a_lock() {
@@ -183,9 +184,9 @@ fn an_expired_session_that_is_answered_is_an_error() {
         rows.iter().filter(|row| row.is_bad()).map(|row| (row.store.as_str(), row.op.as_str())).collect();
     assert_eq!(bad, [("immortal", "expired")], "{rows:#?}");
     assert!(rows[0].first_error.as_deref().unwrap().contains("expired"), "{rows:#?}");
-    let sound = &rows[3];
-    // A tenth of 2 x 0.15 s x 400/s, give or take a block at each end; fewer on a machine that stalls.
-    assert!((4..=14).contains(&sound.expiry.unwrap().met), "{sound:#?}");
+    let (sound, met) = (&rows[3], rows[3].expiry.unwrap().met);
+    // A tenth, give or take a part of a block in each of the two rounds, however many a busy machine makes of them.
+    assert!(met > 0 && met.abs_diff(sound.operations / 10) <= 2, "{sound:#?}");
 }
 
 fn a_session_that_is_not_started_anew_is_a_miss() {
@@ -209,7 +210,7 @@ fn options() -> Options {
         workers: Some(vec![1]),
         sessions: Some(vec![20]),
         payload_bytes: Some(200),
-        seconds: Some(0.15),
+        seconds: Some(0.3),
         rounds: Some(2),
         rate: None,
         let_sleep: false,

@@ -7,7 +7,7 @@ use sessile_core::{Clock, DetailValue, Key, Limits, Sessions, Timestamp, Ttl};
 use sessile_engine::{Options, open};
 
 pub const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
-pub const WAIT: Duration = Duration::from_secs(5);
+pub const WAIT: Duration = Duration::from_secs(60);
 
 /// A directory on a disk; /tmp is often in memory.
 pub struct Ground {

@@ -1,11 +1,9 @@
 //! Creating is not saving.
 
-use std::time::Duration;
-
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{ensure, equal, refused};
 use crate::ground::{Ground, MINUTE, PATIENCE, minute, payload};
-use crate::worker::key_word;
+use crate::worker::{ANSWER_WITHIN, key_word};
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("create refuses an id that is taken and leaves its record alone", taken),
@@ -81,7 +79,7 @@ fn eight_processes(ground: &Ground) -> Outcome {
         for (n, worker) in workers.iter_mut().enumerate() {
             worker.say(&format!("create {n} {}", key_word(&key)))?;
         }
-        let answers: Vec<_> = workers.iter_mut().map(|worker| worker.hear(Duration::from_secs(10))).collect();
+        let answers: Vec<_> = workers.iter_mut().map(|worker| worker.hear(ANSWER_WITHIN)).collect();
         let is = |answer: &Option<String>, start: &str| answer.as_ref().is_some_and(|text| text.starts_with(start));
         let winner = answers.iter().position(|answer| is(answer, "ok"));
         let losers = answers.iter().filter(|answer| is(answer, "err exists")).count();

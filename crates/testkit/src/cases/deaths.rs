@@ -33,7 +33,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("a lapsed lease with a successor is Stale", succeeded).needs(&[locking, owned_for_a_time]),
     Case::new("200 writers killed at random moments leave whole payloads", killed_writers)
         .needs(&[locking, processes])
-        .within(120),
+        .within(300),
 ];
 
 fn killed_holder(ground: &Ground) -> Outcome {
@@ -58,10 +58,10 @@ fn killed_holder(ground: &Ground) -> Outcome {
             Ok(got.saturating_duration_since(dead))
         })
     })?;
-    let mut worker = ground.worker()?;
-    worker.begin(&key)?;
-    worker.kill()?;
     soon("begin after a killed holder", Duration::from_millis(500), || {
+        let mut worker = ground.worker()?;
+        worker.begin(&key)?;
+        worker.kill()?;
         let start = Instant::now();
         store.begin(&key, PATIENCE)?.lease.release()?;
         Ok(start.elapsed())
@@ -73,27 +73,30 @@ fn killed_holder_lapses(ground: &Ground) -> Outcome {
     let store = ground.open_url(&url)?;
     let key = ground.key();
     store.create(&key, &payload("kept"), minute())?;
-    let mut worker = ground.worker_on(&url)?;
-    let before = Instant::now();
-    worker.begin(&key)?;
-    let after = Instant::now();
-    worker.kill()?;
-    let begun = store.begin(&key, PATIENCE)?;
-    let (most, least) = (before.elapsed(), after.elapsed());
-    equal("the payload", begun.record.map(|record| record.payload), Some(payload("kept")))?;
-    ensure(most >= Duration::from_millis(1_490), || format!("the lock was taken away after {most:?} of 1.5 s"))?;
-    ensure(least <= Duration::from_millis(2_500), || format!("the next holder had it after {least:?} instead of 1.5 s"))
+    soon("the next holder's begin after a lease of 1.5 s", Duration::from_millis(2_500), || {
+        let mut worker = ground.worker_on(&url)?;
+        let before = Instant::now();
+        worker.begin(&key)?;
+        let after = Instant::now();
+        worker.kill()?;
+        let begun = store.begin(&key, PATIENCE)?;
+        let (most, least) = (before.elapsed(), after.elapsed());
+        equal("the payload", begun.record.map(|record| record.payload), Some(payload("kept")))?;
+        ensure(most >= Duration::from_millis(1_490), || format!("the lock was taken away after {most:?} of 1.5 s"))?;
+        begun.lease.release()?;
+        Ok(least)
+    })
 }
 
 fn started_program(ground: &Ground) -> Outcome {
     let store = ground.open()?;
     let key = ground.key();
-    let mut worker = ground.worker()?;
-    worker.begin(&key)?;
-    // A page that starts a program (to send mail, to scale a picture) while it holds its session.
-    worker.ask("start-program 20")?;
-    worker.kill()?;
     soon("begin after the holder's death", Duration::from_millis(500), || {
+        let mut worker = ground.worker()?;
+        worker.begin(&key)?;
+        // A page that starts a program (to send mail, to scale a picture) while it holds its session.
+        worker.ask("start-program 20")?;
+        worker.kill()?;
         let start = Instant::now();
         store.begin(&key, PATIENCE)?.lease.release()?;
         Ok(start.elapsed())

@@ -6,7 +6,7 @@ use sessile_core::{Capabilities, Counter, Locking};
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{ensure, equal, refused, refused_with_one_of, soon};
-use crate::ground::{Ground, PATIENCE, minute, payload};
+use crate::ground::{FREE, Ground, PATIENCE, minute, payload};
 use crate::worker::key_word;
 
 pub(crate) const CASES: &[Case] = &[
@@ -109,7 +109,7 @@ fn begin_after(ground: &Ground) -> Outcome {
     store.create(&key, &payload("x"), minute())?;
     let old = store.begin(&key, PATIENCE)?;
     store.destroy(&key)?;
-    let new = store.begin(&key, Duration::from_millis(500))?;
+    let new = store.begin(&key, FREE)?;
     equal("the record", new.record.is_some(), false)?;
     ensure(new.lease.fence() > old.lease.fence(), || "the fence did not grow".into())?;
     new.lease.commit(&payload("new"), minute())?;
@@ -125,7 +125,7 @@ fn owner_checked(ground: &Ground) -> Outcome {
         let old = store.begin(&key, PATIENCE)?;
         store.destroy(&key)?;
         // Where the old holder still occupies the lock, there is no successor yet, and nothing to free.
-        let Ok(new) = store.begin(&key, Duration::from_millis(300)) else { return Ok(()) };
+        let Ok(new) = store.begin(&key, Duration::from_secs(1)) else { return Ok(()) };
         if late_commit {
             let late = old.lease.commit(&payload("late"), minute());
             refused_with_one_of("the late commit", late, &["destroyed", "stale"])?;

@@ -1,12 +1,10 @@
 //! Limits are loud: what does not fit is refused, and what was there stays.
 
-use std::time::Duration;
-
 use sessile_core::{Counter, ErrorKind, Key};
 
 use crate::case::{Case, Outcome, locking};
 use crate::check::{Failure, SECRET, ensure, equal, refused};
-use crate::ground::{Ground, PATIENCE, minute, payload};
+use crate::ground::{FREE, Ground, PATIENCE, minute, payload};
 use crate::{opener, sealed};
 
 pub(crate) const CASES: &[Case] = &[
@@ -40,7 +38,7 @@ fn old_stays(ground: &Ground) -> Outcome {
     store.create(&key, &payload("old"), minute())?;
     let begun = store.begin(&key, PATIENCE)?;
     refused("100,000 bytes", begun.lease.commit(&vec![b'x'; 100_000], minute()), "too-large")?;
-    let begun = store.begin(&key, Duration::from_millis(100))?;
+    let begun = store.begin(&key, FREE)?;
     equal("the record", begun.record.map(|record| record.payload), Some(payload("old")))
 }
 

@@ -6,7 +6,7 @@ use sessile_core::{Clock, Filter, Key, Sessions};
 
 use crate::case::{Case, Isolation, Outcome, embedded, listing, locking, persistent};
 use crate::check::{Failure, ensure, equal, refused, refused_with_one_of};
-use crate::ground::{Ground, PATIENCE, minute, payload};
+use crate::ground::{FREE, Ground, PATIENCE, minute, payload};
 use crate::opener;
 
 pub(crate) const CASES: &[Case] = &[
@@ -104,7 +104,7 @@ fn lease_travels(ground: &Ground) -> Outcome {
     drop(store);
     let committed = std::thread::spawn(move || begun.lease.commit(&payload("from afar"), minute())).join();
     committed.map_err(|_| Failure("the thread panicked".into()))??;
-    let begun = other.begin(&key, Duration::from_millis(200))?;
+    let begun = other.begin(&key, FREE)?;
     equal("the record", begun.record.map(|record| record.payload), Some(payload("from afar")))
 }
 

@@ -6,7 +6,7 @@ use sessile_core::{Counter, Limits, Trace};
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{Failure, equal, refused, refused_with_one_of};
-use crate::ground::{Ground, MINUTE, PATIENCE, later, minute, payload, ttl};
+use crate::ground::{FREE, Ground, MINUTE, PATIENCE, later, minute, payload, ttl};
 use crate::worker::key_word;
 
 const GRACE: Duration = Duration::from_secs(30);
@@ -165,6 +165,18 @@ fn waiter(ground: &Ground) -> Outcome {
 /// A parallel request of the page arrives in time, and the holder works longer than the grace. Going back to the old
 /// id then would answer the request with an empty session, as if its visitor were logged out, and count an attack.
 fn outlives_grace(ground: &Ground) -> Outcome {
+    // Nobody can see from outside that a waiter waits: one that came too late finds an id that is spent, and rightly.
+    let mut told = Ok(());
+    for ms in [100, 500, 2_500] {
+        told = outlives_grace_after(ground, Duration::from_millis(ms));
+        if told.is_ok() {
+            break;
+        }
+    }
+    told
+}
+
+fn outlives_grace_after(ground: &Ground, arrival: Duration) -> Outcome {
     let (store, clock) = ground.timed()?;
     let (old, new) = (ground.key(), ground.key());
     store.create(&old, &payload("x"), ttl(LONG))?;
@@ -175,7 +187,7 @@ fn outlives_grace(ground: &Ground) -> Outcome {
             let begun = store.begin(&old, PATIENCE)?;
             Ok((begun.lease.key().clone(), begun.record.map(|record| record.payload)))
         });
-        std::thread::sleep(Duration::from_millis(100)); // so that it has come to the new id and waits there
+        std::thread::sleep(arrival); // so that it has come to the new id and waits there
         clock.advance(GRACE);
         begun.lease.commit(&payload("y"), ttl(LONG))?;
         let got = waiting.join().map_err(|_| Failure("the waiter panicked".into()))??;
@@ -266,7 +278,7 @@ fn released(ground: &Ground) -> Outcome {
     begun.lease.regenerate(&new, Duration::ZERO)?;
     drop(begun);
     equal("the new id", text(&store, &new)?, Some(payload("x")))?;
-    drop(store.begin(&new, Duration::from_millis(500))?);
+    drop(store.begin(&new, FREE)?);
     Ok(())
 }
 

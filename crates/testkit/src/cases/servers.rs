@@ -7,7 +7,7 @@ use sessile_core::{Durability, Key, Sessions};
 use crate::case::{Case, Isolation, Outcome, locking, persistent, served};
 use crate::check::{Failure, ensure, equal, eventually, refused, refused_with_one_of};
 use crate::ground::{Ground, PATIENCE, minute, payload, storm};
-use crate::worker::key_word;
+use crate::worker::{ANSWER_WITHIN, key_word};
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("every acknowledged commit survives a killed server in the most durable tier", survives)
@@ -16,14 +16,14 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("a server that is gone is Unreachable for every operation, in bounded time", unreachable)
         .needs(&[served, locking])
         .on(Isolation::Durable)
-        .within(120),
+        .within(300),
     Case::new("a lease over a server restart commits or is refused, and nothing in between", lease_over_restart)
         .needs(&[served, persistent, locking])
         .on(Isolation::Durable),
     Case::new("increments under a server that is killed again and again are not lost", killed_under_load)
         .needs(&[served, persistent, locking, durable])
         .on(Isolation::Durable)
-        .within(120),
+        .within(300),
     Case::new("a waiter survives or is told when the server goes away", waiter)
         .needs(&[served, locking])
         .on(Isolation::Durable),
@@ -71,7 +71,7 @@ fn unreachable(ground: &Ground) -> Outcome {
         let start = Instant::now();
         refused(name, operation(), "unreachable")?;
         let elapsed = start.elapsed();
-        ensure(elapsed < Duration::from_secs(12), || format!("{name} took {elapsed:?} to say so"))?;
+        ensure(elapsed < Duration::from_secs(20), || format!("{name} took {elapsed:?} to say so"))?;
     }
     refused("commit", begun.lease.commit(&payload("y"), minute()), "unreachable")?;
     // Opening may look for the server or leave that to the first operation; either says the same.
@@ -105,6 +105,8 @@ fn killed_under_load(ground: &Ground) -> Outcome {
     for _ in 0..4 * storm() {
         let mut worker = ground.worker_on(&url)?;
         worker.say(&format!("increment 1000000 {}", key_word(&key)))?;
+        // Until it works, which takes a while if its predecessor died with the lock.
+        let first = worker.hear(ANSWER_WITHIN);
         std::thread::sleep(Duration::from_micros(fastrand::u64(50_000..200_000)));
         ground.kill_server()?;
         ground.restart_server()?;
@@ -112,7 +114,7 @@ fn killed_under_load(ground: &Ground) -> Outcome {
         worker.kill()?;
         // What it had begun when it was told or killed may or may not be stored; and its lock may be held.
         unknown += 2;
-        for line in worker.rest() {
+        for line in first.into_iter().chain(worker.rest()) {
             let Some(value) = line.strip_prefix("= ").and_then(|number| number.parse::<u64>().ok()) else {
                 ensure(line.starts_with("err "), || format!("a worker said {line:?}"))?;
                 continue;
