@@ -44,6 +44,11 @@ pub trait Contender {
         Ok(())
     }
 
+    /// How many transactions the server has given up in favour of others, and were done again, since this was opened.
+    fn restarted(&self) -> u64 {
+        0
+    }
+
     /// Removes a session.
     fn destroy(&mut self, session: usize) -> Result<()> {
         let _ = session;

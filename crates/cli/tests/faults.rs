@@ -56,7 +56,8 @@ fn what_memory_kept_is_gone_with_the_server_and_that_is_shown_but_no_fault() {
     for store in ["memcached", "memcached-four-trips"] {
         let killed = row(&rows, store, "server-killed");
         let faults = &killed["faults"];
-        assert!(faults["promise"] == "nothing" && faults["sessions_lost"] == 16, "{killed}");
+        assert!(faults["promise"] == "nothing" && faults["kills"] == 3, "{killed}");
+        assert!(faults["sessions_lost"].as_u64() > Some(16), "all of two workers, more than once: {killed}");
         assert!(faults["lost"].as_u64() > Some(0) && faults["lost_beyond"] == 0, "{killed}");
         assert!(faults["down_us"].as_f64().unwrap() > 0.0 && killed["lost"] == 0, "{killed}");
         // Their locks end with time: two seconds here, of which a few milliseconds had passed.

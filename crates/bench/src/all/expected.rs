@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::experiment::Experiment;
+use crate::experiments::faults::kills_of_all;
 use crate::experiments::lifecycle::waves_of_visitors;
 use crate::options::Settings;
 use crate::oversize;
@@ -112,12 +113,13 @@ fn expiry(settings: &Settings, choice: &Choice) -> f64 {
     start(choice) + settings.sessions as f64 * session(choice) + settings.rounds as f64 * round
 }
 
-/// Of ten holders that are killed all wait at once where locks end with time; everything is killed once for ten of them.
+/// Of ten holders that are killed all wait at once where locks end with time.
 fn faults(settings: &Settings, choice: &Choice) -> f64 {
     let (kills, tens) = (settings.rounds as f64, settings.rounds.div_ceil(10) as f64);
+    let all = kills_of_all(settings.rounds) as f64;
     let held = if choice.after_death() == AfterDeath::Freed { 0.1 * kills } else { 2.5 * tens };
     let back = if choice.over_socket { 1.5 } else { 0.3 };
-    held + 0.1 * kills + tens * (settings.seconds + back)
+    held + 0.1 * kills + all * (settings.seconds + back)
 }
 
 /// Each session is made, opened again, and read, and each number of them is a round of its own where that matters.

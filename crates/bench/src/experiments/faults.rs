@@ -27,6 +27,12 @@ use journal::Journal;
 /// A lock that ends with its process is stuck when it is not free after this. The slowest is said to take 80 ms, and
 /// what a busy machine adds.
 const FREED_WITHIN: Duration = Duration::from_secs(1);
+/// So often everything is killed for so many kills of one process: each time takes as long as a server takes to start, and
+/// what is lost once in a while is not seen in one.
+pub(crate) fn kills_of_all(rounds: usize) -> usize {
+    (rounds / 4).max(3).min(rounds)
+}
+
 /// How long a lock lasts in a store of the user's whose URL does not say.
 const LOCK_TTL_USUAL: Duration = Duration::from_secs(60);
 

@@ -7,7 +7,7 @@
 mod contention;
 mod cycle;
 mod expiry;
-mod faults;
+pub(crate) mod faults;
 mod gc;
 pub(crate) mod lifecycle;
 mod load;

@@ -2,6 +2,10 @@
 //!
 //! BEGIN, SELECT FOR UPDATE, UPDATE, COMMIT, with the transaction held over the request: four round trips over one reused
 //! connection to the same kind of private server, prepared statements, and the same client library as our store.
+//!
+//! A transaction that the server gives up because of a deadlock is done again, as MySQL's manual tells every application to
+//! expect. It happens where two requests create sessions that are not there: the lock of a missing row is one on the gap
+//! around it, which both get, and in which then neither can insert.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,6 +35,10 @@ pub(super) const REFERENCE: Reference = Reference {
 
 /// Waiting for a row lock took longer than `innodb_lock_wait_timeout`.
 const LOCK_WAIT_TIMEOUT: u16 = 1_205;
+/// InnoDB has chosen this transaction as the victim of a deadlock, and has rolled back all of it.
+const DEADLOCK: u16 = 1_213;
+/// A request that is given up more often than this fails.
+const RESTARTS_MAX: u64 = 10;
 const PACKET_BYTES_MAX: usize = 1 << 30;
 
 struct Transaction {
@@ -40,6 +48,7 @@ struct Transaction {
     ttl: Duration,
     out: Option<Vec<u8>>,
     begun: Option<usize>,
+    restarted: u64,
 }
 
 struct Statements {
@@ -73,7 +82,7 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     };
     let mut random = fastrand::Rng::with_seed(opening.seed);
     let ids = std::iter::repeat_with(|| format!("{:032x}", random.u128(..))).take(opening.ids).collect();
-    Ok(Box::new(Transaction { conn, statements, ids, ttl: opening.ttl, out: None, begun: None }))
+    Ok(Box::new(Transaction { conn, statements, ids, ttl: opening.ttl, out: None, begun: None, restarted: 0 }))
 }
 
 fn failed(error: mysql::Error) -> Error {
@@ -83,6 +92,29 @@ fn failed(error: mysql::Error) -> Error {
             Error::new(kind, "another request holds the session")
         }
         error => Error::new(ErrorKind::Io, "the server refused the operation").source(error),
+    }
+}
+
+/// Whether a transaction is to be done again: its number of restarts so far is counted on.
+fn restarts(error: &mysql::Error, so_far: &mut u64) -> bool {
+    let victim = matches!(error, mysql::Error::MySqlError(error) if error.code == DEADLOCK);
+    *so_far += u64::from(victim);
+    victim && *so_far <= RESTARTS_MAX
+}
+
+/// Begins a transaction with the lock of a row, or of the gap where it would be.
+fn take(conn: &mut Conn, select_for_update: &Statement, id: &str, restarted: &mut u64) -> Result<Option<Vec<u8>>> {
+    let mut so_far = 0;
+    loop {
+        conn.query_drop("BEGIN").map_err(failed)?;
+        match conn.exec_first(select_for_update, (id,)) {
+            Ok(found) => return Ok(found),
+            Err(error) if restarts(&error, &mut so_far) => *restarted += 1,
+            Err(error) => {
+                let _ = conn.query_drop("ROLLBACK"); // a time-out ends the statement, not the transaction
+                return Err(failed(error));
+            }
+        }
     }
 }
 
@@ -113,12 +145,7 @@ impl Contender for Transaction {
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.conn.query_drop("BEGIN").map_err(failed)?;
-        let selected = self.conn.exec_first(&self.statements.select_for_update, (id,));
-        if selected.is_err() {
-            let _ = self.conn.query_drop("ROLLBACK"); // a time-out ends the statement, not the transaction
-        }
-        self.out = selected.map_err(failed)?;
+        self.out = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarted)?;
         self.begun = Some(session);
         Ok(self.out.as_deref())
     }
@@ -127,9 +154,26 @@ impl Contender for Transaction {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let statement = if self.out.is_some() { &self.statements.update } else { &self.statements.insert };
-        let written = self.conn.exec_drop(statement, (payload, expires(self.ttl), id));
-        let ended = self.conn.query_drop(if written.is_ok() { "COMMIT" } else { "ROLLBACK" });
-        written.and(ended).map_err(failed)
+        let mut so_far = 0;
+        loop {
+            let written = self.conn.exec_drop(statement, (payload, expires(self.ttl), id));
+            let Err(error) = written.and_then(|()| self.conn.query_drop("COMMIT")) else { return Ok(()) };
+            if !restarts(&error, &mut so_far) {
+                let _ = self.conn.query_drop("ROLLBACK"); // the error says more than what becomes of this
+                return Err(failed(error));
+            }
+            self.restarted += 1;
+            let found = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarted)?;
+            // The payload follows from what was read: it may replace that, and nothing else.
+            if found != self.out {
+                let _ = self.conn.query_drop("ROLLBACK");
+                return Err(Error::new(ErrorKind::Stale, "another request changed the session after a deadlock"));
+            }
+        }
+    }
+
+    fn restarted(&self) -> u64 {
+        self.restarted
     }
 
     fn release(&mut self) -> Result<()> {
@@ -137,5 +181,44 @@ impl Contender for Transaction {
             Some(_) => self.conn.query_drop("ROLLBACK").map_err(failed),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sessile_fixtures::{PrivateDir, ServerKind, ServerOptions};
+
+    use super::*;
+    use crate::spread::Spread;
+    use crate::worker::protocol::What;
+
+    /// Workers that made their sessions anew after a kill of the server were told of deadlocks, and the row failed.
+    #[test]
+    fn two_requests_that_create_sessions_in_one_gap_both_succeed_and_the_restart_is_counted() {
+        let kind = ServerKind::by_name("mariadbd").unwrap();
+        if kind.find().is_none() {
+            assert!(std::env::var_os("CI").is_none(), "mariadbd is not installed");
+            return println!("skipped: mariadbd is not installed");
+        }
+        let dir = PrivateDir::on_disk().unwrap();
+        let server = kind.start(dir.path(), &ServerOptions::default()).unwrap();
+        let what = What::Reference { name: REFERENCE.name.to_owned(), place: server.socket().to_owned() };
+        let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
+        let opening = Opening { what, worker: 0, seed: 7, ids: 2, payload_bytes: 64, spread, ttl, lock_ttl: None };
+        // Each in a thread of its own: a commit waits for the other one.
+        let held = std::sync::Barrier::new(2);
+        let create = |session: usize| {
+            let mut contender = open(server.socket(), &opening).unwrap();
+            assert_eq!(contender.begin(session).unwrap(), None);
+            held.wait();
+            contender.commit(b"payload").unwrap();
+            assert_eq!(contender.read(session).unwrap(), Some(&b"payload"[..]));
+            contender.restarted()
+        };
+        let restarted: u64 = std::thread::scope(|scope| {
+            let both = [0, 1].map(|session| scope.spawn(move || create(session)));
+            both.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert!(restarted > 0, "there was no deadlock, so this shows nothing");
     }
 }

@@ -50,6 +50,9 @@ pub struct Faults {
     pub unreadable: u64,
     /// Operations that failed while the server was gone: an expected refusal, which somebody saw.
     pub refused: u64,
+    /// Transactions that the server chose as the victims of deadlocks, and that were done again, as its manual says. No fault.
+    #[serde(default)]
+    pub restarted: u64,
     /// Operations that failed although nothing was gone, and workers that never came back to work.
     pub failed: u64,
     /// How long the server did not answer at all, from the kill on: the median in microseconds.
@@ -128,7 +131,18 @@ impl Report {
             writeln!(f, "\nThe server is killed and started again; of an embedded store all workers are killed")?;
             writeln!(f, "{}{AGAIN}\n\n{}", again_table(&all), loss_table(&all))?;
         }
+        for row in holder.iter().chain(&writer).chain(&all) {
+            restarts(f, row)?;
+        }
         Ok(())
+    }
+}
+
+/// What was done twice is no fault, and no secret.
+fn restarts(f: &mut impl fmt::Write, row: &Row) -> fmt::Result {
+    match row.faults.as_ref().map_or(0, |faults| faults.restarted) {
+        0 => Ok(()),
+        count => writeln!(f, "{} {}: {count} transactions done again after a deadlock", row.title(), row.op),
     }
 }
 
@@ -240,6 +254,17 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let lying = Faults { lost_beyond: 3, stuck: 1, ..Faults::default() };
         assert_eq!(lying.in_words(), "3 acknowledged updates lost that were promised to survive, 1 locks stuck");
+    }
+
+    #[test]
+    fn a_transaction_that_was_done_again_is_told_and_is_no_fault() {
+        let faults = Faults { restarted: 7, ..Faults::default() };
+        assert_eq!(faults.in_words(), "");
+        let mut text = String::new();
+        for row in [row("mysql-transaction", SERVER, faults), row("mysql", SERVER, Faults::default())] {
+            restarts(&mut text, &row).unwrap();
+        }
+        assert_eq!(text, "mysql-transaction server-killed: 7 transactions done again after a deadlock\n");
     }
 
     #[test]

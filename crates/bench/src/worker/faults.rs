@@ -53,6 +53,9 @@ pub struct Step {
     pub ended_ns: u64,
     /// What was found. A change has replaced it by what follows from that, and the store has acknowledged it.
     pub met: Met,
+    /// How many transactions were done again for it.
+    #[serde(default)]
+    pub restarted: u64,
 }
 
 /// What a worker found at the id of a session.
@@ -151,13 +154,14 @@ fn asked() -> bool {
 }
 
 fn step(contender: &mut dyn Contender, payloads: &Payloads, session: usize) -> Step {
-    let asked_ns = now_ns();
+    let (asked_ns, before) = (now_ns(), contender.restarted());
     let mut granted_ns = asked_ns;
     let met = change(contender, payloads, session, &mut granted_ns).unwrap_or_else(|error| {
         let _ = contender.release(); // whatever the failed operation may still hold
         not_met(&error)
     });
-    Step { session, asked_ns, granted_ns, ended_ns: now_ns(), met }
+    let ended_ns = now_ns();
+    Step { session, asked_ns, granted_ns, ended_ns, met, restarted: contender.restarted() - before }
 }
 
 fn change(contender: &mut dyn Contender, payloads: &Payloads, session: usize, granted_ns: &mut u64) -> Result<Met> {
@@ -185,7 +189,7 @@ fn look(contender: &mut dyn Contender, payloads: &Payloads, session: usize) -> S
         Err(error) => not_met(&error),
     };
     let ended_ns = now_ns();
-    Step { session, asked_ns, granted_ns: ended_ns, ended_ns, met }
+    Step { session, asked_ns, granted_ns: ended_ns, ended_ns, met, restarted: 0 }
 }
 
 fn met(payloads: &Payloads, session: usize, found: Option<&[u8]>) -> Met {

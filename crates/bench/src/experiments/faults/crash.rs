@@ -9,7 +9,7 @@ use super::holder::look;
 use super::journal::{Journal, Kill};
 use super::loader::{Heard, Loader};
 use super::writers::STOP_WITHIN;
-use super::{Findings, Layout, Scene};
+use super::{Findings, Layout, Scene, kills_of_all};
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
 use crate::report::Promise;
@@ -19,8 +19,6 @@ use crate::worker::faults::{Met, Step};
 use crate::worker::process::failure;
 use crate::worker::protocol::Failure;
 
-/// Kills of one process for each kill of everything.
-const ROUNDS_OF: usize = 10;
 /// A worker that does not work again so long after the server does never will.
 const WORKS_WITHIN: Duration = Duration::from_secs(30);
 /// The load goes on for so long when all work again.
@@ -55,7 +53,7 @@ pub(super) fn measure(
     };
     let least = if promise == Promise::AllButTheLastSecond { SECONDS_OF_SECOND } else { 0.0 };
     let load = Duration::from_secs_f64(settings.seconds.max(least));
-    let rounds = (settings.rounds / ROUNDS_OF).max(1);
+    let rounds = kills_of_all(settings.rounds);
     let mut found = Findings::new(scene);
     found.faults.promise = promise;
     let mut down_us = Vec::new();

@@ -54,6 +54,7 @@ impl Journal {
     /// Compares what a change found, and takes down what it had acknowledged.
     pub(super) fn change(&mut self, step: &Step, kill: Option<Kill>, found: &mut Findings) {
         self.look(step, kill, found);
+        found.faults.restarted += step.restarted;
         let counter = match step.met {
             Met::Counter(counter) => counter + 1,
             Met::Nothing => 0,
@@ -114,7 +115,7 @@ mod tests {
 
     fn step(at_s: u64, met: Met) -> Step {
         let ns = Duration::from_secs(at_s).as_nanos() as u64;
-        Step { session: 3, asked_ns: ns, granted_ns: ns, ended_ns: ns, met }
+        Step { session: 3, asked_ns: ns, granted_ns: ns, ended_ns: ns, met, restarted: 0 }
     }
 
     /// A session that was created at 0 s, with updates acknowledged at 1, 2 and 3 s.
