@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use nix::libc::F_RDLCK;
-use rustix::fs::Stat;
+use rustix::fs::{Stat, fstat};
 use sessile_core::{Bin, ErrorKind, Found, Key, Record, Result, Timestamp, Trace};
 
-use super::frame::{HEADER_BYTES, Header, Kind, corrupt};
+use super::frame::{HEADER_BYTES, Header, Kind, PAGE_BYTES, corrupt};
 use super::gate;
 use super::system::{failed, mtime, size};
 
@@ -52,7 +52,14 @@ const SETTLE_MAX: Duration = Duration::from_secs(1);
 ///
 /// `Corrupt` and `Incompatible` as in frame.rs.
 pub fn read(file: &OwnedFd, stat: &Stat) -> Result<Content> {
-    settled(file, || read_once(file, stat))
+    match read_once(file, stat) {
+        Err(error) if *error.kind() == ErrorKind::Corrupt => settled(file, || {
+            // The first commit of a session gives its file another length.
+            let stat = fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))?;
+            read_once(file, &stat)
+        }),
+        read => read,
+    }
 }
 
 /// Commits and touches rewrite a file in place and may be seen half-done. They do so under the gate: bytes that
@@ -93,6 +100,9 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
     if read != HEADER_BYTES + payload_bytes {
         return Err(corrupt("the session file is truncated"));
     }
+    if unfinished(&header, bytes) {
+        return Ok(Content::Empty);
+    }
     let header = Header::decode(&header)?;
     header.unfill(&mut payload)?;
     let moment = mtime(stat);
@@ -113,6 +123,12 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
     }
 }
 
+/// A first commit that is under way, or whose process was killed: what is behind the first page is written before it
+/// (own_commit.rs). A file of one page never looks like this.
+fn unfinished(header: &[u8; HEADER_BYTES], file_bytes: u64) -> bool {
+    *header == [0; HEADER_BYTES] && file_bytes > PAGE_BYTES as u64
+}
+
 /// The header alone; `None` for a placeholder.
 ///
 /// # Errors
@@ -127,7 +143,10 @@ pub fn read_header_once(file: &OwnedFd) -> Result<Option<Header>> {
     let mut header = [0; HEADER_BYTES];
     match rustix::io::pread(file, &mut header, 0) {
         Ok(0) => Ok(None),
-        Ok(HEADER_BYTES) => Header::decode(&header).map(Some),
+        Ok(HEADER_BYTES) => match Header::decode(&header) {
+            Err(_) if fstat(file).is_ok_and(|stat| unfinished(&header, size(&stat))) => Ok(None),
+            decoded => decoded.map(Some),
+        },
         Ok(_) => Err(corrupt("the session file is truncated")),
         Err(errno) => Err(failed("a session file cannot be read", errno)),
     }

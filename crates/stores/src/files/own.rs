@@ -15,7 +15,8 @@
 //! The gate's invariant (gate.rs): a name leaves an inode I only by someone who holds I's gate and has seen
 //! under it that the name still stands for I; and I gets no name again. `commit` enters the gate of the inode
 //! that it leased, looks, and overwrites that inode or renames its new file over the name; `destroy` enters the
-//! gate of the inode that it finds, looks, and renames a tombstone over the name. So of a commit and a destroy
+//! gate of the inode that it finds, looks, and renames a tombstone over the name (of an empty inode, which has no
+//! record that could come back, it removes the name). So of a commit and a destroy
 //! that meet, one is first. Commit first: destroy finds the new record, under this inode or (it starts over)
 //! under another, and removes it. Destroy first: the leased inode has lost its name for ever, whatever `create`
 //! or another `begin` put under the name since, so the commit sees a foreign inode and answers `Destroyed`.
@@ -117,9 +118,20 @@ impl Own {
         Ok(Some((file, stat)))
     }
 
-    /// Whether the name still stands for this file. Only meaningful under the file's gate or lock.
+    /// The state of this file, if the name still stands for it. Only meaningful under the file's gate or lock.
+    pub(super) fn named(&self, name: &str, identity: Identity) -> Result<Option<Stat>> {
+        Ok(self.directory.stat(name)?.filter(|stat| Identity::of(stat) == identity))
+    }
+
+    /// Whether the name still stands for this file. As for [`Own::named`].
     pub(super) fn still_names(&self, name: &str, identity: Identity) -> Result<bool> {
-        Ok(self.directory.stat(name)?.is_some_and(|stat| Identity::of(&stat) == identity))
+        Ok(self.named(name, identity)?.is_some())
+    }
+
+    /// Removes the name of a file. The caller has its gate, and has seen that the name stands for it.
+    pub(super) fn unname(&self, name: &str) -> Result<()> {
+        unlinkat(&self.directory.fd, name, AtFlags::empty())
+            .map_err(|errno| failed("an empty session file cannot be removed", errno))
     }
 
     pub(super) fn make_folder(&self, key: &Key) -> Result<()> {
@@ -153,6 +165,14 @@ impl Own {
         let name = Own::name(key);
         loop {
             let Some((file, stat)) = self.open_checked(&name)? else { return Ok(None) };
+            if size(&stat) == 0 {
+                gate::enter(&file)?;
+                match self.named(&name, Identity::of(&stat))? {
+                    // There was no record. A lease on it cannot be committed any more: its file has no name.
+                    Some(empty) if size(&empty) == 0 => return self.unname(&name).map(|()| None),
+                    _ => continue,
+                }
+            }
             let header = Header { written: now, ..Header::new(Kind::Destroyed, b"") };
             let mut tombstone = self.write(key, &header, b"", now.plus(Limits::TOMBSTONE_TTL))?;
             gate::enter(&file)?;
@@ -214,8 +234,7 @@ impl Own {
         if held.placeholder {
             gate::enter(&held.file)?;
             if self.still_names(&name, held.identity)? {
-                unlinkat(&self.directory.fd, &name, AtFlags::empty())
-                    .map_err(|errno| failed("an empty session file cannot be removed", errno))?;
+                self.unname(&name)?;
             }
             gate::leave(&held.file);
         }

@@ -1,9 +1,10 @@
 //! A new payload for a leased record, in the store's own mode.
 //!
-//! Two ways. A record that fits into the page its file has is overwritten in place, by one write: no inode and
+//! Three ways. A record that fits into the page its file has is overwritten in place, by one write: no inode and
 //! no block is allocated or freed, so a commit neither waits for the file system's allocator nor for a sweep
-//! that keeps it busy. Everything else is written beside and renamed over the name: longer payloads, the first
-//! commit of a session, every commit of a durable store. docs/decisions/0007 has the reasons and the figures.
+//! that keeps it busy. The first record of a session goes into the empty file that its lease made. Everything else
+//! is written beside and renamed over the name: payloads that are longer than a page, every commit of a durable
+//! store. docs/decisions/0007 and 0018 have the reasons and the figures.
 //!
 //! # Why a commit in place is whole or not there at all
 //!
@@ -17,6 +18,15 @@
 //! * *Log-outs.* The write is done under the gate, after looking that the name still stands for the leased
 //!   inode, as a rename is. See own.rs.
 //! * *A power cut* is why a durable store never does it: disks promise sectors, not pages.
+//!
+//! # Why a first record is whole or not there at all
+//!
+//! What is longer than a page is written from the second page on, then the first page, which has the header, by one
+//! write as above. A file that has only zeros where the header belongs, and more than a page, is a session without a
+//! record (content.rs), to readers beside the writer as to those who come after its death; so nobody sees the part
+//! before that write, and it needs no gate. That write is done under the gate, like the other one.
+
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{FlockOperation, flock, futimens};
 use sessile_core::{Record, Result, Timestamp, Ttl};
@@ -44,35 +54,60 @@ impl Base {
     }
 }
 
-/// What is written in place: the whole file, so that nothing is left of a longer payload. Aligned, because of two
-/// pages the second may not be in memory when the first is copied.
+/// The first page of a file, which is written in place: all of it, so that nothing is left of a longer payload.
+/// Aligned, because of two pages the second may not be in memory when the first is copied.
 #[repr(align(4096))]
 struct Page([u8; PAGE_BYTES]);
 
 impl Page {
     fn new(header: &Header, payload: &[u8]) -> Page {
         let mut page = Page([0; PAGE_BYTES]);
-        if let Some((head, rest)) = page.0.split_first_chunk_mut()
-            && let Some(body) = rest.get_mut(..payload.len())
-        {
+        if let Some((head, body)) = page.0.split_first_chunk_mut() {
             *head = header.encode();
-            body.copy_from_slice(payload);
+            body.iter_mut().zip(payload).for_each(|(to, from)| *to = *from);
         }
         page
     }
 }
 
+fn write_at(file: &OwnedFd, bytes: &[u8], at: usize) -> Result<()> {
+    let mut written = 0;
+    // A disk that is almost full takes a part, and says why only the next time.
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        written += rustix::io::pwrite(file, rest, (at + written) as u64)
+            .map_err(|errno| failed("a session file cannot be written", errno))?;
+    }
+    Ok(())
+}
+
 impl Own {
     pub(super) fn replace(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        if let Some(base) = held.record
-            && !self.durable
-            && base.one_page
-            && HEADER_BYTES + payload.len() <= PAGE_BYTES
-            && self.overwrite(held, &base, payload, ttl)?
-        {
-            return Ok(());
+        let fits = HEADER_BYTES + payload.len() <= PAGE_BYTES;
+        match held.record {
+            _ if self.durable => {}
+            None if held.placeholder => return self.fill(held, payload, ttl),
+            Some(base) if base.one_page && fits && self.overwrite(held, &base, payload, ttl)? => return Ok(()),
+            _ => {}
         }
         self.rename_over(held, payload, ttl)
+    }
+
+    /// The first record, into the empty file of the lease. When it fails, the release removes the file.
+    fn fill(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let now = self.clock.now();
+        let (expires, ends) = ttl.deadline(now, now, None);
+        let header = Header {
+            version: 1,
+            created: now,
+            written: now,
+            ends,
+            expires: Some(expires),
+            ..Header::new(Kind::Live, payload)
+        };
+        write_at(&held.file, payload.get(PAGE_BYTES - HEADER_BYTES..).unwrap_or_default(), PAGE_BYTES)?;
+        gate::enter(&held.file)?;
+        self.check_lease(held)?;
+        self.write_first_page(held, &Page::new(&header, payload), expires)
     }
 
     /// False, with nothing changed, when the file's expiry is its modification time alone (format 1): that changes
@@ -95,12 +130,13 @@ impl Own {
             expires: Some(expires),
             ..Header::new(Kind::Live, payload)
         };
-        let page = Page::new(&header, payload);
-        let mut written = 0;
-        while let Some(rest) = page.0.get(written..).filter(|rest| !rest.is_empty()) {
-            written += rustix::io::pwrite(&held.file, rest, written as u64)
-                .map_err(|errno| failed("a session file cannot be written", errno))?;
-        }
+        self.write_first_page(held, &Page::new(&header, payload), expires)?;
+        Ok(true)
+    }
+
+    /// The commit itself, under the gate, which is left.
+    fn write_first_page(&self, held: &Held, page: &Page, expires: Timestamp) -> Result<()> {
+        write_at(&held.file, &page.0, 0)?;
         // The commit is done: from here on nothing may be called a failure.
         // Unlocked explicitly: a child forked meanwhile has the description too. And before the time is set,
         // which wakes those who wait: they find the lock free. The gate still keeps the next commit out.
@@ -110,7 +146,7 @@ impl Own {
             log::warn!("a session is written, but the time of its file cannot be set: {errno}");
         }
         gate::leave(&held.file);
-        Ok(true)
+        Ok(())
     }
 
     fn rename_over(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {

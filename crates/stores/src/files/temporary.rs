@@ -82,9 +82,8 @@ impl Own {
                 return Err(taken());
             }
             gate::enter(&old)?;
-            if !self.still_names(&name, Identity::of(&stat))? {
-                continue;
-            }
+            // Not what was seen before the lock: an empty file may have got its first record since.
+            let Some(stat) = self.named(&name, Identity::of(&stat))? else { continue };
             let now = self.clock.now();
             let content = read_once(&old, &stat)?;
             if content.leads_to(key, now).is_some() || content.found(key, now).record.is_some() {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects")]
 
 mod commits;
+mod first_commits;
 mod turns;
 
 use std::fs;
@@ -106,6 +107,12 @@ fn role_of_a_child() {
             payload.fill(next);
             begun.lease.commit(&payload, ttl()).unwrap();
         },
+        "first" => {
+            for number in 0.. {
+                let id = key(&format!("first-{}-{number}", std::process::id()));
+                sessions.begin(&id, WAIT).unwrap().lease.commit(&[7; 200_000], ttl()).unwrap();
+            }
+        }
         "regenerate" => {
             let mut begun = sessions.begin(&shared, WAIT).unwrap();
             begun.lease.regenerate(&key("shared2"), Duration::from_secs(60)).unwrap();
@@ -280,7 +287,11 @@ fn a_full_disk_is_told_and_the_old_payload_stays() {
             let full = sessions.begin(&key("a"), WAIT).unwrap().lease.commit(&[2; 600_000], ttl()).unwrap_err();
             let intact = sessions.peek(&key("a")).unwrap().is_some_and(|record| record.payload == [1; 20_000]);
             sessions.begin(&key("a"), WAIT).unwrap().lease.commit(&[3; 20_000], ttl()).unwrap();
-            let failed = *full.kind() != ErrorKind::Full || !intact;
+            let first = sessions.begin(&key("b"), WAIT).unwrap().lease.commit(&[2; 600_000], ttl()).unwrap_err();
+            let missing = sessions.peek(&key("b")).unwrap().is_none();
+            // What was written of it is not left behind.
+            sessions.begin(&key("b"), WAIT).unwrap().lease.commit(&[3; 20_000], ttl()).unwrap();
+            let failed = *full.kind() != ErrorKind::Full || !intact || *first.kind() != ErrorKind::Full || !missing;
             failed.then(|| format!("{url}: {full:?}, old payload intact: {intact}"))
         })
         .collect();
