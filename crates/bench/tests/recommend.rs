@@ -271,6 +271,7 @@ fn how_the_results_were_made_is_told_where_that_explains_a_difference() {
     };
     told("/settings/seconds", json!(0.1), "samples are 0.5 s long in result 1 and 0.1 s in result 2");
     told("/environment/kernel", json!("Linux 7"), "the kernel is another one");
+    told("/environment/disk_file_system", json!("xfs"), "the file system of the disk is another one: ext4");
     let mut interrupted = results(usual());
     interrupted.interrupted = true;
     let recommendation = recommend(&all_installed(), &[interrupted]);

@@ -12,9 +12,10 @@ use crate::{bench, compare};
 pub fn run(arguments: &PageArguments) -> Outcome {
     let mut results = Collection::default();
     for path in &arguments.results {
-        let Collection { runs, left_out, interrupted, .. } = compare::read_collection(path)?;
+        let Collection { runs, left_out, interrupted, parts, .. } = compare::read_collection(path)?;
         results.runs.extend(runs);
         results.left_out.extend(left_out);
+        results.parts.extend(parts);
         results.interrupted |= interrupted;
     }
     write(&arguments.output, &results)

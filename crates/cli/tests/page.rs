@@ -38,6 +38,21 @@ fn several_results_make_one_page_and_it_may_go_to_standard_output() {
     assert!(String::from_utf8_lossy(&output.stdout).trim_end().ends_with("</html>"));
 }
 
+/// What a killed `bench all` leaves: the page drawn from it must not look whole.
+#[test]
+fn the_file_of_a_run_that_did_not_end_makes_a_page_that_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("killed.json");
+    let parts = r#"{ "schema": 1, "runs": [],
+        "left_out": [{ "experiment": "gc", "reason": "not measured yet when this was written" }],
+        "parts": [{ "experiment": "gc", "state": "running" }] }"#;
+    std::fs::write(&json, parts).unwrap();
+    let output = sessile(&["bench", "report", json.to_str().unwrap(), "--output", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let html = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(html.contains("The measurement has not come to its end"), "{html}");
+}
+
 #[test]
 fn what_is_no_result_is_exit_code_2_and_what_cannot_be_written_is_found_before_the_measurement() {
     let dir = tempfile::tempdir().unwrap();

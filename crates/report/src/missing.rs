@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use sessile_bench::Experiment;
+use sessile_bench::{Experiment, PartState};
 
 use crate::number::of;
 use crate::runs::Runs;
@@ -19,13 +19,17 @@ pub(crate) fn notice(runs: &Runs<'_>) -> Markup {
     let (left_out, absent, without_rows) = (left_out(runs), absent(runs), without_rows(runs));
     let contenders: usize = runs.reports.iter().map(|report| report.left_out.len()).sum();
     let nothing = left_out.is_empty() && absent.is_empty() && without_rows.is_empty();
+    let under_way = under_way(runs);
     let cut = runs.interrupted || runs.reports.iter().any(|report| report.interrupted);
     html! {
-        @if cut || !nothing || contenders > 0 {
+        @if cut || under_way || !nothing || contenders > 0 {
             div.callout role="note" aria-label="What is missing" {
                 p { strong { "What is missing on this page" } }
                 ul {
                     @if cut { li { strong.bad { "The measurement was interrupted" } (cut_short(runs)) "." } }
+                    @if under_way && !cut {
+                        li { strong.bad { "The measurement has not come to its end" } ": this was written while it ran, and it runs still or was killed." }
+                    }
                     @for (reason, names) in &left_out { li { strong.bad { (names.join(", ")) } ": " (reason) "." } }
                     @if !absent.is_empty() { li { "No result of " strong { (absent.join(", ")) } " is among those that were given." } }
                     @for command in &without_rows { li { strong.bad { "Not a single row" } " came of " code { (command) } "." } }
@@ -49,11 +53,17 @@ fn cut_short(runs: &Runs<'_>) -> String {
     format!(": rounds or contenders of {} are missing, and what comes after that", names.join(", "))
 }
 
-/// Experiments without a row, by the reason. Another result may have what one has left out.
+/// Parts of a series were to come when this was written, and nothing says that they never will.
+fn under_way(runs: &Runs<'_>) -> bool {
+    runs.parts.iter().any(|part| matches!(part.state, PartState::NotStarted | PartState::Running))
+}
+
+/// Experiments without a row, by the reason, and forms of them. Another result may have what one has left out.
 fn left_out<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<&'a str>)> {
-    let measured = runs.experiments();
+    let mut measured: BTreeSet<String> = runs.experiments().into_iter().map(str::to_owned).collect();
+    measured.extend(runs.parts.iter().filter(|part| part.state == PartState::Done).map(|part| part.title()));
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for left in runs.left_out.iter().filter(|left| !measured.contains(left.experiment.as_str())) {
+    for left in runs.left_out.iter().filter(|left| !measured.contains(&left.experiment)) {
         let (name, reason) = (left.experiment.as_str(), left.reason.trim_end_matches('.'));
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) if names.contains(&name) => {}
@@ -67,8 +77,14 @@ fn left_out<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<&'a str>)> {
 /// Experiments of which the results say nothing at all.
 fn absent(runs: &Runs<'_>) -> Vec<&'static str> {
     let measured = runs.experiments();
-    let told = |name: &str| measured.contains(name) || runs.left_out.iter().any(|left| left.experiment == name);
+    let told =
+        |name: &str| measured.contains(name) || runs.left_out.iter().any(|left| first_word(&left.experiment) == name);
     Experiment::ALL.iter().map(|experiment| experiment.name()).filter(|name| !told(name)).collect()
+}
+
+/// The name of the experiment, without the flags of a form of it.
+fn first_word(title: &str) -> &str {
+    title.split_once(' ').map_or(title, |(name, _)| name)
 }
 
 /// The commands of results that hold no row.

@@ -76,6 +76,7 @@ fn masthead(runs: &Runs<'_>) -> Markup {
             p.machine {
                 (machine.cpu) ", " (machine.cores) " logical processors, " (bytes(machine.memory_bytes as f64)) " of memory, "
                 (machine.kernel) ", " (machine.system) ", disk " (machine.disk_file_system)
+                "; Sessile " (machine.sessile) ", " (machine.build) " build"
             }
         }
     }

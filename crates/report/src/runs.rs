@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sessile_bench::report::{Environment, Row};
-use sessile_bench::{Collection, LeftOutExperiment, Report, reference};
+use sessile_bench::{Collection, LeftOutExperiment, Part, Report, reference};
 
 /// All reports.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Runs<'a> {
     pub reports: &'a [Report],
     /// Experiments of which there is no report, and why.
     pub left_out: &'a [LeftOutExperiment],
+    /// How far each part of a series has come, where it was one.
+    pub parts: &'a [Part],
     /// A signal ended the measurement.
     pub interrupted: bool,
 }
@@ -25,12 +27,18 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Runs<'a> {
     pub(crate) fn of(results: &'a Collection) -> Runs<'a> {
-        Runs { reports: &results.runs, left_out: &results.left_out, interrupted: results.interrupted }
+        Runs {
+            reports: &results.runs,
+            left_out: &results.left_out,
+            parts: &results.parts,
+            interrupted: results.interrupted,
+        }
     }
 
-    /// Why there is no report of an experiment, as far as somebody has said so.
+    /// Why there is no report of an experiment, or of a form of it that flags give, as far as somebody has said so.
     pub(crate) fn reason(&self, experiment: &str) -> Option<&'a str> {
-        self.left_out.iter().find(|left| left.experiment == experiment).map(|left| left.reason.as_str())
+        let form = self.left_out.iter().find(|left| left.experiment == experiment);
+        form.map(|left| left.reason.as_str()).or_else(|| self.reason(experiment.split_once(' ')?.0))
     }
 
     /// What was measured by an experiment.

@@ -7,7 +7,7 @@ mod drawn;
 
 use drawn::{page, section, small, with};
 use sessile_bench::report::{CpuUs, Overflow, Rebuild, Row, WebFigures};
-use sessile_bench::{Collection, LeftOutExperiment};
+use sessile_bench::{Collection, LeftOutExperiment, Part, PartState};
 
 const WHY: &str = "the server went away at noon";
 
@@ -30,6 +30,9 @@ fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
         ("scale", &["scale"]),
         ("lifecycle", &["lifecycle"]),
         ("perl", &["perl"]),
+        ("gc", &["gc"]),
+        ("contention", &["contention"]),
+        ("expiry", &["expiry"]),
     ] {
         let page = with(experiment, |row| row.failed = Some(WHY.into()));
         for id in sections {
@@ -220,6 +223,26 @@ fn a_part_of_the_results_says_at_the_top_what_is_missing() {
         assert!(top.contains(words), "{words}: {top}");
     }
     assert!(!top.contains("no time for it"), "{top}");
+}
+
+/// A process that is killed says nothing any more; what it wrote before must not pass for a whole measurement.
+#[test]
+fn a_series_that_did_not_come_to_its_end_says_so_and_a_form_of_an_experiment_counts_for_itself() {
+    let mut results = small();
+    let part = |flags: &str, state| Part { experiment: "ops".into(), flags: flags.into(), state, reason: None };
+    results.parts = vec![part("", PartState::Done), part("--as-published", PartState::Running)];
+    let reason = "not measured yet when this was written";
+    results.left_out = vec![LeftOutExperiment { experiment: "ops --as-published".into(), reason: reason.into() }];
+    results.runs.retain(|run| !run.settings.as_published);
+    let page = page(&results);
+    assert!(top(&page).contains("The measurement has not come to its end"), "{}", top(&page));
+    assert!(top(&page).contains(&format!("ops --as-published</strong>: {reason}.")), "{}", top(&page));
+    assert!(section(&page, "ops").contains(&format!("Not run: {reason}")));
+
+    // The rest of another run makes it whole.
+    results.parts = vec![part("--as-published", PartState::Done)];
+    let whole = self::page(&results);
+    assert!(!top(&whole).contains("as-published") && !top(&whole).contains("come to its end"), "{}", top(&whole));
 }
 
 #[test]

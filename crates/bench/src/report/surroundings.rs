@@ -26,6 +26,10 @@ fn differences(old_name: &str, old: &Report, new_name: &str, new: &Report) -> Ve
     if was.kernel != is.kernel {
         notes.push(format!("the kernel is another one: {} in {old_name}, {} in {new_name}", was.kernel, is.kernel));
     }
+    if was.disk_file_system != is.disk_file_system {
+        let (was, is) = (&was.disk_file_system, &is.disk_file_system);
+        notes.push(format!("the file system of the disk is another one: {was} in {old_name}, {is} in {new_name}"));
+    }
     for (name, version) in &was.versions {
         match is.versions.get(name) {
             Some(other) if other != version => {

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use sessile_bench::report::Row;
 
 use super::throughput::length;
-use super::{conditions, interval, not_run};
+use super::{conditions, interval, not_run, went_wrong};
 use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, Length, Words};
 use crate::ids::Ids;
@@ -114,6 +114,7 @@ fn table(run: &Run<'_>) -> Table {
         "median wait",
         "p99 wait",
         "lost updates",
+        "went wrong",
     ];
     let caption =
         "One session, all workers; waits in microseconds; fairness 1 means that all workers had the same share";
@@ -134,6 +135,7 @@ fn table(run: &Run<'_>) -> Table {
         }));
         cells.extend([waited(|waits| waits.taken_p50), waited(|waits| waits.taken_p99)]);
         cells.push(if row.lost > 0 { Cell::Bad(count(row.lost as f64)) } else { right(0) });
+        cells.push(went_wrong(row));
         table.row(cells);
     }
     table

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use sessile_bench::report::{Row, SlowEnd};
 
-use super::{conditions, not_run};
+use super::{conditions, not_run, went_wrong};
 use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, Length, Words};
 use crate::ids::Ids;
@@ -33,7 +33,14 @@ fn chart(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
         };
         named.into_iter().enumerate().map(bar).collect()
     };
-    let row = |row: &&Row| Some(BarRow { name: marked(&row.title()), bars: bars(row.expiry?.from_call) });
+    let failed = |row: &Row| {
+        let length = Length::Failed("failed (see the warnings)".to_owned());
+        BarRow { name: marked(&row.title()), bars: vec![Bar { series: 0, name: row.op.clone(), length }] }
+    };
+    let row = |row: &&Row| match row.failed {
+        Some(_) => Some(failed(row)),
+        None => Some(BarRow { name: marked(&row.title()), bars: bars(row.expiry?.from_call) }),
+    };
     let chart = Bars {
         words: Words {
             title: "The slow end of the calls: 99.9th percentile".to_owned(),
@@ -49,7 +56,8 @@ fn chart(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
 }
 
 fn table(run: &Run<'_>) -> Table {
-    let columns = ["store", "met", "p99.9 from", "expired", "baseline a", "baseline b", "ratio", "verdict"];
+    let columns =
+        ["store", "met", "p99.9 from", "expired", "baseline a", "baseline b", "ratio", "verdict", "went wrong"];
     let mut table = Table::new("The slow end in microseconds, with expired sessions and without", &columns);
     for row in &run.rows {
         if row.failed.is_some() {
@@ -62,7 +70,9 @@ fn table(run: &Run<'_>) -> Table {
                 Cell::Empty,
                 Cell::Empty,
                 Cell::Empty,
+                went_wrong(row),
             ]);
+            continue;
         }
         let Some(verdict) = row.expiry else { continue };
         for (from, end) in [("the call", verdict.from_call), ("when it was due", verdict.from_due)] {
@@ -70,6 +80,7 @@ fn table(run: &Run<'_>) -> Table {
             cells.extend([end.expired, end.baseline_a, end.baseline_b].map(|us| right(figure(us))));
             cells.push(right(format!("{:.2}", end.ratio)));
             cells.push(if end.same { text("no difference to be seen") } else { Cell::Bad("slower".to_owned()) });
+            cells.push(went_wrong(row));
             table.row(cells);
         }
     }

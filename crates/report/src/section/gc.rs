@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use sessile_bench::report::{Buckets, Row};
 
-use super::{conditions, not_run};
+use super::{conditions, not_run, went_wrong};
 use crate::DrawError;
 use crate::chart::{Panel, Steps, Words};
 use crate::ids::Ids;
@@ -118,7 +118,8 @@ fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
 }
 
 fn table(run: &Run<'_>) -> Table {
-    let columns = ["store", "sessions", "phase", "p50", "p99", "p99.9", "max", "removed", "in s", "modes"];
+    let columns =
+        ["store", "sessions", "phase", "p50", "p99", "p99.9", "max", "removed", "in s", "modes", "went wrong"];
     let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether those that swept are a mode of their own";
     let mut table = Table::new(caption, &columns);
     for row in &run.rows {
@@ -139,6 +140,7 @@ fn table(run: &Run<'_>) -> Table {
                 Some(_) => text("one"),
             });
         }
+        cells.push(went_wrong(row));
         table.row(cells);
     }
     table

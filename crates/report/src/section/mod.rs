@@ -76,7 +76,7 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
 
 /// What stands in place of an experiment that was not run.
 fn not_run(runs: &Runs<'_>, command: &str) -> Markup {
-    let reason = command.split(' ').next().and_then(|experiment| runs.reason(experiment));
+    let reason = runs.reason(command);
     html! {
         p.not-run {
             strong { "Not run" @if let Some(reason) = reason { ": " (reason) } "." }
