@@ -19,7 +19,7 @@ foreach (['session_write_close', 'session_abort', 'session_reset', 'session_dest
     $socket = sys_get_temp_dir() . '/sessile-' . getmypid();
     $command = ['redis-server', '--port', '0', '--unixsocket', $socket, '--save', '', '--dir', sys_get_temp_dir()];
     $server = proc_open($command, [1 => ['file', '/dev/null', 'w']], $pipes);
-    for ($i = 0; $i < 200 && !file_exists($socket); $i++) {
+    for ($i = 0; $i < 1500 && !file_exists($socket); $i++) {
         usleep(20000);
     }
     session_save_path("redis+unix:$socket");

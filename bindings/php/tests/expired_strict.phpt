@@ -2,7 +2,7 @@
 strict mode gives another id to who comes back after the session has expired, and nothing of it
 --INI--
 session.use_strict_mode=1
-session.gc_maxlifetime=1
+session.gc_maxlifetime=3
 --FILE--
 <?php
 require __DIR__ . '/common.inc';
@@ -13,7 +13,7 @@ session_write_close();
 start($id);
 var_dump(session_id() === $id, $_SESSION);
 session_write_close();
-usleep(1200000);
+usleep(3200000);
 foreach ([[], ['read_and_close' => true]] as $options) {
     start($id, $options);
     var_dump(session_id() === $id, $_SESSION);

@@ -24,13 +24,13 @@ var_dump(stored($id)['a']);
 session_save_path('memory:?payload_bytes_max=1000');
 session_set_save_handler(new SessionHandler());
 ini_set('session.gc_probability', '0');
-ini_set('session.gc_maxlifetime', '1');
+ini_set('session.gc_maxlifetime', '3');
 for ($i = 0; $i < 300; $i++) {
     start(fresh_id());
     $_SESSION['a'] = 1;
     session_write_close();
 }
-usleep(1100000);
+usleep(3200000);
 start(fresh_id());
 var_dump(session_gc());
 ?>

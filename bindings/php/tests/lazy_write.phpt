@@ -1,7 +1,7 @@
 --TEST--
 a session that did not change is kept alive, and one that nobody uses ends
 --INI--
-session.gc_maxlifetime=2
+session.gc_maxlifetime=4
 session.lazy_write=1
 --FILE--
 <?php
@@ -13,7 +13,7 @@ foreach ([$used, $read, $unused] as $id) {
     session_write_close();
 }
 for ($i = 0; $i < 3; $i++) {
-    usleep(900000);
+    usleep(1500000);
     start($used);
     session_write_close();
     stored($read);

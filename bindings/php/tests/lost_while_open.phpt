@@ -1,7 +1,7 @@
 --TEST--
 a session that expires while its request runs is saved all the same, changed or not
 --INI--
-session.gc_maxlifetime=1
+session.gc_maxlifetime=3
 --FILE--
 <?php
 require __DIR__ . '/common.inc';
@@ -11,7 +11,7 @@ foreach ([false, true] as $change) {
     $_SESSION['a'] = 1;
     session_write_close();
     start($id);
-    usleep(1200000);
+    usleep(3200000);
     if ($change) {
         $_SESSION['a'] = 2;
     }

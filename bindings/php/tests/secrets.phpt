@@ -13,10 +13,10 @@ fclose($free);
 $server = proc_open(['redis-server', '--port', $port, '--bind', '127.0.0.1', '--requirepass', 'geheim', '--save', '', '--dir', '/tmp'],
     [['pipe', 'r'], ['file', '/dev/null', 'w']], $pipes);
 $pid = proc_get_status($server)['pid'];
-for ($try = 0; $try < 100 && !@fsockopen('127.0.0.1', $port); $try++) {
+for ($try = 0; $try < 600 && !@fsockopen('127.0.0.1', $port); $try++) {
     usleep(50000);
 }
-session_save_path("redis://:geheim@127.0.0.1:$port/0?response_timeout_ms=100");
+session_save_path("redis://:geheim@127.0.0.1:$port/0?response_timeout_ms=500");
 $path = session_save_path();
 $texts = [];
 set_error_handler(function ($level, $text) use (&$texts) {

@@ -143,6 +143,13 @@ mod tests {
 
     #[test]
     fn a_round_trip_takes_its_time_and_pieces_that_follow_each_other_take_it_once() {
+        // Five pieces, one after the other, would take 400 ms each time; a busy machine does not.
+        let times: Vec<Duration> =
+            (0..6).map(|_| time_of_five()).take_while(|took| *took >= Duration::from_millis(190)).collect();
+        assert!(times.len() < 6, "{times:?}");
+    }
+
+    fn time_of_five() -> Duration {
         let dir = tempfile::tempdir().unwrap();
         let there = dir.path().join("there");
         let server = server(&there);
@@ -158,9 +165,9 @@ mod tests {
         let took = start.elapsed();
         assert_eq!(answer, [1, 2, 3, 4, 5]);
         assert!(took >= Duration::from_millis(80), "to connect, to ask, to answer: {took:?}");
-        assert!(took < Duration::from_millis(190), "five pieces, one after the other? {took:?}");
         drop(client);
         server.join().unwrap(); // the server learns that the client has gone
         drop(network); // would not return otherwise
+        took
     }
 }

@@ -303,7 +303,7 @@ fn a_second_interruption_ends_a_scan_that_waits_for_its_store() {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if start.elapsed() > Duration::from_secs(20) {
+        if start.elapsed() > Duration::from_secs(90) {
             child.kill().unwrap();
         }
         // Two that come at once count as one.

@@ -153,6 +153,6 @@ mod tests {
         assert_eq!((once, attempts), (Err("no"), 4));
         let start = Instant::now();
         assert_eq!(retry(|_| true, || Err::<(), _>("never")), Err("never"));
-        assert!((RETRY_FOR / 2..RETRY_FOR * 2).contains(&start.elapsed()), "{:?}", start.elapsed());
+        assert!((RETRY_FOR / 2..RETRY_FOR * 10).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
 }

@@ -9,7 +9,7 @@ use nix::libc;
 use sessile_core::Budget;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{IN_PLACE_MAX, WAIT, child, file_of, key, open_at, ttl, until};
+use super::{FREE, IN_PLACE_MAX, WAIT, child, file_of, key, open_at, ttl, until};
 
 /// A payload that is replaced by rename.
 const BY_RENAME: usize = 20_000;
@@ -28,7 +28,7 @@ fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_payload() {
             std::thread::sleep(Duration::from_micros(round * 37));
             writer.kill().unwrap();
             writer.wait().unwrap();
-            let begun = sessions.begin(&key("shared"), Duration::from_secs(1)).unwrap();
+            let begun = sessions.begin(&key("shared"), FREE).unwrap();
             let payload = begun.record.unwrap().payload;
             assert_eq!(payload.len(), length);
             assert!(payload.iter().all(|byte| *byte == payload[0]));
@@ -162,7 +162,7 @@ fn a_child_that_outlives_a_commit_in_place_does_not_keep_the_lock() {
     let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty()).unwrap();
     let of_child = rustix::process::pidfd_getfd(own, number, rustix::process::PidfdGetfdFlags::empty()).unwrap();
     begun.lease.commit(b"cart: 1 book", ttl()).unwrap();
-    sessions.begin(&key("a"), Duration::ZERO).expect("the lock is free").lease.commit(b"", ttl()).unwrap();
+    sessions.begin(&key("a"), FREE).expect("the lock is free").lease.commit(b"", ttl()).unwrap();
     drop(of_child);
 }
 

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{WAIT, child, key, open_at, ttl, until};
+use super::{WAIT, child, key, open_at, ttl, until, within_once};
 
 /// How many are in the queue, of all processes: the kernel lists their locks.
 fn waiting(root: &Path) -> usize {
@@ -35,7 +35,11 @@ fn waiters_are_served_in_the_order_of_their_arrival_and_each_is_woken_when_its_t
     let root = base.path().join("files");
     let sessions = open_at(&root).unwrap();
     let (mut times, mut orders) = (Vec::new(), Vec::new());
-    for _ in 0..5 {
+    // On a busy machine one who gets no processor for 50 ms is passed, as if he were stopped. Chance alone would not
+    // find the order of eight in any round, nor eight turns in the time of one look.
+    let in_order = |orders: &[Vec<usize>]| orders.iter().any(|order| order.is_sorted());
+    let in_time = |times: &[Duration]| times.iter().any(|time| *time < Duration::from_millis(25));
+    for _ in 0..20 {
         let begun = sessions.begin(&key("shared"), WAIT).unwrap();
         let served = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
@@ -57,16 +61,20 @@ fn waiters_are_served_in_the_order_of_their_arrival_and_each_is_woken_when_its_t
         });
         orders.push(served.into_inner().unwrap());
         assert_eq!(waiting(&root), 0);
+        if in_order(&orders) && in_time(&times) {
+            break;
+        }
     }
-    // On a busy machine one who gets no processor for 50 ms is passed, as if he were stopped. Chance alone would not
-    // find the order of eight in any round.
-    assert!(orders.iter().any(|order| order.is_sorted()), "{orders:?}");
-    let best = times.iter().min().unwrap();
-    assert!(*best < Duration::from_millis(25), "eight turns took {times:?}");
+    assert!(in_order(&orders), "{orders:?}");
+    assert!(in_time(&times), "eight turns took {times:?}");
 }
 
 #[test]
 fn a_killed_waiter_holds_up_nobody() {
+    within_once("the one behind a killed one", Duration::from_millis(200), behind_a_killed_waiter);
+}
+
+fn behind_a_killed_waiter() -> Duration {
     let base = tempfile::tempdir().unwrap();
     let root = base.path().join("files");
     let sessions = open_at(&root).unwrap();
@@ -91,12 +99,18 @@ fn a_killed_waiter_holds_up_nobody() {
     let released = Instant::now();
     let waited = waiter.join().unwrap().saturating_duration_since(released);
     first.wait().unwrap();
-    assert!(waited < Duration::from_millis(200), "{waited:?}");
     assert_eq!(waiting(&root), 0);
+    waited
 }
 
 #[test]
 fn a_stopped_waiter_is_waited_for_once_and_then_passed_by() {
+    let longest = "the first to pass it, and ten who came after that";
+    within_once(longest, Duration::from_millis(200), beside_a_stopped_waiter);
+}
+
+/// The longer time of two: that of the first begin, which passes the stopped one, and that of ten more.
+fn beside_a_stopped_waiter() -> Duration {
     let base = tempfile::tempdir().unwrap();
     let root = base.path().join("files");
     let sessions = open_at(&root).unwrap();
@@ -113,23 +127,31 @@ fn a_stopped_waiter_is_waited_for_once_and_then_passed_by() {
     sessions.begin(&key("shared"), WAIT).unwrap().lease.release().unwrap();
     let passed = start.elapsed();
     assert!(passed >= Duration::from_millis(25), "the lock was free, but it was the turn of another: {passed:?}");
-    assert!(passed < Duration::from_millis(200), "{passed:?}");
     let start = Instant::now();
     for _ in 0..10 {
         sessions.begin(&key("shared"), WAIT).unwrap().lease.release().unwrap();
     }
-    assert!(start.elapsed() < Duration::from_millis(200), "each of them waited again: {:?}", start.elapsed());
-    // Another process knows nothing of that; its patience is shorter here than what it would wait for a turn.
-    open_at(&root).unwrap().begin(&key("shared"), Duration::from_millis(5)).map(drop).expect("the lock is free");
+    let more = start.elapsed();
+    // Another process knows nothing of that; its patience is shorter here than what it would wait for a turn, and
+    // once of several times it has its share of the processor.
+    let other = open_at(&root).unwrap();
+    let free = || other.begin(&key("shared"), Duration::from_millis(5)).is_ok();
+    assert!((0..12).any(|_| free()), "the lock is free");
 
     kill(Pid::from_raw(pid.try_into().unwrap()), Signal::SIGCONT).unwrap();
     until("the first goes on and has its turn", || root.with_extension("held").exists());
     fs::write(root.with_extension("done"), "").unwrap();
     assert!(first.0.wait().unwrap().success());
+    passed.max(more)
 }
 
+/// Of a program that is not optimised, on a machine that may be busy. Whoever did not sleep would need a second.
 #[test]
 fn whoever_waits_sleeps() {
+    within_once("processor time of a waiter in 1 s", Duration::from_millis(20), processor_time_of_waiters);
+}
+
+fn processor_time_of_waiters() -> Duration {
     let base = tempfile::tempdir().unwrap();
     let sessions = open_at(&base.path().join("files")).unwrap();
     let begun = sessions.begin(&key("shared"), WAIT).unwrap();
@@ -149,6 +171,5 @@ fn whoever_waits_sleeps() {
         waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect()
     });
     eprintln!("processor time of four waiters in 1 s: {times:?}");
-    // Of a program that is not optimised, on a machine that may be busy. Whoever did not sleep would need a second.
-    assert!(times.iter().all(|time| *time < Duration::from_millis(20)), "{times:?}");
+    times.into_iter().max().unwrap()
 }

@@ -9,7 +9,7 @@ use sessile_core::{Clock, Key, Sessions, Ttl};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
 use sessile_stores::Context;
 
-pub const WAIT: Duration = Duration::from_secs(20);
+pub const WAIT: Duration = Duration::from_secs(60);
 
 /// A private server in a directory of its own.
 pub struct Private {

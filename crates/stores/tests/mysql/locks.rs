@@ -24,7 +24,7 @@ fn a_commit_whose_connection_was_killed_is_refused_and_nothing_is_lost() {
     let lost = store.begin(&key("a"), WAIT).unwrap();
     private.cut();
     lost.lease.release().unwrap();
-    drop(store.begin(&key("a"), Duration::from_millis(500)).unwrap());
+    drop(store.begin(&key("a"), WAIT).unwrap());
 }
 
 /// Someone released all locks of the connection by hand, or a proxy mixed connections up.
@@ -83,12 +83,12 @@ fn a_waiter_whose_connection_is_killed_queues_again() {
 #[test]
 fn a_wait_may_be_longer_than_the_time_for_an_answer() {
     let Some(private) = Private::start() else { return };
-    let (holder, waiter) = (private.open(""), private.open("&response_timeout_ms=300"));
+    let (holder, waiter) = (private.open(""), private.open("&response_timeout_ms=600"));
     let begun = holder.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
         let start = Instant::now();
-        until("it has waited", || start.elapsed() > Duration::from_millis(1_200));
+        until("it has waited", || start.elapsed() > Duration::from_millis(2_000));
         assert!(!waiting.is_finished());
         begun.lease.commit(b"x", ttl()).unwrap();
         assert!(waiting.join().unwrap().unwrap());
@@ -104,7 +104,7 @@ fn a_wait_may_be_longer_than_the_time_for_an_answer() {
 #[test]
 fn a_frozen_server_is_told_in_bounded_time() {
     let Some(private) = Private::start() else { return };
-    let store = private.open("&response_timeout_ms=500");
+    let store = private.open("&response_timeout_ms=1500");
     store.create(&key("a"), b"x", ttl()).unwrap();
     private.server.freeze();
     let start = Instant::now();
@@ -112,7 +112,7 @@ fn a_frozen_server_is_told_in_bounded_time() {
     let elapsed = start.elapsed();
     private.server.thaw();
     assert_eq!(refused.unwrap_err().kind(), &ErrorKind::Unreachable);
-    assert!(elapsed < Duration::from_secs(5), "{elapsed:?}");
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
     assert!(store.peek(&key("a")).unwrap().is_some());
 }
 

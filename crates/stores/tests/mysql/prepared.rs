@@ -16,8 +16,13 @@ fn commit(store: &Sessions, id: &str, payload: &[u8]) {
     store.begin(&key(id), WAIT).unwrap().lease.commit(payload, ttl()).unwrap();
 }
 
+/// A commit here may sleep for seconds, and then waits for a disk that may be busy.
+fn patient(private: &Private) -> Sessions {
+    private.open("&response_timeout_ms=60000")
+}
+
 fn warmed(private: &Private) -> Sessions {
-    let store = private.open("");
+    let store = patient(private);
     store.create(&key("a"), b"old", ttl()).unwrap();
     (0..WARMING).for_each(|_| commit(&store, "a", b"old"));
     store
@@ -28,7 +33,7 @@ fn slow_commits(private: &Private) {
     drop(private.open("")); // which makes the table
     private.run(
         "CREATE TRIGGER slow BEFORE UPDATE ON sessile_session FOR EACH ROW
-         IF NEW.payload = 'slow' THEN SET NEW.mark = OLD.mark + SLEEP(1) * 0; END IF",
+         IF NEW.payload = 'slow' THEN SET NEW.mark = OLD.mark + SLEEP(3) * 0; END IF",
     );
 }
 
@@ -124,7 +129,7 @@ fn where_commits_are_durable_the_lock_is_given_up_when_they_are() {
 }
 
 fn lock_outlasts_the_commit(private: &Private) {
-    let (store, other) = (private.open(""), private.open(""));
+    let (store, other) = (patient(private), patient(private));
     (0..WARMING).for_each(|_| commit(&store, "a", b"old"));
     let begun = store.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
@@ -150,7 +155,7 @@ fn the_table_can_be_altered_while_a_session_is_held_and_waited_for() {
         let waiting = scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.unwrap().payload));
         until("it waits", || private.waiters() == 1);
         let mut raw = private.raw();
-        raw.query_drop("SET lock_wait_timeout = 10").unwrap();
+        raw.query_drop("SET lock_wait_timeout = 30").unwrap();
         raw.query_drop("ALTER TABLE sessile_session ADD COLUMN note INT, ALGORITHM = COPY").unwrap();
         begun.lease.commit(b"new", ttl()).unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), b"new");

@@ -22,6 +22,12 @@ fn warm(store: &Sessions, id: &str) {
     (0..WARMING).for_each(|_| commit(store, id, b"old"));
 }
 
+/// Once of several times, if the machine is busy: what waits for a row does so each time.
+fn at_once(what: &str, mut measure: impl FnMut() -> Duration) {
+    let times: Vec<Duration> = (0..5).map(|_| measure()).take_while(|took| *took >= AT_ONCE).collect();
+    assert!(times.len() < 5, "{what}: {times:?}");
+}
+
 /// A tool that has changed the row and not ended its transaction.
 fn tool(private: &Private) -> Conn {
     let mut tool = private.raw();
@@ -41,11 +47,14 @@ fn who_does_not_get_the_lock_waits_for_no_row_and_is_told_the_holder() {
     let begun = holder.begin(&key("a"), WAIT).unwrap();
     let tool = tool(&private);
     for (store, wait) in [(&cold, 0), (&warmed, 0), (&new, 0), (&cold, 100), (&warmed, 100)] {
-        let start = Instant::now();
-        let error = store.begin(&key("a"), Duration::from_millis(wait)).unwrap_err();
-        assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
-        let ErrorKind::LockTimeout { holder, .. } = error.kind() else { panic!("{error:?}") };
-        assert_eq!(holder.pid, Some(std::process::id()));
+        at_once("a refusal", || {
+            let start = Instant::now();
+            let error = store.begin(&key("a"), Duration::from_millis(wait)).unwrap_err();
+            let took = start.elapsed();
+            let ErrorKind::LockTimeout { holder, .. } = error.kind() else { panic!("{error:?}") };
+            assert_eq!(holder.pid, Some(std::process::id()));
+            took
+        });
     }
     drop(tool);
     begun.lease.commit(b"new", ttl()).unwrap();
@@ -87,19 +96,21 @@ fn nobody_waits_for_who_is_slow_to_read_a_large_session() {
             drop(reader.begin(&key("b"), WAIT).unwrap());
         }
         commit(&other, way, &large);
-        let took = std::thread::scope(|scope| {
-            proxy.stall(true);
-            let reading = scope.spawn(|| reader.begin(&key(way), WAIT).map(|begun| begun.record.unwrap().payload));
-            let writing = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Writing to net'";
-            until("the payload is on its way", || private.number(writing) > 0);
-            let start = Instant::now();
-            other.touch(&key(way), ttl()).unwrap();
-            let took = start.elapsed();
-            proxy.stall(false);
-            assert!(reading.join().unwrap().unwrap() == large, "{way}");
-            took
-        });
-        assert!(took < AT_ONCE, "{way}: {took:?}");
+        let touch = || {
+            std::thread::scope(|scope| {
+                proxy.stall(true);
+                let reading = scope.spawn(|| reader.begin(&key(way), WAIT).map(|begun| begun.record.unwrap().payload));
+                let writing = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Writing to net'";
+                until("the payload is on its way", || private.number(writing) > 0);
+                let start = Instant::now();
+                other.touch(&key(way), ttl()).unwrap();
+                let took = start.elapsed();
+                proxy.stall(false);
+                assert!(reading.join().unwrap().unwrap() == large, "{way}");
+                took
+            })
+        };
+        at_once(way, touch);
     }
 }
 
@@ -117,5 +128,5 @@ fn who_gives_up_because_of_the_table_leaves_no_connection_behind() {
     let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for table metadata lock'";
     until("nobody waits for the table", || private.number(waiting) == 0);
     altering.query_drop("UNLOCK TABLES").unwrap();
-    drop(private.open("").begin(&key("a"), Duration::ZERO).unwrap());
+    drop(private.open("").begin(&key("a"), WAIT).unwrap());
 }

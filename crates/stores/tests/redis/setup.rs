@@ -8,7 +8,7 @@ use sessile_core::{Clock, Key, Sessions, Ttl};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
 use sessile_stores::Context;
 
-pub const WAIT: Duration = Duration::from_secs(20);
+pub const WAIT: Duration = Duration::from_secs(60);
 
 /// Shared by tests, exclusive to those that measure: eight processes of a neighbour are not the store's slowness.
 static MACHINE: RwLock<()> = RwLock::new(());

@@ -6,7 +6,7 @@ use sessile_core::{Bin, Clock, Filter, Key, Sessions, Ttl};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
 use sessile_stores::Context;
 
-pub const WAIT: Duration = Duration::from_secs(20);
+pub const WAIT: Duration = Duration::from_secs(60);
 /// Larger than [`SMALL`], smaller than what any store takes.
 pub const LARGER_THAN: usize = 1_000;
 pub const SMALL: &[u8] = b"small";
