@@ -42,6 +42,7 @@ mod selection;
 mod setup;
 mod spread;
 pub mod statistics;
+mod stock;
 mod store_contender;
 pub mod worker;
 mod workload;

@@ -12,6 +12,7 @@ use crate::perl::Keeper;
 use crate::php::Handler;
 use crate::redact;
 use crate::reference::{self, AfterDeath, REFERENCES, Reference};
+use crate::stock;
 
 /// One contender that was chosen.
 #[derive(Clone, Debug)]
@@ -190,7 +191,8 @@ fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Re
         let known = known.join(", ");
         return Err(UsageError(format!("unknown store{shown}; known: {known}, or a URL (a comma in it is %2C)")));
     };
-    if let Some(choice) = oversize::choices(durability).into_iter().find(|choice| choice.title() == word) {
+    let by_name = oversize::choices(durability).into_iter().chain(stock::choices(durability));
+    if let Some(choice) = by_name.into_iter().find(|choice| choice.title() == word) {
         candidates.push(choice);
         return Ok(());
     }
@@ -205,6 +207,7 @@ fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Re
     if chosen.is_empty() {
         let mut known: Vec<&str> = entry.fixtures.iter().map(|fixture| fixture.variant).collect();
         known.extend(entry.capabilities.server.map(|_| RECONNECT));
+        known.extend(stock::choices(durability).filter(|it| it.store == name).map(|_| stock::VARIANT));
         return Err(UsageError(format!("{name} has no variant of that name; known: {}", known.join(", "))));
     }
     candidates.extend(chosen.into_iter().map(|fixture| of_fixture(entry, fixture, durability)));

@@ -13,6 +13,8 @@ pub(super) struct Cache {
     pub handler: Handler,
     /// Further arguments of its server.
     pub arguments: &'static [&'static str],
+    /// What the page is asked for besides a size.
+    pub query: &'static str,
     /// It is meant to keep the registry. The others are there to show what it is like when one does not.
     pub keeps: bool,
     /// Where the registry goes to, by its size: what `sessile scan` is given. memcached lists nothing.
@@ -52,20 +54,42 @@ const fn sessile(variant: &'static str, save_path: &'static str) -> Handler {
     }
 }
 
-/// All of them: as it was, loud, and three remedies.
+/// All of them: as it was, loud, and four remedies.
 pub(super) const CACHES: &[Cache] = &[
-    Cache { handler: MEMCACHED, arguments: &[], keeps: false, large: None },
-    Cache { handler: sessile("memcached", "memcached+unix:{socket}"), arguments: &[], keeps: false, large: None },
-    Cache { handler: Handler { variant: "8m", ..MEMCACHED }, arguments: &["-I", "8m"], keeps: true, large: None },
+    Cache { handler: MEMCACHED, arguments: &[], query: "", keeps: false, large: None },
+    Cache {
+        handler: sessile("memcached", "memcached+unix:{socket}"),
+        arguments: &[],
+        query: "",
+        keeps: false,
+        large: None,
+    },
+    Cache {
+        handler: Handler { variant: "8m", ..MEMCACHED },
+        arguments: &["-I", "8m"],
+        query: "",
+        keeps: true,
+        large: None,
+    },
+    // Compression and an entry that it is good for: words that come again, as in a registry of templates. Its size is the same.
+    Cache {
+        handler: Handler { variant: "compressed", ..MEMCACHED },
+        arguments: &[],
+        query: "&compress=1",
+        keeps: true,
+        large: None,
+    },
     Cache {
         handler: sessile("sqlite", "route:?home=memcached%2Bunix:{socket}&large={large}"),
         arguments: &[],
+        query: "",
         keeps: true,
         large: Some(SQLITE),
     },
     Cache {
         handler: sessile("engine", "route:?home=memcached%2Bunix:{socket}&large={large}"),
         arguments: &[],
+        query: "",
         keeps: true,
         large: Some(ENGINE),
     },
@@ -106,7 +130,10 @@ mod tests {
             named(&words).map(|caches| caches.iter().map(|cache| cache.handler.title()).collect::<Vec<String>>())
         };
         assert_eq!(titles(&["php-memcached#8m", "sessile#sqlite"]).unwrap(), ["php-memcached#8m", "sessile#sqlite"]);
-        assert_eq!(titles(&["php-memcached"]).unwrap(), ["php-memcached", "php-memcached#8m"]);
+        assert_eq!(
+            titles(&["php-memcached"]).unwrap(),
+            ["php-memcached", "php-memcached#8m", "php-memcached#compressed"]
+        );
         assert_eq!(titles(&[]).unwrap().len(), CACHES.len());
         assert!(titles(&["redis"]).unwrap_err().0.contains("sessile#engine"));
     }

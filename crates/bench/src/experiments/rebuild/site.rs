@@ -29,6 +29,7 @@ pub(super) struct Site {
     /// What `sessile scan` is given.
     large: Option<String>,
     bytes: usize,
+    query: &'static str,
     hidden: Vec<(String, &'static str)>,
     shm: PrivateDir,
     _disk: PrivateDir,
@@ -80,11 +81,20 @@ impl Site {
         let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
         let web = Web::start(shm.path(), &options).map_err(|error| redact::start(&error))?;
         let hidden = vec![(shm.path().display().to_string(), "<shm>"), (disk.path().display().to_string(), "<disk>")];
-        Ok(Site { web, _server: server, large: cache.large.map(|_| large), bytes, hidden, shm, _disk: disk })
+        Ok(Site {
+            web,
+            _server: server,
+            large: cache.large.map(|_| large),
+            bytes,
+            query: cache.query,
+            hidden,
+            shm,
+            _disk: disk,
+        })
     }
 
     fn page(&self) -> String {
-        format!("page?bytes={}", self.bytes)
+        format!("page?bytes={}{}", self.bytes, self.query)
     }
 
     /// The address of the page.

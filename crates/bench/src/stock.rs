@@ -1,0 +1,65 @@
+//! Servers with those of their defaults that we change for our private ones (`bench/BIAS.md` says why).
+//!
+//! They are chosen by name (`redis#stock`, `mysql#stock`) in any experiment, to be looked at beside the rows of the same store.
+
+use sessile_core::Durability;
+use sessile_stores::{Fixture, registry};
+
+use crate::selection::{Choice, Target, of_fixture};
+
+/// A store, its place, and what its server is told after everything else; the last word counts.
+struct Stock {
+    store: &'static str,
+    fixture: Fixture,
+    arguments: &'static [&'static str],
+}
+
+pub(crate) const VARIANT: &str = "stock";
+
+static STOCKS: [Stock; 2] = [
+    Stock {
+        store: "redis",
+        fixture: Fixture { variant: VARIANT, url: "redis+unix:{socket}" },
+        arguments: &["--hz", "10"],
+    },
+    Stock {
+        store: "mysql",
+        fixture: Fixture { variant: VARIANT, url: "mysql+unix:{socket}?user=root&database=test" },
+        arguments: &["--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"],
+    },
+];
+
+/// All of them.
+pub(crate) fn choices(durability: Durability) -> impl Iterator<Item = Choice> {
+    STOCKS.iter().filter_map(move |stock| {
+        let entry = registry::by_name(stock.store)?;
+        let target = Target::FixtureOn(entry, &stock.fixture, stock.arguments);
+        Some(Choice { target, ..of_fixture(entry, &stock.fixture, durability) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::Stage;
+
+    /// A row that says so and has our settings all the same would be a lie.
+    #[test]
+    fn a_stock_server_has_its_defaults_and_ours_has_not() {
+        let hz = |choice: &Choice| {
+            let stage = Stage::set(choice, Durability::None, None).unwrap();
+            let socket = stage.server_socket().unwrap().display().to_string();
+            let mut asking = redis::Client::open(format!("redis+unix:{socket}")).unwrap().get_connection().unwrap();
+            let answer: Vec<String> = redis::cmd("CONFIG").arg("GET").arg("hz").query(&mut asking).unwrap();
+            answer[1].clone()
+        };
+        let stock = choices(Durability::None).find(|choice| choice.store == "redis").unwrap();
+        if sessile_fixtures::ServerKind::by_name("redis-server").unwrap().find().is_none() {
+            assert!(std::env::var_os("CI").is_none(), "redis-server is not installed");
+            return println!("skipped: redis-server is not installed");
+        }
+        let entry = registry::by_name("redis").unwrap();
+        let ours = of_fixture(entry, &entry.fixtures[0], Durability::None);
+        assert_eq!([hz(&stock), hz(&ours)], ["10", "100"]);
+    }
+}
