@@ -36,11 +36,12 @@ fn a_save_that_nobody_looks_at_costs_every_view_and_the_servers_own_remedy_none(
     }
     assert_eq!(code, Some(0), "{said}");
     let rows = json["results"].as_array().unwrap();
-    let [lost, raised] = rows.as_slice() else { panic!("{json}") };
+    let [lost, raised, compressed] = rows.as_slice() else { panic!("{json}") };
     let (before, after) = (&lost["rebuild"], &raised["rebuild"]);
     assert!(before["rebuilt"] == 12 && before["unsaved"] == 12 && before["log"] == Value::Null, "{before}");
     assert!(before["rebuild_us"].as_f64().unwrap() > before["load_us"].as_f64().unwrap(), "{before}");
     assert!(after["rebuilt"] == 0 && after["keeps"] == true && raised["misses"] == 0, "{after}");
+    assert_eq!((&compressed["rebuild"]["rebuilt"], &compressed["misses"]), (&0.into(), &0.into()), "{compressed}");
     assert!(before["siege"]["response_s"].as_f64() > after["siege"]["response_s"].as_f64(), "{json}");
     for name in ["transactions", "successful"] {
         assert_eq!((&before["siege"][name], &after["siege"][name]), (&12.into(), &12.into()), "{name}");
