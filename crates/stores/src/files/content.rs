@@ -100,7 +100,7 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
     if read != HEADER_BYTES + payload_bytes {
         return Err(corrupt("the session file is truncated"));
     }
-    if unfinished(&header, bytes) {
+    if unfinished(&header, bytes, || payload.iter().all(|byte| *byte == 0)) {
         return Ok(Content::Empty);
     }
     let header = Header::decode(&header)?;
@@ -124,9 +124,16 @@ pub fn read_once(file: &OwnedFd, stat: &Stat) -> Result<Content> {
 }
 
 /// A first commit that is under way, or whose process was killed: what is behind the first page is written before it
-/// (own_commit.rs). A file of one page never looks like this.
-fn unfinished(header: &[u8; HEADER_BYTES], file_bytes: u64) -> bool {
-    *header == [0; HEADER_BYTES] && file_bytes > PAGE_BYTES as u64
+/// (own_commit.rs). Of one page a power cut may leave nothing but zeros: the length was on the disk before the bytes.
+fn unfinished(header: &[u8; HEADER_BYTES], file_bytes: u64, rest_is_zeros: impl FnOnce() -> bool) -> bool {
+    let page = PAGE_BYTES as u64;
+    *header == [0; HEADER_BYTES] && (file_bytes > page || file_bytes == page && rest_is_zeros())
+}
+
+/// Whether the first page is zeros behind the header, too.
+fn page_is_zeros(file: &OwnedFd) -> bool {
+    let mut page = [1; PAGE_BYTES];
+    matches!(rustix::io::pread(file, &mut page, 0), Ok(PAGE_BYTES)) && page == [0; PAGE_BYTES]
 }
 
 /// The header alone; `None` for a placeholder.
@@ -144,7 +151,9 @@ pub fn read_header_once(file: &OwnedFd) -> Result<Option<Header>> {
     match rustix::io::pread(file, &mut header, 0) {
         Ok(0) => Ok(None),
         Ok(HEADER_BYTES) => match Header::decode(&header) {
-            Err(_) if fstat(file).is_ok_and(|stat| unfinished(&header, size(&stat))) => Ok(None),
+            Err(_) if fstat(file).is_ok_and(|stat| unfinished(&header, size(&stat), || page_is_zeros(file))) => {
+                Ok(None)
+            }
             decoded => decoded.map(Some),
         },
         Ok(_) => Err(corrupt("the session file is truncated")),

@@ -130,8 +130,11 @@ impl Own {
 
     /// Removes the name of a file. The caller has its gate, and has seen that the name stands for it.
     pub(super) fn unname(&self, name: &str) -> Result<()> {
-        unlinkat(&self.directory.fd, name, AtFlags::empty())
-            .map_err(|errno| failed("an empty session file cannot be removed", errno))
+        match unlinkat(&self.directory.fd, name, AtFlags::empty()) {
+            // Somebody has removed it by hand.
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(failed("an empty session file cannot be removed", errno)),
+        }
     }
 
     pub(super) fn make_folder(&self, key: &Key) -> Result<()> {

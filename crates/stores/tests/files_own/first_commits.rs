@@ -96,11 +96,30 @@ fn what_a_killed_first_commit_leaves_is_a_session_without_a_record() {
     write_unfinished(&path);
     assert_eq!(sessions.sweep(Budget::default()).unwrap().removed, 0, "it was no session");
     assert!(!path.exists(), "the sweep takes it");
-    // As long as a page nothing is ever left like this: that is damage, and stays where it is.
+}
+
+/// Its length is on the disk, and the bytes are not.
+#[test]
+fn a_page_of_zeros_after_a_power_cut_is_a_session_without_a_record_and_other_bytes_are_damage() {
+    let base = tempfile::tempdir().unwrap();
+    let root = base.path().join("files");
+    let sessions = open_at(&root).unwrap();
+    sessions.create(&key("a"), b"to have its folder", ttl()).unwrap();
+    let path = file_of(&root, "a");
     fs::write(&path, [0; 4_096]).unwrap();
-    assert_eq!(*sessions.peek(&key("a")).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert!(sessions.peek(&key("a")).unwrap().is_none());
+    assert!(sessions.verify(&mut |_| ()).unwrap().clean());
+    sessions.begin(&key("a"), WAIT).unwrap().lease.commit(b"cart", ttl()).unwrap();
+    assert_eq!(sessions.peek(&key("a")).unwrap().unwrap().payload, b"cart");
+    fs::write(&path, [0; 4_096]).unwrap();
     sessions.sweep(Budget::default()).unwrap();
-    assert!(path.exists());
+    assert!(!path.exists(), "the sweep takes it");
+    for damaged in [[&[0; 4_095][..], &[1]].concat(), vec![0; 4_095], vec![0; 72]] {
+        fs::write(&path, damaged).unwrap();
+        assert_eq!(*sessions.peek(&key("a")).unwrap_err().kind(), ErrorKind::Corrupt);
+        sessions.sweep(Budget::default()).unwrap();
+        assert!(path.exists(), "what is damaged stays where it is");
+    }
 }
 
 /// The length of the file changes under a reader that has asked for it before.

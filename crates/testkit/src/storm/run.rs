@@ -25,6 +25,8 @@ use crate::check::{Failure, ensure};
 
 /// What remains beside the empty store's own space: a segment, a directory that has grown.
 const SPACE_SLACK_BYTES: u64 = 8 << 20;
+/// One part of so many of what was in use most may wait to be used again.
+const KEPT_PART: u64 = 3;
 /// The largest thing that a killed writer had begun.
 const BEGUN_BYTES_MAX: u64 = 210_000;
 
@@ -202,13 +204,14 @@ fn remove_all(
 }
 
 fn measure(target: &Target, (empty, most): (Option<u64>, Option<u64>), verdict: &mut Verdict) {
-    let begun = match target.space {
+    let more = match target.space {
         SpaceRule::Unchecked(why) => return verdict.notes.push(format!("space: {why}")),
         SpaceRule::Back => 0,
         SpaceRule::BackButBegun(_) => verdict.tally.killed_in_change * BEGUN_BYTES_MAX,
+        SpaceRule::BackButKept(_) => most.unwrap_or(0) / KEPT_PART,
     };
     let (Some(empty), Some(most), Some(after)) = (empty, most, target.occupied()) else { return };
-    let limit = empty + SPACE_SLACK_BYTES + begun;
+    let limit = empty + SPACE_SLACK_BYTES + more;
     verdict.space = Some(Space { empty, most, after, limit });
     if after > limit {
         let problem = format!("{after} bytes are occupied after everything was removed, {empty} when empty");

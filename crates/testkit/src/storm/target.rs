@@ -20,6 +20,8 @@ pub enum SpaceRule {
     Back,
     /// The same, but what a killed writer had begun stays for a while.
     BackButBegun(&'static str),
+    /// The same, but a part of what was in use waits to be used again.
+    BackButKept(&'static str),
     /// Not checked, for this reason.
     Unchecked(&'static str),
 }
@@ -46,8 +48,11 @@ fn owned_by_process(capabilities: &Capabilities) -> bool {
         && capabilities.server.is_none()
 }
 
-fn space_rule(store: &str) -> SpaceRule {
+fn space_rule(store: &str, fixture: &str) -> SpaceRule {
     match store {
+        "sessile" if fixture.ends_with("#disk") => {
+            SpaceRule::BackButKept("a log gives emptied segments back one by one, with later changes")
+        }
         "files" | "route" => SpaceRule::BackButBegun("the temporary file of a killed writer is swept after 15 minutes"),
         "sqlite" => SpaceRule::Unchecked("a database file keeps its pages for reuse"),
         _ => SpaceRule::Back,
@@ -89,7 +94,13 @@ impl Target {
             fault => (opener::broken_url(fault, instance.url()), format!("broken-{}", fault.name())),
         };
         let dir = Some(instance.dir().to_owned());
-        Ok(Target { name, url, dir, space: space_rule(entry.name), _instance: Some(instance) })
+        Ok(Target {
+            name,
+            url,
+            dir,
+            space: space_rule(entry.name, &name_of(entry, fixture)),
+            _instance: Some(instance),
+        })
     }
 
     /// Somebody's store. Its files are not looked at: other things may lie beside them.
