@@ -7,12 +7,17 @@ use sessile_core::Holder;
 
 use super::system::Identity;
 
+/// While locks come and go the kernel may pass over one in its list.
+const READS: usize = 5;
+
 /// The holder of the flock on this file.
 pub fn of(file: Identity) -> Holder {
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let read = |_| find(&std::fs::read_to_string("/proc/locks").unwrap_or_default(), file);
+    let pid = (0..READS).find_map(read);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Holder { pid: find(&locks, file), host: Some(host), since: None }
+    Holder { pid, host: Some(host), since: None }
 }
+
 /// Whether a process is blocked in flock on this file, as PHP is while it waits: the lines with an arrow.
 pub fn someone_is_blocked(file: Identity) -> bool {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
