@@ -44,9 +44,10 @@ pub trait Contender {
         Ok(())
     }
 
-    /// How many transactions the server has given up in favour of others, and were done again, since this was opened.
-    fn restarted(&self) -> u64 {
-        0
+    /// How many transactions the server has given up in favour of others, and were done again, since this was opened; `None`
+    /// where nobody counts them.
+    fn restarted(&self) -> Option<u64> {
+        None
     }
 
     /// Removes a session.

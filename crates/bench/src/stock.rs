@@ -1,4 +1,7 @@
-//! Servers with those of their defaults that we change for our private ones (`bench/BIAS.md` says why).
+//! Servers with those of their defaults that we change for our private ones to be faster (`bench/BIAS.md` says why).
+//!
+//! Not all of their defaults: Redis makes no snapshots here either, because a tier is a promise; MariaDB has no binary log, and
+//! takes as many connections as the experiments need.
 //!
 //! They are chosen by name (`redis#stock`, `mysql#stock`) in any experiment, to be looked at beside the rows of the same store.
 

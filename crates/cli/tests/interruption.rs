@@ -271,6 +271,33 @@ fn sigterm_keeps_the_whole_rounds_of_lifecycle() {
     run.nothing_is_left();
 }
 
+/// The visitors that had come until the signal were thrown away, and the pages before them kept.
+#[test]
+fn sigterm_keeps_the_whole_rounds_of_the_visitors() {
+    let ab = std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|dir| dir.join("ab").is_file());
+    if missing("ab, nginx or php-fpm", ab && Web::missing().is_empty()) {
+        return;
+    }
+    let flags = ["bench", "lifecycle", "--stores", "php-files#shm", "--workers", "8", "--sessions", "100"];
+    let mut run = Run::start("visitors", &[&flags[..], &["--rounds", "30"]].concat());
+    // 201 sessions are there when it is warm, each sample of pages makes 101, and 40 visitors come before those that count.
+    let begun = 201 + 30 * 101 + 40;
+    run.until("visitors have come three times", |run| {
+        run.shared.iter().map(|dir| sessions_in(dir)).sum::<usize>() > begun + 3 * 100
+    });
+    run.signal("-TERM", false);
+    let status = run.end();
+    assert_eq!(status.code(), Some(130), "{:?}", run.lines());
+    let json = run.json();
+    let rows = rows(&json);
+    assert_eq!(rows.iter().map(|row| &row["op"]).collect::<Vec<_>>(), ["page", "visitors"], "{json:#}");
+    let rounds = rows[1]["rounds"].as_u64().unwrap();
+    assert!(rows[0]["rounds"] == 30 && (2..30).contains(&rounds), "{json:#}");
+    assert_eq!((&rows[1]["operations"], &rows[1]["failed"]), (&(rounds * 100).into(), &serde_json::Value::Null));
+    assert_eq!(rows[1]["web"]["visitors"]["records"], rounds * 100);
+    run.nothing_is_left();
+}
+
 /// PHP names the file of a session after it.
 fn sessions_in(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -42,6 +42,9 @@ fn a_save_that_nobody_looks_at_costs_every_view_and_the_servers_own_remedy_none(
     assert!(before["rebuild_us"].as_f64().unwrap() > before["load_us"].as_f64().unwrap(), "{before}");
     assert!(after["rebuilt"] == 0 && after["keeps"] == true && raised["misses"] == 0, "{after}");
     assert_eq!((&compressed["rebuild"]["rebuilt"], &compressed["misses"]), (&0.into(), &0.into()), "{compressed}");
+    let stored = |row: &Value| row["rebuild"]["stored_bytes"].as_u64().unwrap();
+    assert!(stored(lost) < 1_000 && stored(raised) > 1_500_000, "{json}");
+    assert!((1_000..1_000_000).contains(&stored(compressed)), "{compressed}");
     assert!(before["siege"]["response_s"].as_f64() > after["siege"]["response_s"].as_f64(), "{json}");
     for name in ["transactions", "successful"] {
         assert_eq!((&before["siege"][name], &after["siege"][name]), (&12.into(), &12.into()), "{name}");

@@ -6,7 +6,9 @@ mod drawn;
 
 use drawn::{page, section, small, with};
 use sessile_bench::Collection;
-use sessile_bench::report::{Faults, KeeperFigures, Promise, Race, Rebuild, Row, WholeCache};
+use sessile_bench::report::{
+    Faults, KeeperFigures, Modes, Promise, Race, Rebuild, Row, ServerWork, Visitors, WebFigures, WholeCache,
+};
 
 #[test]
 fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
@@ -131,6 +133,27 @@ fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
     let stuck = Faults { kills: 5, stuck: 5, stuck_is_meant: true, ..Faults::default() };
     let shown = killed("holder-killed", stuck);
     assert!(shown.contains("never") && shown.contains("5 locks stuck"), "{shown}");
+    // A table of the terminal said it, and the page did not.
+    let again = |restarted| killed("server-killed", Faults { kills: 1, restarted, ..Faults::default() });
+    assert!(again(Some(1_234)).contains("1,234 transactions were done again"), "{}", again(Some(1_234)));
+    assert!(!again(None).contains("done again") && !again(Some(0)).contains("done again"));
+}
+
+/// "One" beside 2,200 sessions looked like an all-clear for the published half a million.
+#[test]
+fn few_sessions_give_no_all_clear_for_garbage_collection() {
+    let verdict = |sessions: usize, modes: u32| {
+        let page = with("gc", |row| {
+            row.store = "swept".into();
+            row.sessions = sessions;
+            row.modes = Some(Modes { modes, ..Modes::default() });
+        });
+        let line = section(&page, "gc").rsplit("<tr>").find(|line| line.contains(">swept<")).unwrap().to_owned();
+        [line.contains("too few sessions to tell"), line.contains(">one<"), line.contains("two: ")]
+    };
+    assert_eq!(verdict(2_200, 1), [true, false, false]);
+    assert_eq!(verdict(55_000, 1), [false, true, false]);
+    assert_eq!(verdict(2_200, 2), [false, false, true]);
 }
 
 #[test]
@@ -173,7 +196,20 @@ fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
     let page = page(&results);
     let rebuild = section(&page, "rebuild");
     assert!(rebuild.contains("250 of 250") && rebuild.contains("1 of 250") && rebuild.contains("forgets"), "{rebuild}");
+    assert!(!rebuild.contains("has another entry"), "{rebuild}");
     assert!(!page.contains("<section id=\"other\""));
+}
+
+/// It stood beside others as if it had kept what they could not.
+#[test]
+fn a_row_with_another_entry_says_so_and_how_much_of_it_was_left() {
+    let mut results = small();
+    let rebuild = Rebuild { keeps: true, views: 4, stored_bytes: Some(307_200), ..Rebuild::default() };
+    let (experiment, store, variant) = ("rebuild".into(), "php-memcached".into(), "compressed".into());
+    results.runs[0].results.push(Row { experiment, store, variant, rebuild: Some(rebuild), ..Row::default() });
+    let page = page(&results);
+    let rebuild = section(&page, "rebuild");
+    assert!(rebuild.contains("php-memcached#compressed has another entry") && rebuild.contains("30"), "{rebuild}");
 }
 
 #[test]
@@ -184,4 +220,67 @@ fn without_results_there_is_a_page_that_says_so() {
     }
     // What stores can do needs no measurement.
     assert!(section(&page, "verdict").contains("small shop") && section(&page, "features").contains("<table"));
+}
+
+/// What visitors left with a handler, or that it failed before.
+fn of_visitors(store: &str, variant: &str, url: &str, left: Option<Visitors>) -> Row {
+    Row {
+        experiment: "lifecycle".into(),
+        store: store.into(),
+        variant: variant.into(),
+        url: url.into(),
+        op: "visitors".into(),
+        kind: if url.contains("socket") { "socket" } else { "embedded" }.into(),
+        rounds: left.map_or(0, |_| 3),
+        web: left.map(|left| WebFigures { visitors: Some(left), ..WebFigures::default() }),
+        failed: left.is_none().then(|| "the page does not answer".to_owned()),
+        ..Row::default()
+    }
+}
+
+/// The cells of a line, without their tags.
+fn cells(line: &str) -> Vec<String> {
+    let text = |cell: &str| cell.split('<').filter_map(|part| part.split_once('>')).map(|(_, text)| text).collect();
+    line.split("</t").filter(|cell| cell.contains('<')).map(|cell: &str| text(cell)).collect()
+}
+
+#[test]
+fn each_handler_stands_with_its_place_and_its_lock_and_what_is_unknown_is_no_nought() {
+    let server = Some(ServerWork { changes: 300, received_bytes: 10_240, grown_bytes: -2_048 });
+    let left = Visitors {
+        visitors: 1_500,
+        storing: 150,
+        records: Some(1_500),
+        cookies: 1_500,
+        grown_bytes: Some(-2_048),
+        server,
+        ..Visitors::default()
+    };
+    let mut results = small();
+    let run = results.runs.iter_mut().find(|run| run.results.iter().any(|row| row.experiment == "lifecycle")).unwrap();
+    run.results.push(of_visitors("phpredis", "lock", "unix://<socket>?persistent=1", Some(left)));
+    run.results.push(of_visitors("php-files", "shm", "<shm>/files", None));
+    run.results.push(Row { op: "visitors-eager".into(), ..of_visitors("sessile", "default", "sessile:<shm>/s", None) });
+    let page = page(&results);
+    let table =
+        section(&page, "lifecycle").split("<table").find(|table| table.contains("Visitors without a cookie")).unwrap();
+    let caption = table.split_once("</caption>").unwrap().0;
+    assert!(caption.contains("an inode and no block") && caption.contains("larger pieces"), "{caption}");
+    let line = |title: &str| {
+        let found = table.split("<tr>").find(|line| line.contains(&format!(">{title}<"))).unwrap();
+        cells(found).join("|")
+    };
+    assert!(
+        line("phpredis#lock")
+            .starts_with("phpredis#lock|server|yes|no such rule|1,500|150|1,500|1,500|-2.00|300|10.0|nothing"),
+        "{}",
+        line("phpredis#lock")
+    );
+    assert!(
+        line("php-files#shm").starts_with("php-files#shm|memory|yes|no such rule||||||||"),
+        "{}",
+        line("php-files#shm")
+    );
+    assert!(line("php-files#shm").contains("the page does not answer"), "{}", line("php-files#shm"));
+    assert!(line("sessile").starts_with("sessile|memory|yes|off||||||||"), "{}", line("sessile"));
 }

@@ -108,7 +108,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.programs.insert("php".to_owned(), php.version.clone());
     bench.programs.extend(load::version(&ab).map(|version| ("ab".to_owned(), version)));
     bench.settings.payload_bytes = PAYLOAD_BYTES;
-    let (mut members, mut cells) = (Vec::new(), Vec::new());
+    let (mut members, mut cells, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     let choices = bench.choices.clone();
     bench.progress.expect_more(choices.len());
     for choice in choices {
@@ -125,6 +125,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
                     let row = bench.row(&choice, OP, parallel, bench.settings.sessions);
                     bench.rows.push(Row { failed: Some(why.clone()), ..row });
                 }
+                absent.push((choice, why));
             }
         }
         bench.progress.step();
@@ -140,16 +141,20 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         }
     }
     // Also those that did not come up stand in their places.
-    let place =
-        |row: &Row| bench.choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant));
-    bench.rows.sort_by_key(place);
+    bench.rows.sort_by_key(|row| place(&bench.choices, row));
     // Each sample was verified on the spot.
     bench.keep_rows();
     go_on()?;
-    visitors::run(bench, &members)?;
+    visitors::run(bench, &members, &absent)?;
     bench.keep_rows();
+    go_on()?;
     drop(members);
     overflow::run(bench, &php, &ab)
+}
+
+/// Where rows of a contender stand.
+fn place(choices: &[Choice], row: &Row) -> Option<usize> {
+    choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant))
 }
 
 /// Processes that run pages, on this machine.

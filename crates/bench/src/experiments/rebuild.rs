@@ -193,6 +193,7 @@ impl Member {
             Spread::of(&times).median
         };
         let rate = RoundSample::spread(&samples);
+        let client = spread(|load| load.cpu_us).median / bench.settings.sessions as f64;
         Row {
             rounds: self.loads.len(),
             ops_per_second: rate,
@@ -210,10 +211,7 @@ impl Member {
             // A view that did not find what was saved; of those that cannot save it that is the result.
             misses: if self.cache.keeps { rebuilt } else { 0 },
             failed: self.failed.as_ref().map(|(_, why)| why.clone()),
-            cpu_us_per_op: CpuUs {
-                client: spread(|load| load.cpu_us).median / bench.settings.sessions as f64,
-                server: 0.0,
-            },
+            cpu_us_per_op: CpuUs { client, server: 0.0 },
             rebuild: Some(Rebuild {
                 keeps: self.cache.keeps,
                 views: views().count() as u64,
@@ -223,6 +221,7 @@ impl Member {
                 rebuild_us: median(|view| view.rebuild_ns, &|view| view.rebuilt),
                 save_us: median(|view| view.save_ns, &|view| view.rebuilt),
                 log: self.site.log().iter().find_map(|line| of_a_save(line)),
+                stored_bytes: self.site.stored(),
                 largest: self.site.largest(),
                 siege: Siege {
                     transactions: complete,

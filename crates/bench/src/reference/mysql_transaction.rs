@@ -37,7 +37,7 @@ pub(super) const REFERENCE: Reference = Reference {
 const LOCK_WAIT_TIMEOUT: u16 = 1_205;
 /// InnoDB has chosen this transaction as the victim of a deadlock, and has rolled back all of it.
 const DEADLOCK: u16 = 1_213;
-/// A request that is given up more often than this fails.
+/// A request, from its begin to its commit, that is given up more often than this fails.
 const RESTARTS_MAX: u64 = 10;
 const PACKET_BYTES_MAX: usize = 1 << 30;
 
@@ -48,7 +48,14 @@ struct Transaction {
     ttl: Duration,
     out: Option<Vec<u8>>,
     begun: Option<usize>,
-    restarted: u64,
+    restarts: Restarts,
+}
+
+/// Transactions that were done again.
+#[derive(Default)]
+struct Restarts {
+    all: u64,
+    of_this_request: u64,
 }
 
 struct Statements {
@@ -82,7 +89,15 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     };
     let mut random = fastrand::Rng::with_seed(opening.seed);
     let ids = std::iter::repeat_with(|| format!("{:032x}", random.u128(..))).take(opening.ids).collect();
-    Ok(Box::new(Transaction { conn, statements, ids, ttl: opening.ttl, out: None, begun: None, restarted: 0 }))
+    Ok(Box::new(Transaction {
+        conn,
+        statements,
+        ids,
+        ttl: opening.ttl,
+        out: None,
+        begun: None,
+        restarts: Restarts::default(),
+    }))
 }
 
 fn failed(error: mysql::Error) -> Error {
@@ -95,21 +110,24 @@ fn failed(error: mysql::Error) -> Error {
     }
 }
 
-/// Whether a transaction is to be done again: its number of restarts so far is counted on.
-fn restarts(error: &mysql::Error, so_far: &mut u64) -> bool {
-    let victim = matches!(error, mysql::Error::MySqlError(error) if error.code == DEADLOCK);
-    *so_far += u64::from(victim);
-    victim && *so_far <= RESTARTS_MAX
+impl Restarts {
+    /// Whether a transaction is to be done again, which is counted.
+    fn one_more(&mut self, error: &mysql::Error) -> bool {
+        let victim = matches!(error, mysql::Error::MySqlError(error) if error.code == DEADLOCK);
+        let again = victim && self.of_this_request < RESTARTS_MAX;
+        self.of_this_request += u64::from(again);
+        self.all += u64::from(again);
+        again
+    }
 }
 
 /// Begins a transaction with the lock of a row, or of the gap where it would be.
-fn take(conn: &mut Conn, select_for_update: &Statement, id: &str, restarted: &mut u64) -> Result<Option<Vec<u8>>> {
-    let mut so_far = 0;
+fn take(conn: &mut Conn, select_for_update: &Statement, id: &str, restarts: &mut Restarts) -> Result<Option<Vec<u8>>> {
     loop {
         conn.query_drop("BEGIN").map_err(failed)?;
         match conn.exec_first(select_for_update, (id,)) {
             Ok(found) => return Ok(found),
-            Err(error) if restarts(&error, &mut so_far) => *restarted += 1,
+            Err(error) if restarts.one_more(&error) => {}
             Err(error) => {
                 let _ = conn.query_drop("ROLLBACK"); // a time-out ends the statement, not the transaction
                 return Err(failed(error));
@@ -145,7 +163,8 @@ impl Contender for Transaction {
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.out = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarted)?;
+        self.restarts.of_this_request = 0;
+        self.out = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarts)?;
         self.begun = Some(session);
         Ok(self.out.as_deref())
     }
@@ -154,16 +173,14 @@ impl Contender for Transaction {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let statement = if self.out.is_some() { &self.statements.update } else { &self.statements.insert };
-        let mut so_far = 0;
         loop {
             let written = self.conn.exec_drop(statement, (payload, expires(self.ttl), id));
             let Err(error) = written.and_then(|()| self.conn.query_drop("COMMIT")) else { return Ok(()) };
-            if !restarts(&error, &mut so_far) {
+            if !self.restarts.one_more(&error) {
                 let _ = self.conn.query_drop("ROLLBACK"); // the error says more than what becomes of this
                 return Err(failed(error));
             }
-            self.restarted += 1;
-            let found = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarted)?;
+            let found = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarts)?;
             // The payload follows from what was read: it may replace that, and nothing else.
             if found != self.out {
                 let _ = self.conn.query_drop("ROLLBACK");
@@ -172,8 +189,8 @@ impl Contender for Transaction {
         }
     }
 
-    fn restarted(&self) -> u64 {
-        self.restarted
+    fn restarted(&self) -> Option<u64> {
+        Some(self.restarts.all)
     }
 
     fn release(&mut self) -> Result<()> {
@@ -191,6 +208,20 @@ mod tests {
     use super::*;
     use crate::spread::Spread;
     use crate::worker::protocol::What;
+
+    /// A begin and each turn of its commit had ten of their own: a request could be done again a hundred times.
+    #[test]
+    fn a_request_is_done_again_ten_times_in_all_and_only_after_a_deadlock() {
+        let error = |code| {
+            mysql::Error::MySqlError(mysql::MySqlError { state: "40001".into(), message: "given up".into(), code })
+        };
+        let mut restarts = Restarts::default();
+        assert!(!restarts.one_more(&error(LOCK_WAIT_TIMEOUT)));
+        let allowed = (0..30).filter(|_| restarts.one_more(&error(DEADLOCK))).count();
+        assert_eq!((allowed, restarts.all), (10, 10));
+        restarts.of_this_request = 0;
+        assert!(restarts.one_more(&error(DEADLOCK)) && restarts.all == 11, "the next request has its own");
+    }
 
     /// Workers that made their sessions anew after a kill of the server were told of deadlocks, and the row failed.
     #[test]
@@ -213,7 +244,7 @@ mod tests {
             held.wait();
             contender.commit(b"payload").unwrap();
             assert_eq!(contender.read(session).unwrap(), Some(&b"payload"[..]));
-            contender.restarted()
+            contender.restarted().unwrap()
         };
         let restarted: u64 = std::thread::scope(|scope| {
             let both = [0, 1].map(|session| scope.spawn(move || create(session)));

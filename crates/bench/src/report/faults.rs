@@ -51,8 +51,9 @@ pub struct Faults {
     /// Operations that failed while the server was gone: an expected refusal, which somebody saw.
     pub refused: u64,
     /// Transactions that the server chose as the victims of deadlocks, and that were done again, as its manual says. No fault.
+    /// `None` where nobody counts them.
     #[serde(default)]
-    pub restarted: u64,
+    pub restarted: Option<u64>,
     /// Operations that failed although nothing was gone, and workers that never came back to work.
     pub failed: u64,
     /// How long the server did not answer at all, from the kill on: the median in microseconds.
@@ -140,9 +141,9 @@ impl Report {
 
 /// What was done twice is no fault, and no secret.
 fn restarts(f: &mut impl fmt::Write, row: &Row) -> fmt::Result {
-    match row.faults.as_ref().map_or(0, |faults| faults.restarted) {
-        0 => Ok(()),
-        count => writeln!(f, "{} {}: {count} transactions done again after a deadlock", row.title(), row.op),
+    match row.faults.as_ref().and_then(|faults| faults.restarted) {
+        None | Some(0) => Ok(()),
+        Some(count) => writeln!(f, "{} {}: {count} transactions done again after a deadlock", row.title(), row.op),
     }
 }
 
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_transaction_that_was_done_again_is_told_and_is_no_fault() {
-        let faults = Faults { restarted: 7, ..Faults::default() };
+        let faults = Faults { restarted: Some(7), ..Faults::default() };
         assert_eq!(faults.in_words(), "");
         let mut text = String::new();
         for row in [row("mysql-transaction", SERVER, faults), row("mysql", SERVER, Faults::default())] {

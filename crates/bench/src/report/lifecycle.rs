@@ -53,7 +53,7 @@ impl Row {
 impl Report {
     pub(super) fn lifecycle(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_lifecycle = self.results.iter().filter(|row| row.is_of_lifecycle());
-        let (rows, overflowed): (Vec<&Row>, Vec<&Row>) = of_lifecycle.partition(|row| row.op == "page");
+        let (rows, others): (Vec<&Row>, Vec<&Row>) = of_lifecycle.partition(|row| row.op == "page");
         let Some(first) = rows.first() else { return Ok(()) };
         let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
         let processes = rows.iter().find_map(|row| row.web).map_or(0, |web| web.processes);
@@ -68,7 +68,7 @@ impl Report {
         writeln!(f, "\nRequests a second by the number of parallel requests\n{}", self.by_parallel(&rows))?;
         writeln!(f, "\nLatency, CPU time of a request, and sessions that were there in the end\n{}", costs(&rows))?;
         self.visitors(f)?;
-        overflowed.iter().try_for_each(|row| overflow(row, f))
+        others.iter().try_for_each(|row| overflow(row, f))
     }
 
     /// A line for each contender, a column for each number of parallel requests.
@@ -127,22 +127,28 @@ fn costs(rows: &[&Row]) -> comfy_table::Table {
     let mut table =
         empty(&["handler", "C", "p50 ms", "p99 ms", "max ms", "web us", "server us", "ab us", "failed", "kept"]);
     for row in rows {
-        let Some(web) = row.web else { continue };
-        let ms = |us: f64| right(figure(us / 1e3));
-        table.add_row(vec![
-            Cell::new(row.title()),
-            right(row.workers),
-            ms(row.latency_us.p50),
-            ms(row.latency_us.p99),
-            ms(row.latency_us.max),
-            right(figure(web.cpu_us_per_op)),
-            right(figure(row.cpu_us_per_op.server)),
-            right(figure(row.cpu_us_per_op.client)),
-            right(web.failed_requests.max(web.not_2xx)),
-            right(web.sessions_kept.map_or("?".to_owned(), |kept| grouped(kept as f64))),
-        ]);
+        let mut cells = vec![Cell::new(row.title()), right(row.workers)];
+        match row.web.filter(|_| row.rounds > 0) {
+            Some(web) => cells.extend(cost(row, &web)),
+            None => cells.push(right("failed")),
+        }
+        table.add_row(cells);
     }
     table
+}
+
+fn cost(row: &Row, web: &WebFigures) -> [Cell; 8] {
+    let ms = |us: f64| right(figure(us / 1e3));
+    [
+        ms(row.latency_us.p50),
+        ms(row.latency_us.p99),
+        ms(row.latency_us.max),
+        right(figure(web.cpu_us_per_op)),
+        right(figure(row.cpu_us_per_op.server)),
+        right(figure(row.cpu_us_per_op.client)),
+        right(web.failed_requests.max(web.not_2xx)),
+        right(web.sessions_kept.map_or("?".to_owned(), |kept| grouped(kept as f64))),
+    ]
 }
 
 #[cfg(test)]
@@ -165,5 +171,29 @@ mod tests {
         };
         let rows = [row(4, None), row(16, Some("3 requests failed"))];
         assert_eq!([rate(&rows[0]), rate(&rows[1])], ["1 234 (1.10k..1.30k)", "failed"]);
+    }
+
+    /// A row without one sample had a latency of 0 ms and no failed request, and one whose site did not start was missing.
+    #[test]
+    fn what_failed_before_it_was_measured_has_cost_nothing_that_is_known() {
+        let row = |variant: &str, rounds, web| Row {
+            experiment: "lifecycle".into(),
+            store: "apcu".into(),
+            variant: variant.into(),
+            workers: 4,
+            rounds,
+            failed: (rounds == 0).then(|| "the page does not answer".to_owned()),
+            web,
+            ..Row::default()
+        };
+        let web = Some(WebFigures { sessions_kept: Some(1_234), ..WebFigures::default() });
+        let rows = [row("absent", 0, None), row("silent", 0, web), row("sound", 2, web)];
+        let text = costs(&rows.iter().collect::<Vec<&Row>>()).to_string();
+        let words = |variant: &str| {
+            let line = text.lines().find(|line| line.contains(&format!("apcu#{variant}"))).unwrap();
+            line.split_whitespace().skip(1).collect::<Vec<&str>>().join(" ")
+        };
+        assert_eq!([words("absent"), words("silent")], ["4 failed", "4 failed"], "{text}");
+        assert!(words("sound").ends_with("1 234"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ mod scale;
 mod space;
 mod surroundings;
 pub(crate) mod table;
-mod visitors;
+pub(crate) mod visitors;
 pub(crate) mod warnings;
 
 use serde::{Deserialize, Serialize};
@@ -262,6 +262,9 @@ pub struct Modes {
 }
 
 impl Modes {
+    /// With fewer sessions there is so little to remove that a sweep may not stand out: one mode says nothing then.
+    pub const SESSIONS_MIN: usize = 50_000;
+
     pub(crate) fn of(plain: &Latencies, sweeping: &Latencies) -> Modes {
         let (plain_p50, sweeping_p50) = (plain.us(0.5), sweeping.us(0.5));
         let sweeping_p90 = sweeping.us(0.9);

@@ -28,6 +28,9 @@ pub struct Rebuild {
     pub save_us: f64,
     /// The first line of PHP's log about a save that failed.
     pub log: Option<String>,
+    /// What the memcached server has given to entries in the end, with their keys and headers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_bytes: Option<u64>,
     /// The largest entry that `sessile scan` finds.
     pub largest: Option<LargestEntry>,
     /// The report of the load.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
-use crate::report::{Report, Row};
+use crate::report::{Modes, Report, Row};
 
 /// Legible in a terminal of this width.
 const COLUMNS: u16 = 100;
@@ -181,7 +181,7 @@ impl Report {
                     let (plain, sweeping) = (figure(modes.plain_p50), figure(modes.sweeping_p50));
                     let slow = figure(modes.sweeping_p90);
                     let (op, count) = (&row.op, modes.sweeping);
-                    let modes = if modes.modes == 1 { "one mode" } else { "two modes" };
+                    let modes = in_words(modes, row.sessions);
                     writeln!(
                         f,
                         "{op}: {modes}: median {plain} us; of the {count} that swept median {sweeping}, p90 {slow} us"
@@ -200,6 +200,14 @@ impl Report {
             shown.push(group);
         }
         Ok(())
+    }
+}
+
+fn in_words(modes: Modes, sessions: usize) -> &'static str {
+    match modes.modes {
+        1 if sessions < Modes::SESSIONS_MIN => "too few sessions to tell modes apart",
+        1 => "one mode",
+        _ => "two modes",
     }
 }
 
@@ -267,6 +275,14 @@ mod tests {
             assert!(text.contains("redis-four-trips ") && text.contains("begin-while-sweeping "), "{text}");
             assert_eq!(text.contains("low.."), rounds > 1, "{text}");
         }
+    }
+
+    /// One mode among 2,200 sessions looked like an all-clear for half a million.
+    #[test]
+    fn one_mode_is_said_only_where_a_sweep_would_stand_out() {
+        let modes = |modes| Modes { modes, ..Modes::default() };
+        assert_eq!([2_200, 50_000].map(|sessions| in_words(modes(1), sessions) == "one mode"), [false, true]);
+        assert_eq!(in_words(modes(2), 1_000), "two modes");
     }
 
     #[test]

@@ -53,9 +53,9 @@ pub struct Step {
     pub ended_ns: u64,
     /// What was found. A change has replaced it by what follows from that, and the store has acknowledged it.
     pub met: Met,
-    /// How many transactions were done again for it.
+    /// How many transactions were done again for it; `None` where nobody counts them.
     #[serde(default)]
-    pub restarted: u64,
+    pub restarted: Option<u64>,
 }
 
 /// What a worker found at the id of a session.
@@ -161,7 +161,8 @@ fn step(contender: &mut dyn Contender, payloads: &Payloads, session: usize) -> S
         not_met(&error)
     });
     let ended_ns = now_ns();
-    Step { session, asked_ns, granted_ns, ended_ns, met, restarted: contender.restarted() - before }
+    let restarted = contender.restarted().zip(before).map(|(now, before)| now.saturating_sub(before));
+    Step { session, asked_ns, granted_ns, ended_ns, met, restarted }
 }
 
 fn change(contender: &mut dyn Contender, payloads: &Payloads, session: usize, granted_ns: &mut u64) -> Result<Met> {
@@ -189,7 +190,7 @@ fn look(contender: &mut dyn Contender, payloads: &Payloads, session: usize) -> S
         Err(error) => not_met(&error),
     };
     let ended_ns = now_ns();
-    Step { session, asked_ns, granted_ns: ended_ns, ended_ns, met, restarted: 0 }
+    Step { session, asked_ns, granted_ns: ended_ns, ended_ns, met, restarted: None }
 }
 
 fn met(payloads: &Payloads, session: usize, found: Option<&[u8]>) -> Met {

@@ -57,8 +57,21 @@ fn kill(run: &Run<'_>, op: &str, caption: &str, waited: &str, ids: &Ids) -> Resu
             h3 { (caption) }
             @if !waited.is_empty() { (times(&rows, &format!("How long until {}", until(waited)), ids)?) }
             (table.draw(ids))
+            @for row in &rows { (done_again(row)) }
         }
     })
+}
+
+/// What was done twice is no fault, and no secret. Where nobody counts it there is nothing to say.
+fn done_again(row: &Row) -> Markup {
+    let transactions = row.faults.as_ref().and_then(|faults| faults.restarted).unwrap_or(0);
+    html! {
+        @if transactions > 0 {
+            p.conditions {
+                (row.title()) ": " (count(transactions as f64)) " transactions were done again after a deadlock. Our own stores do that inside, where it is not counted."
+            }
+        }
+    }
 }
 
 /// The heading of a column in a sentence.

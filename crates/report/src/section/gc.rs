@@ -1,7 +1,7 @@
 //! What removing expired sessions does to requests: histograms with and without, one pair for each contender.
 
 use maud::{Markup, html};
-use sessile_bench::report::{Buckets, Row};
+use sessile_bench::report::{Buckets, Modes, Row};
 
 use super::{conditions, not_run, went_wrong};
 use crate::DrawError;
@@ -33,6 +33,10 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
         p {
             "PHP's garbage collection makes one request in so many remove what has expired. A second hump to the right is the visitors who wait "
             "for it. All histograms of a group have the same bounds; heights are logarithmic, so that one call in ten thousand is visible."
+        }
+        p {
+            "One mode says something only with many sessions: a sweep takes as long as there is to remove. The published case had 550,000; with fewer than "
+            (count(Modes::SESSIONS_MIN as f64)) " a sweep can be too short to stand out, and then the table says that there are too few to tell."
         }
         @if measured.is_empty() { (not_run(runs, "gc")) }
         @for run in &measured {
@@ -137,6 +141,7 @@ fn table(run: &Run<'_>) -> Table {
                 Some(modes) if modes.modes > 1 => {
                     Cell::Bad(format!("two: a tenth of those that swept took {} \u{b5}s", figure(modes.sweeping_p90)))
                 }
+                Some(_) if row.sessions < Modes::SESSIONS_MIN => text("too few sessions to tell"),
                 Some(_) => text("one"),
             });
         }

@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 use sessile_bench::php;
-use sessile_bench::report::Row;
+use sessile_bench::report::{Row, Visitors};
 
 use super::{KINDS, not_run, spoilt, went_wrong, wrong_ones};
 use crate::DrawError;
@@ -44,7 +44,7 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
         (charts(run, &pages, ids)?)
         (by_parallel(&pages).draw(ids))
         (costs(&pages).draw(ids))
-        @if others.iter().any(|row| row.visitors().is_some()) { (visitors(&others).draw(ids)) }
+        @if others.iter().any(|row| row.is_of_visitors()) { (visitors(&others).draw(ids)) }
         @for row in others.iter().filter(|row| row.op == "overflow") { (overflow(row)) }
     })
 }
@@ -109,15 +109,14 @@ fn by_parallel(rows: &[&Row]) -> Table {
     for title in titles(rows) {
         let own = |count: &usize| rows.iter().find(|row| row.workers == *count && row.title() == title);
         let tier = rows.iter().find(|row| row.title() == title).map_or("", |row| row.durability.as_str());
-        let lock = match php::locks(&title) {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "unknown",
-        };
         let cells = parallel.iter().map(|count| own(count).map_or(Cell::Empty, |row| rate(row)));
-        table.row([text(&title), text(tier), text(lock)].into_iter().chain(cells).collect());
+        table.row([text(&title), text(tier), lock(&title)].into_iter().chain(cells).collect());
     }
     table
+}
+
+fn lock(title: &str) -> Cell {
+    text(php::locks(title).map_or("unknown", |locks| if locks { "yes" } else { "no" }))
 }
 
 /// A failed row is a result, and a figure with faults says so.
@@ -161,10 +160,13 @@ fn costs(rows: &[&Row]) -> Table {
     table
 }
 
-/// What lazy start saves: without it a visitor for whom nothing is remembered leaves a record.
+/// What lazy start saves: without it a visitor for whom nothing is remembered leaves a record. Where nobody was served nothing
+/// is known.
 fn visitors(rows: &[&Row]) -> Table {
     let columns = [
         "handler",
+        "sessions in",
+        "lock",
         "lazy start",
         "visitors",
         "that stored",
@@ -176,21 +178,33 @@ fn visitors(rows: &[&Row]) -> Table {
         "went wrong",
     ];
     let caption = "Visitors without a cookie, for each of whom a session is started: records and cookies that they left, by how much the place \
-        of the sessions has grown, and what a Redis server counts by itself";
+        of the sessions has grown, and what a Redis server counts by itself. Look at the records, not at the growth: an empty file takes \
+        an inode and no block, the engine takes its memory in larger pieces, and a server's memory may shrink meanwhile";
     let mut table = Table::new(caption, &columns);
-    for (row, left) in rows.iter().filter_map(|row| Some((row, row.visitors()?))) {
-        let number = |value: Option<u64>| value.map_or(text(""), |value| right(count(value as f64)));
-        let kib = |value: Option<u64>| value.map_or(text(""), |bytes| right(figure(bytes as f64 / 1_024.0)));
-        let lazy = left.lazy_start.map_or("no such rule", |lazy| if lazy { "on" } else { "off" });
-        let mut cells = vec![text(row.title()), text(lazy)];
-        cells.extend([Some(left.visitors), Some(left.storing), left.records, Some(left.cookies)].map(number));
-        cells.push(kib(left.grown_bytes));
-        cells.push(number(left.server.map(|server| server.changes)));
-        cells.push(kib(left.server.map(|server| server.received_bytes)));
+    for row in rows.iter().filter(|row| row.is_of_visitors()) {
+        let title = row.title();
+        let lazy = row.lazy_start().map_or("no such rule", |lazy| if lazy { "on" } else { "off" });
+        let mut cells = vec![text(&title), text(row.place()), lock(&title), text(lazy)];
+        cells.extend(row.visitors().map_or_else(|| [const { Cell::Empty }; 7], left));
         cells.push(went_wrong(row));
         table.row(cells);
     }
     table
+}
+
+fn left(left: &Visitors) -> [Cell; 7] {
+    let number = |value: Option<u64>| value.map_or(Cell::Empty, |value| right(count(value as f64)));
+    let sign = |bytes: i64| if bytes < 0 { "-" } else { "" };
+    let kib = |bytes: u64| figure(bytes as f64 / 1_024.0);
+    [
+        number(Some(left.visitors)),
+        number(Some(left.storing)),
+        number(left.records),
+        number(Some(left.cookies)),
+        left.grown_bytes.map_or(Cell::Empty, |bytes| right(format!("{}{}", sign(bytes), kib(bytes.unsigned_abs())))),
+        number(left.server.map(|server| server.changes)),
+        left.server.map_or(Cell::Empty, |server| right(kib(server.received_bytes))),
+    ]
 }
 
 fn cost(row: &Row) -> Vec<Cell> {

@@ -12,7 +12,7 @@ use crate::table::{Cell, Table, right, text};
 /// A row of the table: its name, and what one contender has there.
 type Figure = (&'static str, fn(&Rebuild) -> Cell);
 
-const FIGURES: [Figure; 17] = [
+const FIGURES: [Figure; 18] = [
     ("views that built the entry anew", |it| {
         let words = format!("{} of {}", count(it.rebuilt as f64), count(it.views as f64));
         if it.views > 0 && it.rebuilt == it.views { Cell::Bad(words) } else { right(words) }
@@ -21,6 +21,9 @@ const FIGURES: [Figure; 17] = [
     ("to load the entry", |it| right(time(it.load_us))),
     ("to build it", |it| of_a_build(it, it.rebuild_us)),
     ("to save it", |it| of_a_build(it, it.save_us)),
+    ("memory that memcached has given to entries", |it| {
+        it.stored_bytes.map_or(Cell::Empty, |stored| right(bytes(stored as f64)))
+    }),
     ("transactions", |it| right(count(it.siege.transactions as f64))),
     ("availability", |it| right(format!("{:.2} %", it.siege.availability_percent))),
     ("elapsed time", |it| right(format!("{} s", figure(it.siege.elapsed_s)))),
@@ -58,7 +61,21 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
             "the entry, so whoever keeps it has it in all of them."
         }
         @if measured.is_empty() { (not_run(runs, "rebuild")) }
-        @for run in &measured { p { (spoilt(run.report)) } (table(run).draw(ids)) (logs(run)) }
+        @for run in &measured { p { (spoilt(run.report)) } (table(run).draw(ids)) (compressed(run)) (logs(run)) }
+    }
+}
+
+/// One contender has another entry than those beside it.
+fn compressed(run: &Run<'_>) -> Markup {
+    let title = run.rows.iter().map(|row| row.title()).find(|title| title.ends_with("#compressed"));
+    html! {
+        @if let Some(title) = title {
+            p {
+                strong { (title) " has another entry." } " It is as long as that of the others, but made of words that come again, as paths of templates "
+                "do, and the extension compresses it; the entry of the others does not compress well. So it shows how far compression goes where it "
+                "helps, and its times do not compare with theirs."
+            }
+        }
     }
 }
 

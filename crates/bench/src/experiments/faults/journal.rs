@@ -54,7 +54,9 @@ impl Journal {
     /// Compares what a change found, and takes down what it had acknowledged.
     pub(super) fn change(&mut self, step: &Step, kill: Option<Kill>, found: &mut Findings) {
         self.look(step, kill, found);
-        found.faults.restarted += step.restarted;
+        if let Some(restarted) = step.restarted {
+            *found.faults.restarted.get_or_insert(0) += restarted;
+        }
         let counter = match step.met {
             Met::Counter(counter) => counter + 1,
             Met::Nothing => 0,
@@ -115,7 +117,7 @@ mod tests {
 
     fn step(at_s: u64, met: Met) -> Step {
         let ns = Duration::from_secs(at_s).as_nanos() as u64;
-        Step { session: 3, asked_ns: ns, granted_ns: ns, ended_ns: ns, met, restarted: 0 }
+        Step { session: 3, asked_ns: ns, granted_ns: ns, ended_ns: ns, met, restarted: None }
     }
 
     /// A session that was created at 0 s, with updates acknowledged at 1, 2 and 3 s.
@@ -155,6 +157,17 @@ mod tests {
             journal.look(&step(6, Met::Counter(2)), None, &mut found);
             assert_eq!((found.faults.lost, found.faults.acknowledged), (2, 4));
         }
+    }
+
+    /// Our own store tries again too and counts nothing, which read as if it had never had to.
+    #[test]
+    fn transactions_that_were_done_again_are_summed_and_nobody_who_does_not_count_has_none() {
+        let (mut journal, mut found) = journal();
+        assert_eq!(found.faults.restarted, None);
+        for restarted in [Some(0), Some(2), Some(3)] {
+            journal.change(&Step { restarted, ..step(4, Met::Counter(3)) }, None, &mut found);
+        }
+        assert_eq!(found.faults.restarted, Some(5));
     }
 
     #[test]

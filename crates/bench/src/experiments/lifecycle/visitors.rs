@@ -3,28 +3,31 @@
 //!
 //! Our own handler serves them once with the rule that an empty new session is not stored and once without it; the others
 //! store each session that was started. Invariant: a row has figures only if each visitor was answered, and exactly as many
-//! records came to the store as the rule promises. They use the sites that have been measured, while those are idle.
+//! records came to the store as the rule promises; where nobody was served it has none. They use the sites that have been
+//! measured, while those are idle. All of them lock, and keep their sessions in memory, in the process or on a server: else the
+//! rows would differ in more than the rule.
+
+mod taken;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::experiments::lifecycle::Member;
+use crate::experiments::Bench;
 use crate::experiments::lifecycle::redis_counters::Told;
 use crate::experiments::lifecycle::site::{CART_BYTES, Site};
-use crate::experiments::{Bench, go_on};
+use crate::experiments::lifecycle::{Member, place};
 use crate::interruption::interrupted;
+use crate::monotonic::cpu_us;
 use crate::php::SESSILE;
-use crate::report::{LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
+use crate::report::visitors::{OP, OP_EAGER};
+use crate::report::{Row, ServerWork};
 use crate::run::RunError;
 use crate::selection::Choice;
-use crate::statistics::Spread;
+use taken::{Sample, Taken};
 
-/// Every handler as it is; and ours without lazy start.
-const OP: &str = "visitors";
-const OP_EAGER: &str = "visitors-eager";
 /// PHP's own files, what is commonly used, ours, and ours on a server that counts for itself what it has to do.
-const OF: &[&str] = &["php-files", "phpredis", SESSILE, "sessile#redis"];
+const OF: &[&str] = &["php-files#shm", "phpredis#lock", SESSILE, "sessile#redis"];
 /// One of so many visitors stores something.
 const ONE_STORES_OF: usize = 10;
 const PARALLEL: usize = 8;
@@ -36,60 +39,78 @@ struct Cell<'a> {
     member: &'a Member,
     /// `None` where a handler has no such rule.
     lazy: Option<bool>,
-    samples: Vec<Sample>,
-    failed: Option<String>,
-}
-
-/// What a number of visitors met, and what came of them.
-struct Sample {
-    elapsed_s: f64,
-    /// In ascending order.
-    latencies_us: Vec<f64>,
-    cookies: u64,
-    records: Option<u64>,
-    grown_bytes: Option<u64>,
-    server: Option<ServerWork>,
+    taken: Taken,
 }
 
 /// How often visitors come to a contender in each round.
 pub(crate) fn waves(choice: &Choice) -> usize {
-    let is_one = OF.contains(&choice.title().as_str());
-    usize::from(is_one) * if choice.store == SESSILE { 2 } else { 1 }
+    rules(choice).len()
 }
 
-pub(super) fn run(bench: &mut Bench, members: &[Member]) -> Result<(), RunError> {
-    let requests = bench.settings.sessions;
+/// With which rules they come to it: `None` where it has none.
+fn rules(choice: &Choice) -> &'static [Option<bool>] {
+    match (OF.contains(&choice.title().as_str()), choice.store == SESSILE) {
+        (false, _) => &[],
+        (true, false) => &[None],
+        (true, true) => &[Some(true), Some(false)],
+    }
+}
+
+/// Visitors of the sites that came up; of the `absent` ones there are rows that say why not.
+pub(super) fn run(bench: &mut Bench, members: &[Member], absent: &[(Choice, String)]) -> Result<(), RunError> {
     let mut cells = Vec::new();
     for member in members {
-        let rules: &[Option<bool>] = match waves(&member.choice) {
-            0 => &[],
-            1 => &[None],
-            _ => &[Some(true), Some(false)],
-        };
-        let warm = |lazy| visit(&member.site, WARM_UP, lazy).err();
-        let new = |lazy: &Option<bool>| Cell { member, lazy: *lazy, samples: Vec::new(), failed: warm(*lazy) };
-        cells.extend(rules.iter().map(new));
+        for lazy in rules(&member.choice) {
+            let cold = visit(&member.site, WARM_UP, *lazy).err().map(|why| (0, member.with_last_words(&why)));
+            cells.push(Cell { member, lazy: *lazy, taken: Taken { failed: cold, ..Taken::default() } });
+        }
     }
-    bench.progress.expect_more(bench.settings.rounds * cells.len());
+    let rounds = measure(bench, &mut cells);
+    if rounds == 0 {
+        return Err(RunError::Interrupted);
+    }
+    let mut rows = Vec::new();
+    for mut cell in cells {
+        cell.taken.keep(rounds);
+        rows.push(cell.taken.into_row(row(bench, &cell.member.choice, cell.lazy), cell.lazy));
+    }
+    for (choice, why) in absent {
+        rows.extend(rules(choice).iter().map(|lazy| Row { failed: Some(why.clone()), ..row(bench, choice, *lazy) }));
+    }
+    rows.sort_by_key(|row| place(&bench.choices, row));
+    bench.rows.extend(rows);
+    Ok(())
+}
+
+/// Takes the samples, and says how many rounds are whole.
+fn measure(bench: &Bench, cells: &mut [Cell<'_>]) -> usize {
     let mut random = fastrand::Rng::with_seed(bench.settings.seed);
-    for _ in 0..bench.settings.rounds {
+    bench.progress.expect_more(bench.settings.rounds * cells.len());
+    for round in 0..bench.settings.rounds {
         let mut order: Vec<usize> = (0..cells.len()).collect();
         random.shuffle(&mut order);
         for number in order {
-            go_on()?;
-            if let Some(cell) = cells.get_mut(number).filter(|cell| cell.failed.is_none()) {
+            if interrupted() {
+                return round;
+            }
+            if let Some(cell) = cells.get_mut(number).filter(|cell| cell.taken.failed.is_none()) {
                 bench.progress.say(&format!("{}: visitors", cell.member.choice.title()));
-                cell.sample(requests);
+                cell.sample(bench.settings.sessions, round);
             }
             bench.progress.step();
         }
+        // A signal may have spoilt the last sample.
+        if interrupted() {
+            return round;
+        }
     }
-    go_on()?; // a signal may have spoilt the last sample
-    for cell in cells {
-        let row = cell.into_row(bench, requests);
-        bench.rows.push(row);
-    }
-    Ok(())
+    bench.settings.rounds
+}
+
+/// Everything but figures.
+fn row(bench: &Bench, choice: &Choice, lazy: Option<bool>) -> Row {
+    let op = if lazy == Some(false) { OP_EAGER } else { OP };
+    Row { payload_bytes: CART_BYTES, ..bench.row(choice, op, PARALLEL, bench.settings.sessions) }
 }
 
 fn stores(number: usize) -> bool {
@@ -129,10 +150,10 @@ fn visit(site: &Site, visitors: usize, lazy: Option<bool>) -> Result<(f64, Vec<f
 }
 
 impl Cell<'_> {
-    fn sample(&mut self, visitors: usize) {
+    fn sample(&mut self, visitors: usize, round: usize) {
         match self.try_sample(visitors) {
-            Ok(sample) => self.samples.push(sample),
-            Err(why) => self.failed = Some(self.member.with_last_words(&why)),
+            Ok(sample) => self.taken.samples.push(sample),
+            Err(why) => self.taken.failed = Some((round, self.member.with_last_words(&why))),
         }
     }
 
@@ -140,70 +161,33 @@ impl Cell<'_> {
     fn try_sample(&self, visitors: usize) -> Result<Sample, String> {
         let site = &self.member.site;
         let (there, occupied, told) = (site.kept()?, site.occupied(), site.told()?);
+        let (client, web, server) = (cpu_us(), site.web_cpu(), site.server_cpu());
         let (elapsed_s, latencies_us, cookies) = visit(site, visitors, self.lazy)?;
+        let client_us = cpu_us().saturating_sub(client) as f64;
+        let web_us = site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
+        let server_us = site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
         let server = told.zip(site.told()?).map(|(before, after)| work(&before, &after));
         let memory = server.map(|server| server.grown_bytes);
-        let directory = site.occupied().zip(occupied).map(|(now, before)| now.saturating_sub(before));
-        let records = site.kept()?.zip(there).map(|(now, before)| now.saturating_sub(before));
+        let directory = site.occupied().zip(occupied).map(|(now, before)| growth(before, now));
+        let kept = site.kept()?;
+        let records = kept.zip(there).map(|(now, before)| now.saturating_sub(before));
         let expected = records_expected(visitors, self.lazy);
         if let Some(records) = records.filter(|records| *records != expected) {
             return Err(format!("{visitors} visitors should have left {expected} records, {records} are there"));
         }
-        Ok(Sample { elapsed_s, latencies_us, cookies, records, grown_bytes: memory.or(directory), server })
-    }
-
-    fn into_row(self, bench: &Bench, visitors: usize) -> Row {
-        let op = if self.lazy == Some(false) { OP_EAGER } else { OP };
-        let row = Row { payload_bytes: CART_BYTES, ..bench.row(&self.member.choice, op, PARALLEL, visitors) };
-        let samples = &self.samples;
-        let rounds: Vec<RoundSample> = samples
-            .iter()
-            .map(|sample| RoundSample {
-                ops_per_second: visitors as f64 / sample.elapsed_s,
-                p50_us: sample.percentile(50.0),
-                p99_us: sample.percentile(99.0),
-            })
-            .collect();
-        let latency =
-            |percent: f64| Spread::of(&samples.iter().map(|sample| sample.percentile(percent)).collect::<Vec<f64>>());
-        let sum = |part: fn(&Sample) -> Option<u64>| samples.iter().map(part).sum::<Option<u64>>();
-        let of_server =
-            |part: fn(&ServerWork) -> u64| samples.iter().filter_map(|it| it.server.as_ref()).map(part).sum();
-        let has_server = samples.first().is_some_and(|sample| sample.server.is_some());
-        let all = visitors * samples.len();
-        Row {
-            rounds: samples.len(),
-            ops_per_second: RoundSample::spread(&rounds),
-            samples: rounds,
-            latency_us: LatencyUs {
-                min: latency(0.0).low,
-                p50: latency(50.0).median,
-                p90: latency(90.0).median,
-                p99: latency(99.0).median,
-                p999: 0.0,
-                max: latency(100.0).high,
-            },
-            operations: all as u64,
-            failed: self.failed,
-            web: Some(WebFigures {
-                processes: super::processes(),
-                visitors: Some(Visitors {
-                    visitors: all as u64,
-                    storing: records_expected(visitors, Some(true)) * samples.len() as u64,
-                    lazy_start: self.lazy,
-                    records: sum(|sample| sample.records),
-                    cookies: samples.iter().map(|sample| sample.cookies).sum(),
-                    grown_bytes: sum(|sample| sample.grown_bytes),
-                    server: has_server.then(|| ServerWork {
-                        changes: of_server(|work| work.changes),
-                        received_bytes: of_server(|work| work.received_bytes),
-                        grown_bytes: of_server(|work| work.grown_bytes),
-                    }),
-                }),
-                ..WebFigures::default()
-            }),
-            ..row
-        }
+        let grown_bytes = memory.or(directory);
+        Ok(Sample {
+            elapsed_s,
+            latencies_us,
+            client_us,
+            web_us,
+            server_us,
+            cookies,
+            records,
+            kept,
+            grown_bytes,
+            server,
+        })
     }
 }
 
@@ -217,24 +201,41 @@ fn work(before: &Told, after: &Told) -> ServerWork {
     ServerWork {
         changes: after.changes.saturating_sub(before.changes),
         received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
-        grown_bytes: after.memory_bytes.saturating_sub(before.memory_bytes),
+        grown_bytes: growth(before.memory_bytes, after.memory_bytes),
     }
 }
 
-impl Sample {
-    fn percentile(&self, percent: f64) -> f64 {
-        let last = self.latencies_us.len().saturating_sub(1);
-        let index = (percent / 100.0 * last as f64).round() as usize;
-        self.latencies_us.get(index).copied().unwrap_or(0.0)
-    }
+/// Below 0 where it has shrunk.
+fn growth(before: u64, after: u64) -> i64 {
+    let bytes = |difference: u64| i64::try_from(difference).unwrap_or(i64::MAX);
+    bytes(after.saturating_sub(before)) - bytes(before.saturating_sub(after))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::php::HANDLERS;
 
     #[test]
     fn only_visitors_who_store_leave_a_record_under_lazy_start() {
         assert_eq!([Some(true), Some(false), None].map(|lazy| records_expected(41, lazy)), [5, 41, 41]);
+    }
+
+    /// Files on a disk stood beside an engine in memory, and a phpredis that takes no lock beside handlers that do.
+    #[test]
+    fn handlers_that_visitors_come_to_differ_in_nothing_but_the_rule() {
+        for title in OF {
+            let handler = HANDLERS.iter().find(|handler| handler.title() == *title).unwrap();
+            let in_memory = match handler.server {
+                Some(server) => server == "redis-server",
+                None => handler.save_path.contains("{shm}") && !handler.save_path.contains("{disk}"),
+            };
+            assert!(handler.locks && in_memory, "{title}");
+        }
+    }
+
+    #[test]
+    fn what_shrinks_grows_by_less_than_nothing() {
+        assert_eq!([growth(3, 10), growth(10, 3), growth(0, u64::MAX)], [7, -7, i64::MAX]);
     }
 }

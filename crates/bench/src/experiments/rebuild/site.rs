@@ -2,6 +2,8 @@
 //!
 //! Invariant: dropping a [`Site`] leaves no process and no file. What it says of itself names no place.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,13 +21,15 @@ const PAGE: &str = include_str!("../../../../../bench/contenders/php/rebuild/pag
 pub(super) const ANSWER_BYTES: u64 = 6_500;
 /// A registry must not expire while it is measured.
 const TTL: Duration = Duration::from_secs(86_400);
+/// A server that is alive tells its counters at once.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const SCAN: Pace = Pace { page: 500, pause: Duration::ZERO, time_max: Some(Duration::from_secs(10)) };
 
 /// A running site.
 pub(super) struct Site {
     // Dropped in this order: pages, server, directories.
     web: Web,
-    _server: Server,
+    server: Server,
     /// What `sessile scan` is given.
     large: Option<String>,
     bytes: usize,
@@ -81,16 +85,7 @@ impl Site {
         let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
         let web = Web::start(shm.path(), &options).map_err(|error| redact::start(&error))?;
         let hidden = vec![(shm.path().display().to_string(), "<shm>"), (disk.path().display().to_string(), "<disk>")];
-        Ok(Site {
-            web,
-            _server: server,
-            large: cache.large.map(|_| large),
-            bytes,
-            query: cache.query,
-            hidden,
-            shm,
-            _disk: disk,
-        })
+        Ok(Site { web, server, large: cache.large.map(|_| large), bytes, query: cache.query, hidden, shm, _disk: disk })
     }
 
     fn page(&self) -> String {
@@ -135,6 +130,16 @@ impl Site {
         self.web.log().lines().map(hide).collect()
     }
 
+    /// Bytes that memcached has given to entries; `None` if it does not say.
+    pub(super) fn stored(&self) -> Option<u64> {
+        let mut asking = UnixStream::connect(self.server.socket()).ok()?;
+        asking.set_read_timeout(Some(ANSWER_WITHIN)).ok()?;
+        asking.write_all(b"stats\r\nquit\r\n").ok()?;
+        let mut answer = String::new();
+        asking.read_to_string(&mut answer).ok()?;
+        stored(&answer)
+    }
+
     /// What `sessile scan` finds at the top of the store for what is large.
     pub(super) fn largest(&self) -> Option<LargestEntry> {
         let clock = Clock::system();
@@ -145,6 +150,10 @@ impl Site {
         let name = seen.name.tag().unwrap_or_default();
         Some(LargestEntry { bytes: seen.bytes, bin: seen.bin.to_string(), name })
     }
+}
+
+fn stored(stats: &str) -> Option<u64> {
+    stats.lines().find_map(|line| line.strip_prefix("STAT bytes "))?.trim().parse().ok()
 }
 
 impl View {
@@ -158,6 +167,12 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_server_says_of_its_entries_is_read_and_nothing_is_guessed() {
+        assert_eq!(stored("STAT bytes_read 9\r\nSTAT bytes 2097\r\nEND\r\n"), Some(2_097));
+        assert_eq!(stored("STAT bytes_read 9\r\nEND\r\n"), None);
+    }
 
     #[test]
     fn the_account_of_a_view_is_read_and_a_torn_line_is_none() {
