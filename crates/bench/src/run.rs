@@ -15,7 +15,7 @@ use crate::options::{Experiment, Options, Settings, UsageError};
 use crate::published;
 use crate::redact;
 use crate::report::{self, Report};
-use crate::selection::{self, Choice, Selection, Target};
+use crate::selection::{self, Choice, LeftOut, Selection, Target};
 use crate::statistics::confidence_of_range;
 use crate::worker::process::Launch;
 
@@ -75,8 +75,9 @@ pub(crate) fn run_at(
 ) -> Result<Report, RunError> {
     refuse_debug_build()?;
     let (settings, selection) = prepare(experiment, options)?;
+    // Each experiment of a series has payloads of its own, and nobody chose the contender for all of them.
+    let selection = fitting(selection, &settings, position.is_some())?;
     for choice in &selection.choices {
-        check_payload(choice, &settings)?;
         if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {
             let why = format!("--round-trip is for private servers; the way to {} is what it is", choice.title());
             return Err(UsageError(why).into());
@@ -183,8 +184,30 @@ fn measure(
     Ok(report)
 }
 
-/// The payload fits into every contender, and the stores that the user named can be opened at all.
-fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
+/// The contenders into which the payload fits. One of a series into which it does not is left out, and the others are measured
+/// all the same; else somebody has asked for it, and is told.
+fn fitting(selection: Selection, settings: &Settings, in_series: bool) -> Result<Selection, RunError> {
+    let mut fitting = Selection { choices: Vec::new(), left_out: selection.left_out };
+    for choice in selection.choices {
+        match too_large(&choice, settings)? {
+            None => fitting.choices.push(choice),
+            Some(why) if !in_series => return Err(UsageError(why).into()),
+            Some(reason) => {
+                let (store, variant) = (choice.store.to_owned(), choice.variant);
+                fitting.left_out.push(LeftOut { store, variant, workers: None, reason });
+            }
+        }
+    }
+    if fitting.choices.is_empty() {
+        let reasons: Vec<String> =
+            fitting.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
+        return Err(RunError::Nothing(reasons.join("; ")));
+    }
+    Ok(fitting)
+}
+
+/// Why the payload does not fit into a contender, if so. A store that the user named is opened for that.
+fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, RunError> {
     let limit = match choice.target {
         Target::Fixture(entry, _) | Target::FixtureOn(entry, ..) => entry.capabilities.value_bytes_max,
         Target::Reference(_) | Target::Handler(_) | Target::Keeper(_) | Target::Test(..) => u64::MAX,
@@ -198,10 +221,54 @@ fn check_payload(choice: &Choice, settings: &Settings) -> Result<(), RunError> {
     };
     let largest = settings.spreads.iter().map(|spread| spread.largest(settings.payload_bytes)).max();
     let payload = largest.unwrap_or(settings.payload_bytes);
-    if payload as u64 > limit {
-        let title = choice.title();
-        let why = format!("a payload of {payload} bytes is over the limit of {title}, which takes {limit} bytes");
-        return Err(UsageError(why).into());
+    let title = choice.title();
+    Ok((payload as u64 > limit)
+        .then(|| format!("a payload of {payload} bytes is over the limit of {title}, which takes {limit} bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use sessile_core::Durability;
+
+    use super::*;
+
+    fn chosen(words: &[&str]) -> (Settings, Selection) {
+        let options = Options {
+            stores: words.iter().map(|word| (*word).to_owned()).collect(),
+            workers: None,
+            sessions: None,
+            payload_bytes: Some(4_096),
+            seconds: None,
+            rounds: None,
+            rate: None,
+            let_sleep: false,
+            round_trip_ms: None,
+            churn: None,
+            as_published: false,
+            ops: None,
+            spreads: None,
+            seed: 1,
+            quick: true,
+            durability: Durability::None,
+            command: Vec::new(),
+        };
+        prepare(Experiment::Cycle, &options).unwrap()
     }
-    Ok(())
+
+    /// One store with a small limit dropped the experiment for all the others, and the exit code was 0.
+    #[test]
+    fn who_is_too_small_for_an_experiment_of_a_series_leaves_the_others_in_it() {
+        let dir = sessile_fixtures::PrivateDir::on_disk().unwrap();
+        let small = format!("files:{}?payload_bytes_max=1000#small", dir.path().join("sessions").display());
+        let (settings, selection) = chosen(&["memory", &small]);
+        let rest = fitting(selection, &settings, true).unwrap();
+        let titles: Vec<String> = rest.choices.iter().map(Choice::title).collect();
+        assert_eq!(titles, ["memory"]);
+        assert!(rest.left_out[0].reason.contains("takes 1000 bytes"), "{:?}", rest.left_out);
+
+        let (settings, selection) = chosen(&[&small]);
+        assert!(matches!(fitting(selection, &settings, true), Err(RunError::Nothing(_))));
+        let (settings, selection) = chosen(&["memory", &small]);
+        assert!(matches!(fitting(selection, &settings, false), Err(RunError::Usage(_))), "it was asked for alone");
+    }
 }

@@ -54,9 +54,10 @@ struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
-    /// Before each experiment: the JSON file says which one runs and which ones are to come, whatever ends this process.
+    /// Before each experiment: the JSON file says which one runs and which ones are to come, whatever ends this process. While
+    /// there is no row, page and CSV are written too: what lies there is of another run, and would pass for this one.
     fn before(&self, collection: &Collection) {
-        let results = Outputs { csv: None, page: None, ..*self };
+        let results = if collection.runs.is_empty() { *self } else { Outputs { csv: None, page: None, ..*self } };
         if let Err(failure) = results.write(collection, |path| !is_stdout(path)) {
             log::warn!("{}", failure.message());
         }
@@ -106,8 +107,8 @@ fn judge(collection: &Collection) -> Outcome {
     let bad: Vec<String> = collection
         .runs
         .iter()
-        .flat_map(|report| report.bad_rows())
-        .map(|row| format!("{}: {} {} at {}", row.experiment, row.title(), row.op, row.workers))
+        .flat_map(|report| report.bad_rows().map(move |row| (report, row)))
+        .map(|(report, row)| format!("{}: {} {} at {}", report.title_of(row), row.title(), row.op, row.workers))
         .collect();
     if rows == 0 {
         let left = collection.left_out.iter().map(|left| format!("{}: {}", left.experiment, left.reason));
@@ -129,4 +130,46 @@ fn judge(collection: &Collection) -> Outcome {
 fn broken(part: &Part) -> Option<String> {
     let failed = part.state == PartState::Failed;
     failed.then(|| format!("{}: {}", part.title(), part.reason.as_deref().unwrap_or("it failed")))
+}
+
+#[cfg(test)]
+mod tests {
+    use sessile_bench::{LeftOutExperiment, Report};
+
+    use super::*;
+
+    /// A run that was killed in its first experiment left the page and the figures of the run before it.
+    #[test]
+    fn what_lies_there_of_another_run_is_replaced_before_the_first_row_and_not_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let [json, csv, page] = ["all.json", "all.csv", "all.html"].map(|name| dir.path().join(name));
+        let outputs = Outputs { json: Some(&json), csv: Some(&csv), page: Some(&page) };
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        let stale = || [&csv, &page].map(|path| std::fs::write(path, "of yesterday").unwrap());
+        stale();
+        let (experiment, flags, reason) = ("cycle".to_owned(), String::new(), "not measured yet".to_owned());
+        let part = Part { experiment: experiment.clone(), flags, state: PartState::Running, reason: None };
+        let left_out = vec![LeftOutExperiment { experiment, reason }];
+        let mut collection = Collection { parts: vec![part], left_out, ..Collection::default() };
+        outputs.before(&collection);
+        assert!(read(&page).contains("has not come to its end"));
+        assert_eq!(read(&csv).lines().count(), 1, "its header and no row");
+
+        // Later they are written when there is something new.
+        stale();
+        let text = r#"{
+            "schema": 1,
+            "environment": {
+                "cpu": "a processor", "cores": 2, "memory_bytes": 1, "kernel": "6.1", "system": "x86_64 linux",
+                "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {}
+            },
+            "command": "sessile bench all", "seed": 7,
+            "settings": { "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440, "churn": 0, "confidence": 0.75 },
+            "results": [], "left_out": [], "warnings": []
+        }"#;
+        collection.runs.push(Report::from_json(text).unwrap());
+        outputs.before(&collection);
+        assert_eq!([&csv, &page].map(|path| read(path)), ["of yesterday", "of yesterday"]);
+        assert!(read(&json).contains("sessile bench all"));
+    }
 }

@@ -208,3 +208,26 @@ fn an_experiment_that_fails_is_told_and_is_exit_code_3_and_the_others_are_measur
     assert_eq!(json["parts"][1]["state"], "done", "{json:#}");
     assert!(said.contains("there is no result of oversize: "), "{said}");
 }
+
+/// What only opening a store finds out was "left out", and the exit code was 0; one store that was too small took the
+/// experiment from all the others.
+#[test]
+fn an_option_that_a_store_does_not_know_fails_an_experiment_and_one_that_is_too_small_is_left_out_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("all.json");
+    let run = |only: &str, stores: &str| {
+        let flags = ["bench", "all", "--quick", "--only", only, "--stores", stores, "--json", file.to_str().unwrap()];
+        let output = sessile(&flags);
+        (output, serde_json::from_str::<Value>(&std::fs::read_to_string(&file).unwrap()).unwrap())
+    };
+    let place = dir.path().join("sessions").display().to_string();
+    let (output, json) = run("oversize", &format!("memory,files:{place}?colour=red"));
+    assert_eq!(json["parts"][0]["state"], "failed", "{json:#}");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+
+    let (output, json) = run("expiry", &format!("memory,files:{place}?payload_bytes_max=1000#small"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(json["runs"][0]["left_out"][0]["variant"], "small", "{json:#}");
+    let stores: Vec<&Value> = json["runs"][0]["results"].as_array().unwrap().iter().map(|row| &row["store"]).collect();
+    assert!(!stores.is_empty() && stores.iter().all(|store| *store == "memory"), "{stores:?}");
+}

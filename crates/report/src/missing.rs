@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use sessile_bench::{Experiment, PartState};
 
 use crate::number::of;
-use crate::runs::Runs;
+use crate::runs::{Runs, form};
 
 /// Nothing where all of it is there.
 pub(crate) fn notice(runs: &Runs<'_>) -> Markup {
@@ -58,12 +58,14 @@ fn under_way(runs: &Runs<'_>) -> bool {
     runs.parts.iter().any(|part| matches!(part.state, PartState::NotStarted | PartState::Running))
 }
 
-/// Experiments without a row, by the reason, and forms of them. Another result may have what one has left out.
+/// Experiments without a row, by the reason, and forms of them. Another result may have what one has left out; another form
+/// of the same experiment answers another question.
 fn left_out<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<&'a str>)> {
-    let mut measured: BTreeSet<String> = runs.experiments().into_iter().map(str::to_owned).collect();
-    measured.extend(runs.parts.iter().filter(|part| part.state == PartState::Done).map(|part| part.title()));
+    let mut titles = runs.forms();
+    titles.extend(runs.parts.iter().filter(|part| part.state == PartState::Done).map(|part| part.title()));
+    let measured: BTreeSet<(&str, &str)> = titles.iter().map(|title| form(title)).collect();
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for left in runs.left_out.iter().filter(|left| !measured.contains(&left.experiment)) {
+    for left in runs.left_out.iter().filter(|left| !measured.contains(&form(&left.experiment))) {
         let (name, reason) = (left.experiment.as_str(), left.reason.trim_end_matches('.'));
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) if names.contains(&name) => {}
@@ -78,13 +80,8 @@ fn left_out<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<&'a str>)> {
 fn absent(runs: &Runs<'_>) -> Vec<&'static str> {
     let measured = runs.experiments();
     let told =
-        |name: &str| measured.contains(name) || runs.left_out.iter().any(|left| first_word(&left.experiment) == name);
+        |name: &str| measured.contains(name) || runs.left_out.iter().any(|left| form(&left.experiment).0 == name);
     Experiment::ALL.iter().map(|experiment| experiment.name()).filter(|name| !told(name)).collect()
-}
-
-/// The name of the experiment, without the flags of a form of it.
-fn first_word(title: &str) -> &str {
-    title.split_once(' ').map_or(title, |(name, _)| name)
 }
 
 /// The commands of results that hold no row.

@@ -35,10 +35,11 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Why there is no report of an experiment, or of a form of it that flags give, as far as somebody has said so.
+    /// Why there is no report of an experiment, or of a form of it that flags give, as far as somebody has said so. The values
+    /// of the flags, and further ones, do not matter.
     pub(crate) fn reason(&self, experiment: &str) -> Option<&'a str> {
-        let form = self.left_out.iter().find(|left| left.experiment == experiment);
-        form.map(|left| left.reason.as_str()).or_else(|| self.reason(experiment.split_once(' ')?.0))
+        let left = self.left_out.iter().find(|left| form(&left.experiment) == form(experiment));
+        left.map(|left| left.reason.as_str()).or_else(|| self.reason(experiment.split_once(' ')?.0))
     }
 
     /// What was measured by an experiment.
@@ -56,9 +57,15 @@ impl<'a> Runs<'a> {
         self.reports.iter().flat_map(|report| &report.results).map(|row| row.experiment.as_str()).collect()
     }
 
-    /// What each report is of, in a word: its experiments.
+    /// The experiments, and forms of them, of which there is a row.
+    pub(crate) fn forms(&self) -> BTreeSet<String> {
+        let titles = |report: &'a Report| report.results.iter().map(move |row| report.title_of(row));
+        self.reports.iter().flat_map(titles).collect()
+    }
+
+    /// What each report is of, in a word: its experiments, with the flags that tell one form of them from another.
     pub(crate) fn name(report: &Report) -> String {
-        let mut names: Vec<&str> = report.results.iter().map(|row| row.experiment.as_str()).collect();
+        let mut names: Vec<String> = report.results.iter().map(|row| report.title_of(row)).collect();
         names.dedup();
         names.join(", ")
     }
@@ -100,6 +107,13 @@ impl Run<'_> {
         let values: BTreeSet<T> = self.rows.iter().map(|row| of(row)).collect();
         values.into_iter().collect()
     }
+}
+
+/// What makes an experiment a question of its own: its name and the first of its flags, if there is one. `cycle --rate 250` and
+/// `cycle --rate 1000 --workers 8` are of the same form, and `cycle` is of another one.
+pub(crate) fn form(title: &str) -> (&str, &str) {
+    let mut words = title.split(' ');
+    (words.next().unwrap_or_default(), words.next().unwrap_or_default())
 }
 
 /// Each title once, in the order of the rows.

@@ -245,6 +245,48 @@ fn a_series_that_did_not_come_to_its_end_says_so_and_a_form_of_an_experiment_cou
     assert!(!top(&whole).contains("as-published") && !top(&whole).contains("come to its end"), "{}", top(&whole));
 }
 
+/// The name of the experiment was measured, in its paced form, so nobody was told that the plain one had failed.
+#[test]
+fn a_form_that_failed_is_named_though_another_form_of_the_experiment_was_measured() {
+    let mut results = small();
+    results.runs.retain(|run| {
+        let cycle = run.results.iter().any(|row| row.experiment == "cycle");
+        !cycle || run.settings.rate.is_some()
+    });
+    let left =
+        |experiment: &str, reason: &str| LeftOutExperiment { experiment: experiment.into(), reason: reason.into() };
+    results.left_out = vec![left("cycle", "it failed: no room"), left("cycle --rate 250 --workers 8", "a signal came")];
+    let page = page(&results);
+    assert!(top(&page).contains("cycle</strong>: it failed: no room."), "{}", top(&page));
+    assert!(!top(&page).contains("a signal came"), "it was measured at other rates: {}", top(&page));
+    assert!(section(&page, "cycle").contains("Not run: it failed: no room"));
+}
+
+/// The reason was looked for under the flags of the command that the page proposes.
+#[test]
+fn the_section_of_a_form_gives_its_reason_whatever_its_flags_are() {
+    let mut results = small();
+    results.runs.retain(|run| run.settings.rate.is_none() || run.results.iter().all(|row| row.experiment != "cycle"));
+    let (experiment, reason) = ("cycle --rate 250 --workers 8".into(), "it failed: no room".into());
+    results.left_out = vec![LeftOutExperiment { experiment, reason }];
+    let page = page(&results);
+    assert!(section(&page, "paced").contains("Not run: it failed: no room"), "{}", section(&page, "paced"));
+    assert!(top(&page).contains("cycle --rate 250 --workers 8</strong>: it failed: no room."), "{}", top(&page));
+}
+
+#[test]
+fn a_bad_row_says_of_which_form_of_an_experiment_it_is() {
+    let mut results = small();
+    for run in results.runs.iter_mut().filter(|run| run.settings.rate.is_some() || run.settings.as_published) {
+        run.results[0].failed = Some(WHY.into());
+    }
+    let page = page(&results);
+    let warnings = section(&page, "warnings");
+    for form in ["cycle --rate 500", "cycle --rate 2000", "ops --as-published", "gc", "expiry", "contention"] {
+        assert!(warnings.contains(&format!(">{form}<")), "{form}: {warnings}");
+    }
+}
+
 #[test]
 fn a_whole_measurement_has_nothing_missing_and_none_at_all_is_said_once() {
     let mut results = small();

@@ -48,8 +48,8 @@ pub struct Ended {
     pub took: Duration,
     /// Why there is no row, if so.
     pub reason: Option<String>,
-    /// Something broke. Without it, a part without rows had nothing to measure, or a signal came.
-    pub failed: bool,
+    /// How far it came: rows of a part that a signal ended are not all that there were to be.
+    pub state: PartState,
 }
 
 /// Where a series is, for its progress line.
@@ -97,7 +97,6 @@ impl Plan {
                 Ok(_) => (PartState::Done, None),
                 Err(error) => without_report(error),
             };
-            let failed = reached == PartState::Failed;
             let (mut rows, mut bad) = (0, 0);
             if let Ok(report) = measured {
                 (rows, bad) = (report.results.len(), report.bad_rows().count());
@@ -105,7 +104,7 @@ impl Plan {
             }
             collection.interrupted |= reached == PartState::Interrupted || interrupted();
             state(&mut collection, step.part, reached, reason.clone());
-            let this = Ended { title, number, of, rows, bad, took, reason, failed };
+            let this = Ended { title, number, of, rows, bad, took, reason, state: reached };
             seen(Some(&this), &collection);
             ended.push(this);
             if collection.interrupted {
@@ -123,8 +122,9 @@ fn without_report(error: &RunError) -> (PartState, Option<String>) {
         RunError::Interrupted => {
             (PartState::Interrupted, Some("a signal came before a row of it was verified".to_owned()))
         }
-        RunError::Usage(_) | RunError::Nothing(_) => (PartState::LeftOut, Some(error.to_string())),
-        RunError::Open(_) | RunError::Broken(_) => (PartState::Failed, Some(error.to_string())),
+        RunError::Nothing(_) => (PartState::LeftOut, Some(error.to_string())),
+        // What was asked for made sense when the plan was made.
+        RunError::Usage(_) | RunError::Open(_) | RunError::Broken(_) => (PartState::Failed, Some(error.to_string())),
     }
 }
 
@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn what_breaks_has_failed_and_what_has_nothing_to_measure_is_left_out() {
         let lost = sessile_core::Error::new(sessile_core::ErrorKind::Io, "nobody listens");
-        for error in [RunError::Open(lost), RunError::Broken("php-fpm is gone".to_owned())] {
+        let usage = RunError::Usage(UsageError("the store has no such option".to_owned()));
+        for error in [RunError::Open(lost), RunError::Broken("php-fpm is gone".to_owned()), usage] {
             let (reached, reason) = without_report(&error);
             assert_eq!(reached, PartState::Failed, "{error}");
             let mut collection = collection();
@@ -194,8 +195,7 @@ mod tests {
             let why = format!("it failed: {error}");
             assert!(reasons(&collection).contains(&("perl", &why)), "{:?}", collection.left_out);
         }
-        for error in [RunError::Nothing("memory: it dies".to_owned()), RunError::Usage(UsageError("no".to_owned()))] {
-            assert_eq!(without_report(&error), (PartState::LeftOut, Some(error.to_string())));
-        }
+        let error = RunError::Nothing("memory: it dies".to_owned());
+        assert_eq!(without_report(&error), (PartState::LeftOut, Some(error.to_string())));
     }
 }

@@ -19,7 +19,7 @@ enum Form {
     Plain,
     /// `ops` with what the published one timed besides the stores.
     AsPublished,
-    /// `cycle` as visitors come: at a rate that every store keeps up with.
+    /// `cycle` as visitors come: at a rate that the stores keep up with in tier `none`. One that commits to a disk may fall behind.
     Paced,
 }
 

@@ -21,10 +21,10 @@ pub struct Summary {
 
 impl Summary {
     pub(super) fn of(ended: Vec<Ended>, collection: &Collection) -> Summary {
-        let broken = ended.iter().filter(|ended| ended.failed);
+        let broken = ended.iter().filter(|ended| ended.state == PartState::Failed);
         let broken = broken.filter_map(|ended| Some(format!("{}: {}", ended.title, ended.reason.as_ref()?)));
         let bad = collection.runs.iter().flat_map(|report| {
-            report.bad_rows().map(|row| format!("{}: {}", row.experiment, row.complaint())).collect::<Vec<String>>()
+            report.bad_rows().map(move |row| format!("{}: {}", report.title_of(row), row.complaint()))
         });
         let failed = |part: &&Part| part.state == PartState::Failed;
         let failed: Vec<String> = collection.parts.iter().filter(failed).map(Part::title).collect();
@@ -39,8 +39,9 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = empty(&["experiment", "rows", "bad rows", "time"]);
         for ended in self.ended.iter().filter(|ended| ended.reason.is_none()) {
+            let cut = if ended.state == PartState::Interrupted { ", interrupted" } else { "" };
             table.add_row(vec![
-                Cell::new(&ended.title),
+                Cell::new(format!("{}{cut}", ended.title)),
                 right(ended.rows),
                 right(ended.bad),
                 right(in_minutes(ended.took)),
@@ -65,9 +66,14 @@ impl fmt::Display for Summary {
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} {}: ", self.number, self.of, self.title)?;
+        f.write_str(match self.state {
+            PartState::Failed => "FAILED: ",
+            PartState::Interrupted => "interrupted: ",
+            _ if self.reason.is_some() => "left out: ",
+            _ => "",
+        })?;
         match &self.reason {
-            Some(reason) if self.failed => write!(f, "FAILED: {reason}"),
-            Some(reason) => write!(f, "left out: {reason}"),
+            Some(reason) => f.write_str(reason),
             None => write!(f, "{} rows, {} bad, {}", self.rows, self.bad, in_minutes(self.took)),
         }
     }
@@ -83,10 +89,11 @@ pub(crate) fn in_minutes(span: Duration) -> String {
 mod tests {
     use super::*;
     use crate::collection::LeftOutExperiment;
+    use crate::report::{Report, Row};
 
     #[test]
     fn a_summary_has_a_line_for_each_experiment_and_what_is_missing() {
-        let ended = |title: &str, rows, bad, reason: Option<&str>| Ended {
+        let ended = |title: &str, rows, bad, state, reason: Option<&str>| Ended {
             title: title.to_owned(),
             number: 1,
             of: 3,
@@ -94,12 +101,12 @@ mod tests {
             bad,
             took: Duration::from_millis(102_400),
             reason: reason.map(str::to_owned),
-            failed: title == "perl",
+            state,
         };
         let ended = vec![
-            ended("cycle", 30, 1, None),
-            ended("gc", 0, 0, Some("no room")),
-            ended("perl", 0, 0, Some("it broke")),
+            ended("cycle", 30, 1, PartState::Done, None),
+            ended("gc", 0, 0, PartState::LeftOut, Some("no room")),
+            ended("perl", 0, 0, PartState::Failed, Some("it broke")),
         ];
         let lines: Vec<String> = ended.iter().map(Ended::to_string).collect();
         assert_eq!(lines[0], "1 of 3 cycle: 30 rows, 1 bad, 1 min 42 s");
@@ -120,5 +127,42 @@ mod tests {
         assert_eq!(words("all"), ["all", "30", "1", "5", "min", "7", "s"], "{text}");
         assert!(text.contains("left out: gc: no room") && words("gc").is_empty(), "{text}");
         assert!(text.contains("FAILED: perl: it broke") && !text.contains("left out: perl"), "{text}");
+    }
+
+    /// `30 rows, 0 bad, 1 min` looked like a part that was done, and a bad row did not say of which form it was.
+    #[test]
+    fn a_part_that_a_signal_ended_says_so_and_a_bad_row_names_its_form() {
+        let cut = Ended {
+            title: "cycle --rate 250 --workers 8".to_owned(),
+            number: 1,
+            of: 2,
+            rows: 30,
+            bad: 1,
+            took: Duration::from_secs(42),
+            reason: None,
+            state: PartState::Interrupted,
+        };
+        let none = Ended { rows: 0, reason: Some("a signal came".to_owned()), ..cut.clone() };
+        assert!(cut.to_string().ends_with("workers 8: interrupted: 30 rows, 1 bad, 42 s"), "{cut}");
+        assert!(none.to_string().ends_with("workers 8: interrupted: a signal came"), "{none}");
+        let text = r#"{
+            "schema": 1,
+            "environment": {
+                "cpu": "a processor", "cores": 2, "memory_bytes": 1, "kernel": "6.1", "system": "x86_64 linux",
+                "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {}
+            },
+            "command": "sessile bench cycle", "seed": 7,
+            "settings": {
+                "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440, "churn": 0, "confidence": 0.75, "rate": 250.0
+            },
+            "results": [], "left_out": [], "warnings": []
+        }"#;
+        let mut report = Report::from_json(text).unwrap();
+        let failed = Some("no answer".to_owned());
+        report.results.push(Row { experiment: "cycle".into(), store: "files".into(), failed, ..Row::default() });
+        let collection = Collection { runs: vec![report], ..Collection::default() };
+        let text = Summary::of(vec![cut], &collection).to_string();
+        assert!(text.contains("cycle --rate 250 --workers 8, interrupted"), "{text}");
+        assert!(text.contains("FAILED: cycle --rate 250: "), "{text}");
     }
 }

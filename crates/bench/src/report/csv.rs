@@ -1,9 +1,9 @@
 //! CSV: one line a row, for spreadsheets.
 
 use crate::collection::Collection;
-use crate::report::{Faults, Report, Row, WebFigures, WorkerMemory};
+use crate::report::{Faults, Report, WebFigures, WorkerMemory};
 
-const HEADER: [&str; 49] = [
+const HEADER: [&str; 52] = [
     "experiment",
     "store",
     "variant",
@@ -53,6 +53,9 @@ const HEADER: [&str; 49] = [
     "down_us",
     "views",
     "rebuilt",
+    "rate",
+    "as_published",
+    "restarted",
 ];
 
 impl Report {
@@ -62,7 +65,7 @@ impl Report {
     ///
     /// None in practice: it writes into memory.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
-        of(&self.results)
+        of(std::slice::from_ref(self))
     }
 }
 
@@ -73,14 +76,14 @@ impl Collection {
     ///
     /// None in practice: it writes into memory.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
-        of(self.runs.iter().flat_map(|report| &report.results))
+        of(&self.runs)
     }
 }
 
-fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, csv::Error> {
+fn of(reports: &[Report]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER)?;
-    for row in rows {
+    for (report, row) in reports.iter().flat_map(|report| report.results.iter().map(move |row| (report, row))) {
         let (rate, latency, cpu) = (row.ops_per_second, row.latency_us, row.cpu_us_per_op);
         let memory = |part: fn(&WorkerMemory) -> u64| row.memory.map_or(String::new(), |it| part(&it).to_string());
         let web = |part: &dyn Fn(&WebFigures) -> String| row.web.as_ref().map_or(String::new(), part);
@@ -135,8 +138,64 @@ fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, csv::Error>
             row.faults.as_ref().and_then(|it| it.down_us).map_or(String::new(), |down_us| down_us.to_string()),
             row.rebuild.as_ref().map_or(String::new(), |rebuild| rebuild.views.to_string()),
             row.rebuild.as_ref().map_or(String::new(), |rebuild| rebuild.rebuilt.to_string()),
+            report.settings.rate.map_or(String::new(), |due| due.to_string()),
+            report.settings.as_published.to_string(),
+            row.faults.as_ref().and_then(|it| it.restarted).map_or(String::new(), |restarted| restarted.to_string()),
         ])?;
     }
     let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Row;
+
+    const REPORT: &str = r#"{
+        "schema": 1,
+        "environment": {
+            "cpu": "a processor", "cores": 2, "memory_bytes": 1, "kernel": "6.1", "system": "x86_64 linux",
+            "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {}
+        },
+        "command": "sessile bench cycle", "seed": 7,
+        "settings": { "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440, "churn": 0, "confidence": 0.75 },
+        "results": [], "left_out": [], "warnings": []
+    }"#;
+
+    fn report(experiment: &str) -> Report {
+        let mut report = Report::from_json(REPORT).unwrap();
+        report.results.push(Row { experiment: experiment.into(), store: "files".into(), ..Row::default() });
+        report
+    }
+
+    /// `all` wrote the closed loop and the fixed rate, the corrected and the published form into one file in which nothing
+    /// told them apart.
+    #[test]
+    fn two_forms_of_an_experiment_are_told_apart_and_what_nobody_counted_is_blank() {
+        let mut paced = report("cycle");
+        paced.settings.rate = Some(250.0);
+        let mut published = report("ops");
+        published.settings.as_published = true;
+        let mut killed = report("faults");
+        killed.results[0].faults = Some(Faults { restarted: Some(7), ..Faults::default() });
+        let mut uncounted = report("faults");
+        uncounted.results[0].faults = Some(Faults::default());
+        let runs = vec![report("cycle"), paced, report("ops"), published, killed, uncounted];
+        let text = Collection { runs, ..Collection::default() }.to_csv().unwrap();
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<&str>>());
+        let header = lines.next().unwrap();
+        let place = |name: &str| header.iter().position(|column| *column == name).unwrap();
+        let places = ["experiment", "rate", "as_published", "restarted"].map(place);
+        let rows: Vec<[&str; 4]> = lines.map(|line| places.map(|place| line[place])).collect();
+        let expected = [
+            ["cycle", "", "false", ""],
+            ["cycle", "250", "false", ""],
+            ["ops", "", "false", ""],
+            ["ops", "", "true", ""],
+            ["faults", "", "false", "7"],
+            ["faults", "", "false", ""],
+        ];
+        assert_eq!(rows, expected, "{text}");
+    }
 }

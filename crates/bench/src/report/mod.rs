@@ -28,6 +28,7 @@ pub use self::round_sample::RoundSample;
 pub(crate) use self::surroundings::surroundings;
 pub use self::visitors::{ServerWork, Visitors};
 pub use crate::environment::Environment;
+use crate::experiment::Experiment;
 use crate::histogram::Latencies;
 use crate::options::UsageError;
 pub use crate::selection::LeftOut;
@@ -309,6 +310,21 @@ impl Report {
     /// The name of the experiment; `None` if there is no row.
     pub fn experiment(&self) -> Option<&str> {
         self.results.first().map(|row| row.experiment.as_str())
+    }
+
+    /// The flags that make the experiment another question than it is without them, as `sessile bench all` has them in its
+    /// parts: `--as-published` of `ops`, and the rate of `cycle`, which alone is a closed loop. Empty for the plain form.
+    pub fn flags(&self) -> String {
+        match (self.settings.as_published, self.settings.rate) {
+            (true, _) => "--as-published".to_owned(),
+            (false, Some(rate)) if self.experiment() == Some(Experiment::Cycle.name()) => format!("--rate {rate}"),
+            _ => String::new(),
+        }
+    }
+
+    /// The experiment of a row of it, with the flags that tell it from another form: `ops --as-published`.
+    pub fn title_of(&self, row: &Row) -> String {
+        [row.experiment.as_str(), self.flags().as_str()].join(" ").trim_end().to_owned()
     }
 
     /// Rows in which something went wrong.

@@ -1,6 +1,8 @@
 //! What the reader should know before believing a figure, and every row in which something went wrong.
 
 use maud::{Markup, html};
+use sessile_bench::Report;
+use sessile_bench::report::Row;
 
 use super::prose;
 use crate::ids::Ids;
@@ -41,19 +43,19 @@ fn warnings<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<String>)> {
     warnings
 }
 
-fn failed(runs: &Runs<'_>) -> Table {
-    let bad: Vec<_> = runs.reports.iter().flat_map(|report| report.bad_rows()).collect();
+fn failed<'a>(runs: &Runs<'a>) -> Table {
+    let of_report = |report: &'a Report| report.bad_rows().map(move |row| (report, row));
+    let bad: Vec<(&Report, &Row)> = runs.reports.iter().flat_map(of_report).collect();
     let caption = format!(
         "{} in which something went wrong; a failure is a result, and stands in its place below too",
         of(bad.len(), "row")
     );
     let mut table = Table::new(caption, &["store", "experiment", "operation", "workers", "what", "why"]).wordy();
-    for row in bad {
+    for (report, row) in bad {
         let what = if row.failed.is_some() { "failed".to_owned() } else { fault(row).unwrap_or_default() };
         let why = row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
-        let cells =
-            [text(row.title()), text(&row.experiment), text(&row.op), right(row.workers), Cell::Bad(what), text(why)];
-        table.row(cells.into());
+        let (title, experiment) = (text(row.title()), text(report.title_of(row)));
+        table.row(vec![title, experiment, text(&row.op), right(row.workers), Cell::Bad(what), text(why)]);
     }
     table
 }
