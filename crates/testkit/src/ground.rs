@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use sessile_core::{Bin, Capabilities, Clock, Key, Ownership, Sessions, Timestamp, Ttl};
+use sessile_core::{Begun, Bin, Capabilities, Clock, Key, Ownership, Sessions, Timestamp, Ttl};
 use sessile_fixtures::Instance;
 
 use crate::check::{Failure, SECRET};
@@ -18,6 +18,8 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A wait for a lock that is free: far less than the life of any lease, more than a busy machine takes to answer.
 pub const FREE: Duration = Duration::from_secs(3);
+/// What that takes at most once of several times: no busy machine is slow each time.
+pub const FREE_WITHIN: Duration = Duration::from_millis(500);
 
 /// The surroundings of one case on one store.
 pub struct Ground {
@@ -134,6 +136,13 @@ impl Ground {
     fn worker_program(&self) -> &Path {
         &self.worker
     }
+}
+
+/// Begins a session whose lock is free, and says how long that took.
+pub fn begin_free(store: &Sessions, key: &Key) -> Result<(Begun, Duration), Failure> {
+    let start = Instant::now();
+    let begun = store.begin(key, FREE)?;
+    Ok((begun, start.elapsed()))
 }
 
 /// How many times longer than usual the cases with random kills run: `SESSILE_STORM`, 1 by default.

@@ -6,7 +6,7 @@ use sessile_core::{Capabilities, Counter, Locking};
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{ensure, equal, refused, refused_with_one_of, soon};
-use crate::ground::{FREE, Ground, PATIENCE, minute, payload};
+use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
 use crate::worker::key_word;
 
 pub(crate) const CASES: &[Case] = &[
@@ -105,16 +105,19 @@ fn no_wait(ground: &Ground) -> Outcome {
 
 fn begin_after(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let key = ground.key();
-    store.create(&key, &payload("x"), minute())?;
-    let old = store.begin(&key, PATIENCE)?;
-    store.destroy(&key)?;
-    let new = store.begin(&key, FREE)?;
-    equal("the record", new.record.is_some(), false)?;
-    ensure(new.lease.fence() > old.lease.fence(), || "the fence did not grow".into())?;
-    new.lease.commit(&payload("new"), minute())?;
-    refused_with_one_of("the late commit", old.lease.commit(&payload("late"), minute()), &["destroyed", "stale"])?;
-    equal("the new session", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))
+    soon("begin after destroy", FREE_WITHIN, || {
+        let key = ground.key();
+        store.create(&key, &payload("x"), minute())?;
+        let old = store.begin(&key, PATIENCE)?;
+        store.destroy(&key)?;
+        let (new, elapsed) = begin_free(&store, &key)?;
+        equal("the record", new.record.is_some(), false)?;
+        ensure(new.lease.fence() > old.lease.fence(), || "the fence did not grow".into())?;
+        new.lease.commit(&payload("new"), minute())?;
+        refused_with_one_of("the late commit", old.lease.commit(&payload("late"), minute()), &["destroyed", "stale"])?;
+        equal("the new session", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))?;
+        Ok(elapsed)
+    })
 }
 
 fn owner_checked(ground: &Ground) -> Outcome {

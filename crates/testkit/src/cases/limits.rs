@@ -3,8 +3,8 @@
 use sessile_core::{Counter, ErrorKind, Key};
 
 use crate::case::{Case, Outcome, locking};
-use crate::check::{Failure, SECRET, ensure, equal, refused};
-use crate::ground::{FREE, Ground, PATIENCE, minute, payload};
+use crate::check::{Failure, SECRET, ensure, equal, refused, soon};
+use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
 use crate::{opener, sealed};
 
 pub(crate) const CASES: &[Case] = &[
@@ -34,12 +34,15 @@ fn payload_limit(ground: &Ground) -> Outcome {
 
 fn old_stays(ground: &Ground) -> Outcome {
     let store = ground.open_with("payload_bytes_max", "1000")?;
-    let key = ground.key();
-    store.create(&key, &payload("old"), minute())?;
-    let begun = store.begin(&key, PATIENCE)?;
-    refused("100,000 bytes", begun.lease.commit(&vec![b'x'; 100_000], minute()), "too-large")?;
-    let begun = store.begin(&key, FREE)?;
-    equal("the record", begun.record.map(|record| record.payload), Some(payload("old")))
+    soon("begin after the refusal", FREE_WITHIN, || {
+        let key = ground.key();
+        store.create(&key, &payload("old"), minute())?;
+        let begun = store.begin(&key, PATIENCE)?;
+        refused("100,000 bytes", begun.lease.commit(&vec![b'x'; 100_000], minute()), "too-large")?;
+        let (begun, elapsed) = begin_free(&store, &key)?;
+        equal("the record", begun.record.map(|record| record.payload), Some(payload("old")))?;
+        Ok(elapsed)
+    })
 }
 
 fn create_leaves_nothing(ground: &Ground) -> Outcome {

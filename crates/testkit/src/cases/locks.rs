@@ -7,7 +7,7 @@ use sessile_core::{ErrorKind, Key, Sessions};
 
 use crate::case::{Case, Outcome, locking, no_locking, processes};
 use crate::check::{Failure, ensure, equal, refused, soon};
-use crate::ground::{FREE, Ground, PATIENCE, minute, payload};
+use crate::ground::{FREE, FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
 use crate::sealed;
 use crate::worker::key_word;
 
@@ -112,12 +112,17 @@ fn timeout_names(ground: &Ground) -> Outcome {
 
 fn freed(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let key = ground.key();
-    store.begin(&key, PATIENCE)?.lease.release()?;
-    store.begin(&key, FREE)?.lease.commit(&payload("x"), minute())?;
-    drop(store.begin(&key, FREE)?);
-    let begun = store.begin(&key, FREE)?;
-    equal("the record", begun.record.map(|record| record.payload), Some(payload("x")))
+    soon("begin after a release, a commit or a dropped lease", FREE_WITHIN, || {
+        let key = ground.key();
+        store.begin(&key, PATIENCE)?.lease.release()?;
+        let (begun, after_release) = begin_free(&store, &key)?;
+        begun.lease.commit(&payload("x"), minute())?;
+        let (begun, after_commit) = begin_free(&store, &key)?;
+        drop(begun);
+        let (begun, after_drop) = begin_free(&store, &key)?;
+        equal("the record", begun.record.map(|record| record.payload), Some(payload("x")))?;
+        Ok(after_release.max(after_commit).max(after_drop))
+    })
 }
 
 /// How long after `free` a thread that waits for the lock has it.
@@ -313,13 +318,13 @@ fn fair_threads(ground: &Ground) -> Outcome {
 
 fn given_up(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let key = ground.key();
-    let begun = store.begin(&key, PATIENCE)?;
-    for _ in 0..3 {
-        refused("begin", store.begin(&key, Duration::from_millis(10)), "lock-timeout")?;
-    }
-    begun.lease.release()?;
     soon("begin after waiters gave up", Duration::from_millis(100), || {
+        let key = ground.key();
+        let begun = store.begin(&key, PATIENCE)?;
+        for _ in 0..3 {
+            refused("begin", store.begin(&key, Duration::from_millis(10)), "lock-timeout")?;
+        }
+        begun.lease.release()?;
         let start = Instant::now();
         drop(store.begin(&key, PATIENCE)?);
         Ok(start.elapsed())

@@ -5,8 +5,8 @@ use std::time::Duration;
 use sessile_core::{Clock, Filter, Key, Sessions};
 
 use crate::case::{Case, Isolation, Outcome, embedded, listing, locking, persistent};
-use crate::check::{Failure, ensure, equal, refused, refused_with_one_of};
-use crate::ground::{FREE, Ground, PATIENCE, minute, payload};
+use crate::check::{Failure, ensure, equal, refused, refused_with_one_of, soon};
+use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
 use crate::opener;
 
 pub(crate) const CASES: &[Case] = &[
@@ -97,15 +97,18 @@ fn hashed_listing(ground: &Ground) -> Outcome {
 }
 
 fn lease_travels(ground: &Ground) -> Outcome {
-    let store = ground.open()?;
-    let key = ground.key();
-    let begun = store.begin(&key, PATIENCE)?;
-    let other = if ground.capabilities().shared_by_processes { ground.open()? } else { store.clone() };
-    drop(store);
-    let committed = std::thread::spawn(move || begun.lease.commit(&payload("from afar"), minute())).join();
-    committed.map_err(|_| Failure("the thread panicked".into()))??;
-    let begun = other.begin(&key, FREE)?;
-    equal("the record", begun.record.map(|record| record.payload), Some(payload("from afar")))
+    soon("begin after the commit", FREE_WITHIN, || {
+        let store = ground.open()?;
+        let key = ground.key();
+        let begun = store.begin(&key, PATIENCE)?;
+        let other = if ground.capabilities().shared_by_processes { ground.open()? } else { store.clone() };
+        drop(store);
+        let committed = std::thread::spawn(move || begun.lease.commit(&payload("from afar"), minute())).join();
+        committed.map_err(|_| Failure("the thread panicked".into()))??;
+        let (begun, elapsed) = begin_free(&other, &key)?;
+        equal("the record", begun.record.map(|record| record.payload), Some(payload("from afar")))?;
+        Ok(elapsed)
+    })
 }
 
 fn clones(ground: &Ground) -> Outcome {
