@@ -150,8 +150,14 @@ fn a_stopped_waiter_does_not_stop_those_behind_it() {
 #[test]
 fn eight_processes_in_a_closed_loop_get_equal_shares() {
     // Whom other tests keep off the processor gets less, too: once of five times it is the lock alone.
-    let fair = |cycles: &[u64]| cycles.iter().all(|count| *count >= cycles.iter().sum::<u64>() / 8 / 2);
-    assert!((0..5).any(|_| fair(&cycles_of_eight())), "somebody got less than half of the mean five times");
+    let fair = |cycles: &[u64]| {
+        let sum = cycles.iter().sum::<u64>();
+        sum >= 8 * 10 && cycles.iter().all(|count| *count >= sum / 8 / 2)
+    };
+    assert!(
+        (0..5).any(|_| fair(&cycles_of_eight())),
+        "somebody got less than half of the mean, or all nothing, five times"
+    );
 }
 
 fn cycles_of_eight() -> Vec<u64> {

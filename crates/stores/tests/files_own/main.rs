@@ -320,8 +320,11 @@ fn a_full_disk_is_told_and_the_old_payload_stays() {
 #[test]
 fn in_a_closed_loop_on_one_session_nobody_starves() {
     // Who is kept off the processor by other tests makes fewer cycles, too: once of five times it is the lock alone.
-    let nobody_starves = |cycles: &Vec<u64>| cycles.iter().all(|own| *own * 2 >= cycles.iter().sum::<u64>() / 8);
-    assert!((0..5).map(|_| cycles_of_eight()).any(|cycles| nobody_starves(&cycles)), "somebody starved five times");
+    let nobody_starves = |cycles: &[u64]| {
+        let sum = cycles.iter().sum::<u64>();
+        sum >= 8 * 10 && cycles.iter().all(|own| *own * 2 >= sum / 8)
+    };
+    assert!((0..5).any(|_| nobody_starves(&cycles_of_eight())), "somebody starved, or all did, five times");
 }
 
 fn cycles_of_eight() -> Vec<u64> {

@@ -106,14 +106,19 @@ fn a_frozen_server_is_told_in_bounded_time() {
     let Some(private) = Private::start() else { return };
     let store = private.open("&response_timeout_ms=1500");
     store.create(&key("a"), b"x", ttl()).unwrap();
-    private.server.freeze();
-    let start = Instant::now();
-    let refused = store.peek(&key("a"));
-    let elapsed = start.elapsed();
-    private.server.thaw();
-    assert_eq!(refused.unwrap_err().kind(), &ErrorKind::Unreachable);
-    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
-    assert!(store.peek(&key("a")).unwrap().is_some());
+    let told_after = || {
+        private.server.freeze();
+        let start = Instant::now();
+        let refused = store.peek(&key("a"));
+        let elapsed = start.elapsed();
+        private.server.thaw();
+        assert_eq!(refused.unwrap_err().kind(), &ErrorKind::Unreachable);
+        assert!(store.peek(&key("a")).unwrap().is_some());
+        println!("told after {elapsed:?}");
+        elapsed
+    };
+    // Without the option an answer may take 5 s. Once of three times, on a machine that is busy with other tests.
+    assert!((0..3).any(|_| told_after() < Duration::from_millis(4_500)), "three times it took longer than it may");
 }
 
 /// An operator's settings are made for other programs.
