@@ -19,12 +19,16 @@ use sessile_engine::{Options, open};
 
 /// The bar is 200 ms on a quiet machine; a busy one may take a few seconds, a lock that is stuck is so for ever.
 const FREE_WITHIN: Duration = Duration::from_secs(5);
+/// What takes longer than this is done again, and may not take longer each time.
+const SLOW: Duration = Duration::from_millis(500);
+const ATTEMPTS: usize = 3;
 
 fn main() {
     let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
     let engine = open(&folder.path().join("store"), Clock::system(), &Options::default()).unwrap();
     let sessions = Sessions::new("sessile", engine, Limits::default());
-    type Case = fn(&Sessions, &Key);
+    /// Says how long the lock was not free after its owner had died.
+    type Case = fn(&Sessions, &Key) -> Duration;
     let cases: [(&str, Case); 5] = [
         ("a_killed_owner_that_nobody_reaps_is_dead", a_killed_owner_that_nobody_reaps_is_dead),
         (
@@ -36,11 +40,15 @@ fn main() {
         ("a_forked_child_leaves_its_parents_lease_alone", a_forked_child_leaves_its_parents_lease_alone),
     ];
     for (name, case) in cases {
-        let key = Key::session(&name[..20]).unwrap();
-        sessions.create(&key, b"before", ttl()).unwrap();
-        case(&sessions, &key);
-        let verified = sessions.verify(&mut |_| ()).unwrap();
-        assert!(verified.clean(), "{name}: {:?}", verified.problems);
+        let waited = |attempt: usize| {
+            let key = Key::session(&format!("{}{attempt}", &name[..20])).unwrap();
+            sessions.create(&key, b"before", ttl()).unwrap();
+            let waited = case(&sessions, &key);
+            let verified = sessions.verify(&mut |_| ()).unwrap();
+            assert!(verified.clean(), "{name}: {:?}", verified.problems);
+            waited
+        };
+        assert!((0..ATTEMPTS).any(|attempt| waited(attempt) < SLOW), "{name}: the lock was free after {SLOW:?} only");
         println!("test {name} ... ok");
     }
 }
@@ -75,22 +83,25 @@ fn holder(sessions: &Sessions, key: &Key, then: impl FnOnce()) -> Pid {
     pid
 }
 
-fn free_in_time(sessions: &Sessions, key: &Key) {
+fn free_in_time(sessions: &Sessions, key: &Key) -> Duration {
     let start = Instant::now();
     let begun = sessions.begin(key, Duration::from_secs(20)).unwrap();
-    assert!(start.elapsed() < FREE_WITHIN, "the lock was stuck for {:?}", start.elapsed());
+    let waited = start.elapsed();
+    assert!(waited < FREE_WITHIN, "the lock was stuck for {waited:?}");
     assert_eq!(begun.record.unwrap().payload, b"before");
+    waited
 }
 
-fn a_killed_owner_that_nobody_reaps_is_dead(sessions: &Sessions, key: &Key) {
+fn a_killed_owner_that_nobody_reaps_is_dead(sessions: &Sessions, key: &Key) -> Duration {
     let pid = holder(sessions, key, || ());
     kill(pid, Signal::SIGKILL).unwrap();
-    free_in_time(sessions, key);
+    let waited = free_in_time(sessions, key);
     assert!(matches!(waitpid(pid, None).unwrap(), WaitStatus::Signaled(..)));
+    waited
 }
 
 /// The child inherits the beacon of its parent, so the kernel goes on showing it as locked.
-fn a_silent_child_does_not_keep_its_parent_alive(sessions: &Sessions, key: &Key) {
+fn a_silent_child_does_not_keep_its_parent_alive(sessions: &Sessions, key: &Key) -> Duration {
     let (from, to) = pipe().unwrap();
     let parent = holder(sessions, key, || {
         let silent = forked(|| {
@@ -104,11 +115,12 @@ fn a_silent_child_does_not_keep_its_parent_alive(sessions: &Sessions, key: &Key)
     kill(parent, Signal::SIGKILL).unwrap();
     waitpid(parent, None).unwrap();
     kill(silent, None).unwrap(); // it lives
-    free_in_time(sessions, key);
+    let waited = free_in_time(sessions, key);
     kill(silent, Signal::SIGKILL).unwrap();
+    waited
 }
 
-fn a_stopped_owner_keeps_its_lock_and_is_named(sessions: &Sessions, key: &Key) {
+fn a_stopped_owner_keeps_its_lock_and_is_named(sessions: &Sessions, key: &Key) -> Duration {
     let pid = holder(sessions, key, || ());
     kill(pid, Signal::SIGSTOP).unwrap();
     assert!(matches!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(..)));
@@ -119,10 +131,10 @@ fn a_stopped_owner_keeps_its_lock_and_is_named(sessions: &Sessions, key: &Key) {
     }
     kill(pid, Signal::SIGKILL).unwrap();
     waitpid(pid, None).unwrap();
-    free_in_time(sessions, key);
+    free_in_time(sessions, key)
 }
 
-fn a_waiter_sleeps_while_the_owner_sleeps(sessions: &Sessions, key: &Key) {
+fn a_waiter_sleeps_while_the_owner_sleeps(sessions: &Sessions, key: &Key) -> Duration {
     let pid = holder(sessions, key, || ());
     let used = || {
         let before = cpu();
@@ -135,6 +147,7 @@ fn a_waiter_sleeps_while_the_owner_sleeps(sessions: &Sessions, key: &Key) {
     assert!((0..5).any(|_| used() < Duration::from_millis(20)), "waiting for 1 s used so much CPU five times");
     kill(pid, Signal::SIGKILL).unwrap();
     waitpid(pid, None).unwrap();
+    free_in_time(sessions, key)
 }
 
 fn cpu() -> Duration {
@@ -142,7 +155,7 @@ fn cpu() -> Duration {
     Duration::from(time)
 }
 
-fn a_forked_child_leaves_its_parents_lease_alone(sessions: &Sessions, key: &Key) {
+fn a_forked_child_leaves_its_parents_lease_alone(sessions: &Sessions, key: &Key) -> Duration {
     let begun = sessions.begin(key, Duration::ZERO).unwrap();
     let mut lease = Some(begun.lease);
     let child = forked(|| {
@@ -153,4 +166,5 @@ fn a_forked_child_leaves_its_parents_lease_alone(sessions: &Sessions, key: &Key)
     assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
     lease.take().unwrap().commit(b"mine", ttl()).unwrap();
     assert_eq!(sessions.peek(key).unwrap().unwrap().payload, b"mine");
+    Duration::ZERO
 }
