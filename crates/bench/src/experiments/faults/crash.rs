@@ -133,6 +133,11 @@ fn embedded_round(
     let crash = Crash { kill, dead_ns: now, back_ns: now };
     words.iter().for_each(|heard| account(heard, &crash, journal, found));
     let successors = start_all(scene, layout, workers)?;
+    // Until each has done something, on a machine that is busy with something else, too. One that waits for a lock has not.
+    let deadline = Instant::now() + scene.stuck_after + STOP_WITHIN;
+    while !successors.iter().all(|loader| loader.works_since(now)) && Instant::now() < deadline && !interrupted() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     scene.wait(AFTERWARDS);
     for loader in successors {
         let heard = loader.stop(scene.stuck_after + STOP_WITHIN)?;
