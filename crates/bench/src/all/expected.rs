@@ -13,7 +13,7 @@ use crate::reference::AfterDeath;
 use crate::selection::{Choice, Target};
 
 /// To start a contender with its workers, and to end it, in seconds.
-const START_SERVER: f64 = 1.5;
+const START_SERVER: f64 = 1.0;
 const START_EMBEDDED: f64 = 0.3;
 /// To create a session and to read it once at the end, in seconds, of the slower ones of each kind.
 const SESSION_SERVER: f64 = 300e-6;
@@ -27,8 +27,10 @@ const PAGE_SAMPLE: f64 = 0.15;
 /// A visitor's request there, and what surrounds a sample of them.
 const VISIT: f64 = 0.4e-3;
 const VISIT_SAMPLE: f64 = 0.05;
+/// To start and to end a site: nginx and php-fpm.
+const SITE: f64 = 0.5;
 /// A view of the page of `rebuild` in seconds, as a mean of those that rebuild and those that do not.
-const VIEW: f64 = 0.06;
+const VIEW: f64 = 0.025;
 /// Until a memory of fixed size is full, in seconds.
 const OVERFLOW: f64 = 15.0;
 
@@ -57,11 +59,11 @@ pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
             let (requests, samples) = (settings.sessions as f64, settings.workers.len() as f64);
             let visitors = |it: &Choice| waves_of_visitors(it) as f64 * (requests * VISIT + VISIT_SAMPLE);
             let round = |it: &Choice| samples * (requests * PAGE + PAGE_SAMPLE) + visitors(it);
-            OVERFLOW + total(choices, |it| 1.0 + start(it) + settings.rounds as f64 * round(it))
+            OVERFLOW + total(choices, |it| SITE + start(it) + settings.rounds as f64 * round(it))
         }
         Experiment::Faults => total(choices, |it| start(it) + faults(settings, it)),
         Experiment::Rebuild => {
-            total(choices, |it| 1.0 + start(it) + (settings.sessions * settings.rounds) as f64 * VIEW)
+            total(choices, |it| SITE + start(it) + (settings.sessions * settings.rounds) as f64 * VIEW)
         }
         Experiment::Perl => total(choices, |it| start(it) + perl(settings, it)),
     };
