@@ -5,9 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use sessile_bench::Report;
-use sessile_bench::compare::{Basis, Compared, Comparison, THRESHOLD, Verdict, compare};
+use sessile_bench::compare::{self, Basis, Compared, Comparison, THRESHOLD, Verdict};
 use sessile_bench::report::{RoundSample, Row};
+use sessile_bench::{Collection, LeftOutExperiment, Report, UsageError};
 
 /// What disturbs a made-up run.
 #[derive(Clone, Copy)]
@@ -98,6 +98,10 @@ const REFERENCES: [(&str, f64); 3] = [("limit", 5e6), ("lmdb", 4e5), ("null", 2e
 
 fn with_references<'a>(stores: &[(&'a str, f64)]) -> Vec<(&'a str, f64)> {
     stores.iter().copied().chain(REFERENCES).collect()
+}
+
+fn compare(old: &Report, new: &Report, threshold: f64) -> Result<Comparison, UsageError> {
+    compare::compare(&old.clone().into(), &new.clone().into(), threshold)
 }
 
 fn judged(comparison: &Comparison, store: &str) -> Compared {
@@ -283,6 +287,84 @@ fn rows_that_are_missing_or_bad_are_told() {
     );
     let nothing = compare(&old, &machine.run(&[("redis", 1e4)]), THRESHOLD).unwrap_err();
     assert!(nothing.to_string().contains("no store has a row in both"), "{nothing}");
+}
+
+fn of_experiment(experiment: &str, mut report: Report) -> Report {
+    report.results.iter_mut().for_each(|row| row.experiment = experiment.to_owned());
+    report
+}
+
+fn collection(runs: &[Report]) -> Collection {
+    Collection { runs: runs.to_vec(), ..Collection::default() }
+}
+
+/// Results of `bench all` were refused, and that is how results are kept.
+#[test]
+fn what_is_an_experiment_in_both_is_compared_and_what_only_one_has_is_named() {
+    let rows = with_references(&[("files", 1e5)]);
+    let slowed = with_references(&[("files", 7e4)]);
+    let mut machine = Machine::new(8, QUIET);
+    let (cycle, ops) = (machine.run(&rows), of_experiment("ops", machine.run(&rows)));
+    let mut paced = machine.run(&rows);
+    paced.settings.rate = Some(250.0);
+    let swept = of_experiment("gc", report(vec![row("files", Vec::new())]));
+    let old = collection(&[cycle, paced, ops, swept.clone()]);
+    let slow_ops = of_experiment("ops", machine.run(&slowed));
+    let mut new = collection(&[slow_ops, swept, machine.run(&rows), of_experiment("perl", machine.run(&rows))]);
+    let (experiment, reason) = ("cycle --rate 250 --workers 8".to_owned(), "it failed: no room".to_owned());
+    new.left_out.push(LeftOutExperiment { experiment, reason });
+    let comparison = compare::compare(&old, &new, THRESHOLD).unwrap();
+    let found: Vec<(String, Verdict)> = comparison.rows.iter().map(|row| (row.row.run(), row.verdict)).collect();
+    assert_eq!(found, [("cycle".to_owned(), Verdict::Within), ("ops".to_owned(), Verdict::Slower)], "{comparison}");
+    let alone: Vec<(&str, &str)> =
+        comparison.runs_not_compared.iter().map(|run| (run.experiment.as_str(), run.why.as_str())).collect();
+    assert_eq!(alone, [("cycle --rate 250", "it is not in NEW: it failed: no room"), ("perl", "it is not in OLD")]);
+    assert_eq!((comparison.measured_once.as_slice(), comparison.not_compared.len()), (&["gc".to_owned()][..], 0));
+    let text = comparison.to_string();
+    for words in
+        ["== cycle\n", "== ops\n", "yardstick of ops (", "not compared: perl: it is not in OLD", "gc: measured once"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // The runs that both have, also when one of them is a file of one experiment.
+    let one = Collection::from(new.runs[0].clone());
+    for (old, new, side) in [(&old, &one, "NEW"), (&one, &old, "OLD")] {
+        let comparison = compare::compare(old, new, THRESHOLD).unwrap();
+        assert_eq!(comparison.runs(), ["ops"], "{comparison}");
+        let text = comparison.to_string();
+        assert!(text.contains(&format!("not compared: cycle, cycle --rate 250, gc: it is not in {side}")), "{text}");
+        assert!(!text.contains("=="), "{text}");
+    }
+}
+
+/// The machine was slower while `cycle` ran, and not while `ops` did.
+#[test]
+fn each_experiment_has_its_own_yardstick_and_all_their_rows_share_one_chance_of_a_false_alarm() {
+    let rows = with_references(&[("files", 1e5)]);
+    let slow: Vec<(&str, f64)> = rows.iter().map(|(store, speed)| (*store, speed * 0.7)).collect();
+    let mut machine = Machine::new(9, Noise { drift: 0.0, ..QUIET });
+    let old = collection(&[machine.run(&rows), of_experiment("ops", machine.run(&rows))]);
+    let new = collection(&[machine.run(&slow), of_experiment("ops", machine.run(&rows))]);
+    let both = compare::compare(&old, &new, THRESHOLD).unwrap();
+    assert!(both.rows.len() == 2 && both.rows.iter().all(|row| row.verdict == Verdict::Within), "{both}");
+    let moved = both.notes.iter().find(|note| note.contains("another one"));
+    assert!(moved.is_some_and(|note| note.starts_with("cycle: ")), "{both}");
+    let alone = compare(&old.runs[0], &new.runs[0], THRESHOLD).unwrap();
+    let width = |row: &Compared| row.high / row.low;
+    assert!(width(&both.rows[0]) > width(&alone.rows[0]), "{both}{alone}");
+}
+
+#[test]
+fn many_rows_with_one_reason_are_one_line() {
+    let names: Vec<String> = (0..20).map(|number| format!("store{number}")).collect();
+    let rows: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1e5)).collect();
+    let mut machine = Machine::new(10, QUIET);
+    let (old, new) = (machine.run(&rows), machine.run(&rows[..5]));
+    let comparison = compare(&old, &new, THRESHOLD).unwrap();
+    let text = comparison.to_string();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("not compared")).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with("and 3 more (--json names them): it is not in NEW"), "{lines:?}");
+    assert_eq!(comparison.not_compared.len(), 15);
 }
 
 #[test]

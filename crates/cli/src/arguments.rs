@@ -200,7 +200,7 @@ pub enum ExperimentVerb {
     /// List what this machine lacks for the experiments, and install it on Debian and Ubuntu
     #[command(after_help = EXIT_CODES)]
     Setup(SetupArguments),
-    /// Compare two results of the same experiment: which rows have become slower by more than the noise
+    /// Compare two results, of one experiment or of all: which rows have become slower by more than the noise
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),
     /// Draw results as one page of HTML that needs nothing else: charts, tables, and what to use where
@@ -222,7 +222,7 @@ pub struct PageArguments {
 /// `sessile bench compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
-    /// The result before, as --json wrote it
+    /// The result before, as --json wrote it, of one experiment or of `bench all`
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
     /// The result after
@@ -231,7 +231,7 @@ pub struct CompareArguments {
     /// The smallest slowdown that counts
     #[arg(long, default_value = "5%", value_name = "PERCENT", value_parser = threshold)]
     pub threshold: f64,
-    /// Fail too when a row cannot be judged: it is missing, or the two runs were too noisy or too short
+    /// Fail too when something cannot be judged: a row or an experiment is missing, or the two runs were too noisy or too short
     #[arg(long)]
     pub strict: bool,
     /// Print JSON

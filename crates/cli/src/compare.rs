@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use sessile_bench::Collection;
 use sessile_bench::compare::{Comparison, RowName, compare};
-use sessile_bench::{Collection, Report};
 
 use crate::arguments::CompareArguments;
 use crate::outcome::{Failure, Outcome};
@@ -11,7 +11,7 @@ use crate::terminal;
 
 /// Compares, shows, and judges.
 pub fn run(arguments: &CompareArguments) -> Outcome {
-    let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
+    let (old, new) = (read_collection(&arguments.old)?, read_collection(&arguments.new)?);
     let comparison =
         compare(&old, &new, arguments.threshold).map_err(|error| Failure::usage(format!("bench compare: {error}")))?;
     if arguments.json {
@@ -24,24 +24,20 @@ pub fn run(arguments: &CompareArguments) -> Outcome {
     judge(&comparison, arguments.strict)
 }
 
-/// The result of one experiment in a file.
-fn read(path: &Path) -> Result<Report, Failure> {
-    Report::from_json(&text(path)?).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
-}
-
 /// The results in a file: of one experiment, or of `bench all`.
 pub fn read_collection(path: &Path) -> Result<Collection, Failure> {
-    Collection::from_json(&text(path)?).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
-}
-
-fn text(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
-    std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}; give a file that --json wrote")))
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}; give a file that --json wrote")))?;
+    Collection::from_json(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))
 }
 
 fn judge(comparison: &Comparison, strict: bool) -> Outcome {
-    let named = |row: &RowName| format!("{} {} at {}", row.title(), row.op, row.workers);
+    let several = comparison.runs().len() > 1;
+    let named = |row: &RowName| {
+        let run = if several { format!("{}: ", row.run()) } else { String::new() };
+        format!("{run}{} {} at {}", row.title(), row.operation(), row.workers)
+    };
     let mut found: Vec<String> = Vec::new();
     let mut add = |what: &str, rows: Vec<String>| {
         if !rows.is_empty() {
@@ -55,6 +51,8 @@ fn judge(comparison: &Comparison, strict: bool) -> Outcome {
         add("cannot be judged", comparison.unclear().map(|row| named(&row.row)).collect());
         let missing = comparison.not_compared.iter().filter(|row| !row.broken);
         add("not in both", missing.map(|row| named(&row.row)).collect());
+        let runs = comparison.runs_not_compared.iter();
+        add("not compared at all", runs.map(|run| run.experiment.clone()).collect());
     }
     if found.is_empty() { Ok(()) } else { Err(Failure::found(found.join("; "))) }
 }

@@ -87,6 +87,35 @@ fn a_slower_row_is_exit_code_1_and_an_equal_one_is_0() {
     assert_eq!(compare(&old, &without, &["--strict"]).status.code(), Some(1));
 }
 
+/// A file of `bench all` was refused, and that is how results are recorded.
+#[test]
+fn files_of_all_are_compared_with_each_other_and_with_those_of_one_experiment() {
+    let dir = tempfile::tempdir().unwrap();
+    let cycle = measured(dir.path());
+    let mut ops = cycle.clone();
+    ops["results"].as_array_mut().unwrap().iter_mut().for_each(|row| row["experiment"] = json!("ops"));
+    let all = |name: &str, ops: &Value| write(dir.path(), name, &json!({ "schema": 1, "runs": [cycle, ops] }));
+    let (one, old) = (write(dir.path(), "one.json", &cycle), all("old.json", &ops));
+    let equal = compare(&old, &old, &["--strict"]);
+    assert_eq!(equal.status.code(), Some(0), "{}{}", stdout(&equal), stderr(&equal));
+    assert!(stdout(&equal).contains("== cycle\n") && stdout(&equal).contains("== ops\n"), "{}", stdout(&equal));
+
+    ops["results"][1]["samples"] = even(8.5e4);
+    let slower = compare(&old, &all("new.json", &ops), &[]);
+    assert_eq!(slower.status.code(), Some(1));
+    let message = stderr(&slower);
+    assert!(message.starts_with("sessile: 1 slower: ops: files cycle at 1 (ops_per_second x 0.85"), "{message}");
+
+    for (old, new, words) in [(&old, &one, "ops: it is not in NEW"), (&one, &old, "ops: it is not in OLD")] {
+        let compared = compare(old, new, &[]);
+        assert_eq!(compared.status.code(), Some(0), "{}", stderr(&compared));
+        assert!(stdout(&compared).contains(words) && stdout(&compared).contains("files"), "{}", stdout(&compared));
+        let strict = compare(old, new, &["--strict"]);
+        assert_eq!(strict.status.code(), Some(1));
+        assert!(stderr(&strict).contains("1 not compared at all: ops"), "{}", stderr(&strict));
+    }
+}
+
 #[test]
 fn what_cannot_be_compared_is_exit_code_2_and_one_sentence() {
     let dir = tempfile::tempdir().unwrap();
@@ -129,9 +158,6 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
     let all = write(dir.path(), "all.json", &json!({ "schema": 1, "runs": [report] }));
     let from_all = sessile(&["recommend", "--installed", "none", "--results", all.to_str().unwrap()]);
     assert_eq!(stdout(&from_all), text, "{}", stderr(&from_all));
-    let compared = compare(&all, &all, &[]);
-    assert_eq!(compared.status.code(), Some(2));
-    assert!(stderr(&compared).contains("several experiments"), "{}", stderr(&compared));
 
     let flags = ["recommend", "--web-servers", "3", "--installed", "redis", "--json"];
     let json: Value = serde_json::from_slice(&sessile(&flags).stdout).unwrap();

@@ -4,15 +4,19 @@
 //! says what may explain a difference (another machine, another version of a server).
 
 use super::estimate::{Estimate, ROUNDS_MIN};
+use super::runs::{self, RunPair};
 use super::yardstick::Mark;
-use super::{NotCompared, RowName};
+use super::{NotCompared, RowName, RunNotCompared};
+use crate::collection::Collection;
 use crate::experiments::CLOSED_LOOP;
-use crate::options::UsageError;
 use crate::reference;
 use crate::report::{Report, RoundSample, Row, surroundings};
 
-/// Experiments whose rows have no samples of rounds to judge a difference by.
+/// Experiments whose rows have no samples of rounds to judge a difference by: only what has become bad is told of them.
 const WITHOUT_ROUNDS: [&str; 3] = ["gc", "oversize", "faults"];
+
+/// What is said of them.
+pub(super) const MEASURED_ONCE: &str = "measured once, not in rounds, so two results of it cannot be compared";
 
 /// What is compared of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +37,12 @@ pub(super) struct Pair {
 }
 
 /// What was found.
+#[derive(Default)]
 pub(super) struct Matched {
     pub pairs: Vec<Pair>,
     pub not_compared: Vec<NotCompared>,
+    pub runs_not_compared: Vec<RunNotCompared>,
+    pub measured_once: Vec<String>,
     pub notes: Vec<String>,
 }
 
@@ -81,9 +88,10 @@ impl Pair {
 }
 
 impl RowName {
-    fn of(row: &Row) -> RowName {
+    fn of(row: &Row, flags: &str) -> RowName {
         RowName {
             experiment: row.experiment.clone(),
+            flags: flags.to_owned(),
             store: row.store.clone(),
             variant: row.variant.clone(),
             op: row.op.clone(),
@@ -101,29 +109,59 @@ impl RowName {
     }
 }
 
-/// Puts the rows of both sides together.
-pub(super) fn pairs(old: &Report, new: &Report) -> Result<Matched, UsageError> {
-    check_settings(old, new)?;
-    let mut matched = Matched { pairs: Vec::new(), not_compared: Vec::new(), notes: notes(old, new) };
-    for row in &old.results {
-        let name = RowName::of(row);
-        let other = new.results.iter().find(|other| RowName::of(other) == name);
-        match other.ok_or_else(|| "it is not in NEW".to_owned()).and_then(|other| of_rows(&name, row, other, old)) {
-            Ok(pairs) => matched.pairs.extend(pairs),
-            Err(why) => {
-                let of_ours = reference::by_name(&name.store).is_none();
-                let broken = of_ours && !row.is_bad() && other.is_some_and(Row::is_bad);
-                matched.not_compared.push(NotCompared { row: name, why, broken });
+/// Puts the rows of both sides together, run by run.
+pub(super) fn matched(old: &Collection, new: &Collection) -> Matched {
+    let (runs, alone) = runs::paired(old, new);
+    let (mut matched, mut compared) = (Matched::default(), Vec::new());
+    for run in &runs {
+        match check_settings(run.old, run.new) {
+            Ok(()) => {
+                matched.add_rows(run);
+                compared.push(run);
+            }
+            Err(why) => matched.runs_not_compared.push(RunNotCompared { experiment: run.title.clone(), why }),
+        }
+    }
+    matched.runs_not_compared.extend(alone);
+    matched.notes = notes(&compared);
+    matched
+}
+
+impl Matched {
+    fn add_rows(&mut self, run: &RunPair) {
+        let names = |report: &Report| {
+            let flags = report.flags();
+            report.results.iter().map(|row| RowName::of(row, &flags)).collect::<Vec<RowName>>()
+        };
+        let (old_names, new_names) = (names(run.old), names(run.new));
+        for (name, row) in old_names.iter().zip(&run.old.results) {
+            let other = new_names.iter().position(|it| it == name).and_then(|place| run.new.results.get(place));
+            let missing = || "it is not in NEW".to_owned();
+            match other.ok_or_else(missing).and_then(|other| of_rows(name, row, other, run.old)) {
+                Ok(pairs) => self.pairs.extend(pairs),
+                Err(why) => {
+                    let of_ours = reference::by_name(&name.store).is_none();
+                    let broken = of_ours && !row.is_bad() && other.is_some_and(Row::is_bad);
+                    self.not_compared.push(NotCompared { row: name.clone(), why, broken });
+                }
             }
         }
-    }
-    for row in &new.results {
-        let name = RowName::of(row);
-        if !old.results.iter().any(|other| RowName::of(other) == name) {
-            matched.not_compared.push(NotCompared { row: name, why: "it is not in OLD".to_owned(), broken: false });
+        for row in new_names.into_iter().filter(|name| !old_names.contains(name)) {
+            self.not_compared.push(NotCompared { row, why: "it is not in OLD".to_owned(), broken: false });
+        }
+        if run.old.experiment().is_some_and(|it| WITHOUT_ROUNDS.contains(&it)) {
+            self.measured_once.push(run.title.clone());
         }
     }
-    Ok(matched)
+
+    /// Why there is no comparison at all.
+    pub(super) fn nothing_to_compare(&self) -> String {
+        let row = self.not_compared.first().map(|row| format!("{} {}: {}", row.row.title(), row.row.op, row.why));
+        let once = || Some(format!("{} is {MEASURED_ONCE}", self.measured_once.first()?));
+        let run = || self.runs_not_compared.first().map(|run| format!("{}: {}", run.experiment, run.why));
+        let reason = row.or_else(once).or_else(run).map(|reason| format!("; {reason}"));
+        format!("no store has a row in both results that could be compared{}", reason.unwrap_or_default())
+    }
 }
 
 fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<Pair>, String> {
@@ -135,16 +173,16 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<
     }
     let paced = report.settings.rate.is_some() && name.op != CLOSED_LOOP;
     let measures: &[Measure] = if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
-    if [old, new].iter().any(|row| row.samples.is_empty()) && WITHOUT_ROUNDS.contains(&name.experiment.as_str()) {
-        let experiment = &name.experiment;
-        return Err(format!("{experiment} is measured once, not in rounds, so two results of it cannot be compared"));
+    if WITHOUT_ROUNDS.contains(&name.experiment.as_str()) {
+        return Ok(Vec::new()); // both are sound, and no more can be said
     }
     let pair = |measure: &Measure| {
         let estimate = |row: &Row| {
             Estimate::of(&row.samples.iter().map(|sample| measure.of(sample)).collect::<Vec<f64>>()).ok_or_else(|| {
-                let rounds = row.samples.len();
+                let (rounds, experiment) = (row.samples.len(), &name.experiment);
                 format!(
-                    "the samples of its {rounds} rounds are too few or empty; measure with --rounds {ROUNDS_MIN} or more"
+                    "the samples of its {rounds} rounds are too few or empty; measure {experiment} with --rounds \
+                     {ROUNDS_MIN} or more"
                 )
             })
         };
@@ -155,7 +193,7 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<
 }
 
 /// Settings that change the question.
-fn check_settings(old: &Report, new: &Report) -> Result<(), UsageError> {
+fn check_settings(old: &Report, new: &Report) -> Result<(), String> {
     let word = |value: Option<f64>| value.map_or("none".to_owned(), |value| value.to_string());
     let (was, is) = (&old.settings, &new.settings);
     let settings = [
@@ -168,13 +206,26 @@ fn check_settings(old: &Report, new: &Report) -> Result<(), UsageError> {
     match settings.into_iter().find(|(_, old, new)| old != new) {
         None => Ok(()),
         Some((name, old, new)) => {
-            Err(UsageError(format!("the results answer different questions: {name} is {old} in OLD and {new} in NEW")))
+            Err(format!("the results answer different questions: {name} is {old} in OLD and {new} in NEW"))
         }
     }
 }
 
-/// What may explain a difference, but forbids nothing.
-fn notes(old: &Report, new: &Report) -> Vec<String> {
+/// What may explain a difference, but forbids nothing: each note once, with the runs that it is about.
+fn notes(runs: &[&RunPair]) -> Vec<String> {
+    let mut notes: Vec<(String, Vec<String>)> = Vec::new();
+    for run in runs {
+        for note in notes_of(run.old, run.new) {
+            match notes.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, titles)) => titles.push(run.title.clone()),
+                None => notes.push((note, vec![run.title.clone()])),
+            }
+        }
+    }
+    notes.into_iter().map(|(note, titles)| runs::said_of(&titles, runs.len(), &note)).collect()
+}
+
+fn notes_of(old: &Report, new: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let (was, is) = (&old.environment, &new.environment);
     let same_machine = (&was.cpu, was.cores, was.memory_bytes) == (&is.cpu, is.cores, is.memory_bytes);
@@ -186,10 +237,4 @@ fn notes(old: &Report, new: &Report) -> Vec<String> {
     }
     notes.extend(surroundings(&[("OLD", old), ("NEW", new)]));
     notes
-}
-
-/// Why there is no comparison at all.
-pub(super) fn nothing_to_compare(not_compared: &[NotCompared]) -> String {
-    let reason = not_compared.first().map(|row| format!("; {} {}: {}", row.row.title(), row.row.op, row.why));
-    format!("no store has a row in both results that could be compared{}", reason.unwrap_or_default())
 }

@@ -1,20 +1,21 @@
-//! Two results of one experiment against each other: which rows have become slower by more than the noise.
+//! Two results of the same experiments against each other: which rows have become slower by more than the noise.
 //!
 //! It owns one invariant: "not slower" is never said of a row in which a slowdown of twice the threshold could
 //! have gone unseen. bench/METHODOLOGY.md has the statistics in words. It measures nothing.
 
 mod estimate;
 mod matching;
+mod runs;
 mod show;
 mod yardstick;
 
 use serde::Serialize;
 
 pub use self::yardstick::Basis;
+use crate::collection::Collection;
 use crate::options::UsageError;
-use crate::report::Report;
 use estimate::student;
-use matching::{Matched, Pair};
+use matching::Pair;
 use yardstick::{Machine, Mark};
 
 /// Chance that all intervals together contain the truth, if rows vary from run to run by no more than is assumed.
@@ -39,6 +40,10 @@ pub struct Comparison {
     pub yardstick: Vec<YardstickRow>,
     /// Rows that cannot be compared, and why.
     pub not_compared: Vec<NotCompared>,
+    /// Experiments, and forms of them, of which no row can be compared, and why: those that only one side has, for example.
+    pub runs_not_compared: Vec<RunNotCompared>,
+    /// Experiments that are measured once, not in rounds: of their rows only those that have become bad are told.
+    pub measured_once: Vec<String>,
     /// What the reader should know before believing it.
     pub notes: Vec<String>,
 }
@@ -79,6 +84,9 @@ pub struct Compared {
 #[allow(missing_docs, reason = "the fields are those of a row of a report")]
 pub struct RowName {
     pub experiment: String,
+    /// Those that make it another form of its experiment: `--as-published`. Left out when there are none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub flags: String,
     pub store: String,
     pub variant: String,
     pub op: String,
@@ -113,6 +121,15 @@ pub struct NotCompared {
     pub broken: bool,
 }
 
+/// An experiment, or a form of it, that cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunNotCompared {
+    /// Its name, with the flags that make it another form.
+    pub experiment: String,
+    /// Why.
+    pub why: String,
+}
+
 /// What follows from the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -127,34 +144,45 @@ pub enum Verdict {
     Unclear,
 }
 
-/// Compares two reports. `threshold` is the smallest slowdown that counts, as a part.
+/// Compares two results, each of one experiment or of several: what is an experiment in both, row by row. `threshold` is the
+/// smallest slowdown that counts, as a part.
 ///
 /// # Errors
 ///
-/// When the settings differ, or no store has a row in both.
-pub fn compare(old: &Report, new: &Report, threshold: f64) -> Result<Comparison, UsageError> {
-    let Matched { pairs, not_compared, notes } = matching::pairs(old, new)?;
-    let (references, judged): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|pair| pair.is_reference());
-    if judged.is_empty() && not_compared.iter().all(|row| !row.broken) {
-        return Err(UsageError(matching::nothing_to_compare(&not_compared)));
+/// When no store has a row in both: nothing is an experiment in both, or the settings differ.
+pub fn compare(old: &Collection, new: &Collection, threshold: f64) -> Result<Comparison, UsageError> {
+    let matched = matching::matched(old, new);
+    let (references, judged): (Vec<&Pair>, Vec<&Pair>) = matched.pairs.iter().partition(|pair| pair.is_reference());
+    if judged.is_empty() && matched.not_compared.iter().all(|row| !row.broken) {
+        return Err(UsageError(matched.nothing_to_compare()));
     }
-    // All intervals hold together: each may fail its part of the chance, in either direction.
+    // All intervals of all experiments hold together: each may fail its part of the chance, in either direction.
     let tail = (1.0 - CONFIDENCE) / (2.0 * judged.len().max(1) as f64);
-    let rows: Vec<Compared> = judged.iter().map(|pair| judge(pair, &pairs, threshold, tail)).collect();
+    let rows: Vec<Compared> = judged.iter().map(|pair| judge(pair, &matched.pairs, threshold, tail)).collect();
     let yardstick = references.iter().map(|pair| YardstickRow {
         row: pair.name.clone(),
         measure: pair.measure.name(),
         ratio: (pair.new.mean - pair.old.mean).exp(),
     });
-    let yardstick = yardstick.collect();
-    let mut comparison =
-        Comparison { schema: 1, threshold, confidence: CONFIDENCE, rows, yardstick, not_compared, notes };
+    let mut comparison = Comparison {
+        schema: 1,
+        threshold,
+        confidence: CONFIDENCE,
+        rows,
+        yardstick: yardstick.collect(),
+        not_compared: matched.not_compared,
+        runs_not_compared: matched.runs_not_compared,
+        measured_once: matched.measured_once,
+        notes: matched.notes,
+    };
     comparison.add_notes();
     Ok(comparison)
 }
 
 fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
-    let marks: Vec<Mark> = all.iter().filter(|other| other.measure == pair.measure).map(Pair::mark).collect();
+    // The machine drifts while `bench all` runs: each experiment has a yardstick of its own.
+    let beside = |other: &&Pair| other.measure == pair.measure && other.name.is_of_run(&pair.name);
+    let marks: Vec<Mark> = all.iter().filter(beside).map(Pair::mark).collect();
     let machine = Machine::for_row(&pair.name.store, pair.socket, &marks);
     let found = pair.speed().less(machine.drift).less(machine.fortune);
     let reach = student(1.0 - tail, found.freedom) * found.error();
@@ -186,7 +214,24 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
     }
 }
 
+impl RowName {
+    /// Its experiment, with the flags that make it another form.
+    pub fn run(&self) -> String {
+        [self.experiment.as_str(), self.flags.as_str()].join(" ").trim_end().to_owned()
+    }
+
+    fn is_of_run(&self, other: &RowName) -> bool {
+        (&self.experiment, &self.flags) == (&other.experiment, &other.flags)
+    }
+}
+
 impl Comparison {
+    /// The experiments, and forms of them, that there are rows of, in their order.
+    pub fn runs(&self) -> Vec<String> {
+        let rows = self.rows.iter().map(|row| &row.row);
+        distinct(rows.chain(self.not_compared.iter().map(|row| &row.row)).map(RowName::run))
+    }
+
     /// The rows that became slower.
     pub fn slower(&self) -> impl Iterator<Item = &Compared> {
         self.of(Verdict::Slower)
@@ -205,4 +250,15 @@ impl Comparison {
     fn of(&self, verdict: Verdict) -> impl Iterator<Item = &Compared> {
         self.rows.iter().filter(move |row| row.verdict == verdict)
     }
+}
+
+/// Each of some words once, in their order.
+fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known: Vec<String> = Vec::new();
+    for word in words {
+        if !known.contains(&word) {
+            known.push(word);
+        }
+    }
+    known
 }

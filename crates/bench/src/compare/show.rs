@@ -1,49 +1,60 @@
-//! The comparison for people: a table, and sentences that say what may not be concluded from it.
+//! The comparison for people: a table for each experiment, and sentences that say what may not be concluded from them.
 
 use std::fmt;
 
-use comfy_table::{Cell, ColumnConstraint};
+use comfy_table::{Cell, ColumnConstraint, Table};
 
-use super::{Basis, Compared, Comparison, RowName, Verdict};
+use super::matching::MEASURED_ONCE;
+use super::runs::said_of;
+use super::{Basis, Compared, Comparison, RowName, Verdict, distinct};
 use crate::report::table::{empty, figure, right};
+use crate::statistics::Spread;
 
 /// Beyond this the machine was so different that rows need not have followed it alike.
 const DRIFT_LARGE: f64 = 0.1;
 /// With fewer there is hardly anything to correct the assumed fortune of rows by.
 const REFERENCE_ROWS_FEW: usize = 3;
+/// So many rows that cannot be compared for one reason are named.
+const NAMED_MAX: usize = 12;
 
 impl Comparison {
     /// Says what the verdicts rest on. To be called once, when the rows are there.
     pub(super) fn add_notes(&mut self) {
-        let drifts: Vec<f64> = self.yardstick.iter().map(|row| row.ratio - 1.0).collect();
-        if drifts.iter().any(|drift| drift.abs() > DRIFT_LARGE) {
-            self.notes.push(
+        let moved = self.yardstick.iter().filter(|row| (row.ratio - 1.0).abs() > DRIFT_LARGE);
+        let moved = distinct(moved.map(|row| row.row.run()));
+        let of =
+            |is: &dyn Fn(&Compared) -> bool| distinct(self.rows.iter().filter(|row| is(row)).map(|row| row.row.run()));
+        let few = |row: &Compared| row.basis == Basis::ReferenceRows && row.yardstick_rows < REFERENCE_ROWS_FEW;
+        let found = [
+            (
+                moved,
                 "the machine was another one in NEW: reference rows moved by more than 10 %; what they have in common \
                  is taken out, but a row need not have followed them"
                     .to_owned(),
-            );
-        }
-        if self.rows.iter().any(|row| row.basis == Basis::OtherStores) {
-            self.notes.push(
+            ),
+            (
+                of(&|row| row.basis == Basis::OtherStores),
                 "no reference row is in both results, so what most stores have in common is taken for the machine's: a \
                  slowdown of all stores together cannot be seen (measure limit, lmdb or redis-four-trips along)"
                     .to_owned(),
-            );
-        }
-        if self.rows.iter().any(|row| row.basis == Basis::Nothing) {
-            self.notes.push(
+            ),
+            (
+                of(&|row| row.basis == Basis::Nothing),
                 "nothing tells how fast the machine was, so only large differences count: measure reference rows along, \
                  for example --stores files,limit,lmdb,null"
                     .to_owned(),
-            );
-        }
-        let few = |row: &Compared| row.basis == Basis::ReferenceRows && row.yardstick_rows < REFERENCE_ROWS_FEW;
-        if self.rows.iter().any(few) {
-            self.notes.push(format!(
-                "fewer than {REFERENCE_ROWS_FEW} reference rows of a kind: what is assumed of rows is hardly corrected; \
-                 measure more along"
-            ));
-        }
+            ),
+            (
+                of(&few),
+                format!(
+                    "fewer than {REFERENCE_ROWS_FEW} reference rows of a kind: what is assumed of rows is hardly \
+                     corrected; measure more along"
+                ),
+            ),
+        ];
+        let runs = self.runs().len();
+        let found = found.into_iter().filter(|(titles, _)| !titles.is_empty());
+        self.notes.extend(found.map(|(titles, note)| said_of(&titles, runs, &note)));
         let unclear = self.unclear().count();
         if unclear > 0 {
             let (all, twice) = (self.rows.len(), percent(2.0 * self.threshold));
@@ -53,42 +64,82 @@ impl Comparison {
             ));
         }
     }
+
+    fn table(&self, run: &str) -> Table {
+        let mut table = empty(&["store", "op", "figure", "old", "new", "new/old", "interval", "would see", ""]);
+        for column in table.column_iter_mut() {
+            column.set_constraint(ColumnConstraint::ContentWidth); // a figure in two pieces cannot be read
+        }
+        for row in self.rows.iter().filter(|row| row.row.run() == run) {
+            table.add_row(cells(row, self.threshold));
+        }
+        table
+    }
+
+    fn legend(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sure, threshold) = (percent(self.confidence), percent(self.threshold));
+        let apart = Spread::of(&self.rows.iter().map(|row| row.apart * 100.0).collect::<Vec<f64>>());
+        let [least, most] = [apart.low, apart.high].map(|apart| format!("{apart:.1}"));
+        let apart = if least == most { most } else { format!("{least} to {most}") };
+        writeln!(
+            f,
+            "\nAll intervals hold together with {sure} % as long as a row varies by no more than {apart} % from run to \
+             run\nbeyond what its rounds show; that is assumed, and corrected by the yardstick.\n\
+             `would see`: the smallest slowdown that is reported in 19 of 20 cases.\n\
+             A row is slower when its interval ends below 1 (of a latency: begins above) and it lost at least {threshold} %."
+        )
+    }
+
+    /// What is in no table: rows with the same reason in one line, and whole experiments.
+    fn missing(&self, f: &mut fmt::Formatter<'_>, several: bool) -> fmt::Result {
+        let mut reasons: Vec<(String, &str, Vec<String>)> = Vec::new();
+        let mut add = |head: String, why, place| match reasons.iter_mut().find(|(of, it, _)| *of == head && *it == why)
+        {
+            Some((_, _, places)) => places.push(place),
+            None => reasons.push((head, why, vec![place])),
+        };
+        for row in &self.not_compared {
+            let word = if row.broken { "BROKEN: " } else { "not compared: " };
+            let run = if several { format!("{}: ", row.row.run()) } else { String::new() };
+            add(format!("{word}{run}"), row.why.as_str(), place(&row.row));
+        }
+        for run in &self.runs_not_compared {
+            add("not compared: ".to_owned(), run.why.as_str(), run.experiment.clone());
+        }
+        for run in &self.measured_once {
+            add("not compared: ".to_owned(), MEASURED_ONCE, run.clone());
+        }
+        reasons.into_iter().try_for_each(|(head, why, places)| {
+            let more = places.len().saturating_sub(NAMED_MAX);
+            let more = if more > 0 { format!(" and {more} more (--json names them)") } else { String::new() };
+            let named: Vec<String> = places.into_iter().take(NAMED_MAX).collect();
+            writeln!(f, "{head}{}{more}: {why}", named.join(", "))
+        })
+    }
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let several = self.runs().len() > 1;
+        let compared = distinct(self.rows.iter().map(|row| row.row.run()));
+        for (number, run) in compared.iter().enumerate() {
+            if several {
+                let gap = if number > 0 { "\n" } else { "" };
+                writeln!(f, "{gap}== {run}")?;
+            }
+            writeln!(f, "{}", self.table(run))?;
+        }
         if !self.rows.is_empty() {
-            let mut table = empty(&["store", "op", "figure", "old", "new", "new/old", "interval", "would see", ""]);
-            for column in table.column_iter_mut() {
-                column.set_constraint(ColumnConstraint::ContentWidth); // a figure in two pieces cannot be read
-            }
-            for row in &self.rows {
-                table.add_row(cells(row, self.threshold));
-            }
-            writeln!(f, "{table}")?;
-            let (sure, threshold) = (percent(self.confidence), percent(self.threshold));
-            let apart = self.rows.iter().map(|row| row.apart).fold(0.0, f64::max) * 100.0;
-            writeln!(
-                f,
-                "\nAll intervals hold together with {sure} % as long as a row varies by no more than {apart:.1} % from run to \
-                 run\nbeyond what its rounds show; that is assumed, and corrected by the yardstick.\n\
-                 `would see`: the smallest slowdown that is reported in 19 of 20 cases.\n\
-                 A row is slower when its interval ends below 1 (of a latency: begins above) and it lost at least {threshold} %."
-            )?;
+            self.legend(f)?;
         }
-        if !self.yardstick.is_empty() {
-            let rows = self.yardstick.iter();
+        for run in distinct(self.yardstick.iter().map(|row| row.row.run())) {
+            let rows = self.yardstick.iter().filter(|row| row.row.run() == run);
             let rows = rows.map(|row| format!("{} {} {:.3}", place(&row.row), row.measure, row.ratio));
-            writeln!(f, "yardstick (new/old as measured): {}", rows.collect::<Vec<String>>().join(", "))?;
+            let of = if several { format!(" of {run}") } else { String::new() };
+            writeln!(f, "yardstick{of} (new/old as measured): {}", rows.collect::<Vec<String>>().join(", "))?;
         }
-        for row in &self.not_compared {
-            let word = if row.broken { "BROKEN" } else { "not compared" };
-            writeln!(f, "{word}: {}: {}", place(&row.row), row.why)?;
-        }
-        for note in &self.notes {
-            writeln!(f, "note: {note}")?;
-        }
-        Ok(())
+        self.missing(f, several)?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
 }
 
@@ -101,7 +152,7 @@ fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
     };
     vec![
         Cell::new(row.row.title()),
-        Cell::new(format!("{}@{}", operation(&row.row), row.row.workers)),
+        Cell::new(format!("{}@{}", row.row.operation(), row.row.workers)),
         Cell::new(figure_name(row.measure)),
         right(figure(row.old)),
         right(figure(row.new)),
@@ -124,13 +175,15 @@ fn figure_name(measure: &str) -> String {
 
 /// A row in one line: what differs within an experiment.
 fn place(row: &RowName) -> String {
-    format!("{} {}@{}", row.title(), operation(row), row.workers)
+    format!("{} {}@{}", row.title(), row.operation(), row.workers)
 }
 
-/// `scale` has the same operation at many sizes.
-fn operation(row: &RowName) -> String {
-    match row.experiment.as_str() {
-        "scale" => format!("{} {} {}", row.op, row.sessions, row.payload_spread),
-        _ => row.op.clone(),
+impl RowName {
+    /// The operation; in `scale`, which has the same one at many sizes, with the size.
+    pub fn operation(&self) -> String {
+        match self.experiment.as_str() {
+            "scale" => format!("{} {} {}", self.op, self.sessions, self.payload_spread),
+            _ => self.op.clone(),
+        }
     }
 }

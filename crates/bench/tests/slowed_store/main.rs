@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use sessile_bench::compare::{Comparison, THRESHOLD, Verdict, compare};
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{Choice, Experiment, Options, Report, Target, reference, run_choices};
+use sessile_bench::{Choice, Collection, Experiment, Options, Target, reference, run_choices};
 use sessile_core::Durability;
 
 const WORKER: &str = "bench-worker";
@@ -94,7 +94,7 @@ struct Length {
 }
 
 /// One run of the store, slowed by a part, beside the reference rows.
-fn run(part: f64, length: Length, seed: u64) -> Report {
+fn run(part: f64, length: Length, seed: u64) -> Collection {
     let store: &'static str = std::env::var("SESSILE_TRIAL_STORE").unwrap_or_else(|_| STORE.to_owned()).leak();
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let name: &'static str = format!("{store}+{part}").leak();
@@ -121,7 +121,7 @@ fn run(part: f64, length: Length, seed: u64) -> Report {
         command: Vec::new(),
     };
     let launch = Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] };
-    run_choices(Experiment::Cycle, &options, &launch, choices).unwrap()
+    run_choices(Experiment::Cycle, &options, &launch, choices).unwrap().into()
 }
 
 fn choice(store: &'static str, target: Target, creates: bool) -> Choice {
