@@ -177,7 +177,8 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
 fn a_figure_beyond_its_bound_is_exit_code_1_with_the_rows_that_broke_it() {
     let run = |bounds: &[&str]| {
         let flags = ["bench", "cycle", "--stores", "memory,null", "--workers", "1", "--sessions", "50", "--csv", "-"];
-        let brief = ["--seconds", "0.02", "--rounds", "1", "--payload", "100"];
+        // On a busy machine a shorter sample may have no operation at all.
+        let brief = ["--seconds", "0.2", "--rounds", "1", "--payload", "100"];
         let bounds = bounds.iter().flat_map(|bound| ["--fail-if", bound]);
         sessile(&flags.into_iter().chain(brief).chain(bounds).collect::<Vec<&str>>())
     };
@@ -188,10 +189,23 @@ fn a_figure_beyond_its_bound_is_exit_code_1_with_the_rows_that_broke_it() {
     assert!(!message.contains("null") && !message.contains("p99_us"), "reference rows are no stores: {message}");
     assert!(stdout(&output).contains("memory"), "the result is shown all the same");
     assert_eq!(run(&["null:ops_per_second>1"]).status.code(), Some(1));
-    assert_eq!(run(&["ops_per_second<1", "memory:p50_us>60000000"]).status.code(), Some(0));
+    let kept = run(&["ops_per_second<1", "memory:p50_us>60000000"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
     let nothing = run(&["redis:p99_us>5"]);
     assert_eq!(nothing.status.code(), Some(1), "a check of nothing must not pass");
     assert!(stderr(&nothing).contains("no row was measured"), "{}", stderr(&nothing));
+}
+
+/// `oversize` has no 99th percentile, and no bound on it could fail.
+#[test]
+fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
+    let run =
+        |bound| sessile(&["bench", "oversize", "--quick", "--stores", "memory", "--csv", "-", "--fail-if", bound]);
+    let unknown = run("p99_us>60000000");
+    assert_eq!(unknown.status.code(), Some(1), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("p99_us was not measured of memory"), "{}", stderr(&unknown));
+    let known = run("p50_us>60000000");
+    assert_eq!(known.status.code(), Some(0), "{}", stderr(&known));
 }
 
 #[test]
