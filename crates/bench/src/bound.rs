@@ -6,14 +6,17 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use crate::experiment::Experiment;
 use crate::options::UsageError;
 use crate::reference;
 use crate::report::{Report, Row};
 
-/// `[STORE:]FIGURE<NUMBER` or with `>`: what makes a run fail.
+/// `[EXPERIMENT:][STORE:]FIGURE<NUMBER` or with `>`: what makes a run fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     text: String,
+    /// All experiments when `None`.
+    experiment: Option<Experiment>,
     /// A store, or one variant of it (`files#shm`); all stores when `None`.
     store: Option<String>,
     figure: &'static Figure,
@@ -62,39 +65,54 @@ impl FromStr for Bound {
     type Err = UsageError;
 
     fn from_str(text: &str) -> Result<Bound, UsageError> {
-        let wrong = |why: String| UsageError(format!("{why}; write [STORE:]FIGURE>NUMBER, for example p99_us>5000"));
+        let form = "[EXPERIMENT:][STORE:]FIGURE>NUMBER, for example p99_us>5000";
+        let wrong = |why: String| UsageError(format!("{why}; write {form}"));
         let at = text.find(['<', '>']).ok_or_else(|| wrong("it has neither < nor >".to_owned()))?;
         let (left, right) = text.split_at(at);
         let comparison = if right.starts_with('<') { Comparison::Below } else { Comparison::Above };
         let number = right.get(1..).unwrap_or_default().trim();
         let value = number.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
         let value = value.ok_or_else(|| wrong(format!("{number:?} is no number, 0 or more")))?;
-        let (store, name) = match left.rsplit_once(':') {
-            Some((store, name)) => (Some(store.trim().to_owned()), name.trim()),
-            None => (None, left.trim()),
-        };
+        let (about, name) = left.rsplit_once(':').map_or((None, left), |(about, name)| (Some(about), name));
+        let (experiment, store) = about.map_or((None, None), subject);
+        let name = name.trim();
         let figure = FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
             let known: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
             wrong(format!("{name:?} is no figure; known: {}", known.join(", ")))
         })?;
-        Ok(Bound { text: text.to_owned(), store, figure, comparison, value })
+        Ok(Bound { text: text.to_owned(), experiment, store, figure, comparison, value })
+    }
+}
+
+/// What stands in front of a figure: an experiment, a store, or both.
+fn subject(about: &str) -> (Option<Experiment>, Option<String>) {
+    let (first, rest) = about.split_once(':').map_or((about, None), |(first, rest)| (first, Some(rest)));
+    match Experiment::from_name(first.trim()) {
+        Some(experiment) => (Some(experiment), rest.map(|store| store.trim().to_owned())),
+        None => (None, Some(about.trim().to_owned())),
     }
 }
 
 impl Bound {
     /// What breaks it, one entry a row, and one for the stores that it tells nothing of. Rows that failed as a whole have no
     /// figures and are told elsewhere.
-    pub fn broken_by(&self, report: &Report) -> Vec<String> {
-        let rows: Vec<&Row> = report.results.iter().filter(|row| row.failed.is_none() && self.is_about(row)).collect();
+    pub fn broken_by(&self, reports: &[Report]) -> Vec<String> {
+        let rows = reports.iter().flat_map(|report| report.results.iter().map(move |row| (report, row)));
+        let rows: Vec<(&Report, &Row)> = rows.filter(|(_, row)| row.failed.is_none() && self.is_about(row)).collect();
         if rows.is_empty() {
             return vec![format!("{}: no row was measured that it is about", self.text)];
         }
-        let (with, without): (Vec<&Row>, Vec<&Row>) = rows.into_iter().partition(|row| (self.figure.of)(row).is_some());
-        // Of some operations an experiment does not know all figures.
-        let known: BTreeSet<String> = with.iter().map(|row| row.title()).collect();
+        // Of some operations an experiment does not know all figures, and of some experiments there are none of a figure.
+        let has_figure = |row: &Row| (self.figure.of)(row).is_some();
+        let known: BTreeSet<String> =
+            rows.iter().filter(|(_, row)| has_figure(row)).map(|(_, row)| row.title()).collect();
         let unknown: BTreeSet<String> =
-            without.iter().map(|row| row.title()).filter(|it| !known.contains(it)).collect();
-        let mut broken: Vec<String> = with.into_iter().filter_map(|row| self.broken_in(row)).collect();
+            rows.iter().map(|(_, row)| row.title()).filter(|title| !known.contains(title)).collect();
+        let broken_in = |(report, row): (&Report, &Row)| {
+            let run = if reports.len() > 1 { format!("{}: ", report.title_of(row)) } else { String::new() };
+            self.broken_in(row).map(|what| format!("{}: {run}{what}", self.text))
+        };
+        let mut broken: Vec<String> = rows.into_iter().filter_map(broken_in).collect();
         if !unknown.is_empty() {
             let unknown: Vec<String> = unknown.into_iter().collect();
             broken.push(format!("{}: {} was not measured of {}", self.text, self.figure.name, unknown.join(", ")));
@@ -108,14 +126,16 @@ impl Bound {
             Comparison::Below => value < self.value,
             Comparison::Above => value > self.value,
         };
-        beyond.then(|| format!("{}: {} {} at {} has {value:.1}", self.text, row.title(), row.op, row.workers))
+        beyond.then(|| format!("{} {} at {} has {value:.1}", row.title(), row.op, row.workers))
     }
 
     fn is_about(&self, row: &Row) -> bool {
-        match &self.store {
-            Some(name) => *name == row.store || *name == row.title(),
-            None => reference::by_name(&row.store).is_none(),
-        }
+        let experiment = self.experiment.is_none_or(|experiment| experiment.name() == row.experiment);
+        experiment
+            && match &self.store {
+                Some(name) => *name == row.store || *name == row.title(),
+                None => reference::by_name(&row.store).is_none(),
+            }
     }
 }
 
@@ -166,7 +186,8 @@ mod tests {
             bytes_per_session,
             ..Row::default()
         };
-        let broken = |report: &Report, bound: &str| bound.parse::<Bound>().unwrap().broken_by(report);
+        let broken =
+            |report: &Report, bound: &str| bound.parse::<Bound>().unwrap().broken_by(std::slice::from_ref(report));
         let mut report = Report::from_json(REPORT).unwrap();
         report.results =
             vec![row("files", "save", 9.0, 4_096), row("files", "read", 0.0, 0), row("memory", "save", 5.0, 0)];
@@ -184,5 +205,26 @@ mod tests {
         assert_eq!(broken(&report, "files:ops_per_second<1"), ["files:ops_per_second<1: files save at 1 has 0.0"]);
         assert_eq!(broken(&report, "p50_us<6"), ["p50_us<6: memory save at 1 has 5.0"]);
         assert_eq!(broken(&report, "sqlite:p50_us<6"), ["sqlite:p50_us<6: no row was measured that it is about"]);
+    }
+
+    /// What an experiment does not measure another one may.
+    #[test]
+    fn a_bound_on_several_experiments_names_the_one_that_broke_it_and_can_be_about_one_of_them() {
+        let report = |experiment: &str, p99: f64| {
+            let mut report = Report::from_json(REPORT).unwrap();
+            let latency_us = LatencyUs { p50: 5.0, p99, ..LatencyUs::default() };
+            let (experiment, store, variant) = (experiment.into(), "files".into(), "default".into());
+            report.results = vec![Row { experiment, store, variant, op: "x".into(), latency_us, ..Row::default() }];
+            report
+        };
+        let mut paced = report("cycle", 900.0);
+        paced.settings.rate = Some(250.0);
+        let all = [report("cycle", 7.0), report("oversize", 0.0), paced];
+        let broken = |bound: &str| bound.parse::<Bound>().unwrap().broken_by(&all);
+        assert_eq!(broken("p99_us>800"), ["p99_us>800: cycle --rate 250: files x at 0 has 900.0"]);
+        assert_eq!(broken("cycle:files:p99_us>6").len(), 2);
+        assert_eq!(broken("oversize:p99_us>6"), ["oversize:p99_us>6: p99_us was not measured of files"]);
+        assert_eq!(broken("perl:p99_us>6"), ["perl:p99_us>6: no row was measured that it is about"]);
+        assert_eq!(broken("cycle:memory:p99_us>6"), ["cycle:memory:p99_us>6: no row was measured that it is about"]);
     }
 }

@@ -150,7 +150,7 @@ fn judge(report: &Report, bounds: &[Bound]) -> Outcome {
     }
     let bad: Vec<String> =
         report.bad_rows().map(|row| format!("{} {} at {}", row.title(), row.op, row.workers)).collect();
-    let beyond: Vec<String> = bounds.iter().flat_map(|bound| bound.broken_by(report)).collect();
+    let beyond: Vec<String> = bounds.iter().flat_map(|bound| bound.broken_by(std::slice::from_ref(report))).collect();
     let mut found = Vec::new();
     if !bad.is_empty() {
         found.push(format!("{} of {} rows failed: {}", bad.len(), report.results.len(), bad.join(", ")));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sessile_bench::all::{Ended, Series};
 use sessile_bench::worker::Launch;
-use sessile_bench::{Collection, INTERRUPTION, Part, PartState};
+use sessile_bench::{Bound, Collection, INTERRUPTION, Part, PartState};
 
 use crate::arguments::{AllArguments, WORKER_VERB};
 use crate::bench::{check_outputs, is_stdout, write};
@@ -30,7 +30,7 @@ pub fn run(arguments: &AllArguments) -> Outcome {
     if !outputs.any(is_stdout) {
         terminal::print(&format!("\n{summary}"))?;
     }
-    judge(&collection)
+    judge(&collection, &arguments.fail_if)
 }
 
 fn series(arguments: &AllArguments) -> Series {
@@ -97,7 +97,7 @@ impl Outputs<'_> {
     }
 }
 
-fn judge(collection: &Collection) -> Outcome {
+fn judge(collection: &Collection, bounds: &[Bound]) -> Outcome {
     let rows: usize = collection.runs.iter().map(|report| report.results.len()).sum();
     if collection.interrupted {
         let what = format!("the result is incomplete: {rows} rows were measured and verified before the signal came");
@@ -117,13 +117,20 @@ fn judge(collection: &Collection) -> Outcome {
             left.collect::<Vec<String>>().join("; ")
         )));
     }
-    let rows_failed = || format!("{} of {rows} rows failed: {}", bad.len(), bad.join(", "));
+    let beyond: Vec<String> = bounds.iter().flat_map(|bound| bound.broken_by(&collection.runs)).collect();
+    let mut found = Vec::new();
+    if !bad.is_empty() {
+        found.push(format!("{} of {rows} rows failed: {}", bad.len(), bad.join(", ")));
+    }
+    if !beyond.is_empty() {
+        found.push(format!("--fail-if: {}", beyond.join(", ")));
+    }
     if !broken.is_empty() {
         // What was not measured says nothing, neither good nor bad: that weighs more than a bad row, and hides none.
-        let and = if bad.is_empty() { String::new() } else { format!("; {}", rows_failed()) };
-        return Err(Failure::unavailable(format!("there is no result of {}{and}", broken.join("; "))));
+        found.insert(0, format!("there is no result of {}", broken.join("; ")));
+        return Err(Failure::unavailable(found.join("; ")));
     }
-    if bad.is_empty() { Ok(()) } else { Err(Failure::measured(rows_failed())) }
+    if found.is_empty() { Ok(()) } else { Err(Failure::measured(found.join("; "))) }
 }
 
 /// A part that could not be measured to its end, and why.

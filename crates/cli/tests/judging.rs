@@ -209,6 +209,21 @@ fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
 }
 
 #[test]
+fn bounds_hold_for_the_rows_of_all_experiments_or_of_one() {
+    let run = |bound| {
+        let flags = ["bench", "all", "--quick", "--only", "oversize", "--stores", "memory", "--csv", "-"];
+        sessile(&[&flags[..], &["--fail-if", bound]].concat())
+    };
+    for bound in ["p50_us<60000000", "oversize:memory:p50_us<60000000", "cycle:p50_us<60000000"] {
+        let broken = run(bound);
+        assert_eq!(broken.status.code(), Some(1), "{}", stderr(&broken));
+        assert!(stderr(&broken).contains(&format!("sessile: --fail-if: {bound}: ")), "{}", stderr(&broken));
+    }
+    let kept = run("oversize:p50_us>60000000");
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+}
+
+#[test]
 fn a_recommendation_from_nonsense_is_exit_code_2() {
     let table: &[(&[&str], &str)] = &[
         (&["--installed", "mongo"], "no store with a server"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use sessile_bench::Experiment;
+use sessile_bench::{Bound, Experiment};
 use sessile_core::Durability;
 
 /// `sessile bench all`.
@@ -28,6 +28,10 @@ pub struct AllArguments {
     /// What every commit must survive: none, 1s (all but the last second) or commit
     #[arg(long, default_value = "none", value_parser = super::durability, value_name = "TIER")]
     pub durability: Durability,
+    /// Ends with 1 when a figure of a store's row is beyond a bound: `[EXPERIMENT:][STORE:]FIGURE>NUMBER` or `<`, for example
+    /// cycle:p99_us>5000; may be given several times
+    #[arg(long, value_name = "BOUND", value_parser = super::bound)]
+    pub fail_if: Vec<Bound>,
     /// Write the results as JSON to a file, anew after each experiment, or to standard output at the end (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
