@@ -354,6 +354,41 @@ fn each_experiment_has_its_own_yardstick_and_all_their_rows_share_one_chance_of_
     assert!(width(&both.rows[0]) > width(&alone.rows[0]), "{both}{alone}");
 }
 
+/// With eight workers on two processors this machine has become slower, with one it has not. What has one worker was held
+/// against both.
+#[test]
+fn a_row_is_held_against_reference_rows_at_as_many_workers_and_where_there_are_none_that_is_said() {
+    let mut machine = Machine::new(11, Noise { drift: 0.0, ..QUIET });
+    let mut run = |part: f64| {
+        let mut report = machine.run(&with_references(&[("files", 1e5)]));
+        let mut eight = machine.run(&[("files", 1e5 * part), ("lmdb", 4e5 * part)]);
+        eight.results.iter_mut().for_each(|row| row.workers = 8);
+        report.results.extend(eight.results);
+        report
+    };
+    let (mut old, mut new) = (run(1.0), run(0.7));
+    let at = |comparison: &Comparison, workers: usize| {
+        comparison.rows.iter().find(|row| row.row.workers == workers).unwrap().clone()
+    };
+    let comparison = compare(&old, &new, THRESHOLD).unwrap();
+    let (one, eight) = (at(&comparison, 1), at(&comparison, 8));
+    assert!(one.yardstick_rows == 3 && eight.yardstick_rows == 1 && eight.yardstick_same_workers, "{comparison}");
+    assert!((eight.ratio - 1.0).abs() < 0.1 && eight.verdict != Verdict::Slower, "{comparison}");
+    assert!(!comparison.to_string().contains("no reference row at"), "{comparison}");
+    for report in [&mut old, &mut new] {
+        report.results.retain(|row| row.store != "lmdb" || row.workers == 1);
+    }
+    let comparison = compare(&old, &new, THRESHOLD).unwrap();
+    assert!(
+        (at(&comparison, 8).yardstick_rows, at(&comparison, 8).yardstick_same_workers) == (3, false),
+        "{comparison}"
+    );
+    let text = comparison.to_string();
+    let marked: Vec<&str> = text.lines().filter(|line| line.trim_end().ends_with(" *")).collect();
+    assert!(marked.len() == 1 && marked[0].contains("cycle@8"), "{text}");
+    assert!(text.contains("* no reference row at 8 workers: "), "{text}");
+}
+
 #[test]
 fn many_rows_with_one_reason_are_one_line() {
     let names: Vec<String> = (0..20).map(|number| format!("store{number}")).collect();

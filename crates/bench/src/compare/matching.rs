@@ -83,7 +83,7 @@ impl Pair {
 
     pub(super) fn mark(&self) -> Mark {
         let (store, is_reference) = (self.name.store.clone(), self.is_reference());
-        Mark { store, socket: self.socket, is_reference, difference: self.speed() }
+        Mark { store, socket: self.socket, workers: self.name.workers, is_reference, difference: self.speed() }
     }
 }
 

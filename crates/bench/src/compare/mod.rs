@@ -72,6 +72,8 @@ pub struct Compared {
     pub basis: Basis,
     /// Rows or stores that this is taken from.
     pub yardstick_rows: usize,
+    /// Whether those rows have as many workers as this one, where they are reference rows.
+    pub yardstick_same_workers: bool,
     /// By how much a row may vary from run to run beyond what its rounds show (a standard deviation, as a part) for the
     /// interval to be right: an assumption, corrected by the yardstick.
     pub apart: f64,
@@ -183,7 +185,7 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
     // The machine drifts while `bench all` runs: each experiment has a yardstick of its own.
     let beside = |other: &&Pair| other.measure == pair.measure && other.name.is_of_run(&pair.name);
     let marks: Vec<Mark> = all.iter().filter(beside).map(Pair::mark).collect();
-    let machine = Machine::for_row(&pair.name.store, pair.socket, &marks);
+    let machine = Machine::for_row(&pair.name.store, pair.socket, pair.name.workers, &marks);
     let found = pair.speed().less(machine.drift).less(machine.fortune);
     let reach = student(1.0 - tail, found.freedom) * found.error();
     let least = -(1.0 - threshold).ln();
@@ -209,6 +211,7 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
         would_see: 1.0 - (-would_see).exp(),
         basis: machine.basis,
         yardstick_rows: machine.voices,
+        yardstick_same_workers: machine.same_workers,
         apart: machine.apart(),
         verdict,
     }

@@ -24,6 +24,8 @@ impl Comparison {
         let moved = distinct(moved.map(|row| row.row.run()));
         let of =
             |is: &dyn Fn(&Compared) -> bool| distinct(self.rows.iter().filter(|row| is(row)).map(|row| row.row.run()));
+        let other = self.rows.iter().filter(|row| row.is_of_other_workers());
+        let other = distinct(other.map(|row| row.row.workers.to_string())).join(", ");
         let few = |row: &Compared| row.basis == Basis::ReferenceRows && row.yardstick_rows < REFERENCE_ROWS_FEW;
         let found = [
             (
@@ -47,8 +49,15 @@ impl Comparison {
             (
                 of(&few),
                 format!(
-                    "fewer than {REFERENCE_ROWS_FEW} reference rows of a kind: what is assumed of rows is hardly \
-                     corrected; measure more along"
+                    "fewer than {REFERENCE_ROWS_FEW} reference rows of a kind at as many workers: what is assumed of rows \
+                     is hardly corrected; measure more along, where there are more"
+                ),
+            ),
+            (
+                of(&Compared::is_of_other_workers),
+                format!(
+                    "* no reference row at {other} workers: such rows are held against reference rows at other numbers of \
+                     workers, which need not feel the machine alike"
                 ),
             ),
         ];
@@ -143,6 +152,13 @@ impl fmt::Display for Comparison {
     }
 }
 
+impl Compared {
+    /// No reference row has as many workers as it.
+    fn is_of_other_workers(&self) -> bool {
+        !self.yardstick_same_workers
+    }
+}
+
 fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
     let verdict = match row.verdict {
         Verdict::Slower => "SLOWER".to_owned(),
@@ -150,6 +166,7 @@ fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
         Verdict::Within => format!("within {} %", percent(threshold)),
         Verdict::Unclear => "cannot tell".to_owned(),
     };
+    let mark = if row.is_of_other_workers() { " *" } else { "" };
     vec![
         Cell::new(row.row.title()),
         Cell::new(format!("{}@{}", row.row.operation(), row.row.workers)),
@@ -159,7 +176,7 @@ fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
         right(format!("{:.3}", row.ratio)),
         right(format!("{:.2}..{:.2}", row.low, row.high)),
         right(format!("{:.0} %", (row.would_see * 100.0).ceil())),
-        Cell::new(verdict),
+        Cell::new(format!("{verdict}{mark}")),
     ]
 }
 

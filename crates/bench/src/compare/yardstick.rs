@@ -26,6 +26,7 @@ const STORES_MIN: usize = 3;
 pub(super) struct Mark {
     pub store: String,
     pub socket: bool,
+    pub workers: usize,
     pub is_reference: bool,
     pub difference: Estimate,
 }
@@ -40,6 +41,8 @@ pub(super) struct Machine {
     pub basis: Basis,
     /// Rows or stores that spoke.
     pub voices: usize,
+    /// With as many workers as the row.
+    pub same_workers: bool,
 }
 
 /// What a row is measured against.
@@ -55,17 +58,20 @@ pub enum Basis {
 }
 
 impl Machine {
-    /// For a row of this store, over a socket or not.
-    pub(super) fn for_row(store: &str, socket: bool, marks: &[Mark]) -> Machine {
+    /// For a row of this store, over a socket or not, at so many workers.
+    pub(super) fn for_row(store: &str, socket: bool, workers: usize, marks: &[Mark]) -> Machine {
         let references: Vec<&Mark> = marks.iter().filter(|mark| mark.is_reference).collect();
-        let alike: Vec<Estimate> =
-            references.iter().filter(|mark| mark.socket == socket).map(|mark| mark.difference).collect();
-        if !alike.is_empty() {
-            return Machine::of(&alike, Basis::ReferenceRows);
-        }
-        if !references.is_empty() {
-            let all: Vec<Estimate> = references.iter().map(|mark| mark.difference).collect();
-            return Machine::of(&all, Basis::ReferenceRows);
+        // More workers than processors feel the machine otherwise than one does, and a server otherwise than a library.
+        let alike = |of_kind: bool, same_workers: bool| -> Vec<Estimate> {
+            let kind = |mark: &&&Mark| !of_kind || mark.socket == socket;
+            let number = |mark: &&&Mark| !same_workers || mark.workers == workers;
+            references.iter().filter(kind).filter(number).map(|mark| mark.difference).collect()
+        };
+        for (of_kind, same_workers) in [(true, true), (true, false), (false, true), (false, false)] {
+            let found = alike(of_kind, same_workers);
+            if !found.is_empty() {
+                return Machine { same_workers, ..Machine::of(&found, Basis::ReferenceRows) };
+            }
         }
         let mut stores: Vec<&str> = marks.iter().map(|mark| mark.store.as_str()).filter(|it| *it != store).collect();
         stores.sort_unstable();
@@ -97,6 +103,7 @@ impl Machine {
             fortune: Estimate { mean: 0.0, variance: fortune, freedom: FREEDOM + count },
             basis,
             voices: differences.len(),
+            same_workers: true,
         }
     }
 
@@ -107,7 +114,8 @@ impl Machine {
 
     fn unknown() -> Machine {
         let assumed = |deviation: f64| Estimate { mean: 0.0, variance: 2.0 * deviation.powi(2), freedom: FREEDOM };
-        Machine { drift: assumed(MACHINE_APART), fortune: assumed(APART), basis: Basis::Nothing, voices: 0 }
+        let (drift, fortune) = (assumed(MACHINE_APART), assumed(APART));
+        Machine { drift, fortune, basis: Basis::Nothing, voices: 0, same_workers: true }
     }
 }
 
@@ -128,26 +136,41 @@ mod tests {
 
     fn mark(store: &str, is_reference: bool, mean: f64) -> Mark {
         let difference = Estimate { mean, variance: 1e-4, freedom: 8.0 };
-        Mark { store: store.to_owned(), socket: false, is_reference, difference }
+        Mark { store: store.to_owned(), socket: false, workers: 1, is_reference, difference }
     }
 
     #[test]
     fn reference_rows_speak_before_stores_and_those_of_the_same_kind_before_others() {
         let mut marks = vec![mark("a", false, 0.5), mark("b", false, 0.5), mark("c", false, 0.5)];
-        let machine = Machine::for_row("x", false, &marks);
+        let machine = Machine::for_row("x", false, 1, &marks);
         assert_eq!((machine.basis, machine.drift.mean), (Basis::OtherStores, 0.5));
-        assert_eq!(Machine::for_row("a", false, &marks).basis, Basis::Nothing, "two others are too few");
+        assert_eq!(Machine::for_row("a", false, 1, &marks).basis, Basis::Nothing, "two others are too few");
         marks.push(Mark { socket: true, ..mark("redis-four-trips", true, 0.3) });
-        assert_eq!(Machine::for_row("x", false, &marks).drift.mean, 0.3);
+        assert_eq!(Machine::for_row("x", false, 1, &marks).drift.mean, 0.3);
         marks.push(mark("limit", true, 0.1));
-        assert_eq!(Machine::for_row("x", false, &marks).drift.mean, 0.1);
-        assert_eq!(Machine::for_row("x", true, &marks).drift.mean, 0.3);
+        assert_eq!(Machine::for_row("x", false, 1, &marks).drift.mean, 0.1);
+        assert_eq!(Machine::for_row("x", true, 1, &marks).drift.mean, 0.3);
+    }
+
+    /// A row at eight workers on two processors was held against `limit` and `null`, which have one.
+    #[test]
+    fn reference_rows_at_as_many_workers_speak_before_others_of_their_kind() {
+        let at = |workers, store: &str, mean| Mark { workers, ..mark(store, true, mean) };
+        let mut marks = vec![at(1, "limit", 0.1), at(1, "null", 0.1), at(8, "lmdb", 0.3)];
+        let machine = Machine::for_row("x", false, 8, &marks);
+        assert_eq!((machine.drift.mean, machine.voices, machine.same_workers), (0.3, 1, true));
+        assert_eq!(Machine::for_row("x", false, 1, &marks).voices, 2);
+        let none = Machine::for_row("x", false, 2, &marks);
+        assert_eq!((none.voices, none.same_workers), (3, false), "nobody has two");
+        marks.push(Mark { socket: true, ..at(2, "redis-four-trips", 0.5) });
+        assert_eq!(Machine::for_row("x", false, 2, &marks).voices, 3, "the kind counts more than the number");
+        assert!(Machine::for_row("x", true, 2, &marks).same_workers);
     }
 
     #[test]
     fn rows_of_the_yardstick_that_disagree_make_everything_less_sure() {
-        let agree = Machine::for_row("x", false, &[mark("limit", true, 0.1), mark("lmdb", true, 0.1)]);
-        let disagree = Machine::for_row("x", false, &[mark("limit", true, 0.0), mark("lmdb", true, 0.2)]);
+        let agree = Machine::for_row("x", false, 1, &[mark("limit", true, 0.1), mark("lmdb", true, 0.1)]);
+        let disagree = Machine::for_row("x", false, 1, &[mark("limit", true, 0.0), mark("lmdb", true, 0.2)]);
         assert!((agree.fortune.variance - 6.0 / 7.0 * 2e-4).abs() < 1e-9, "{agree:?}");
         // Squares of 0.1 and 0.1, less what the rounds explain.
         assert!((disagree.fortune.variance - (6.0 * 2e-4 + 0.02 - 1e-4) / 7.0).abs() < 1e-9, "{disagree:?}");
@@ -157,7 +180,7 @@ mod tests {
 
     #[test]
     fn without_a_yardstick_the_machine_is_assumed_to_drift() {
-        let machine = Machine::for_row("x", false, &[]);
+        let machine = Machine::for_row("x", false, 1, &[]);
         assert_eq!(machine.basis, Basis::Nothing);
         assert!(machine.drift.error() > MACHINE_APART);
     }
