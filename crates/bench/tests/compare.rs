@@ -160,6 +160,25 @@ fn the_slowdown_that_a_row_would_see_is_seen_that_often() {
     assert!(seen > 920, "{seen} of 1000 slowdowns of {mean:.3} are seen");
 }
 
+/// The presets have five rounds, and three with `--quick`.
+#[test]
+fn five_rounds_are_too_few_for_ten_percent_and_25_are_not_and_the_output_says_what_would_have_been_seen() {
+    let rows = with_references(&[("files", 1e5)]);
+    for (rounds, enough) in [(3, false), (5, false), (25, true)] {
+        let trials = trials(Noise { rounds, ..QUIET }, 0.0, &rows);
+        let seen = trials.iter().map(|row| row.would_see).sum::<f64>() / trials.len() as f64;
+        assert_eq!(seen < 2.0 * THRESHOLD, enough, "{rounds} rounds would see {seen:.3}");
+    }
+    let mut machine = Machine::new(12, QUIET);
+    let (old, new) = (machine.run(&rows), machine.run(&rows));
+    let comparison = compare(&old, &new, THRESHOLD).unwrap();
+    let would_see = (comparison.rows[0].would_see * 100.0).ceil();
+    let text = comparison.to_string();
+    let last: Vec<&str> = text.lines().rev().take(2).collect();
+    assert_eq!(last[1], "rows: 0 SLOWER, 0 faster, 1 within 5 %, 0 cannot tell", "{text}");
+    assert_eq!(last[0], format!("a slowdown of {would_see:.0} % would have been seen in any row"), "{text}");
+}
+
 #[test]
 fn the_intervals_contain_the_truth_as_often_as_they_say() {
     let rows = with_references(&[("files", 1e5)]);

@@ -49,8 +49,8 @@ impl Comparison {
             (
                 of(&few),
                 format!(
-                    "fewer than {REFERENCE_ROWS_FEW} reference rows of a kind at as many workers: what is assumed of rows \
-                     is hardly corrected; measure more along, where there are more"
+                    "fewer than {REFERENCE_ROWS_FEW} reference rows alike in kind and workers: what is assumed of rows is \
+                     hardly corrected"
                 ),
             ),
             (
@@ -69,7 +69,7 @@ impl Comparison {
             let (all, twice) = (self.rows.len(), percent(2.0 * self.threshold));
             self.notes.push(format!(
                 "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; measure both again \
-                 with more --rounds, on a machine that does nothing else"
+                 with more --rounds, on a machine that does nothing else (10 % of one row takes 25 rounds there)"
             ));
         }
     }
@@ -97,6 +97,18 @@ impl Comparison {
              `would see`: the smallest slowdown that is reported in 19 of 20 cases.\n\
              A row is slower when its interval ends below 1 (of a latency: begins above) and it lost at least {threshold} %."
         )
+    }
+
+    /// All verdicts in a line, and what these two results could have shown at all.
+    fn sum(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdicts = [Verdict::Slower, Verdict::Faster, Verdict::Within, Verdict::Unclear];
+        let told =
+            verdicts.map(|verdict| format!("{} {}", self.of(verdict).count(), in_words(verdict, self.threshold)));
+        let would_see = Spread::of(&self.rows.iter().map(|row| row.would_see).collect::<Vec<f64>>());
+        let half = format!(", one of {} in half of them", rounded_up(would_see.median));
+        let half = if self.rows.len() > 1 { half } else { String::new() };
+        writeln!(f, "rows: {}", told.join(", "))?;
+        writeln!(f, "a slowdown of {} would have been seen in any row{half}", rounded_up(would_see.high))
     }
 
     /// What is in no table: rows with the same reason in one line, and whole experiments.
@@ -148,7 +160,8 @@ impl fmt::Display for Comparison {
             writeln!(f, "yardstick{of} (new/old as measured): {}", rows.collect::<Vec<String>>().join(", "))?;
         }
         self.missing(f, several)?;
-        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        if self.rows.is_empty() { Ok(()) } else { self.sum(f) }
     }
 }
 
@@ -160,12 +173,6 @@ impl Compared {
 }
 
 fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
-    let verdict = match row.verdict {
-        Verdict::Slower => "SLOWER".to_owned(),
-        Verdict::Faster => "faster".to_owned(),
-        Verdict::Within => format!("within {} %", percent(threshold)),
-        Verdict::Unclear => "cannot tell".to_owned(),
-    };
     let mark = if row.is_of_other_workers() { " *" } else { "" };
     vec![
         Cell::new(row.row.title()),
@@ -175,9 +182,23 @@ fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
         right(figure(row.new)),
         right(format!("{:.3}", row.ratio)),
         right(format!("{:.2}..{:.2}", row.low, row.high)),
-        right(format!("{:.0} %", (row.would_see * 100.0).ceil())),
-        Cell::new(format!("{verdict}{mark}")),
+        right(rounded_up(row.would_see)),
+        Cell::new(format!("{}{mark}", in_words(row.verdict, threshold))),
     ]
+}
+
+fn in_words(verdict: Verdict, threshold: f64) -> String {
+    match verdict {
+        Verdict::Slower => "SLOWER".to_owned(),
+        Verdict::Faster => "faster".to_owned(),
+        Verdict::Within => format!("within {} %", percent(threshold)),
+        Verdict::Unclear => "cannot tell".to_owned(),
+    }
+}
+
+/// A part as whole percent: what can be seen is not told as less than it is.
+fn rounded_up(part: f64) -> String {
+    format!("{:.0} %", (part * 100.0).ceil())
 }
 
 /// A part as percent, with as many digits as it has: 5, 0.1.
