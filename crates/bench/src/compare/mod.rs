@@ -6,6 +6,7 @@
 mod estimate;
 mod matching;
 mod runs;
+mod scatter;
 mod show;
 mod yardstick;
 
@@ -178,6 +179,7 @@ pub fn compare(old: &Collection, new: &Collection, threshold: f64) -> Result<Com
         notes: matched.notes,
     };
     comparison.add_notes();
+    comparison.notes.extend(scatter::notes(&judged, &comparison.rows, comparison.runs().len()));
     Ok(comparison)
 }
 
