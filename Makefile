@@ -71,7 +71,7 @@ php-memcheck: toolchain ## Builds it with sanitizers and looks for leaks and bad
 php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=550000 ROUNDS=5)
 	@sh scripts/php.sh bench $(or $(SESSIONS),1000) $(or $(ROUNDS),5)
 
-php-gc-bench: php ## Measures starts with garbage collection on 550,000 sessions, and their deletion (SESSIONS=1000 STARTS=20000 PHASES=starts,deletion,requests JSON=FILE)
+php-gc-bench: php $(if $(JSON),build) ## Measures starts with garbage collection on 550,000 sessions, and their deletion (SESSIONS=1000 STARTS=20000 PHASES=starts,deletion,requests JSON=FILE)
 	@sh scripts/php.sh gc-bench $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(STARTS),--starts $(STARTS)) $(if $(PHASES),--phases $(PHASES)) $(if $(JSON),--json $(JSON))
 
 php-install: php ## Copies it into PHP's directory of extensions (root)

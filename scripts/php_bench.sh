@@ -64,6 +64,6 @@ change)
     ;;
 gc)
     "$php" -n -d memory_limit=4G bindings/php/bench/gc.php --sessile "$module" --floor "$floor/modules/session_floor.so" \
-        --shm "$shm" --disk "$disk" "$@"
+        --program "target/${SESSILE_PROFILE:-release}/sessile" --shm "$shm" --disk "$disk" "$@"
     ;;
 esac

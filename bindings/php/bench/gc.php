@@ -2,9 +2,9 @@
 // What garbage collection does to session_start(): scripts/php_bench.sh calls it, and ends the Redis server whose socket
 // is in SHM.
 //
-//   php gc.php --sessile MODULE --floor MODULE --shm DIRECTORY --disk DIRECTORY [--sessions 550000] [--starts 20000]
-//              [--rounds 4] [--seconds 60] [--lifetime 3000] [--sync 1] [--phases starts,deletion,requests] [--json FILE]
-//              [HANDLER...]
+//   php gc.php --sessile MODULE --floor MODULE --program COMMAND --shm DIRECTORY --disk DIRECTORY [--sessions 550000]
+//              [--starts 20000] [--rounds 4] [--seconds 60] [--lifetime 3000] [--sync 1] [--seed 1]
+//              [--phases starts,deletion,requests] [--json FILE] [HANDLER...]
 //
 // Three phases over all handlers; what is known is shown after each, and is in the file. Starts: session_start() and
 // session_write_close() without change, at random ids, with session.gc_probability 1 of 10 and 0, in turns over several
@@ -19,11 +19,14 @@ require __DIR__ . '/histogram.php';
 require __DIR__ . '/gc_contender.php';
 require __DIR__ . '/gc_phases.php';
 require __DIR__ . '/gc_report.php';
+require __DIR__ . '/gc_result.php';
 
-$given = getopt('', array_map(fn($name) => "$name:", ['sessile', 'floor', 'shm', 'disk', 'sessions', 'starts', 'rounds',
-    'seconds', 'lifetime', 'sync', 'phases', 'json']), $rest);
+$given = getopt('', array_map(fn($name) => "$name:", ['sessile', 'floor', 'program', 'shm', 'disk', 'sessions', 'starts',
+    'rounds', 'seconds', 'lifetime', 'sync', 'seed', 'phases', 'json']), $rest);
+$parts_of_names = array_slice($argv, $rest);
+$command = command_line($given, $parts_of_names);
 $given += ['sessions' => 550_000, 'starts' => 20_000, 'rounds' => 4, 'seconds' => 60, 'lifetime' => 3_000, 'sync' => 1,
-    'phases' => 'starts,deletion,requests', 'json' => null];
+    'seed' => 1, 'phases' => 'starts,deletion,requests', 'json' => null];
 $chosen = explode(',', $given['phases']);
 if ($unknown = array_diff($chosen, ['starts', 'deletion', 'requests'])) {
     fwrite(STDERR, 'unknown phase ' . implode(', ', $unknown) . "; the phases are starts, deletion, requests\n");
@@ -33,14 +36,17 @@ $at = new Places($given['sessile'], $given['floor'], $given['shm'], $given['disk
 $sessions = (int) $given['sessions'];
 $at->demand_room($sessions, 4);
 say_what_is_left_out(['redis' => 'phpredis']);
-$contenders = contenders($at, $sessions, (int) $given['lifetime'], array_slice($argv, $rest));
+$contenders = contenders($at, $sessions, (int) $given['lifetime'], (int) $given['seed'], $parts_of_names);
+mt_srand((int) $given['seed']);
 
 $phases = new Phases($contenders, $at, (int) $given['starts'], (int) $given['rounds'], (float) $given['seconds'],
     (bool) $given['sync']);
-$save = function () use ($given, $contenders, $sessions): void {
-    if ($given['json'] !== null) {
-        $rows = json_rows($contenders, $sessions);
-        file_put_contents("$given[json].new", json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES) . "\n");
+$around = $given['json'] === null ? null
+    : new Surroundings($given, $command, left_out($at, $contenders, $parts_of_names), programs($at, $contenders, $sessions));
+$save = function () use ($given, $contenders, $sessions, $at, $around): void {
+    if ($around !== null) {
+        $result = $around->with(rows($contenders, $sessions, $at));
+        file_put_contents("$given[json].new", json_encode($result, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES) . "\n");
         rename("$given[json].new", $given['json']);
     }
 };

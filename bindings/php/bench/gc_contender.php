@@ -57,6 +57,7 @@ final class Contender
         public readonly Remover $remover,
         private readonly int $sessions,
         private readonly int $lifetime,
+        private readonly int $seed,
     ) {
     }
 
@@ -69,7 +70,7 @@ final class Contender
     /** A process over its sessions. */
     public function worker(): Peer
     {
-        return new Peer($this->name, $this->handler->command($this->sessions, $this->lifetime));
+        return new Peer($this->name, $this->handler->command($this->sessions, $this->lifetime, $this->seed));
     }
 
     /** The process that sweeps beside. */
@@ -92,6 +93,19 @@ final class Contender
 
 const SWEPT = 'files (disk, a sweep beside)';
 
+/** All that take part where they can run, and who removes what has expired in each. */
+const REMOVERS = [
+    FLOOR => Remover::Nobody,
+    'files (disk)' => Remover::Handler,
+    SWEPT => Remover::Beside,
+    'sessile (engine, disk)' => Remover::Handler,
+    'sessile (engine, shared memory)' => Remover::Handler,
+    'sessile (files, disk)' => Remover::Handler,
+    'sessile (redis)' => Remover::Server,
+    'phpredis (no lock, persistent)' => Remover::Server,
+    'phpredis (lock, persistent)' => Remover::Server,
+];
+
 /** @return array<string, Handler> by name */
 function gc_handlers(Places $at, int $sessions): array
 {
@@ -99,22 +113,46 @@ function gc_handlers(Places $at, int $sessions): array
 }
 
 /** @return array<string, Contender> by name */
-function contenders(Places $at, int $sessions, int $lifetime, array $parts_of_names): array
+function contenders(Places $at, int $sessions, int $lifetime, int $seed, array $parts_of_names): array
 {
-    $with = [
-        FLOOR => Remover::Nobody,
-        'files (disk)' => Remover::Handler,
-        SWEPT => Remover::Beside,
-        'sessile (engine, disk)' => Remover::Handler,
-        'sessile (engine, shared memory)' => Remover::Handler,
-        'sessile (files, disk)' => Remover::Handler,
-        'sessile (redis)' => Remover::Server,
-        'phpredis (no lock, persistent)' => Remover::Server,
-        'phpredis (lock, persistent)' => Remover::Server,
-    ];
     $contenders = [];
-    foreach (wanted(array_intersect_key($with, gc_handlers($at, $sessions)), $parts_of_names) as $name => $remover) {
-        $contenders[$name] = new Contender($name, $remover, $sessions, $lifetime);
+    foreach (wanted(array_intersect_key(REMOVERS, gc_handlers($at, $sessions)), $parts_of_names) as $name => $remover) {
+        $contenders[$name] = new Contender($name, $remover, $sessions, $lifetime, $seed);
     }
     return $contenders;
+}
+
+/**
+ * What cannot take part here and was not refused by name, as results list it.
+ *
+ * @param array<string, Contender> $contenders
+ */
+function left_out(Places $at, array $contenders, array $parts_of_names): array
+{
+    $variants = ['sessile (redis)' => ['redis', 'default'], 'phpredis (no lock, persistent)' => ['phpredis', 'no lock, persistent'],
+        'phpredis (lock, persistent)' => ['phpredis', 'lock, persistent']];
+    $why = $at->has_redis() ? 'phpredis is not installed (Debian package php-redis)'
+        : 'redis-server is not installed (Debian package redis-server)';
+    $left_out = [];
+    foreach (array_diff_key(wanted($variants, $parts_of_names), $contenders) as [$store, $variant]) {
+        $left_out[] = ['store' => $store, 'variant' => $variant, 'workers' => null, 'reason' => $why];
+    }
+    return $left_out;
+}
+
+/**
+ * The versions of what is measured besides Sessile.
+ *
+ * @param array<string, Contender> $contenders
+ * @return array<string, string> by name
+ */
+function programs(Places $at, array $contenders, int $sessions): array
+{
+    $theirs = array_filter(array_intersect_key(gc_handlers($at, $sessions), $contenders), fn(Handler $handler) => $handler->store === 'phpredis');
+    $programs = ['php' => PHP_VERSION];
+    foreach (array_slice($theirs, 0, 1) as $handler) {
+        $loaded = array_map(fn(string $extension) => '-d ' . escapeshellarg("extension=$extension"), $handler->extensions);
+        $programs['phpredis'] = (string) exec(escapeshellarg(PHP_BINARY) . ' -n ' . implode(' ', $loaded) . " -r 'echo phpversion(\"redis\");'");
+    }
+    return $programs;
 }

@@ -1,5 +1,5 @@
 <?php
-// The experiment of garbage collection as tables and histograms for a terminal, and as rows of JSON.
+// The experiment of garbage collection as tables and histograms for a terminal.
 
 /** As many starts as the source timed: the first of a row. */
 const STARTS_OF_SOURCE = 1_000;
@@ -100,40 +100,4 @@ function histograms(array $contenders, array $conditions): string
         $text .= $columns ? "\n$contender->name\n" . draw($columns) : '';
     }
     return $text;
-}
-
-/** Rows as those of `sessile bench`; what was not measured is left out. The environment belongs to whoever runs it. */
-function json_rows(array $contenders, int $sessions): array
-{
-    $results = [];
-    foreach ($contenders as $contender) {
-        $handler = $contender->handler;
-        foreach ($contender->rows as $condition => $row) {
-            $results[] = ['experiment' => 'gc', 'store' => $handler->store, 'variant' => "$handler->variant, $condition",
-                'op' => $condition === NOTHING ? 'nothing' : 'start', 'workers' => 1, 'sessions' => $sessions, 'payload_bytes' => 1_400, 'payload_spread' => 'fixed',
-                'durability' => $handler->durability, 'kind' => $handler->kind(), 'rounds' => count($row->rates)]
-                + figures($row) + ['failed' => $contender->failed];
-        }
-    }
-    return ['schema' => 1, 'php' => PHP_VERSION, 'results' => $results];
-}
-
-function figures(Measured $row): array
-{
-    $rates = $row->rates ?: [0.0];
-    sort($rates);
-    $calls = $row->histogram()->calls();
-    $figures = [
-        'ops_per_second' => ['median' => $rates[intdiv(count($rates), 2)], 'low' => $rates[0], 'high' => end($rates)],
-        'latency_us' => latency_us($row->ns),
-        'operations' => count($row->ns),
-        'errors' => $row->errors,
-        'misses' => $row->misses,
-        'cpu_us_per_op' => ['client' => $row->cpu_us / max(1, count($row->ns))],
-        // One count more than bounds: below the first, between each two, above the last.
-        'histogram' => ['bounds_us' => array_map(Histogram::us_of(...), array_keys($calls)), 'counts' => [0, ...array_values($calls)]],
-        'modes' => array_map(fn(array $mode) => ['from_us' => Histogram::us_of($mode['from']),
-            'fullest_from_us' => Histogram::us_of($mode['fullest']), 'calls' => $mode['calls']], $row->histogram()->modes()),
-    ];
-    return $figures + ($row->removal === null ? [] : ['removal' => $row->removal]);
 }

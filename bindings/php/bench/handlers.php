@@ -25,7 +25,7 @@ final class Handler
     }
 
     /** A process of PHP with this handler; no php.ini of the machine has a say in it. */
-    public function command(int $sessions, int $lifetime): array
+    public function command(int $sessions, int $lifetime, int $seed = 1): array
     {
         $command = [PHP_BINARY, '-n'];
         foreach ($this->extensions as $extension) {
@@ -37,7 +37,7 @@ final class Handler
         foreach ($settings as $key => $value) {
             array_push($command, '-d', "$key=\"$value\"");
         }
-        array_push($command, '-d', 'display_errors=stderr', __DIR__ . '/worker.php', (string) $sessions, (string) crc32($this->name));
+        array_push($command, '-d', 'display_errors=stderr', __DIR__ . '/worker.php', (string) $sessions, (string) crc32("$seed $this->name"));
         if ($this->store === 'apcu') {
             $command[] = 'apcu';
         }

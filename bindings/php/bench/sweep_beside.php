@@ -21,8 +21,16 @@ function sweep(string $directory, int $lifetime): int
     return $removed;
 }
 
+/** CPU time of the sweeps so far. */
+function cpu_seconds(): float
+{
+    $used = getrusage(1); // of children that have ended
+    return $used['ru_utime.tv_sec'] + $used['ru_stime.tv_sec'] + ($used['ru_utime.tv_usec'] + $used['ru_stime.tv_usec']) / 1e6;
+}
+
 while (($line = fgets(STDIN)) !== false) {
     $begin = hrtime(true);
+    $cpu = cpu_seconds();
     $passes = 0;
     $removed = 0;
     do {
@@ -34,5 +42,6 @@ while (($line = fgets(STDIN)) !== false) {
     if (trim($line) === 'begin') {
         fgets(STDIN);
     }
-    fwrite(STDOUT, json_encode(['passes' => $passes, 'removed' => $removed, 'seconds' => (hrtime(true) - $begin) / 1e9]) . "\n");
+    fwrite(STDOUT, json_encode(['passes' => $passes, 'removed' => $removed, 'seconds' => (hrtime(true) - $begin) / 1e9,
+        'cpu_seconds' => cpu_seconds() - $cpu]) . "\n");
 }

@@ -39,7 +39,7 @@ const LOCK: &str = include_str!("../../../Cargo.lock");
 
 impl Environment {
     /// Looks at this machine.
-    pub(crate) fn look() -> Environment {
+    pub fn look() -> Environment {
         let disk = std::env::var_os("SESSILE_DISK").map_or_else(|| "/var/tmp".into(), std::path::PathBuf::from);
         Environment {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),

@@ -163,7 +163,7 @@ fn measure(
             rate: settings.rate,
             round_trip_us: settings.round_trip.map(|round_trip| round_trip.as_secs_f64() * 1e6),
             processors_awake,
-            stolen,
+            stolen: Some(stolen),
             churn: settings.churn,
             as_published: settings.as_published,
             confidence: confidence_of_range(rounds),

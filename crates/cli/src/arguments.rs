@@ -206,6 +206,9 @@ pub enum ExperimentVerb {
     /// Draw results as one page of HTML that needs nothing else: charts, tables, and what to use where
     #[command(after_help = EXIT_CODES)]
     Report(PageArguments),
+    /// Print what a result says of this machine, as JSON, for measurements outside of this command
+    #[command(after_help = EXIT_CODES)]
+    Environment,
 }
 
 /// `sessile bench report`.

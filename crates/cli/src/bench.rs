@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
 use sessile_bench::{Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError, Spread};
 
@@ -25,6 +26,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Setup(arguments) => return bench_setup::run(arguments),
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
         ExperimentVerb::Report(arguments) => return page::run(arguments),
+        ExperimentVerb::Environment => return environment(),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
         ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
@@ -59,6 +61,12 @@ fn options(arguments: &RunArguments) -> Options {
         durability: arguments.durability,
         command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
     }
+}
+
+fn environment() -> Outcome {
+    let text = serde_json::to_string_pretty(&Environment::look())
+        .map_err(|error| Failure::unavailable(format!("this machine cannot be described: {error}")))?;
+    write(Path::new("-"), &format!("{text}\n"))
 }
 
 /// What was asked for by name, and then a profile.

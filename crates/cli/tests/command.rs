@@ -217,6 +217,20 @@ fn the_feature_table_names_every_store_in_both_forms() {
 }
 
 #[test]
+fn the_environment_is_told_as_results_tell_it_and_names_no_place() {
+    let output = sessile(&["bench", "environment"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let recorded: serde_json::Value =
+        serde_json::from_str(include_str!("../../../bench/record/lifecycle.json")).unwrap();
+    let keys = |json: &serde_json::Value| json.as_object().unwrap().keys().cloned().collect::<Vec<String>>();
+    assert_eq!(keys(&json), keys(&recorded["environment"]));
+    assert_eq!(json["build"], if cfg!(debug_assertions) { "debug" } else { "release" });
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text.contains(env!("CARGO_MANIFEST_DIR")) && !text.contains("/tmp"), "{text}");
+}
+
+#[test]
 fn completions_know_the_verbs_but_not_the_hidden_one() {
     let text = String::from_utf8(sessile(&["completion", "fish"]).stdout).unwrap();
     assert!(text.contains("contention") && !text.contains("bench-worker"));

@@ -81,9 +81,9 @@ pub struct Settings {
     /// Whether processors were kept awake between requests.
     #[serde(default)]
     pub processors_awake: bool,
-    /// The part of the processors' time that a hypervisor gave to others during the run.
-    #[serde(default)]
-    pub stolen: f64,
+    /// The part of the processors' time that a hypervisor gave to others during the run; `None` where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<f64>,
     /// How many times the number of sessions was rewritten before the first round.
     pub churn: usize,
     /// `ops` as it was published: payloads are drawn in the timed part, databases are connected to anew for each

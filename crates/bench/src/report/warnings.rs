@@ -39,8 +39,7 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     for null in rows().filter(|row| row.store == "null") {
         warnings.push(if report.settings.rate.is_some() { machine(null) } else { harness(report, null) });
     }
-    let stolen = report.settings.stolen;
-    if stolen > STOLEN {
+    if let Some(stolen) = report.settings.stolen.filter(|stolen| *stolen > STOLEN) {
         let percent = stolen * 100.0;
         warnings.push(format!(
             "the hypervisor gave {percent:.1} % of the processors' time to others: p99 and p99.9 are partly the machine's"

@@ -12,17 +12,25 @@ use crate::runs::{Run, Runs, titles};
 use crate::table::{Cell, Table, right, text};
 
 /// The pictures: a heading, and the phases that stand over each other with their names.
-const PICTURES: [(&str, &[(&str, &str)]); 2] = [
+const PICTURES: [(&str, &[(&str, &str)]); 3] = [
     (
         "Starts, some of which collect garbage",
-        &[("start-gc-0", "no start collects garbage"), ("start-gc-0.1", "one start in ten collects garbage")],
+        &[
+            ("start-gc-0", "no start collects garbage"),
+            ("start-gc-0.1", "one start in ten collects garbage"),
+            ("start-while-sweeping", "none does, a sweep runs beside them"),
+            ("nothing", "calls that do nothing for as long"),
+        ],
     ),
+    ("Starts that collect nine sessions of ten", &[("start-gc-0.1-expired", "one start in ten collects garbage")]),
     (
         "Requests beside a sweep and a deletion",
         &[
             ("begin-alone", "nothing beside them"),
             ("begin-while-sweeping", "while expired sessions are removed"),
             ("begin-while-deleting", "while nine of ten are deleted"),
+            ("start-before-deleting", "starts, nothing beside them"),
+            ("start-while-deleting", "starts, while nine of ten are removed"),
         ],
     ),
 ];
@@ -37,6 +45,10 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
         p {
             "One mode says something only with many sessions: a sweep takes as long as there is to remove. The published case had 550,000; with fewer than "
             (count(Modes::SESSIONS_MIN as f64)) " a sweep can be too short to stand out, and then the table says that there are too few to tell."
+        }
+        p {
+            "Handlers of PHP are here if the result of " code { "make php-gc-bench" } " is among those that this page is of. PHP does not say which of its "
+            "starts have collected garbage; there a mode is a group of calls with a gap before it, and the slower ones are taken for those that swept."
         }
         @if measured.is_empty() { (not_run(runs, "gc")) }
         @for run in &measured {

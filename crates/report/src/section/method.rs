@@ -61,7 +61,7 @@ fn commands(runs: &Runs<'_>) -> Table {
             right(format!("{} s", figure(settings.seconds))),
             right(format!("{} s", settings.ttl_seconds)),
             text(format!("{rate}{awake}")),
-            right(format!("{:.2} %", settings.stolen * 100.0)),
+            settings.stolen.map_or(text("not measured"), |stolen| right(format!("{:.2} %", stolen * 100.0))),
         ]);
     }
     table
