@@ -20,6 +20,7 @@ fn the_readme_shows_the_table_of_the_registry() {
     let readme = std::fs::read_to_string(&path).unwrap();
     let table = feature_table::markdown(registry::STORES);
     let wanted = with_table(&readme, &table).expect("the README has lost the marks around its feature table");
+    assert!(readme.contains(feature_table::LEGEND), "the README does not say what * means in its feature table");
     if std::env::var_os("UPDATE_README").is_some_and(|value| value == "1") {
         std::fs::write(&path, wanted).unwrap();
         return;

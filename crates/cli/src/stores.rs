@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sessile_core::Durability;
 use sessile_fixtures::ServerKind;
 use sessile_stores::StoreEntry;
-use sessile_stores::feature_table::FEATURES;
+use sessile_stores::feature_table::{FEATURES, LEGEND};
 use sessile_stores::registry::{COMMON_OPTIONS, STORES};
 
 use crate::arguments::StoresArguments;
@@ -22,7 +22,7 @@ pub fn run(arguments: &StoresArguments) -> Outcome {
 }
 
 fn as_text() -> String {
-    let mut text = format!("{}\n", features());
+    let mut text = format!("{}\n\n{LEGEND}\n", features());
     for entry in STORES {
         text.push_str(&format!("\n{}: {}\n", entry.name, entry.sentence));
         if let Some(kind) = entry.capabilities.server.and_then(ServerKind::by_name) {
@@ -57,7 +57,7 @@ fn features() -> Table {
     table.set_header(std::iter::once("").chain(STORES.iter().map(|entry| entry.name)));
     for feature in FEATURES {
         let cells = STORES.iter().map(|entry| feature.cell(entry).replace('`', ""));
-        table.add_row(std::iter::once(feature.name.to_owned()).chain(cells));
+        table.add_row(std::iter::once(feature.title()).chain(cells));
     }
     table
 }

@@ -1,7 +1,7 @@
 //! What a store can do, as data.
 //!
-//! The feature table, the conformance suite and the benchmark read these declarations. The suite holds a
-//! store to them both ways: what is declared must hold, what is not must answer `Unsupported`.
+//! The feature table, the conformance suite and the benchmark read these declarations. The suite tries what can be tried
+//! on one host: what is declared must hold; locking and listing that are not declared must answer `Unsupported`.
 
 /// The declaration of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,6 +26,15 @@ fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     }
 }
 
+/// The caption said of every row that the suite holds stores to it, of one about HTTPS too.
+#[test]
+fn features_that_nothing_tries_are_marked_as_documented() {
+    let page = page(&small());
+    let features = section(&page, "features");
+    assert!(features.contains("Rows with * are documented"), "{features}");
+    assert!(features.contains("shared by several hosts *<") && !features.contains("can list sessions *"), "{features}");
+}
+
 #[test]
 fn a_debug_build_is_named_where_its_figures_stand_and_not_elsewhere() {
     let page = page(&small());

@@ -1,50 +1,87 @@
 //! The feature table: what each store declares, in words.
 //!
-//! It owns the wording and the order of the rows, once, for the README, the command and reports. It decides
-//! nothing: every cell is derived from a registry entry, whose declarations the conformance suite checks.
+//! It owns the wording and the order of the rows, once, for the README, the command and reports, and which of them the
+//! conformance suite tries. It decides nothing else: every cell is derived from a registry entry.
 
 use sessile_core::{Capabilities, Expiry, Locking, Ownership, Waiting};
 
 use crate::registry::StoreEntry;
+
+/// How we know that the answers of a row are true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// The conformance suite fails a store that does less than its answer says.
+    Tested,
+    /// Nothing tries it: it follows from what the store is built on, and its manual says so.
+    Documented,
+}
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
     /// The question that it answers.
     pub name: &'static str,
+    /// Whether somebody tries the answers.
+    pub known: Known,
     /// The answer of one store.
     of: fn(&StoreEntry) -> String,
 }
 
 impl Feature {
+    const fn tested(name: &'static str, of: fn(&StoreEntry) -> String) -> Feature {
+        Feature { name, known: Known::Tested, of }
+    }
+
+    const fn documented(name: &'static str, of: fn(&StoreEntry) -> String) -> Feature {
+        Feature { name, known: Known::Documented, of }
+    }
+
     /// The answer of a store. One that is made of others answers as they do.
     pub fn cell(&self, entry: &StoreEntry) -> String {
         let own = self.name == URL || self.name == HTTPS || !entry.decorates;
         if own { (self.of)(entry) } else { "as its stores".to_owned() }
     }
+
+    /// The name, with the mark that [`LEGEND`] explains where nothing tries the answers.
+    pub fn title(&self) -> String {
+        match self.known {
+            Known::Tested => self.name.to_owned(),
+            Known::Documented => format!("{} *", self.name),
+        }
+    }
 }
+
+/// What the marks of the table mean.
+pub const LEGEND: &str = "Rows with * are documented. The others are tested: the conformance suite fails a store that does less \
+                          than it declares.";
 
 const URL: &str = "URL";
 const HTTPS: &str = "works behind HTTPS";
 
 /// All rows, in display order.
 pub const FEATURES: &[Feature] = &[
-    Feature { name: URL, of: schemes },
-    Feature { name: "survives a restart", of: |entry| yes(entry.capabilities.persistent) },
-    Feature { name: "shared by the processes of a host", of: |entry| yes(entry.capabilities.shared_by_processes) },
-    Feature { name: "shared by several hosts", of: |entry| yes(entry.capabilities.shared_by_hosts) },
-    Feature { name: "needs a server", of: |entry| entry.capabilities.server.unwrap_or("no").to_owned() },
-    Feature { name: "locks sessions", of: |entry| locking(&entry.capabilities).to_owned() },
-    Feature { name: "a waiting request", of: |entry| waiting(&entry.capabilities).to_owned() },
-    Feature { name: "lock of a killed worker", of: |entry| ownership(&entry.capabilities).to_owned() },
-    Feature { name: "late writes are refused", of: |entry| yes(entry.capabilities.compare_and_set) },
-    Feature { name: "expired sessions are removed", of: |entry| expiry(&entry.capabilities).to_owned() },
-    Feature { name: "largest session", of: |entry| size(entry.capabilities.value_bytes_max) },
-    Feature { name: "sessions are bounded by", of: |entry| entry.capabilities.sessions_bounded_by.to_owned() },
-    Feature { name: "can list sessions", of: |entry| yes(entry.capabilities.listing) },
-    Feature { name: "durability tiers", of: durability },
+    Feature::documented(URL, schemes),
+    Feature::tested("survives a restart", |entry| yes(entry.capabilities.persistent)),
+    Feature::tested("shared by the processes of a host", |entry| yes(entry.capabilities.shared_by_processes)),
+    // The suite has one host.
+    Feature::documented("shared by several hosts", |entry| yes(entry.capabilities.shared_by_hosts)),
+    // Of the declared server alone a private one is started.
+    Feature::tested("needs a server", |entry| entry.capabilities.server.unwrap_or("no").to_owned()),
+    Feature::tested("locks sessions", |entry| locking(&entry.capabilities).to_owned()),
+    // That a waiter begins soon is tested; not, why.
+    Feature::documented("a waiting request", |entry| waiting(&entry.capabilities).to_owned()),
+    Feature::tested("lock of a killed worker", |entry| ownership(&entry.capabilities).to_owned()),
+    Feature::tested("late writes are refused", |entry| yes(entry.capabilities.compare_and_set)),
+    // Sweeps are tested, and that the others need none; not, what each change removes.
+    Feature::documented("expired sessions are removed", |entry| expiry(&entry.capabilities).to_owned()),
+    // That the limit in force is kept is tested, but it is lower than this.
+    Feature::documented("largest session", |entry| size(entry.capabilities.value_bytes_max)),
+    Feature::documented("sessions are bounded by", |entry| entry.capabilities.sessions_bounded_by.to_owned()),
+    Feature::tested("can list sessions", |entry| yes(entry.capabilities.listing)),
+    // Processes and servers are killed; nobody cuts the power.
+    Feature::documented("durability tiers", durability),
     // The same for all, and asked so often that it belongs into the table.
-    Feature { name: HTTPS, of: |_| "yes (the cookie's business)".to_owned() },
+    Feature::documented(HTTPS, |_| "yes (the cookie's business)".to_owned()),
 ];
 
 /// The table in Markdown: a column for each store, a row for each feature.
@@ -53,7 +90,7 @@ pub fn markdown(stores: &[StoreEntry]) -> String {
     let mut text = row("", header);
     text.push_str(&row("---", stores.iter().map(|_| "---".to_owned())));
     for feature in FEATURES {
-        text.push_str(&row(feature.name, stores.iter().map(|entry| feature.cell(entry))));
+        text.push_str(&row(&feature.title(), stores.iter().map(|entry| feature.cell(entry))));
     }
     text
 }
@@ -141,6 +178,18 @@ mod tests {
         for line in table.lines() {
             assert_eq!(line.replace("\\|", "").matches('|').count(), STORES.len() + 2, "{line}");
         }
+    }
+
+    /// The page said of each row that the suite holds stores to it, of HTTPS too.
+    #[test]
+    fn what_nothing_tries_is_marked_and_the_legend_says_what_the_mark_means() {
+        let table = markdown(STORES);
+        let marked = |name: &str| table.lines().any(|line| line.starts_with(&format!("| {name} * |")));
+        for name in ["shared by several hosts", "largest session", "sessions are bounded by", HTTPS] {
+            assert!(marked(name), "{name}: {table}");
+        }
+        assert!(!marked("locks sessions") && !marked("can list sessions"), "{table}");
+        assert!(LEGEND.contains("with * are documented"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The feature table: what each store declares, which the conformance suite holds it to.
+//! The feature table: what each store declares, and which of it somebody tries.
 
 use maud::{Markup, html};
-use sessile_stores::feature_table::FEATURES;
+use sessile_stores::feature_table::{FEATURES, LEGEND};
 use sessile_stores::registry::STORES;
 
 use crate::ids::Ids;
@@ -9,11 +9,10 @@ use crate::table::{Cell, Table};
 
 pub(super) fn body(ids: &Ids) -> Markup {
     let names: Vec<&str> = std::iter::once("feature").chain(STORES.iter().map(|entry| entry.name)).collect();
-    let caption = "Declared by each store, and held to it by the conformance suite in both directions";
-    let mut table = Table::new(caption, &names).wordy();
+    let mut table = Table::new(format!("What each store declares. {LEGEND}"), &names).wordy();
     for feature in FEATURES {
         let cells = STORES.iter().map(|entry| Cell::Rich(marked(&feature.cell(entry))));
-        table.row(std::iter::once(Cell::Text(feature.name.to_owned())).chain(cells).collect());
+        table.row(std::iter::once(Cell::Text(feature.title())).chain(cells).collect());
     }
     html! {
         (table.draw(ids))
