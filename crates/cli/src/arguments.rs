@@ -310,6 +310,9 @@ pub struct RunArguments {
     /// Write the rows as CSV to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write the tables, the command and the machine as Markdown, for an issue, to a file, or to standard output (-)
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
     /// Draw the result as one page of HTML to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

@@ -31,7 +31,7 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
         ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
     };
-    let outputs = [arguments.json.as_deref(), arguments.csv.as_deref(), arguments.report.as_deref()];
+    let outputs = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report].map(|path| path.as_deref());
     check_outputs(outputs)?;
     let launch = Launch::this_program(WORKER_VERB)
         .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
@@ -89,10 +89,10 @@ fn failure(error: RunError) -> Failure {
 }
 
 /// Before a measurement of minutes: can the results be written where they are wanted?
-pub fn check_outputs(outputs: [Option<&Path>; 3]) -> Outcome {
+pub fn check_outputs(outputs: [Option<&Path>; 4]) -> Outcome {
     let named: Vec<&Path> = outputs.into_iter().flatten().collect();
     if named.iter().enumerate().any(|(number, path)| named.iter().skip(number + 1).any(|other| other == path)) {
-        return Err(Failure::usage("--json, --csv and --report name the same file; give each its own"));
+        return Err(Failure::usage("--json, --csv, --markdown and --report name the same file; give each its own"));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
         // Appending nothing tests the permission and harms no result that is there already; an empty file that
@@ -107,7 +107,7 @@ pub fn check_outputs(outputs: [Option<&Path>; 3]) -> Outcome {
     Ok(())
 }
 
-fn show(report: &Report, [json, csv, html]: [Option<&Path>; 3]) -> Outcome {
+fn show(report: &Report, [json, csv, markdown, html]: [Option<&Path>; 4]) -> Outcome {
     let convert =
         |error: &dyn std::fmt::Display| Failure::unavailable(format!("the result cannot be written: {error}"));
     if let Some(path) = json {
@@ -117,10 +117,13 @@ fn show(report: &Report, [json, csv, html]: [Option<&Path>; 3]) -> Outcome {
     if let Some(path) = csv {
         write(path, &report.to_csv().map_err(|error| convert(&error))?)?;
     }
+    if let Some(path) = markdown {
+        write(path, &report.to_markdown())?;
+    }
     if let Some(path) = html {
         page::write(path, &Collection::from(report.clone()))?;
     }
-    if [json, csv, html].into_iter().flatten().any(is_stdout) {
+    if [json, csv, markdown, html].into_iter().flatten().any(is_stdout) {
         return Ok(());
     }
     write(Path::new("-"), &report.to_string())

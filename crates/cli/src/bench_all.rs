@@ -13,9 +13,10 @@ use crate::{page, terminal};
 
 /// Measures, writes, and shows the short table.
 pub fn run(arguments: &AllArguments) -> Outcome {
-    let [json, csv, page] = [&arguments.json, &arguments.csv, &arguments.report].map(|it| it.as_deref());
-    let outputs = Outputs { json, csv, page };
-    check_outputs([json, csv, page])?;
+    let [json, csv, markdown, page] =
+        [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report].map(|it| it.as_deref());
+    let outputs = Outputs { json, csv, markdown, page };
+    check_outputs([json, csv, markdown, page])?;
     let launch = Launch::this_program(WORKER_VERB)
         .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
     let plan = series(arguments).plan().map_err(|error| Failure::usage(error.to_string()))?;
@@ -46,18 +47,20 @@ fn series(arguments: &AllArguments) -> Series {
 }
 
 /// Where results go.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Outputs<'a> {
     json: Option<&'a Path>,
     csv: Option<&'a Path>,
+    markdown: Option<&'a Path>,
     page: Option<&'a Path>,
 }
 
 impl Outputs<'_> {
     /// Before each experiment: the JSON file says which one runs and which ones are to come, whatever ends this process. While
-    /// there is no row, page and CSV are written too: what lies there is of another run, and would pass for this one.
+    /// there is no row, page, CSV and Markdown are written too: what lies there is of another run, and would pass for this one.
     fn before(&self, collection: &Collection) {
-        let results = if collection.runs.is_empty() { *self } else { Outputs { csv: None, page: None, ..*self } };
+        let results =
+            if collection.runs.is_empty() { *self } else { Outputs { json: self.json, ..Outputs::default() } };
         if let Err(failure) = results.write(collection, |path| !is_stdout(path)) {
             log::warn!("{}", failure.message());
         }
@@ -86,6 +89,9 @@ impl Outputs<'_> {
         if let Some(path) = self.csv.filter(|path| wanted(path)) {
             write(path, &collection.to_csv().map_err(|error| convert(&error))?)?;
         }
+        if let Some(path) = self.markdown.filter(|path| wanted(path)) {
+            write(path, &collection.to_markdown())?;
+        }
         if let Some(path) = self.page.filter(|path| wanted(path)) {
             page::write(path, collection)?;
         }
@@ -93,7 +99,7 @@ impl Outputs<'_> {
     }
 
     fn any(&self, is: impl Fn(&Path) -> bool) -> bool {
-        [self.json, self.csv, self.page].into_iter().flatten().any(is)
+        [self.json, self.csv, self.markdown, self.page].into_iter().flatten().any(is)
     }
 }
 
@@ -149,10 +155,11 @@ mod tests {
     #[test]
     fn what_lies_there_of_another_run_is_replaced_before_the_first_row_and_not_after_it() {
         let dir = tempfile::tempdir().unwrap();
-        let [json, csv, page] = ["all.json", "all.csv", "all.html"].map(|name| dir.path().join(name));
-        let outputs = Outputs { json: Some(&json), csv: Some(&csv), page: Some(&page) };
+        let [json, csv, markdown, page] =
+            ["all.json", "all.csv", "all.md", "all.html"].map(|name| dir.path().join(name));
+        let outputs = Outputs { json: Some(&json), csv: Some(&csv), markdown: Some(&markdown), page: Some(&page) };
         let read = |path: &Path| std::fs::read_to_string(path).unwrap();
-        let stale = || [&csv, &page].map(|path| std::fs::write(path, "of yesterday").unwrap());
+        let stale = || [&csv, &markdown, &page].map(|path| std::fs::write(path, "of yesterday").unwrap());
         stale();
         let (experiment, flags, reason) = ("cycle".to_owned(), String::new(), "not measured yet".to_owned());
         let part = Part { experiment: experiment.clone(), flags, state: PartState::Running, reason: None };
@@ -161,6 +168,7 @@ mod tests {
         outputs.before(&collection);
         assert!(read(&page).contains("has not come to its end"));
         assert_eq!(read(&csv).lines().count(), 1, "its header and no row");
+        assert_eq!(read(&markdown), "- not here: cycle: not measured yet\n");
 
         // Later they are written when there is something new.
         stale();
@@ -176,7 +184,7 @@ mod tests {
         }"#;
         collection.runs.push(Report::from_json(text).unwrap());
         outputs.before(&collection);
-        assert_eq!([&csv, &page].map(|path| read(path)), ["of yesterday", "of yesterday"]);
+        assert!([&csv, &markdown, &page].into_iter().all(|path| read(path) == "of yesterday"));
         assert!(read(&json).contains("sessile bench all"));
     }
 }

@@ -30,6 +30,30 @@ fn a_run_leaves_a_page_and_the_same_can_be_drawn_again_from_its_result() {
     assert_eq!(html, std::fs::read_to_string(&again).unwrap());
 }
 
+/// A row of each contender, and where it was measured; no id, no directory of the user's.
+#[test]
+fn the_same_tables_can_be_pasted_into_an_issue() {
+    let dir = tempfile::tempdir().unwrap();
+    let (markdown, mine) = (dir.path().join("issue.md"), format!("files:{}#mine", dir.path().join("mine").display()));
+    std::fs::create_dir(dir.path().join("mine")).unwrap();
+    let stores = format!("memory,limit,{mine}");
+    let flags = ["--stores", &stores, "--workers", "1", "--sessions", "50", "--seconds", "0.02", "--rounds", "2"];
+    let output = sessile(&[&["bench", "cycle"][..], &flags, &["--markdown", markdown.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = std::fs::read_to_string(&markdown).unwrap();
+    for line in
+        ["### sessile bench cycle", "| memory ", "| limit ", "| files#mine ", "- `sessile bench cycle --stores "]
+    {
+        assert!(text.lines().any(|it| it.starts_with(line)), "{line}: {text}");
+    }
+    assert!(!text.contains(dir.path().to_str().unwrap()), "{text}");
+    let is_id = |word: &str| word.len() >= 32 && word.chars().all(|letter| letter.is_ascii_hexdigit());
+    assert!(!text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(is_id), "{text}");
+    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--markdown", "-"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("### sessile bench cycle\n"), "{text}");
+}
+
 #[test]
 fn several_results_make_one_page_and_it_may_go_to_standard_output() {
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/small.json");

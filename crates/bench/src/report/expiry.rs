@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Latencies;
 use crate::report::Report;
+use crate::report::markdown::section;
 use crate::report::table::{empty, figure, right};
 
 /// A slow end within this factor of the baseline's is called the same.
@@ -79,10 +80,7 @@ impl Report {
                 ]);
             }
         }
-        writeln!(
-            f,
-            "\nThe slow end of a stream that meets expired sessions, and of two in which they never were\n{table}"
-        )
+        section(f, "The slow end of a stream that meets expired sessions, and of two in which they never were", &table)
     }
 }
 

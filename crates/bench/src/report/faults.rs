@@ -7,6 +7,7 @@ use std::fmt;
 use comfy_table::{Cell, ColumnConstraint, Table};
 use serde::{Deserialize, Serialize};
 
+use crate::report::markdown::{draw, section};
 use crate::report::table::{empty, figure, grouped, right};
 use crate::report::{Report, Row};
 
@@ -111,9 +112,9 @@ impl Faults {
 }
 
 /// What the columns of time mean.
-const AGAIN: &str = "
-down: from the kill to the server's first answer; works again: to a worker's first update (embedded: to open, and
-the first update); refused: operations that failed meanwhile, and said so";
+const AGAIN: &str = "\
+down: from the kill to the server's first answer; refused: operations that failed meanwhile, and said so
+works again: from the kill to a worker's first update (embedded: to open, and the first update)";
 
 impl Report {
     pub(super) fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,15 +123,17 @@ impl Report {
         };
         let (holder, writer, all) = (rows(&[HOLDER]), rows(&[WRITER]), rows(&[SERVER, ALL]));
         if !holder.is_empty() {
-            writeln!(f, "\nA worker is killed while it holds a session: when does the next one have it?")?;
-            writeln!(f, "{}", holder_table(&holder))?;
+            let heading = "A worker is killed while it holds a session: when does the next one have it?";
+            section(f, heading, &holder_table(&holder))?;
         }
         if !writer.is_empty() {
-            writeln!(f, "\nWorkers are killed while they write\n{}", writer_table(&writer))?;
+            section(f, "Workers are killed while they write", &writer_table(&writer))?;
         }
         if !all.is_empty() {
-            writeln!(f, "\nThe server is killed and started again; of an embedded store all workers are killed")?;
-            writeln!(f, "{}{AGAIN}\n\n{}", again_table(&all), loss_table(&all))?;
+            let heading = "The server is killed and started again; of an embedded store all workers are killed";
+            section(f, heading, &again_table(&all))?;
+            writeln!(f, "{AGAIN}\n")?;
+            draw(f, &loss_table(&all))?;
         }
         for row in holder.iter().chain(&writer).chain(&all) {
             restarts(f, row)?;

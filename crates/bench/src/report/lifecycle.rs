@@ -5,6 +5,7 @@ use std::fmt;
 use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
+use crate::report::markdown::section;
 use crate::report::table::{empty, figure, grouped, right, short};
 use crate::report::{Report, Row, Visitors};
 
@@ -65,8 +66,8 @@ impl Report {
             grouped(first.payload_bytes as f64),
             self.seed
         )?;
-        writeln!(f, "\nRequests a second by the number of parallel requests\n{}", self.by_parallel(&rows))?;
-        writeln!(f, "\nLatency, CPU time of a request, and sessions that were there in the end\n{}", costs(&rows))?;
+        section(f, "Requests a second by the number of parallel requests", &self.by_parallel(&rows))?;
+        section(f, "Latency, CPU time of a request, and sessions that were there in the end", &costs(&rows))?;
         self.visitors(f)?;
         others.iter().try_for_each(|row| overflow(row, f))
     }

@@ -5,6 +5,7 @@ mod csv;
 mod expiry;
 pub(crate) mod faults;
 mod lifecycle;
+mod markdown;
 mod oversize;
 mod perl;
 mod rebuild;

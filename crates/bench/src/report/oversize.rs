@@ -5,6 +5,7 @@ use std::fmt;
 use comfy_table::{Cell, ColumnConstraint, Table};
 use serde::{Deserialize, Serialize};
 
+use crate::report::markdown::section;
 use crate::report::table::{empty, figure, grouped, right};
 use crate::report::{Report, Row};
 use crate::worker::oversize::{After, Outcome};
@@ -43,8 +44,8 @@ impl Report {
         if rows.is_empty() {
             return Ok(());
         }
-        let table = table(&rows);
-        writeln!(f, "\nOne session whose payload becomes large: what the store said beside what it holds\n{table}")?;
+        let heading = "One session whose payload becomes large: what the store said beside what it holds";
+        section(f, heading, &table(&rows))?;
         writeln!(
             f,
             "a time: stored and read back; refused: an error, and the old payload in place; LOST: acknowledged, and not there"

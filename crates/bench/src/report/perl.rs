@@ -6,6 +6,7 @@ use comfy_table::{Cell, ColumnConstraint, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::perl::{Dissected, Locking, VALUES};
+use crate::report::markdown::section;
 use crate::report::table::{empty, figure, grouped, right, short};
 use crate::report::{Report, Row};
 
@@ -99,10 +100,11 @@ impl Report {
         for (kind, heading) in [("embedded", "In the process of Perl"), ("socket", "Over a unix socket")] {
             let here: Vec<&Row> = rows.iter().copied().filter(|row| row.kind == kind).collect();
             if let Some(first) = here.first() {
-                writeln!(f, "\n{heading}, durability tier {}: open to close\n{}", first.durability, table(&here))?;
+                let heading = format!("{heading}, durability tier {}: open to close", first.durability);
+                section(f, &heading, &table(&here))?;
             }
         }
-        writeln!(f, "\nThe slow end, and CPU time of a session\n{}", costs(&rows))?;
+        section(f, "The slow end, and CPU time of a session", &costs(&rows))?;
         writeln!(
             f,
             "lock: {} = nobody else has the session from open to close; {} = several may, and of two changes one can be lost; \
@@ -170,7 +172,7 @@ fn races(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if table.is_empty() {
         return Ok(());
     }
-    writeln!(f, "\nTwo processes at once: they change one session, then each makes sessions of its own\n{table}")
+    section(f, "Two processes at once: they change one session, then each makes sessions of its own", &table)
 }
 
 fn stand_ins(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {

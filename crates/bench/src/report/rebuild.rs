@@ -6,6 +6,7 @@ use std::fmt;
 use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
+use crate::report::markdown::{draw, section};
 use crate::report::table::{empty, figure, grouped, right};
 use crate::report::{Report, Row};
 
@@ -108,7 +109,9 @@ impl Report {
             first.rounds,
             grouped(first.sessions as f64)
         )?;
-        writeln!(f, "\n{}\n\nWhat a view spends\n{}", siege(&rows), steps(&rows))?;
+        writeln!(f)?;
+        draw(f, &siege(&rows))?;
+        section(f, "What a view spends", &steps(&rows))?;
         for (row, rebuild) in rows {
             match &rebuild.log {
                 Some(line) => writeln!(f, "log of {}: {line}", row.title())?,

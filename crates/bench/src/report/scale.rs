@@ -4,6 +4,7 @@ use std::fmt;
 
 use comfy_table::Cell;
 
+use crate::report::markdown::section;
 use crate::report::table::{empty, figure, grouped, right};
 use crate::report::{Report, Row};
 
@@ -40,7 +41,7 @@ impl Report {
             }
             table.add_row(cells);
         }
-        writeln!(f, "\nMore and more sessions (`x limit`: time of an operation over that of `limit`)\n{table}")
+        section(f, "More and more sessions (`x limit`: time of an operation over that of `limit`)", &table)
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use comfy_table::Cell;
 
+use crate::report::markdown::section;
 use crate::report::scale::payload;
 use crate::report::table::{empty, figure, grouped, right};
 use crate::report::{Report, Row};
@@ -49,14 +50,13 @@ impl Report {
         if shown.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nSpace at the end of the run: files and shared memory, or growth of the process")?;
+        let mut heading = "Space at the end of the run: files and shared memory, or growth of the process".to_owned();
         if with_memory {
-            writeln!(
-                f,
-                "Memory of the workers in MiB, all of a row together; `before`: resident when nothing was stored"
-            )?;
+            heading.push_str(
+                "\nMemory of the workers in MiB, all of a row together; `before`: resident when nothing was stored",
+            );
         }
-        writeln!(f, "{table}")
+        section(f, &heading, &table)
     }
 }
 

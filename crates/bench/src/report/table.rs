@@ -4,20 +4,18 @@ use std::fmt;
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
+use crate::report::markdown::{picture, section};
 use crate::report::{Modes, Report, Row};
 
 /// Legible in a terminal of this width.
 const COLUMNS: u16 = 100;
 
+/// The alternate form has Markdown for tables and no machine: see [`Report::to_markdown`].
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let environment = &self.environment;
-        let gib = environment.memory_bytes >> 30;
-        let (cpu, cores, kernel) = (&environment.cpu, environment.cores, &environment.kernel);
-        writeln!(f, "{cpu}, {cores} cores, {gib} GiB, {kernel}, {}", environment.system)?;
-        let versions: Vec<String> =
-            environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))?;
+        if !f.alternate() {
+            self.machine(f)?;
+        }
         if let Some(row) = self.results.first().filter(|row| !row.has_no_seconds()) {
             let (sessions, payload, rounds) =
                 (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
@@ -44,7 +42,7 @@ impl fmt::Display for Report {
             let here = |row: &&Row| row.kind == kind && !elsewhere(row);
             let rows: Vec<&Row> = self.results.iter().filter(here).collect();
             if !rows.is_empty() {
-                writeln!(f, "\n{heading}\n{}", throughput(&rows))?;
+                section(f, heading, &throughput(&rows))?;
             }
         }
         self.lifecycle(f)?;
@@ -134,6 +132,16 @@ impl Row {
 }
 
 impl Report {
+    fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let environment = &self.environment;
+        let gib = environment.memory_bytes >> 30;
+        let (cpu, cores, kernel) = (&environment.cpu, environment.cores, &environment.kernel);
+        writeln!(f, "{cpu}, {cores} cores, {gib} GiB, {kernel}, {}", environment.system)?;
+        let versions: Vec<String> =
+            environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))
+    }
+
     fn contention(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows: Vec<&Row> = self.results.iter().filter(|row| row.waits.is_some() || row.fairness.is_some()).collect();
         if rows.is_empty() {
@@ -157,7 +165,7 @@ impl Report {
                 right(row.lost),
             ]);
         }
-        writeln!(f, "\nOne session, all workers: waits of the begins that found it taken\n{table}")
+        section(f, "One session, all workers: waits of the begins that found it taken", &table)
     }
 
     /// Histograms of one contender and size side by side.
@@ -173,8 +181,8 @@ impl Report {
             for pair in same.chunks(2) {
                 let buckets: Vec<(String, &crate::report::Buckets)> =
                     pair.iter().filter_map(|row| Some((row.op.clone(), row.histogram.as_ref()?))).collect();
-                writeln!(f, "\n{} with {} sessions (bars are logarithmic)", group.0, group.1)?;
-                write!(f, "{}", super::bars::side_by_side(&buckets))?;
+                let heading = format!("{} with {} sessions (bars are logarithmic)", group.0, group.1);
+                picture(f, &heading, &super::bars::side_by_side(&buckets))?;
             }
             for row in same {
                 if let Some(modes) = row.modes {

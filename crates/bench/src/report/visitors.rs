@@ -6,6 +6,7 @@ use comfy_table::{Cell, ColumnConstraint};
 use serde::{Deserialize, Serialize};
 
 use crate::php::{self, SESSILE};
+use crate::report::markdown::section;
 use crate::report::table::{empty, figure, grouped, right};
 use crate::report::{Report, Row};
 
@@ -79,7 +80,7 @@ impl Report {
         if rows.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nWhat visitors without a cookie left, of whom one in ten stored something\n{}", table(&rows))
+        section(f, "What visitors without a cookie left, of whom one in ten stored something", &table(&rows))
     }
 }
 

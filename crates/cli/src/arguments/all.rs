@@ -38,6 +38,10 @@ pub struct AllArguments {
     /// Write the rows of all experiments as CSV to a file, or to standard output at the end (-)
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write the tables of all experiments as Markdown, for an issue, to a file, anew after each experiment, or to standard
+    /// output at the end (-)
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
     /// Write the results as one page of HTML to a file, anew after each experiment
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
