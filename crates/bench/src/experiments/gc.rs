@@ -20,7 +20,7 @@ use crate::monotonic::now_ns;
 use crate::report::Removal;
 use crate::run::RunError;
 use crate::selection::{Choice, Target};
-use crate::worker::protocol::{Action, Done, Expiring, Failure, Plan, Range, Request, Sampled};
+use crate::worker::protocol::{Action, Done, Expiring, Failure, Plan, Range, Request};
 
 /// Processes that fill; the first one is timed later, the second one removes.
 const CREW: usize = 4;
@@ -201,7 +201,7 @@ fn while_sweeping(bench: &Bench, member: &mut Member, live: usize, expired: u64)
     let watch_max = Duration::from_secs_f64(bench.settings.seconds * WATCH_SAMPLES_MAX);
     let mut removed = 0;
     while removed < expired && start.elapsed() < watch_max && go_on().is_ok() {
-        phase.add(member.piece(bench, live)?);
+        member.piece(bench, &mut phase, live)?;
         match count(member) {
             Some(count) => removed = count.saturating_sub(before.unwrap_or(0)),
             None => break, // not ours to ask: one piece is shown, without a count
@@ -219,7 +219,7 @@ fn until_task_ends(
 ) -> Result<(Phase, Done), Failure> {
     let mut phase = Phase::new(op);
     while !member.crew.task_ended(REMOVER)? && go_on().is_ok() {
-        phase.add(member.piece(bench, sessions)?);
+        member.piece(bench, &mut phase, sessions)?;
     }
     let mut done = member.crew.end_task(REMOVER)?;
     phase.totals.errors += done.errors;
@@ -250,10 +250,17 @@ fn begins(bench: &Bench, live: usize, seconds: f64) -> Plan {
         sessions: 0..live,
         warm_up_ns: (bench.settings.warm_up_seconds * 1e9) as u64,
         measure_ns: (seconds * 1e9) as u64,
-        seed: now_ns() ^ bench.settings.seed,
+        seed: bench.settings.seed,
         rate: bench.settings.rate,
         ..Plan::of(Action::Begin)
     }
+}
+
+/// Each phase, and each sample of one, chooses other sessions: those of the one before are still in the caches. The seed of a
+/// run brings all of them back, but not how many samples a removal takes.
+fn seed_of(seed: u64, op: &str, sample: u64) -> u64 {
+    let of_phase = op.bytes().fold(seed, |seed, letter| seed.wrapping_mul(31).wrapping_add(u64::from(letter)));
+    of_phase.rotate_left(32) ^ sample
 }
 
 fn removal_of(done: &Done) -> Removal {
@@ -273,12 +280,35 @@ fn push(bench: &mut Bench, member: &Member, sessions: usize, phase: Phase, remov
 impl Member {
     fn phase(&mut self, op: &'static str, plan: Plan) -> Result<Phase, Failure> {
         let mut phase = Phase::new(op);
-        phase.add(self.timed(plan)?);
+        self.sample(&mut phase, plan)?;
         Ok(phase)
     }
 
-    fn piece(&mut self, bench: &Bench, sessions: usize) -> Result<(Sampled, Duration), Failure> {
-        let plan = Plan { warm_up_ns: 0, measure_ns: PIECE_NS, ..begins(bench, sessions, 0.0) };
-        self.timed(plan)
+    fn piece(&mut self, bench: &Bench, phase: &mut Phase, sessions: usize) -> Result<(), Failure> {
+        self.sample(phase, Plan { warm_up_ns: 0, measure_ns: PIECE_NS, ..begins(bench, sessions, 0.0) })
+    }
+
+    fn sample(&mut self, phase: &mut Phase, plan: Plan) -> Result<(), Failure> {
+        let seed = seed_of(plan.seed, phase.op, phase.samples);
+        phase.add(self.timed(Plan { seed, ..plan })?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock was in it, so that no run of `gc` could be repeated.
+    #[test]
+    fn a_seed_gives_the_same_choices_again_and_no_two_phases_or_samples_the_same() {
+        let plans = [("begin-alone", 0), ("start-gc-0", 0), ("start-gc-0.1", 0), ("begin-while-sweeping", 1)];
+        let seeds = |seed| plans.map(|(op, piece)| seed_of(seed, op, piece));
+        assert_eq!(seeds(7), seeds(7));
+        let mut all = [seeds(7), seeds(8)].concat();
+        all.push(seed_of(7, "begin-while-sweeping", 0));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 9);
     }
 }

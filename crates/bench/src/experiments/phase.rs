@@ -18,6 +18,8 @@ pub(super) struct Phase {
     pub latencies: Latencies,
     extra: Latencies,
     pub totals: Sampled,
+    /// How many there were.
+    pub samples: u64,
     elapsed_ns: u64,
     server_cpu: Duration,
 }
@@ -29,12 +31,14 @@ impl Phase {
             latencies: Latencies::new(),
             extra: Latencies::new(),
             totals: Sampled::default(),
+            samples: 0,
             elapsed_ns: 0,
             server_cpu: Duration::ZERO,
         }
     }
 
     pub(super) fn add(&mut self, (sample, server_cpu): (Sampled, Duration)) {
+        self.samples += 1;
         self.elapsed_ns += sample.elapsed_ns;
         self.server_cpu += server_cpu;
         self.totals.operations += sample.operations;
