@@ -1,7 +1,7 @@
 //! What a signal does to a run: nothing new is begun, and what was measured may still be verified.
 //!
-//! Invariant: after the first signal a run ends within the length of a sample and [`VERIFY_WITHIN`]; after a second one it
-//! ends at once. Either way it ends in order, so that nothing is left behind.
+//! Invariant: after the first signal a run ends within the length of a sample, [`VERIFY_WITHIN`] and [`CLEAR_WITHIN`]; after a
+//! second one it ends at once. Either way it ends in order, so that nothing is left behind, or what is left is told.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,11 +9,13 @@ use std::time::Duration;
 use crate::monotonic::now_ns;
 
 /// What a signal leaves.
-pub const INTERRUPTION: &str = "interrupted; workers, servers and directories are removed; sessions that remain in a store \
-                                that was given by URL expire within 24 minutes, those of a long run within a day";
+pub const INTERRUPTION: &str = "interrupted; workers, servers and directories are removed, and so are the sessions of the run in \
+                                stores that were given by URL, unless a warning above says how many remain";
 
 /// Time for looking at what was measured in whole rounds, after the sample that was being taken has ended.
 pub(crate) const VERIFY_WITHIN: Duration = Duration::from_secs(20);
+/// Time after that for removing what was put into stores of the user's.
+const CLEAR_WITHIN: Duration = Duration::from_secs(20);
 /// `timeout` and shells send one signal to a process and to its group: the second one within this time is the same one.
 const SAME_SIGNAL_NS: u64 = 1_000_000_000;
 
@@ -49,7 +51,17 @@ pub(crate) fn interrupted() -> bool {
 
 /// Whether it is too late to verify, too: the time for that is over, or a second signal came.
 pub(crate) fn out_of_time() -> bool {
+    is_over(Duration::ZERO)
+}
+
+/// Whether it is too late to remove anything from a store of the user's, too.
+pub(crate) fn clears_no_more() -> bool {
+    is_over(CLEAR_WITHIN)
+}
+
+/// Whether the patience after a signal, and this much more, is over.
+fn is_over(more: Duration) -> bool {
     let first = FIRST_NS.load(Ordering::Relaxed);
-    let late = || now_ns().saturating_sub(first) > PATIENCE_NS.load(Ordering::Relaxed);
-    first != 0 && (AGAIN.load(Ordering::Relaxed) || late())
+    let patience = || PATIENCE_NS.load(Ordering::Relaxed).saturating_add(more.as_nanos() as u64);
+    first != 0 && (AGAIN.load(Ordering::Relaxed) || now_ns().saturating_sub(first) > patience())
 }

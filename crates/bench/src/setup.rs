@@ -27,7 +27,7 @@ pub(crate) struct Stage {
     /// Where it keeps its data, if that is a private directory.
     dir: Option<PathBuf>,
     /// Places that must not be shown, and what is shown instead.
-    hidden: Vec<(String, &'static str)>,
+    pub hidden: Vec<(String, &'static str)>,
     network: Option<Network>,
     keep: Keep,
 }
@@ -195,6 +195,11 @@ impl Stage {
     /// Whether it is a store of the user's, which may hold sessions that are not ours.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.keep, Keep::Nothing)
+    }
+
+    /// Whether what workers put into it stays when they and this are gone.
+    pub(crate) fn outlives_its_workers(&self, choice: &Choice) -> bool {
+        matches!(choice.target, Target::Url(..)) && choice.shared_by_processes
     }
 
     /// The seed of ids. In a store of the user's a second run must not meet the ids of an aborted one.

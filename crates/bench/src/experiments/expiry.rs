@@ -100,7 +100,6 @@ fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), Failure> {
         row.expiry = Some(verdict);
         verified.into_iter().for_each(|verified| verified.put_on(row));
     }
-    member.clean_up(settings.sessions);
     Ok(())
 }
 

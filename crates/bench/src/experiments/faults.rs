@@ -128,7 +128,6 @@ fn measure(bench: &mut Bench, choice: &Choice) {
         }
     });
     let rows: Vec<Row> = rows.collect();
-    member.clean_up(sessions);
     bench.rows.extend(rows);
     if !ours {
         let reason = "its server is not ours to kill, so only workers were".to_owned();

@@ -53,11 +53,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             go_on()?;
             let first_row = bench.rows.len();
             let measured = match bench.enlist(&choice, CREW, live_of(sessions, whole), sessions) {
-                Ok(mut member) => {
-                    let measured = if whole { with_removal(bench, &mut member)? } else { small(bench, &mut member) };
-                    member.clean_up(sessions);
-                    measured
-                }
+                Ok(mut member) if whole => with_removal(bench, &mut member)?,
+                Ok(mut member) => small(bench, &mut member),
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = measured {

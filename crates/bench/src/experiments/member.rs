@@ -11,9 +11,11 @@ use crate::selection::Choice;
 use crate::setup::Stage;
 use crate::worker::WorkerMemory;
 use crate::worker::crew::Crew;
+use crate::worker::leftovers::Leftovers;
 use crate::worker::protocol::{Churn, Done, Failure, Opening, Range, Request};
 
-/// A contender that is ready to be measured. The crew goes before the stage.
+/// A contender that is ready to be measured. The crew goes before the stage, and takes along what it made in a store of the
+/// user's; private ones go as a whole.
 pub(super) struct Member {
     pub choice: Choice,
     pub crew: Crew,
@@ -67,7 +69,10 @@ impl Bench {
             ttl: settings.ttl,
             lock_ttl: settings.lock_ttl,
         };
-        let mut crew = Crew::start(&self.launch, &opening, workers, stage.server_pid()).map_err(hide)?;
+        let leftovers = stage
+            .outlives_its_workers(choice)
+            .then(|| Leftovers::new(&self.launch, &opening, workers, title.clone(), stage.hidden.clone()));
+        let mut crew = Crew::start(&self.launch, &opening, workers, stage.server_pid(), leftovers).map_err(hide)?;
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
         let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
         self.progress.say(&format!("{title}: fill in {sessions} sessions"));
@@ -171,24 +176,6 @@ impl Member {
         self.short_lived |= !self.created.is_empty();
         self.created.clear();
         Ok(())
-    }
-
-    /// Removes what was created in a store that is not ours; private ones go as a whole.
-    pub(super) fn clean_up(&mut self, sessions: usize) {
-        if !self.stage.is_foreign() {
-            return;
-        }
-        for range in std::iter::once(0..sessions).chain(self.created.clone()) {
-            let range = Range::whole(&range);
-            let remain = match self.crew.share(self.workers, range, Request::Destroy) {
-                Ok(done) => done.first_error,
-                Err(failure) => Some(failure.message),
-            };
-            if let Some(why) = remain {
-                let why = self.stage.redact(&why);
-                log::warn!("{}: sessions of the benchmark remain: {why}", self.choice.title());
-            }
-        }
     }
 }
 

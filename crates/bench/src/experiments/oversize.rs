@@ -52,7 +52,6 @@ fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
         });
         bench.progress.step();
     }
-    member.clean_up(ids);
     Ok(())
 }
 

@@ -12,8 +12,8 @@ use crate::selection::LeftOut;
 use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::Failure;
 
-/// Verifies members, removes what they made in foreign stores, and keeps the rows, each of which goes with the number of its
-/// member. `rounds` are complete; a member has no row when there are none.
+/// Verifies members and keeps the rows, each of which goes with the number of its member. `rounds` are complete; a member has
+/// no row when there are none. What members made in stores of the user's goes with them, when all were looked at.
 pub(super) fn finish(
     bench: &mut Bench,
     mut members: Vec<Member>,
@@ -40,7 +40,6 @@ pub(super) fn finish(
                 reason: format!("a signal came after {rounds} rounds, and {why}: no figure without that"),
             });
         }
-        member.clean_up(sessions);
     }
     if rounds > 0 {
         bench.rows.extend(rows.into_iter().map(|(_, row)| row));

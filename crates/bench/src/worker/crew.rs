@@ -1,12 +1,13 @@
 //! The parent's side: the workers of one contender.
 //!
-//! Invariant: a crew that is dropped has no process left. A worker that dies, stays silent or answers
-//! something else fails its contender's rows, never the run.
+//! Invariant: a crew that is dropped has no process left, and no session in a store of the user's. A worker that dies, stays
+//! silent or answers something else fails its contender's rows, never the run.
 
 use std::time::Duration;
 
 use crate::interruption::{GivesUp, interrupted, out_of_time};
 use crate::monotonic::{now_ns, wait_until};
+use crate::worker::leftovers::{Leftovers, PIECE};
 use crate::worker::memory::WorkerMemory;
 use crate::worker::oversize::{Save, Saved};
 use crate::worker::process::{Launch, Process, TASK_MAX, failure, server_lives, unexpected};
@@ -17,27 +18,52 @@ pub(crate) struct Crew {
     workers: Vec<Process>,
     /// The private server that they talk to.
     server: Option<u32>,
+    /// What it has made, where the store does not end with it. Dropped when its workers have ended.
+    leftovers: Option<Leftovers>,
 }
 
 /// Time beyond the planned end of a sample: one operation may wait for a lock for long.
 const SAMPLE_GRACE: Duration = Duration::from_secs(60);
 
 impl Crew {
-    /// Starts the workers; all of them have opened the contender when this returns.
+    /// Starts the workers; all of them have opened the contender when this returns. Who makes sessions in a store of the
+    /// user's brings along where they are taken down.
     pub(crate) fn start(
         launch: &Launch,
         opening: &Opening,
         count: usize,
         server: Option<u32>,
+        leftovers: Option<Leftovers>,
     ) -> Result<Crew, Failure> {
-        let mut crew = Crew { workers: Vec::with_capacity(count), server };
+        let mut crew = Crew::open(launch, opening, count, server, interrupted)?;
+        crew.leftovers = leftovers;
+        Ok(crew)
+    }
+
+    /// Workers that make nothing, unless whoever waits gives up.
+    pub(super) fn open(
+        launch: &Launch,
+        opening: &Opening,
+        count: usize,
+        server: Option<u32>,
+        gives_up: GivesUp,
+    ) -> Result<Crew, Failure> {
+        let mut crew = Crew { workers: Vec::with_capacity(count), server, leftovers: None };
         for worker in 0..count {
             // One after the other: the first may create files that the others only open.
-            let mut process = Process::open(launch, &Opening { worker, ..opening.clone() })?;
+            let mut process = Process::open_unless(launch, &Opening { worker, ..opening.clone() }, gives_up)?;
             process.needs(server);
             crew.workers.push(process);
         }
         Ok(crew)
+    }
+
+    /// Another worker in place of those that were killed; what they have made stays.
+    pub(crate) fn renew(&mut self, launch: &Launch, opening: &Opening, server: Option<u32>) -> Result<(), Failure> {
+        let mut other = Crew::open(launch, opening, 1, server, interrupted)?;
+        std::mem::swap(&mut self.workers, &mut other.workers);
+        self.server = server;
+        Ok(())
     }
 
     /// One request to each of the first `count` workers, which share a range of sessions.
@@ -47,36 +73,58 @@ impl Crew {
         range: Range,
         request: impl Fn(Range) -> Request,
     ) -> Result<Done, Failure> {
-        server_lives(self.server)?;
-        let step = self.workers.len().min(count).max(1);
-        let mut gives_up: GivesUp = interrupted;
-        for (number, worker) in self.workers.iter_mut().take(step).enumerate() {
-            let request = request(Range { from: range.from + number, step, ..range });
-            if matches!(request, Request::Verify(_) | Request::Destroy(_)) {
-                gives_up = out_of_time; // what was measured is worth nothing without it
-            }
-            worker.send(&request)?;
-        }
+        let (gives_up, fills): (GivesUp, bool) = match request(range) {
+            Request::Fill(_) => (interrupted, true),
+            Request::Verify(_) => (out_of_time, false), // what was measured is worth nothing without it
+            _ => (interrupted, false),
+        };
+        // Where it is taken down, so that not much more is than was made.
+        let piece = if fills && self.leftovers.is_some() { PIECE } else { usize::MAX };
         let mut total = Done::default();
-        for worker in self.workers.iter_mut().take(step) {
-            let done = worker.done(TASK_MAX, gives_up)?;
-            total.count += done.count;
-            total.counters += done.counters;
-            total.misses += done.misses;
-            total.errors += done.errors;
-            total.first_error = total.first_error.or(done.first_error);
-            total.cpu_us += done.cpu_us;
-            total.elapsed_ns = total.elapsed_ns.max(done.elapsed_ns);
-            total.longest_ns = total.longest_ns.max(done.longest_ns);
+        for from in (range.from..range.to).step_by(piece) {
+            let to = range.to.min(from.saturating_add(piece));
+            let done = self.ask(count, Range { from, to, ..range }, &request, TASK_MAX, gives_up)?;
+            total.elapsed_ns += done.elapsed_ns;
+            total.add(done);
         }
         Ok(total)
     }
 
+    /// The same at once, within a time and unless whoever waits gives up.
+    pub(super) fn ask(
+        &mut self,
+        count: usize,
+        range: Range,
+        request: &impl Fn(Range) -> Request,
+        within: Duration,
+        gives_up: GivesUp,
+    ) -> Result<Done, Failure> {
+        server_lives(self.server)?;
+        let step = self.workers.len().min(count).max(1);
+        for number in 0..step.min(self.workers.len()) {
+            self.send(number, &request(Range { from: range.from + number, step, ..range }))?;
+        }
+        let mut total = Done::default();
+        for worker in self.workers.iter_mut().take(step) {
+            let done = worker.done(within, gives_up)?;
+            total.elapsed_ns = total.elapsed_ns.max(done.elapsed_ns);
+            total.add(done);
+        }
+        Ok(total)
+    }
+
+    /// Every request of a crew goes this way, and is taken down first.
+    fn send(&mut self, worker: usize, request: &Request) -> Result<(), Failure> {
+        if let Some(leftovers) = &mut self.leftovers {
+            leftovers.expect(request);
+        }
+        self.worker(worker)?.send(request)
+    }
+
     /// What becomes of a large payload in the hands of the first worker.
     pub(crate) fn save(&mut self, save: Save) -> Result<Saved, Failure> {
-        let worker = self.worker(0)?;
-        worker.send(&Request::Save(save))?;
-        match worker.receive(TASK_MAX)? {
+        self.send(0, &Request::Save(save))?;
+        match self.worker(0)?.receive(TASK_MAX)? {
             Reply::Saved(saved) => Ok(saved),
             other => Err(unexpected(&other)),
         }
@@ -104,7 +152,7 @@ impl Crew {
 
     /// Gives one worker something to do and does not wait for it.
     pub(crate) fn begin_task(&mut self, worker: usize, request: &Request) -> Result<(), Failure> {
-        self.worker(worker)?.send(request)
+        self.send(worker, request)
     }
 
     /// Whether the task of a worker has ended.
@@ -127,8 +175,8 @@ impl Crew {
     ) -> Result<(Vec<Sampled>, T, T), Failure> {
         const LEAD_NS: u64 = 3_000_000;
         server_lives(self.server)?;
-        for (worker, plan) in self.workers.iter_mut().zip(plans) {
-            worker.send(&Request::Sample(plan.clone()))?;
+        for (number, plan) in plans.iter().enumerate().take(self.workers.len()) {
+            self.send(number, &Request::Sample(plan.clone()))?;
         }
         for (worker, _) in self.workers.iter_mut().zip(plans) {
             worker.ready_unless(TASK_MAX, gives_up)?;
@@ -146,6 +194,9 @@ impl Crew {
                 Reply::Sampled(sample) => sampled.push(*sample),
                 other => return Err(unexpected(&other)),
             }
+        }
+        if let Some(leftovers) = &mut self.leftovers {
+            plans.iter().zip(&sampled).for_each(|(plan, sample)| leftovers.sampled(plan, sample.created));
         }
         Ok((sampled, before, look()))
     }

@@ -73,8 +73,13 @@ impl Process {
 
     /// Starts a worker; it has opened the contender when this returns.
     pub(crate) fn open(launch: &Launch, opening: &Opening) -> Result<Process, Failure> {
+        Process::open_unless(launch, opening, interrupted)
+    }
+
+    /// The same, unless whoever waits gives up.
+    pub(super) fn open_unless(launch: &Launch, opening: &Opening, gives_up: GivesUp) -> Result<Process, Failure> {
         let mut process = Process::start(launch, opening)?;
-        process.ready(TASK_MAX)?;
+        process.ready_unless(TASK_MAX, gives_up)?;
         Ok(process)
     }
 

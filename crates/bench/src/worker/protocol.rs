@@ -263,6 +263,19 @@ pub struct Done {
     pub longest_ns: u64,
 }
 
+impl Done {
+    /// Another account beside this one. How long both took is left to who knows whether that was at the same time.
+    pub(crate) fn add(&mut self, other: Done) {
+        self.count += other.count;
+        self.counters += other.counters;
+        self.misses += other.misses;
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.cpu_us += other.cpu_us;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
 /// What one worker measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sampled {

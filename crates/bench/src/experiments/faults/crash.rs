@@ -14,7 +14,6 @@ use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
 use crate::report::Promise;
 use crate::statistics::Spread;
-use crate::worker::crew::Crew;
 use crate::worker::faults::{Met, Step};
 use crate::worker::process::failure;
 use crate::worker::protocol::Failure;
@@ -71,8 +70,8 @@ pub(super) fn measure(
         down_us.push((crash.back_ns - crash.kill.at_ns) as f64 / 1e3);
         found.faults.kills += 1;
         // Its workers were killed too, or do not find back to their server.
-        scene.member.crew =
-            Crew::start(&scene.bench.launch, &scene.member.opening, 1, scene.member.stage.server_pid())?;
+        let (member, launch) = (&mut *scene.member, &scene.bench.launch);
+        member.crew.renew(launch, &member.opening, member.stage.server_pid())?;
         look(scene, layout.last.clone(), journal, Some(crash.kill), &mut found)?;
     }
     found.faults.down_us = served.then(|| Spread::of(&down_us).median);
