@@ -93,7 +93,8 @@ fn store(entry: &StoreEntry) -> Value {
         "measured_as": entry.fixtures.iter().map(|fixture| json!({ "variant": fixture.variant, "url": shown(fixture.url) })).collect::<Vec<Value>>(),
         "server": server,
         "capabilities": {
-            "persistent": capabilities.persistent,
+            "persistent": capabilities.persistent_from.is_some(),
+            "persistent_from": capabilities.persistent_from.map(Durability::name),
             "shared_by_processes": capabilities.shared_by_processes,
             "shared_by_hosts": capabilities.shared_by_hosts,
             "locking": capabilities.locking.name(),

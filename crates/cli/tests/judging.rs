@@ -159,7 +159,7 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
     let from_all = sessile(&["recommend", "--installed", "none", "--results", all.to_str().unwrap()]);
     assert_eq!(stdout(&from_all), text, "{}", stderr(&from_all));
 
-    let flags = ["recommend", "--web-servers", "3", "--installed", "redis", "--json"];
+    let flags = ["recommend", "--web-servers", "3", "--installed", "redis", "--durability", "1s", "--json"];
     let json: Value = serde_json::from_slice(&sessile(&flags).stdout).unwrap();
     let best = &json["ranking"][0];
     assert_eq!((&best["store"], &best["excluded"]), (&json!("redis"), &json!(false)), "{json:#}");

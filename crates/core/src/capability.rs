@@ -6,8 +6,9 @@
 /// The declaration of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Records survive a restart of whatever keeps them (server, process or host).
-    pub persistent: bool,
+    /// The weakest durability tier in which records survive a restart of whatever keeps them (server, process or host);
+    /// `None` if they do in no tier. A tier weaker than this one may keep nothing but memory.
+    pub persistent_from: Option<Durability>,
     /// Several processes of one host may open the same store at once.
     pub shared_by_processes: bool,
     /// Several hosts may open the same store at once.
@@ -34,6 +35,14 @@ pub struct Capabilities {
     pub listing: bool,
     /// The durability tiers that the store can be run with.
     pub durability: &'static [Durability],
+}
+
+impl Capabilities {
+    /// Whether records survive a restart of whatever keeps them, in this tier. What was acknowledged just before a crash
+    /// may be missing; what survives that is the tier's own business.
+    pub fn survives_restart(&self, tier: Durability) -> bool {
+        self.persistent_from.is_some_and(|from| from <= tier)
+    }
 }
 
 /// Who excludes concurrent holders.

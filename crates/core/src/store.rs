@@ -25,7 +25,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! const CAPABILITIES: Capabilities = Capabilities {
-//!     persistent: false,
+//!     persistent_from: None,
 //!     shared_by_processes: false,
 //!     shared_by_hosts: false,
 //!     server: None,

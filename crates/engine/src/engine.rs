@@ -24,7 +24,7 @@ const DIGEST_BLOCK: usize = 64;
 
 /// What the engine can do.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    persistent: false,
+    persistent_from: None,
     shared_by_processes: true,
     shared_by_hosts: false,
     server: None,
@@ -42,7 +42,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 
 /// The same on a disk.
 pub const CAPABILITIES_ON_DISK: Capabilities = Capabilities {
-    persistent: true,
+    persistent_from: Some(Durability::None),
     sessions_bounded_by: "disk",
     durability: &[Durability::None, Durability::Second],
     ..CAPABILITIES

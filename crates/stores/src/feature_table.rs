@@ -61,7 +61,8 @@ const HTTPS: &str = "works behind HTTPS";
 /// All rows, in display order.
 pub const FEATURES: &[Feature] = &[
     Feature::documented(URL, schemes),
-    Feature::tested("survives a restart", |entry| yes(entry.capabilities.persistent)),
+    // In the strongest tier of a server; what the weaker ones keep is measured by `sessile bench faults`.
+    Feature::tested("survives a restart", |entry| restart(&entry.capabilities)),
     Feature::tested("shared by the processes of a host", |entry| yes(entry.capabilities.shared_by_processes)),
     // The suite has one host.
     Feature::documented("shared by several hosts", |entry| yes(entry.capabilities.shared_by_hosts)),
@@ -107,6 +108,15 @@ fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
 
 fn yes(holds: bool) -> String {
     if holds { "yes" } else { "no" }.to_owned()
+}
+
+/// From its weakest tier on, or from another one.
+fn restart(capabilities: &Capabilities) -> String {
+    let weakest = capabilities.durability.iter().min();
+    match capabilities.persistent_from {
+        Some(from) if weakest.is_some_and(|weakest| from > *weakest) => format!("from tier `{}` on", from.name()),
+        from => yes(from.is_some()),
+    }
 }
 
 fn schemes(entry: &StoreEntry) -> String {
@@ -168,6 +178,8 @@ fn durability(entry: &StoreEntry) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sessile_core::Durability;
+
     use super::*;
     use crate::registry::STORES;
 
@@ -195,9 +207,25 @@ mod tests {
     #[test]
     fn a_changed_declaration_changes_the_table() {
         let Some(entry) = STORES.first() else { return };
-        let turned = Capabilities { persistent: !entry.capabilities.persistent, ..entry.capabilities };
+        let persistent_from = entry.capabilities.persistent_from.xor(Some(Durability::None));
+        let turned = Capabilities { persistent_from, ..entry.capabilities };
         let changed = StoreEntry { capabilities: turned, ..*entry };
         assert_ne!(markdown(&[changed]), markdown(&[*entry]));
+    }
+
+    /// Redis was said to survive a restart, and in tier `none` it keeps nothing.
+    #[test]
+    fn a_store_that_survives_a_restart_in_some_tiers_only_says_from_which_on() {
+        let Some(entry) = STORES.first() else { return };
+        let cell = |persistent_from: Option<Durability>, durability: &'static [Durability]| {
+            restart(&Capabilities { persistent_from, durability, ..entry.capabilities })
+        };
+        let all: &'static [Durability] = &[Durability::None, Durability::Second];
+        let strong: &'static [Durability] = &[Durability::Second];
+        assert_eq!(cell(Some(Durability::Second), all), "from tier `1s` on");
+        assert_eq!(cell(Some(Durability::Second), strong), "yes");
+        assert_eq!(cell(Some(Durability::None), all), "yes");
+        assert_eq!(cell(None, all), "no");
     }
 
     #[test]

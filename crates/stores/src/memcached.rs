@@ -66,7 +66,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
-    persistent: false,
+    persistent_from: None,
     shared_by_processes: true,
     shared_by_hosts: true,
     server: Some("memcached"),

@@ -35,7 +35,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
-    persistent: false,
+    persistent_from: None,
     shared_by_processes: false,
     shared_by_hosts: false,
     server: None,

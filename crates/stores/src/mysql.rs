@@ -64,7 +64,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
-    persistent: true,
+    persistent_from: Some(Durability::None),
     shared_by_processes: true,
     shared_by_hosts: true,
     server: Some("mariadbd"),

@@ -53,8 +53,8 @@ pub const ENTRY: StoreEntry = StoreEntry {
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
-    // As far as the server's settings make it so: its default snapshots keep all but the last minutes.
-    persistent: true,
+    // Without its log it keeps what it has snapshots of: all but the last minutes by default, and nothing without `save`.
+    persistent_from: Some(Durability::Second),
     shared_by_processes: true,
     shared_by_hosts: true,
     server: Some("redis-server"),

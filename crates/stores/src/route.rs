@@ -110,6 +110,12 @@ impl Route {
         self.all().all(|store| holds(store.capabilities()))
     }
 
+    /// Where the parts of a session survive a restart, all of it does.
+    fn persistent_from(&self) -> Option<Durability> {
+        let tiers: Option<Vec<Durability>> = self.all().map(|store| store.capabilities().persistent_from).collect();
+        tiers?.into_iter().max()
+    }
+
     fn every_home(&self, holds: impl Fn(Capabilities) -> bool) -> bool {
         self.homes().all(|store| holds(store.capabilities()))
     }
@@ -128,7 +134,7 @@ impl Store for Route {
         let unswept = self.every_home(|store| store.expiry != Expiry::Sweep);
         let volatile = |store: &Sessions| store.capabilities().durability == [Durability::None];
         Capabilities {
-            persistent: self.every(|store| store.persistent),
+            persistent_from: self.persistent_from(),
             shared_by_processes: self.every(|store| store.shared_by_processes),
             shared_by_hosts: self.every(|store| store.shared_by_hosts),
             server: self.all().find_map(|store| store.capabilities().server),

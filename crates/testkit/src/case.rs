@@ -93,9 +93,9 @@ pub fn owned_for_a_time(store: &Capabilities) -> Option<&'static str> {
     unless(store.ownership == Ownership::Time, "leases end with the process")
 }
 
-/// Records survive a restart.
+/// Records survive a restart, in the tiers that are durable enough.
 pub fn persistent(store: &Capabilities) -> Option<&'static str> {
-    unless(store.persistent, "not persistent")
+    unless(store.persistent_from.is_some(), "not persistent")
 }
 
 /// It needs no server.

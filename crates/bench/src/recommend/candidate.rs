@@ -1,4 +1,4 @@
-//! What can be recommended: each store of the registry in each way in which it is measured, and what results say of it.
+//! What can be recommended: each store of the registry in each way in which it is measured.
 //!
 //! A figure is only set beside another of the same question: one machine, one experiment, one number of workers and
 //! sessions, one payload, one durability tier, one way to the server. Of all questions that the results answer, the one is taken
@@ -9,9 +9,9 @@ use sessile_core::{Capabilities, Durability};
 use sessile_stores::StoreEntry;
 use sessile_stores::registry::STORES;
 
+use super::measured::{Measured, measured};
 use super::site::Site;
 use crate::report::{Report, Row};
-use crate::statistics::Spread;
 
 /// Assumed of a store that was not measured: its own record beside the payload.
 const OVERHEAD_BYTES: u64 = 1_024;
@@ -48,32 +48,6 @@ pub struct Candidate {
     pub medium: Medium,
     /// What the results say.
     pub measured: Measured,
-}
-
-/// What the results say of one candidate.
-#[derive(Clone, Debug, Default)]
-pub struct Measured {
-    /// Locked requests a second in the question that was chosen.
-    pub cycles: Option<Spread>,
-    /// The 99th percentile of them in microseconds.
-    pub p99_us: f64,
-    /// Space of a session, where that was measured.
-    pub footprint: Option<Footprint>,
-    /// The longest pause of a request that swept, in microseconds, where that was a second mode.
-    pub sweep_p90_us: Option<f64>,
-    /// Rows in which something went wrong: the first of them.
-    pub fault: Option<String>,
-}
-
-/// Measured space of a session, at the payload and number of sessions that are nearest to the site's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Footprint {
-    /// Space of one session in bytes.
-    pub bytes: u64,
-    /// Its payload in bytes.
-    pub payload_bytes: u64,
-    /// How many there were.
-    pub sessions: u64,
 }
 
 /// Where the space of all sessions comes from.
@@ -193,12 +167,12 @@ pub(super) fn cycles(report: &Report) -> impl Iterator<Item = &Row> {
     report.results.iter().filter(|row| matches!(row.experiment.as_str(), "cycle" | "scale") && row.op == "cycle")
 }
 
-fn is_of(row: &Row, candidate: &Candidate) -> bool {
+pub(super) fn is_of(row: &Row, candidate: &Candidate) -> bool {
     row.store == candidate.store && row.variant == candidate.variant
 }
 
 impl Question {
-    fn of(row: &Row, report: &Report) -> Question {
+    pub(super) fn of(row: &Row, report: &Report) -> Question {
         let (machine, settings) = (&report.environment, &report.settings);
         Question {
             cpu: machine.cpu.clone(),
@@ -260,37 +234,8 @@ fn distance(question: &Question, site: &Site) -> f64 {
     debug + network + ratio + uneven - 0.01 * question.workers as f64
 }
 
-fn measured(candidate: &Candidate, results: &[Report], question: Option<&Question>, site: &Site) -> Measured {
-    let mut measured = Measured::default();
-    let mut nearest = (f64::INFINITY, f64::INFINITY);
-    for report in results {
-        let rows = report.results.iter().filter(|row| is_of(row, candidate));
-        for row in rows {
-            if row.is_bad() && measured.fault.is_none() {
-                measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
-            }
-            if question.is_some_and(|question| Question::of(row, report) == *question) && row.op == "cycle" {
-                measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
-                measured.p99_us = row.latency_us.p99;
-            }
-            if let Some(modes) = row.modes.filter(|modes| modes.modes > 1) {
-                let slowest = measured.sweep_p90_us.unwrap_or(0.0).max(modes.sweeping_p90);
-                measured.sweep_p90_us = Some(slowest);
-            }
-            let weighs = row.bytes_per_session > 0 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
-            let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
-            let from_site = (apart(payload_bytes, site.payload_bytes), apart(sessions, site.sessions));
-            if weighs && from_site < nearest {
-                nearest = from_site;
-                measured.footprint = Some(Footprint { bytes: row.bytes_per_session, payload_bytes, sessions });
-            }
-        }
-    }
-    measured
-}
-
 /// By what factor two numbers differ, as a logarithm.
-fn apart(one: u64, other: u64) -> f64 {
+pub(super) fn apart(one: u64, other: u64) -> f64 {
     (one.max(1) as f64 / other.max(1) as f64).ln().abs()
 }
 

@@ -5,13 +5,15 @@
 
 mod basis;
 mod candidate;
+mod measured;
 mod rules;
 mod show;
 mod site;
 
 use serde::Serialize;
 
-pub use self::candidate::{Candidate, Footprint, Measured, Medium, Question, SpaceBasis};
+pub use self::candidate::{Candidate, Medium, Question, SpaceBasis};
+pub use self::measured::{Footprint, Measured, RestartLoss};
 pub use self::rules::{Effect, RULES, Rule};
 pub use self::show::table;
 pub use self::site::{Kind, Site, kinds};

@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use super::candidate::{Candidate, Medium, promises};
+use super::measured::RestartLoss;
 use super::site::Site;
 
 /// What a rule does to a candidate.
@@ -54,8 +55,7 @@ pub const RULES: &[Rule] = &[
         (site.is_spread() && !it.capabilities.shared_by_hosts).then_some(why)
     }),
     rule("lost-at-restart", Effect::Excludes, |site, it| {
-        let why = "a restart of what keeps it logs everybody out";
-        (!site.restart_may_log_out && !it.capabilities.persistent).then(|| why.to_owned())
+        lost_at_restart(site, it).filter(|_| !site.restart_may_log_out)
     }),
     rule("lost-at-reboot", Effect::Excludes, |site, it| {
         let why = "it lies in shared memory, which a restart of the host empties";
@@ -144,6 +144,23 @@ pub const RULES: &[Rule] = &[
 
 const fn rule(name: &'static str, effect: Effect, fires: fn(&Site, &Candidate) -> Option<String>) -> Rule {
     Rule { name, effect, fires }
+}
+
+/// What was measured says more than what is declared; and what is declared holds although nothing was measured.
+fn lost_at_restart(site: &Site, it: &Candidate) -> Option<String> {
+    let (tier, from) = (site.durability.name(), it.capabilities.persistent_from);
+    let why = match (it.measured.lost_at_restart, from) {
+        (Some(RestartLoss { sessions, kills }), _) => {
+            format!("killed and started again ({kills} times), it had lost {sessions} sessions in tier {tier}")
+        }
+        (None, None) => "a restart of what keeps it logs everybody out".to_owned(),
+        (None, Some(_)) if it.capabilities.survives_restart(site.durability) => return None,
+        (None, Some(_)) => format!("in tier {tier} it need not keep anything over a restart"),
+    };
+    Some(match from {
+        Some(from) if from > site.durability => format!("{why}; from tier {} on sessions survive one", from.name()),
+        _ => why,
+    })
 }
 
 fn whole(value: f64) -> String {

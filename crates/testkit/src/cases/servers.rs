@@ -152,5 +152,6 @@ fn waiter(ground: &Ground) -> Outcome {
             told => refused_with_one_of("the waiter", told, &["unreachable", "lock-timeout"]).map(drop),
         }
     })?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload).is_some(), ground.capabilities().persistent)
+    let declared = ground.capabilities().survives_restart(Durability::Commit);
+    equal("the record", store.peek(&key)?.map(|record| record.payload).is_some(), declared)
 }

@@ -2,97 +2,37 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod restart;
+mod rows;
+
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{
-    Effect, Medium, RULES, Ranked, Recommendation, Site, SpaceBasis, kinds, recommend, table,
-};
+use sessile_bench::recommend::{Effect, Medium, RULES, Ranked, Site, SpaceBasis, kinds, recommend, table};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
-/// A measured row of `cycle`: store, variant, operations a second.
-fn row(store: &str, variant: &str, speed: f64) -> Value {
-    json!({
-        "experiment": "cycle", "store": store, "url": "", "variant": variant, "op": "cycle", "workers": 8,
-        "sessions": 10_000, "payload_bytes": 1500, "payload_spread": "fixed", "durability": "none",
-        "kind": "embedded", "rounds": 5,
-        "ops_per_second": { "median": speed, "low": speed * 0.98, "high": speed * 1.02 },
-        "latency_us": { "min": 1.0, "p50": 1.0, "p90": 1.0, "p99": 9.0, "p999": 1.0, "max": 1.0 },
-        "operations": 1000, "errors": 0, "first_error": null, "misses": 0, "lost": 0, "failed": null,
-        "cpu_us_per_op": { "client": 1.0, "server": 0.0 }, "bytes_per_session": 2000,
-    })
-}
-
-fn results(rows: Vec<Value>) -> Report {
-    made(rows, "", json!(null))
-}
-
-/// A result in which one thing is different: where that is, and what it is.
-fn made(rows: Vec<Value>, pointer: &str, value: Value) -> Report {
-    let mut report = json!({
-        "schema": 1, "command": "sessile bench cycle", "seed": 1, "results": rows, "left_out": [], "warnings": [],
-        "environment": { "cpu": "x", "cores": 2, "memory_bytes": 1, "kernel": "Linux", "system": "x",
-            "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {} },
-        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0, "confidence": 0.9,
-            "rate": null },
-    });
-    if !pointer.is_empty() {
-        *report.pointer_mut(pointer).unwrap() = value;
-    }
-    Report::from_json(&report.to_string()).unwrap()
-}
-
-/// As fast as these stores are on some machine: ours before all others.
-fn usual() -> Vec<Value> {
-    vec![
-        row("sessile", "default", 500_000.0),
-        row("sessile", "disk", 400_000.0),
-        row("files", "default", 30_000.0),
-        row("files", "shm", 60_000.0),
-        row("sqlite", "default", 10_000.0),
-        row("redis", "default", 50_000.0),
-        row("mysql", "default", 8_000.0),
-        row("postgres", "default", 9_000.0),
-        row("memcached", "default", 55_000.0),
-    ]
-}
-
-fn all_installed() -> Site {
-    let servers = STORES.iter().filter_map(|entry| entry.capabilities.server).map(str::to_owned);
-    Site { installed: servers.collect(), ..Site::default() }
-}
-
-fn named<'a>(recommendation: &'a Recommendation, title: &str) -> &'a Ranked {
-    recommendation.ranking.iter().find(|ranked| ranked.title() == title).unwrap()
-}
-
-fn best(recommendation: &Recommendation) -> String {
-    recommendation.best().unwrap().title()
-}
-
-fn rules(ranked: &Ranked, effect: Effect) -> Vec<&str> {
-    ranked.fired(effect).map(|fired| fired.rule).collect()
-}
+use self::rows::{all_installed, all_installed_at, at_tier, best, killed, made, named, results, row, rules, usual};
 
 #[test]
 fn our_engine_is_recommended_where_it_wins_and_not_where_it_loses() {
-    let site = all_installed();
-    let recommendation = recommend(&site, &[results(usual())]);
+    let recommendation = recommend(&all_installed(), &[results(usual())]);
     assert_eq!(best(&recommendation), "sessile#disk", "{recommendation}");
-    let losing = |speed: f64| {
+    let losing = |speed: f64, tier: Durability| {
         let rows = usual().into_iter().map(|mut row| {
             if row["store"] == "sessile" {
                 row["ops_per_second"] = json!({ "median": speed, "low": speed, "high": speed });
             }
             row
         });
-        recommend(&site, &[results(rows.collect())])
+        recommend(&all_installed_at(tier), &[results(at_tier(tier, rows.collect()))])
     };
-    let slower = losing(20_000.0);
-    assert_eq!(best(&slower), "redis", "{slower}");
-    let places: Vec<String> = slower.ranking.iter().filter(|it| !it.excluded).map(Ranked::title).take(3).collect();
-    assert_eq!(places, ["redis", "files", "sessile#disk"], "{slower}");
-    let too_slow = losing(10.0);
+    let places = |tier: Durability| -> Vec<String> {
+        let slower = losing(20_000.0, tier);
+        slower.ranking.iter().filter(|it| !it.excluded).map(Ranked::title).take(3).collect()
+    };
+    assert_eq!(places(Durability::None), ["files", "sessile#disk", "sqlite"], "a restart would empty the faster redis");
+    assert_eq!(places(Durability::Second), ["redis", "sessile#disk", "sqlite"]);
+    let too_slow = losing(10.0, Durability::None);
     assert_eq!(rules(named(&too_slow, "sessile#disk"), Effect::Excludes), ["too-slow"], "{too_slow}");
 }
 
@@ -110,26 +50,11 @@ fn a_store_that_lost_updates_is_excluded_however_fast_it_is() {
 /// What a tier does not promise speaks against nobody; what it promises does, and so does a lock that nobody gives back.
 #[test]
 fn a_store_is_excluded_for_what_a_kill_cost_it_beyond_its_tier_only() {
-    let killed = |store: &str, op: &str, lost: u64, errors: u64, faults: Value| {
-        let mut row = row(store, "default", 0.0);
-        let whole = json!({
-            "kills": 1, "promise": "nothing", "lock_ttl_ms": null, "stuck_after_ms": 1000, "stuck": 0,
-            "stuck_is_meant": false, "acknowledged": 900, "lost": 900, "lost_beyond": 0, "sessions_lost": 0,
-            "sessions_lost_beyond": 0, "damaged": 0, "unreadable": 0, "refused": 3, "failed": 0, "down_us": 1.0,
-        });
-        row["faults"] = whole;
-        for (name, value) in faults.as_object().unwrap() {
-            row["faults"][name] = value.clone();
-        }
-        (row["experiment"], row["op"], row["lost"], row["errors"]) =
-            (json!("faults"), json!(op), json!(lost), json!(errors));
-        row
-    };
     let promised = json!({ "promise": "everything", "lost": 4, "lost_beyond": 4 });
     let rows = vec![
-        killed("redis", "server-killed", 0, 0, json!({})),
-        killed("postgres", "server-killed", 4, 0, promised),
-        killed("mysql", "holder-killed", 0, 2, json!({ "lost": 0, "stuck": 2 })),
+        killed("redis", "server-killed", (0, 0), json!({})),
+        killed("postgres", "server-killed", (4, 0), promised),
+        killed("mysql", "holder-killed", (0, 2), json!({ "lost": 0, "stuck": 2 })),
     ];
     let recommendation = recommend(&all_installed(), &[results(usual()), results(rows)]);
     let fault = |store: &str| {
@@ -144,8 +69,9 @@ fn a_store_is_excluded_for_what_a_kill_cost_it_beyond_its_tier_only() {
 
 #[test]
 fn several_web_servers_get_a_store_that_hosts_share_and_our_engine_is_excluded_by_name() {
-    let site = Site { web_servers: 4, ..all_installed() };
-    let recommendation = recommend(&site, &[results(usual())]);
+    let site = Site { web_servers: 4, ..all_installed_at(Durability::Second) };
+    let results = [results(at_tier(Durability::Second, usual()))];
+    let recommendation = recommend(&site, &results);
     assert_eq!(best(&recommendation), "redis", "{recommendation}");
     for engine in recommendation.ranking.iter().filter(|ranked| ranked.store == "sessile") {
         assert!(rules(engine, Effect::Excludes).contains(&"not-shared-by-hosts"), "{engine:?}");
@@ -156,27 +82,9 @@ fn several_web_servers_get_a_store_that_hosts_share_and_our_engine_is_excluded_b
         let entry = STORES.iter().find(|entry| entry.name == ranked.store).unwrap();
         entry.capabilities.shared_by_hosts
     }));
-    let with_affinity = recommend(&Site { affinity: true, ..site }, &[results(usual())]);
+    let with_affinity = recommend(&Site { affinity: true, ..site }, &results);
     let engine = named(&with_affinity, "sessile#disk");
     assert_eq!((engine.excluded, rules(engine, Effect::Against)), (false, vec!["host-is-lost"]), "{with_affinity}");
-}
-
-#[test]
-fn where_a_restart_must_not_log_out_what_is_kept_in_memory_is_excluded() {
-    let recommendation = recommend(&all_installed(), &[results(usual())]);
-    for (title, rule) in [
-        ("memcached", "lost-at-restart"),
-        ("memory", "lost-at-restart"),
-        ("sessile", "lost-at-reboot"),
-        ("files#shm", "lost-at-reboot"),
-    ] {
-        let ranked = named(&recommendation, title);
-        assert!(rules(ranked, Effect::Excludes).contains(&rule), "{title}: {ranked:?}");
-    }
-    let site = Site { restart_may_log_out: true, ..all_installed() };
-    let recommendation = recommend(&site, &[results(usual())]);
-    assert_eq!(best(&recommendation), "sessile", "{recommendation}");
-    assert!(!named(&recommendation, "memcached").excluded);
 }
 
 #[test]
@@ -203,20 +111,21 @@ fn what_was_not_measured_comes_after_what_was() {
 #[test]
 fn what_was_not_measured_comes_after_what_was_and_has_an_objection() {
     let site = Site { installed: Vec::new(), ..Site::default() };
-    let recommendation = recommend(&site, &[results(vec![row("redis", "default", 10_000.0)])]);
-    assert_eq!(rules(named(&recommendation, "redis"), Effect::Against), ["server-to-install"]);
-    assert_eq!(best(&recommendation), "redis", "{recommendation}");
-    assert_ne!(best(&recommend(&site, &[])), "redis", "without results nothing is unmeasured");
+    let recommendation = recommend(&site, &[results(vec![row("mysql", "default", 10_000.0)])]);
+    assert_eq!(rules(named(&recommendation, "mysql"), Effect::Against), ["server-to-install"]);
+    assert_eq!(best(&recommendation), "mysql", "{recommendation}");
+    assert_ne!(best(&recommend(&site, &[])), "mysql", "without results nothing is unmeasured");
 }
 
 #[test]
 fn a_server_that_would_have_to_be_installed_comes_after_what_is_there() {
     let mut rows = usual();
     rows[5] = row("redis", "default", 900_000.0);
-    let recommendation = recommend(&Site::default(), &[results(rows.clone())]);
+    let (tier, results) = (Durability::Second, [results(at_tier(Durability::Second, rows))]);
+    let recommendation = recommend(&Site { durability: tier, ..Site::default() }, &results);
     assert_eq!(best(&recommendation), "sessile#disk", "{recommendation}");
     assert_eq!(rules(named(&recommendation, "redis"), Effect::Against), ["server-to-install"]);
-    assert_eq!(best(&recommend(&all_installed(), &[results(rows)])), "redis");
+    assert_eq!(best(&recommend(&all_installed_at(tier), &results)), "redis");
 }
 
 #[test]
@@ -228,11 +137,9 @@ fn figures_are_compared_within_one_question_only() {
     let recommendation = recommend(&all_installed(), &[results(usual()), results(vec![other])]);
     assert_eq!(recommendation.question.as_ref().unwrap().workers, 8);
     assert_eq!(named(&recommendation, "redis").ops_per_second, Some(50_000.0));
-    let mut tier = usual();
-    tier.iter_mut().for_each(|row| row["durability"] = json!("commit"));
+    let tier = at_tier(Durability::Commit, usual());
     assert!(recommend(&all_installed(), &[results(tier.clone())]).question.is_none());
-    let site = Site { durability: Durability::Commit, ..all_installed() };
-    let commit = recommend(&site, &[results(tier)]);
+    let commit = recommend(&all_installed_at(Durability::Commit), &[results(tier)]);
     assert!(rules(named(&commit, "sessile#disk"), Effect::Excludes).contains(&"promises-too-little"), "{commit}");
 }
 
@@ -368,7 +275,8 @@ fn a_sweep_that_is_felt_speaks_against_a_store_with_many_sessions() {
 fn two_that_do_not_differ_are_told_so() {
     let mut rows = usual();
     rows[5] = row("redis", "default", 395_000.0);
-    let recommendation = recommend(&all_installed(), &[results(rows)]);
+    let results = results(at_tier(Durability::Second, rows));
+    let recommendation = recommend(&all_installed_at(Durability::Second), &[results]);
     let told = "sessile#disk and redis differ by less than their rounds do: either will do";
     assert!(recommendation.notes.iter().any(|note| note == told), "{recommendation}");
 }
@@ -382,10 +290,10 @@ fn the_table_has_a_row_for_each_kind_of_site_and_no_line_is_too_wide() {
         assert_eq!(text.contains("nothing was measured"), results.is_empty(), "{text}");
     }
     let last = kinds.last().unwrap();
-    assert_eq!(
-        (last.name, best(&recommend(&last.site, &[results(usual())])).as_str()),
-        ("several web servers", "redis")
-    );
+    assert_eq!(last.name, "several web servers");
+    assert_eq!(best(&recommend(&last.site, &[results(usual())])), "postgres");
+    let site = Site { durability: Durability::Second, ..last.site.clone() };
+    assert_eq!(best(&recommend(&site, &[results(at_tier(Durability::Second, usual()))])), "redis");
 }
 
 /// The tier was ignored and the notes were dropped.

@@ -1,0 +1,92 @@
+//! What results say of one candidate, as far as it is about the site.
+//!
+//! It owns one invariant: nothing is told that no row says. What follows from it is the business of the rules.
+
+use super::candidate::{Candidate, Question, apart, is_of};
+use super::site::Site;
+use crate::report::faults::{ALL, SERVER};
+use crate::report::{Report, Row};
+use crate::statistics::Spread;
+
+/// What the results say of one candidate.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Locked requests a second in the question that was chosen.
+    pub cycles: Option<Spread>,
+    /// The 99th percentile of them in microseconds.
+    pub p99_us: f64,
+    /// Space of a session, where that was measured.
+    pub footprint: Option<Footprint>,
+    /// The longest pause of a request that swept, in microseconds, where that was a second mode.
+    pub sweep_p90_us: Option<f64>,
+    /// Rows in which something went wrong: the first of them.
+    pub fault: Option<String>,
+    /// Sessions that a restart cost in the tier of the site, where it cost any.
+    pub lost_at_restart: Option<RestartLoss>,
+}
+
+/// Measured space of a session, at the payload and number of sessions that are nearest to the site's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Space of one session in bytes.
+    pub bytes: u64,
+    /// Its payload in bytes.
+    pub payload_bytes: u64,
+    /// How many there were.
+    pub sessions: u64,
+}
+
+/// What was gone after a server, or all processes that had an embedded store open, were killed and started again. Whether
+/// its tier promises more is another matter: whoever was logged in is not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestartLoss {
+    /// Sessions that were gone, over all kills.
+    pub sessions: u64,
+    /// How often everything was killed.
+    pub kills: u64,
+}
+
+pub(super) fn measured(
+    candidate: &Candidate,
+    results: &[Report],
+    question: Option<&Question>,
+    site: &Site,
+) -> Measured {
+    let mut measured = Measured::default();
+    let mut nearest = (f64::INFINITY, f64::INFINITY);
+    for report in results {
+        let rows = report.results.iter().filter(|row| is_of(row, candidate));
+        for row in rows {
+            if row.is_bad() && measured.fault.is_none() {
+                measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
+            }
+            if question.is_some_and(|question| Question::of(row, report) == *question) && row.op == "cycle" {
+                measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
+                measured.p99_us = row.latency_us.p99;
+            }
+            if let Some(modes) = row.modes.filter(|modes| modes.modes > 1) {
+                let slowest = measured.sweep_p90_us.unwrap_or(0.0).max(modes.sweeping_p90);
+                measured.sweep_p90_us = Some(slowest);
+            }
+            if let Some(loss) = restart_loss(row, site) {
+                let known = measured.lost_at_restart.filter(|known| known.sessions >= loss.sessions);
+                measured.lost_at_restart = known.or(Some(loss));
+            }
+            let weighs = row.bytes_per_session > 0 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
+            let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
+            let from_site = (apart(payload_bytes, site.payload_bytes), apart(sessions, site.sessions));
+            if weighs && from_site < nearest {
+                nearest = from_site;
+                measured.footprint = Some(Footprint { bytes: row.bytes_per_session, payload_bytes, sessions });
+            }
+        }
+    }
+    measured
+}
+
+/// Sessions that a restart cost in the tier of the site.
+fn restart_loss(row: &Row, site: &Site) -> Option<RestartLoss> {
+    let restarted = row.experiment == "faults" && matches!(row.op.as_str(), SERVER | ALL);
+    let faults = row.faults.as_ref().filter(|_| restarted && row.durability == site.durability.name())?;
+    (faults.sessions_lost > 0).then_some(RestartLoss { sessions: faults.sessions_lost, kills: faults.kills })
+}
