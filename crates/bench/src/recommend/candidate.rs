@@ -120,6 +120,15 @@ impl Candidate {
             && measured.payload_bytes == payload_bytes;
         (bytes, if alike { SpaceBasis::Measured } else { SpaceBasis::Derived })
     }
+
+    /// Where the bytes of `space` are. Of a server that keeps its sessions on a disk only the memory is measured, by which it
+    /// has grown: what a session takes on the disk is in no result.
+    pub fn space_is_in(&self) -> Medium {
+        match (self.medium, self.measured.footprint) {
+            (Medium::ServerDisk, Some(_)) => Medium::Memory,
+            (medium, _) => medium,
+        }
+    }
 }
 
 /// All candidates, with what the results say, and the question that was chosen.

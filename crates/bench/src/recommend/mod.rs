@@ -51,8 +51,10 @@ pub struct Ranked {
     pub p99_us: Option<f64>,
     /// Where the sessions lie.
     pub medium: Medium,
-    /// What all sessions of the site take there.
+    /// What all sessions of the site take, and where that is.
     pub bytes: u64,
+    /// Where these bytes are: not always where the sessions lie, as of a server on a disk only the memory is measured.
+    pub bytes_in: Medium,
     /// What that rests on.
     pub bytes_are: SpaceBasis,
     /// The rules that fired.
@@ -130,6 +132,7 @@ fn judge(site: &Site, candidate: &Candidate) -> Ranked {
         p99_us: candidate.measured.cycles.map(|_| candidate.measured.p99_us),
         medium: candidate.medium,
         bytes,
+        bytes_in: candidate.space_is_in(),
         bytes_are,
         rules,
     }
@@ -137,6 +140,14 @@ fn judge(site: &Site, candidate: &Candidate) -> Ranked {
 
 fn of_ranking(site: &Site, candidates: &[Candidate], ranking: &[Ranked], question: Option<&Question>) -> Vec<String> {
     let mut notes = question.map(|question| of_question(site, question, candidates, ranking)).unwrap_or_default();
+    let on_disk = ranking.iter().filter(|it| !it.excluded && it.bytes_in != it.medium).map(Ranked::title);
+    let on_disk: Vec<String> = on_disk.collect();
+    if !on_disk.is_empty() {
+        let titles = on_disk.join(", ");
+        notes.push(format!(
+            "the space of {titles} is memory, by which the server has grown; what it takes of the disk was not measured"
+        ));
+    }
     let others = site.sessions_of_others();
     if others < site.sessions {
         notes.push(format!(

@@ -85,7 +85,7 @@ fn ranking(usable: &[&Ranked]) -> Table {
             cells.push(right(ranked.p99_us.map_or("?".to_owned(), figure)));
         }
         cells.push(right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))));
-        cells.push(Cell::new(place_of(ranked.medium)));
+        cells.push(Cell::new(place_of(ranked)));
         cells.push(Cell::new(match ranked.bytes_are {
             SpaceBasis::Measured => "measured",
             SpaceBasis::Derived => "derived",
@@ -99,12 +99,14 @@ fn ranking(usable: &[&Ranked]) -> Table {
     table
 }
 
-fn place_of(medium: Medium) -> &'static str {
-    match medium {
-        Medium::Memory => "memory",
-        Medium::SharedMemory => "shared memory",
-        Medium::Disk => "disk",
-        Medium::ServerDisk => "the server's disk",
+/// Where the bytes of its space are.
+fn place_of(ranked: &Ranked) -> &'static str {
+    match (ranked.bytes_in, ranked.medium) {
+        (Medium::Memory, Medium::ServerDisk) => "the server's memory",
+        (Medium::Memory, _) => "memory",
+        (Medium::SharedMemory, _) => "shared memory",
+        (Medium::Disk, _) => "disk",
+        (Medium::ServerDisk, _) => "the server's disk",
     }
 }
 

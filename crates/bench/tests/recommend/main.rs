@@ -4,10 +4,11 @@
 
 mod restart;
 mod rows;
+mod space;
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{Effect, Medium, RULES, Ranked, Site, SpaceBasis, kinds, recommend, table};
+use sessile_bench::recommend::{Effect, RULES, Ranked, Site, SpaceBasis, kinds, recommend, table};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
@@ -205,49 +206,6 @@ fn results_that_cannot_be_ranked_by_are_told_with_the_flag_that_fits() {
     told(made(usual(), "/settings/rate", json!(500.0)), "without --rate");
     told(results(with("experiment", json!("gc"))), "no sound row of cycle or scale (they have: gc)");
     told(results(with("lost", json!(1))), "no sound row of cycle or scale (they have: cycle)");
-}
-
-#[test]
-fn derived_space_is_in_whole_pages_and_from_the_nearest_payload() {
-    let site = |payload_bytes: u64| Site { payload_bytes, ..all_installed() };
-    let mut files = usual();
-    files[2]["bytes_per_session"] = json!(4_500);
-    let results = [results(files)];
-    let of = |payload: u64| {
-        let recommendation = recommend(&site(payload), &results);
-        let ranked = named(&recommendation, "files");
-        (ranked.bytes, ranked.bytes_are)
-    };
-    assert_eq!(of(1_500), (45_000_000, SpaceBasis::Measured));
-    assert_eq!(of(4_000), (45_000_000, SpaceBasis::Derived), "one page as before");
-    assert_eq!(of(5_000), (85_960_000, SpaceBasis::Derived), "two pages");
-    let mut large = row("files", "default", 1.0);
-    large["experiment"] = json!("ops");
-    large["payload_bytes"] = json!(100_000);
-    large["bytes_per_session"] = json!(200_000);
-    // As many sessions as the site has, so that only the payload tells which row is nearer.
-    let both = [results[0].clone(), self::results(vec![large])];
-    let recommendation = recommend(&site(100_000), &both);
-    let ranked = named(&recommendation, "files");
-    assert_eq!((ranked.bytes, ranked.bytes_are), (2_000_000_000, SpaceBasis::Measured));
-    let many = recommend(&Site { sessions: 50_000, ..site(1_500) }, &results);
-    assert_eq!(named(&many, "files").bytes_are, SpaceBasis::Derived, "from a fifth of the sessions");
-}
-
-#[test]
-fn space_is_that_of_the_measured_rows_or_of_the_formula() {
-    let site = Site { sessions: 1_000_000, payload_bytes: 4_000, ..all_installed() };
-    let measured = recommend(&site, &[results(usual())]);
-    // 2 000 bytes with a payload of 1 500: 500 besides it.
-    assert_eq!(
-        (named(&measured, "redis").bytes, named(&measured, "redis").bytes_are),
-        (4_500_000_000, SpaceBasis::Derived)
-    );
-    assert_eq!(rules(named(&measured, "redis"), Effect::Against), ["much-memory"]);
-    let formula = recommend(&site, &[]);
-    assert_eq!(named(&formula, "redis").bytes, 5_024_000_000);
-    assert_eq!(named(&formula, "files").bytes, 5_120_000_000, "whole pages");
-    assert_eq!(named(&formula, "mysql").medium, Medium::ServerDisk);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn overview(answers: &[(Kind, Recommendation)], tier: Durability, ids: &Ids) -> 
                 Cell::Rich(html! { strong.use { (best.title()) } }),
                 best.ops_per_second.map_or(text("not measured"), |rate| right(count(rate))),
                 best.p99_us.map_or(Cell::Empty, |us| right(figure(us))),
-                right(bytes(best.bytes as f64)),
+                right(space(best)),
             ]),
         }
         let next: Vec<String> = usable(answer).skip(1).take(2).map(Ranked::title).collect();
@@ -79,6 +79,12 @@ fn overview(answers: &[(Kind, Recommendation)], tier: Durability, ids: &Ids) -> 
         table.row(cells);
     }
     table.draw(ids)
+}
+
+/// The sessions of one on a server's disk were weighed by the memory of the server only.
+fn space(ranked: &Ranked) -> String {
+    let size = bytes(ranked.bytes as f64);
+    if ranked.bytes_in == ranked.medium { size } else { format!("{size} of memory") }
 }
 
 fn usable(answer: &Recommendation) -> impl Iterator<Item = &Ranked> {
