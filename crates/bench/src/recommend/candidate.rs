@@ -201,6 +201,13 @@ impl Question {
         }
     }
 
+    /// Whether a report is of the same machine and of the same kind of build.
+    pub(super) fn is_of_machine(&self, report: &Report) -> bool {
+        let (cpu, machine) = (&self.cpu, &report.environment);
+        (cpu, self.cores, self.memory_bytes, &self.build)
+            == (&machine.cpu, machine.cores, machine.memory_bytes, &machine.build)
+    }
+
     /// Whether a report has a row that answers it.
     pub(super) fn is_answered_by(&self, report: &Report) -> bool {
         cycles(report).any(|row| !row.is_bad() && Question::of(row, report) == *self)

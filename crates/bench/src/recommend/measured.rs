@@ -1,6 +1,7 @@
 //! What results say of one candidate, as far as it is about the site.
 //!
-//! It owns one invariant: nothing is told that no row says. What follows from it is the business of the rules.
+//! It owns one invariant: of another machine, build or durability tier no row counts, neither for a store nor against it, and
+//! no row is of a handler. What follows from those that count is the business of the rules.
 
 use super::candidate::{Candidate, Question, apart, is_of};
 use super::site::Site;
@@ -54,8 +55,9 @@ pub(super) fn measured(
 ) -> Measured {
     let mut measured = Measured::default();
     let mut nearest = (f64::INFINITY, f64::INFINITY);
-    for report in results {
-        let rows = report.results.iter().filter(|row| is_of(row, candidate));
+    let of_machine = |report: &&Report| question.is_none_or(|question| question.is_of_machine(report));
+    for report in results.iter().filter(of_machine) {
+        let rows = report.results.iter().filter(|row| is_of(row, candidate) && is_about(row, site));
         for row in rows {
             if row.is_bad() && measured.fault.is_none() {
                 measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
@@ -68,7 +70,7 @@ pub(super) fn measured(
                 let slowest = measured.sweep_p90_us.unwrap_or(0.0).max(modes.sweeping_p90);
                 measured.sweep_p90_us = Some(slowest);
             }
-            if let Some(loss) = restart_loss(row, site) {
+            if let Some(loss) = restart_loss(row) {
                 let known = measured.lost_at_restart.filter(|known| known.sessions >= loss.sessions);
                 measured.lost_at_restart = known.or(Some(loss));
             }
@@ -84,9 +86,15 @@ pub(super) fn measured(
     measured
 }
 
-/// Sessions that a restart cost in the tier of the site.
-fn restart_loss(row: &Row, site: &Site) -> Option<RestartLoss> {
+/// Whether a row can say something of a store at the site: measured in its tier, and of the store itself, not of a handler or
+/// keeper in another language that has its name, with failures of its own.
+fn is_about(row: &Row, site: &Site) -> bool {
+    row.durability == site.durability.name() && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
+}
+
+/// Sessions that a restart cost.
+fn restart_loss(row: &Row) -> Option<RestartLoss> {
     let restarted = row.experiment == "faults" && matches!(row.op.as_str(), SERVER | ALL);
-    let faults = row.faults.as_ref().filter(|_| restarted && row.durability == site.durability.name())?;
+    let faults = row.faults.as_ref().filter(|_| restarted)?;
     (faults.sessions_lost > 0).then_some(RestartLoss { sessions: faults.sessions_lost, kills: faults.kills })
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod faults;
 mod restart;
 mod rows;
 mod space;
@@ -12,7 +13,7 @@ use sessile_bench::recommend::{Effect, RULES, Ranked, Site, SpaceBasis, kinds, r
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
-use self::rows::{all_installed, all_installed_at, at_tier, best, killed, made, named, results, row, rules, usual};
+use self::rows::{all_installed, all_installed_at, at_tier, best, made, named, results, row, rules, usual};
 
 #[test]
 fn our_engine_is_recommended_where_it_wins_and_not_where_it_loses() {
@@ -35,37 +36,6 @@ fn our_engine_is_recommended_where_it_wins_and_not_where_it_loses() {
     assert_eq!(places(Durability::Second), ["redis", "sessile#disk", "sqlite"]);
     let too_slow = losing(10.0, Durability::None);
     assert_eq!(rules(named(&too_slow, "sessile#disk"), Effect::Excludes), ["too-slow"], "{too_slow}");
-}
-
-#[test]
-fn a_store_that_lost_updates_is_excluded_however_fast_it_is() {
-    let mut rows = usual();
-    rows[1]["lost"] = json!(2);
-    let recommendation = recommend(&all_installed(), &[results(rows)]);
-    let engine = named(&recommendation, "sessile#disk");
-    assert!(engine.excluded && rules(engine, Effect::Excludes) == ["measured-faults"], "{recommendation}");
-    assert!(recommendation.to_string().contains("2 lost updates"), "{recommendation}");
-    assert_ne!(recommendation.best().unwrap().store, "sessile");
-}
-
-/// What a tier does not promise speaks against nobody; what it promises does, and so does a lock that nobody gives back.
-#[test]
-fn a_store_is_excluded_for_what_a_kill_cost_it_beyond_its_tier_only() {
-    let promised = json!({ "promise": "everything", "lost": 4, "lost_beyond": 4 });
-    let rows = vec![
-        killed("redis", "server-killed", (0, 0), json!({})),
-        killed("postgres", "server-killed", (4, 0), promised),
-        killed("mysql", "holder-killed", (0, 2), json!({ "lost": 0, "stuck": 2 })),
-    ];
-    let recommendation = recommend(&all_installed(), &[results(usual()), results(rows)]);
-    let fault = |store: &str| {
-        let ranked = named(&recommendation, store);
-        ranked.rules.iter().find(|fired| fired.rule == "measured-faults").map(|fired| fired.why.clone())
-    };
-    assert_eq!(fault("redis"), None, "{recommendation}");
-    let lost = fault("postgres").unwrap();
-    assert!(lost.contains("faults server-killed: 4 acknowledged updates lost that were promised"), "{lost}");
-    assert!(fault("mysql").unwrap().contains("2 locks stuck"), "{recommendation}");
 }
 
 #[test]
