@@ -103,7 +103,7 @@ fn store(entry: &StoreEntry) -> Value {
             "expiry": capabilities.expiry.name(),
             "value_bytes_max": capabilities.value_bytes_max,
             "id_bytes_max": capabilities.id_bytes_max,
-            "sessions_bounded_by": capabilities.sessions_bounded_by,
+            "sessions_bounded_by": capabilities.sessions_bounded_by.words(),
             "compare_and_set": capabilities.compare_and_set,
             "listing": capabilities.listing,
             "durability": capabilities.durability.iter().copied().map(Durability::name).collect::<Vec<&str>>(),

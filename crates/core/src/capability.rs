@@ -27,8 +27,8 @@ pub struct Capabilities {
     pub value_bytes_max: u64,
     /// Longest id in bytes.
     pub id_bytes_max: usize,
-    /// What bounds the number of sessions, in a few words.
-    pub sessions_bounded_by: &'static str,
+    /// What bounds the number of sessions.
+    pub sessions_bounded_by: SessionsBound,
     /// A commit is checked against what was read, even if the lock itself was lost.
     pub compare_and_set: bool,
     /// `list` and `stat` work.
@@ -85,6 +85,46 @@ pub enum Expiry {
     Changes,
     /// `sweep`, called by someone.
     Sweep,
+}
+
+/// What bounds the number of sessions: where they lie, and what happens when that is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionsBound {
+    /// The memory of the process that has opened the store.
+    ProcessMemory,
+    /// Memory that the processes of a host share.
+    SharedMemory,
+    /// The file system of its directory, which may lie in shared memory.
+    Disk {
+        /// Each session is a file, and a file system has only so many.
+        inodes: bool,
+    },
+    /// The disk of a server.
+    ServerDisk,
+    /// The memory of a server.
+    ServerMemory {
+        /// The server's setting that bounds it.
+        setting: &'static str,
+        /// A full server takes new sessions and throws out others that nobody has ended; else it refuses them.
+        evicts: bool,
+    },
+}
+
+impl SessionsBound {
+    /// What it is, for tables.
+    pub fn words(self) -> String {
+        match self {
+            SessionsBound::ProcessMemory => "memory of the process".to_owned(),
+            SessionsBound::SharedMemory => "shared memory".to_owned(),
+            SessionsBound::Disk { inodes: false } => "disk".to_owned(),
+            SessionsBound::Disk { inodes: true } => "disk space and inodes".to_owned(),
+            SessionsBound::ServerDisk => "disk of the server".to_owned(),
+            SessionsBound::ServerMemory { setting, evicts } => {
+                let full = if evicts { "; more push out others" } else { "" };
+                format!("memory of the server ({setting}){full}")
+            }
+        }
+    }
 }
 
 /// What survives a power cut.

@@ -24,7 +24,7 @@ pub mod spare;
 pub mod store;
 mod ttl;
 
-pub use capability::{Capabilities, Durability, Expiry, Locking, Ownership, Waiting};
+pub use capability::{Capabilities, Durability, Expiry, Locking, Ownership, SessionsBound, Waiting};
 pub use clock::{Clock, Timestamp};
 pub use counters::{Counter, Counters};
 pub use error::{Error, ErrorKind, Holder, Operation, Result};

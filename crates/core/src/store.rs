@@ -35,7 +35,7 @@
 //!     expiry: Expiry::Sweep,
 //!     value_bytes_max: 64 << 20,
 //!     id_bytes_max: 256,
-//!     sessions_bounded_by: "memory",
+//!     sessions_bounded_by: SessionsBound::ProcessMemory,
 //!     compare_and_set: true,
 //!     listing: false,
 //!     durability: &[Durability::None],

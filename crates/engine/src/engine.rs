@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{
     Budget, Capabilities, Cursor, Detail, Durability, Error, ErrorKind, Expiry, Filter, Found, Key, Limits, Locked,
-    Locking, Ownership, Page, Result, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
+    Locking, Ownership, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use crate::directory::Directory;
@@ -34,7 +34,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Changes,
     value_bytes_max: PAYLOAD_BYTES_MAX,
     id_bytes_max: 256,
-    sessions_bounded_by: "shared memory",
+    sessions_bounded_by: SessionsBound::SharedMemory,
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None],
@@ -43,7 +43,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 /// The same on a disk.
 pub const CAPABILITIES_ON_DISK: Capabilities = Capabilities {
     persistent_from: Some(Durability::None),
-    sessions_bounded_by: "disk",
+    sessions_bounded_by: SessionsBound::Disk { inodes: false },
     durability: &[Durability::None, Durability::Second],
     ..CAPABILITIES
 };

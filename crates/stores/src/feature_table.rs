@@ -77,7 +77,7 @@ pub const FEATURES: &[Feature] = &[
     Feature::documented("expired sessions are removed", |entry| expiry(&entry.capabilities).to_owned()),
     // That the limit in force is kept is tested, but it is lower than this.
     Feature::documented("largest session", |entry| size(entry.capabilities.value_bytes_max)),
-    Feature::documented("sessions are bounded by", |entry| entry.capabilities.sessions_bounded_by.to_owned()),
+    Feature::documented("sessions are bounded by", |entry| entry.capabilities.sessions_bounded_by.words()),
     Feature::tested("can list sessions", |entry| yes(entry.capabilities.listing)),
     // Processes and servers are killed; nobody cuts the power.
     Feature::documented("durability tiers", durability),

@@ -30,7 +30,9 @@ mod wait;
 
 use std::time::Duration;
 
-use sessile_core::{Capabilities, Durability, Expiry, Limits, Locking, Ownership, Result, Sessions, Waiting};
+use sessile_core::{
+    Capabilities, Durability, Expiry, Limits, Locking, Ownership, Result, Sessions, SessionsBound, Waiting,
+};
 
 use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
 use crate::store_url::{StoreUrl, invalid};
@@ -74,7 +76,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     value_bytes_max: 1 << 40,
     // A file name has at most 255 bytes.
     id_bytes_max: Limits::ID_BYTES_MAX - 1,
-    sessions_bounded_by: "disk space and inodes",
+    sessions_bounded_by: SessionsBound::Disk { inodes: true },
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Commit],

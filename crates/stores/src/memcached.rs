@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Clock, Detail, Durability, Expiry, Found, Key, Limits, Locked, Locking, Ownership, Result,
-    Sessions, Store, Swept, Timestamp, Ttl, Waiting,
+    Sessions, SessionsBound, Store, Swept, Timestamp, Ttl, Waiting,
 };
 
 use self::cas::Cas;
@@ -76,7 +76,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Native,
     value_bytes_max: reply::VALUE_BYTES_MAX - HEADER_BYTES as u64,
     id_bytes_max: names::ID_BYTES_MAX,
-    sessions_bounded_by: "memory of the servers (-m); more push out others",
+    sessions_bounded_by: SessionsBound::ServerMemory { setting: "-m", evicts: true },
     compare_and_set: true,
     listing: false,
     durability: &[Durability::None],

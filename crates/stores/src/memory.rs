@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Entry, Error, ErrorKind, Expiry, Filter, Found, Holder, Key,
-    Limits, Locked, Locking, Ownership, Page, Record, Result, Sessions, Stat, Store, Swept, Timestamp, Trace, Ttl,
-    Waiting,
+    Limits, Locked, Locking, Ownership, Page, Record, Result, Sessions, SessionsBound, Stat, Store, Swept, Timestamp,
+    Trace, Ttl, Waiting,
 };
 
 use crate::registry::{self, Context, Fixture, StoreEntry};
@@ -45,7 +45,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Sweep,
     value_bytes_max: 1 << 40,
     id_bytes_max: Limits::ID_BYTES_MAX,
-    sessions_bounded_by: "memory of the process",
+    sessions_bounded_by: SessionsBound::ProcessMemory,
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None],

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Key, Limits, Locked,
-    Locking, Ownership, Page, Result, Sessions, Stat, Store, Swept, Ttl, Waiting,
+    Locking, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Swept, Ttl, Waiting,
 };
 
 use self::connection::Link;
@@ -75,7 +75,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Sweep,
     value_bytes_max: (1 << 30) - 1_024, // the most that max_allowed_packet can be
     id_bytes_max: Limits::ID_BYTES_MAX,
-    sessions_bounded_by: "disk of the server",
+    sessions_bounded_by: SessionsBound::ServerDisk,
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Expiry, Filter, Found, Key, Limits, Locked, Locking, Ownership,
-    Page, Result, Sessions, Stat, Store, Swept, Ttl, Waiting,
+    Page, Result, Sessions, SessionsBound, Stat, Store, Swept, Ttl, Waiting,
 };
 
 use self::failure::Failure;
@@ -73,7 +73,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Sweep,
     value_bytes_max: (1 << 30) - 4_096, // a message has at most 1 GB, the other columns included
     id_bytes_max: Limits::ID_BYTES_MAX,
-    sessions_bounded_by: "disk of the server",
+    sessions_bounded_by: SessionsBound::ServerDisk,
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],

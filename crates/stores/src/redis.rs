@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Expiry, Filter, Found, Key, Limits, Locked, Locking, Ownership,
-    Page, Result, Sessions, Stat, Store, Swept, Ttl, Waiting,
+    Page, Result, Sessions, SessionsBound, Stat, Store, Swept, Ttl, Waiting,
 };
 
 use self::keys::Names;
@@ -64,7 +64,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Native,
     value_bytes_max: (512 << 20) - value::HEADER_BYTES as u64,
     id_bytes_max: Limits::ID_BYTES_MAX,
-    sessions_bounded_by: "memory of the server (maxmemory)",
+    sessions_bounded_by: SessionsBound::ServerMemory { setting: "maxmemory", evicts: false },
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],

@@ -35,7 +35,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Holder, Key, Limits,
-    Locked, Locking, Ownership, Page, Result, Sessions, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
+    Locked, Locking, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Swept, Timestamp, Ttl, Verified,
+    Waiting,
 };
 
 use self::connection::{Pool, immediate};
@@ -74,7 +75,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Sweep,
     value_bytes_max: 1_000_000_000 - 1_000, // SQLITE_MAX_LENGTH holds for the whole row, key and target included
     id_bytes_max: Limits::ID_BYTES_MAX,
-    sessions_bounded_by: "disk",
+    sessions_bounded_by: SessionsBound::Disk { inodes: false },
     compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],

@@ -5,9 +5,9 @@
 //! that most candidates have answered and that is closest to the site.
 
 use serde::Serialize;
-use sessile_core::{Capabilities, Durability};
-use sessile_stores::StoreEntry;
+use sessile_core::{Capabilities, Durability, SessionsBound};
 use sessile_stores::registry::STORES;
+use sessile_stores::{Fixture, StoreEntry};
 
 use super::measured::{Measured, measured};
 use super::site::Site;
@@ -143,7 +143,7 @@ pub(super) fn all(site: &Site, results: &[Report]) -> (Vec<Candidate>, Option<Qu
             variant: fixture.variant,
             url: shown(entry, fixture.url),
             capabilities: entry.capabilities,
-            medium: medium(fixture.url, &entry.capabilities),
+            medium: medium(fixture, &entry.capabilities),
             measured: Measured::default(),
         })
         .collect();
@@ -162,12 +162,13 @@ fn shown(entry: &StoreEntry, url: &str) -> String {
     }
 }
 
-fn medium(url: &str, capabilities: &Capabilities) -> Medium {
-    match capabilities.server {
-        _ if url.contains("{shm}") => Medium::SharedMemory,
-        _ if url.contains("{disk}") => Medium::Disk,
-        Some(_) if capabilities.sessions_bounded_by.contains("disk") => Medium::ServerDisk,
-        _ => Medium::Memory,
+/// Where the fixture of a store keeps its sessions: who keeps them in a directory keeps them where that is.
+fn medium(fixture: &Fixture, capabilities: &Capabilities) -> Medium {
+    match capabilities.sessions_bounded_by {
+        SessionsBound::ProcessMemory | SessionsBound::ServerMemory { .. } => Medium::Memory,
+        SessionsBound::ServerDisk => Medium::ServerDisk,
+        SessionsBound::Disk { .. } if !fixture.url.contains("{shm}") => Medium::Disk,
+        SessionsBound::SharedMemory | SessionsBound::Disk { .. } => Medium::SharedMemory,
     }
 }
 

@@ -5,6 +5,7 @@
 //! speaks for it decides only between candidates that results do not tell apart.
 
 use serde::Serialize;
+use sessile_core::{Expiry, Ownership, SessionsBound, Waiting};
 
 use super::candidate::{Candidate, Medium, promises};
 use super::measured::RestartLoss;
@@ -93,7 +94,7 @@ pub const RULES: &[Rule] = &[
         (site.sessions >= SESSIONS_MANY).then(why)
     }),
     rule("pushes-out", Effect::Against, |site, it| {
-        let full = it.capabilities.sessions_bounded_by.contains("push out");
+        let full = matches!(it.capabilities.sessions_bounded_by, SessionsBound::ServerMemory { evicts: true, .. });
         let bots = site.bots_percent >= BOTS_MANY;
         let why = "when it is full it throws out what was not used for long, and robots fill it";
         (full && bots).then(|| why.to_owned())
@@ -122,11 +123,11 @@ pub const RULES: &[Rule] = &[
     }),
     rule("woken", Effect::For, |_, it| {
         let why = "a waiting request is woken when the lock is free";
-        (it.capabilities.waiting == sessile_core::Waiting::Event).then(|| why.to_owned())
+        (it.capabilities.waiting == Waiting::Event).then(|| why.to_owned())
     }),
     rule("lock-ends-with-process", Effect::For, |_, it| {
         let why = "the lock of a killed worker is free at once";
-        (it.capabilities.ownership == sessile_core::Ownership::Process).then(|| why.to_owned())
+        (it.capabilities.ownership == Ownership::Process).then(|| why.to_owned())
     }),
     rule("in-memory", Effect::For, |_, it| {
         let why = "no disk is in the way";
@@ -134,7 +135,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("sweep-needed", Effect::Note, |_, it| {
         let why = "run `sessile gc URL` from cron";
-        (it.capabilities.expiry == sessile_core::Expiry::Sweep).then(|| why.to_owned())
+        (it.capabilities.expiry == Expiry::Sweep).then(|| why.to_owned())
     }),
     rule("bots-short", Effect::Note, |site, _| {
         let why = "give a new session a short life until its second request: robots never come back";
