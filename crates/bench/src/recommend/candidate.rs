@@ -174,7 +174,11 @@ fn medium(fixture: &Fixture, capabilities: &Capabilities) -> Medium {
 
 /// Rows that answer how many locked requests a second there are.
 pub(super) fn cycles(report: &Report) -> impl Iterator<Item = &Row> {
-    report.results.iter().filter(|row| matches!(row.experiment.as_str(), "cycle" | "scale") && row.op == "cycle")
+    report.results.iter().filter(|row| is_cycle(row))
+}
+
+pub(super) fn is_cycle(row: &Row) -> bool {
+    matches!(row.experiment.as_str(), "cycle" | "scale") && row.op == "cycle"
 }
 
 pub(super) fn is_of(row: &Row, candidate: &Candidate) -> bool {

@@ -3,9 +3,10 @@
 //! It owns one invariant: of another machine, build or durability tier no row counts, neither for a store nor against it, and
 //! no row is of a handler. What follows from those that count is the business of the rules.
 
-use super::candidate::{Candidate, Question, apart, is_of};
+use super::candidate::{Candidate, Question, apart, is_cycle, is_of};
 use super::site::Site;
 use crate::report::faults::{ALL, SERVER};
+use crate::report::warnings::keeps_up;
 use crate::report::{Report, Row};
 use crate::statistics::Spread;
 
@@ -18,8 +19,14 @@ pub struct Measured {
     pub p99_us: f64,
     /// Space of a session, where that was measured.
     pub footprint: Option<Footprint>,
-    /// The longest pause of a request that swept, in microseconds, where that was a second mode.
-    pub sweep_p90_us: Option<f64>,
+    /// The slowest sweeps within requests, where they were a second mode.
+    pub sweep: Option<Sweep>,
+    /// The most requests a second that were due at a fixed rate and done.
+    pub kept_up: Option<f64>,
+    /// The fewest requests a second that were due at a fixed rate and not done, if no higher rate was kept up with.
+    pub fell_behind: Option<FellBehind>,
+    /// Memory of the machine that it was measured on.
+    pub memory_bytes: Option<u64>,
     /// Rows in which something went wrong: the first of them.
     pub fault: Option<String>,
     /// Sessions that a restart cost in the tier of the site, where it cost any.
@@ -35,6 +42,24 @@ pub struct Footprint {
     pub payload_bytes: u64,
     /// How many there were.
     pub sessions: u64,
+}
+
+/// Requests that swept, and were slower than all others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sweep {
+    /// A tenth of them took longer, in microseconds.
+    pub p90_us: f64,
+    /// So many sessions there were.
+    pub sessions: u64,
+}
+
+/// A fixed rate that was too much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FellBehind {
+    /// Requests a second that were due.
+    pub due: f64,
+    /// Requests a second that were done.
+    pub done: f64,
 }
 
 /// What was gone after a server, or all processes that had an embedded store open, were killed and started again. Whether
@@ -53,8 +78,8 @@ pub(super) fn measured(
     question: Option<&Question>,
     site: &Site,
 ) -> Measured {
-    let mut measured = Measured::default();
-    let mut nearest = (f64::INFINITY, f64::INFINITY);
+    let mut measured = Measured { memory_bytes: question.map(|question| question.memory_bytes), ..Measured::default() };
+    let (mut nearest, mut paced) = ((f64::INFINITY, f64::INFINITY), Vec::new());
     let of_machine = |report: &&Report| question.is_none_or(|question| question.is_of_machine(report));
     for report in results.iter().filter(of_machine) {
         let rows = report.results.iter().filter(|row| is_of(row, candidate) && is_about(row, site));
@@ -65,10 +90,6 @@ pub(super) fn measured(
             if question.is_some_and(|question| Question::of(row, report) == *question) && row.op == "cycle" {
                 measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
                 measured.p99_us = row.latency_us.p99;
-            }
-            if let Some(modes) = row.modes.filter(|modes| modes.modes > 1) {
-                let slowest = measured.sweep_p90_us.unwrap_or(0.0).max(modes.sweeping_p90);
-                measured.sweep_p90_us = Some(slowest);
             }
             if let Some(loss) = restart_loss(row) {
                 let known = measured.lost_at_restart.filter(|known| known.sessions >= loss.sessions);
@@ -81,9 +102,52 @@ pub(super) fn measured(
                 nearest = from_site;
                 measured.footprint = Some(Footprint { bytes: row.bytes_per_session, payload_bytes, sessions });
             }
+            measured.sweeps_of(row, site);
+            paced.extend(Paced::of(row, report, question));
         }
     }
+    measured.paces(&paced);
     measured
+}
+
+impl Measured {
+    /// Of sweeps among no more sessions than the site has: there they take as long, or longer.
+    fn sweeps_of(&mut self, row: &Row, site: &Site) {
+        let Some(modes) = row.modes.filter(|modes| modes.modes > 1) else { return };
+        let sweep = Sweep { p90_us: modes.sweeping_p90, sessions: row.sessions as u64 };
+        let slowest = self.sweep.is_none_or(|known| known.p90_us < sweep.p90_us);
+        if slowest && sweep.sessions <= site.sessions {
+            self.sweep = Some(sweep);
+        }
+    }
+
+    /// Of locked requests at fixed rates. Who fell behind while the machine stood still, and kept up with more, can do less.
+    fn paces(&mut self, paced: &[Paced]) {
+        let kept_up = paced.iter().filter(|run| run.kept_up).map(|run| run.due);
+        self.kept_up = kept_up.reduce(f64::max);
+        let too_much = |run: &&Paced| !run.kept_up && self.kept_up.is_none_or(|kept_up| kept_up < run.due);
+        let behind = paced.iter().filter(too_much).min_by(|a, b| a.due.total_cmp(&b.due));
+        self.fell_behind = behind.map(|run| FellBehind { due: run.due, done: run.done });
+    }
+}
+
+/// Requests a second at a fixed rate.
+struct Paced {
+    due: f64,
+    done: f64,
+    kept_up: bool,
+}
+
+impl Paced {
+    /// What a row says, if servers were about as far away as in the question.
+    fn of(row: &Row, report: &Report, question: Option<&Question>) -> Option<Paced> {
+        let rate = report.settings.rate.filter(|_| is_cycle(row) && !row.is_bad())?;
+        let way = report.settings.round_trip_us.unwrap_or(0.0);
+        let other = question.map_or(way, |question| question.round_trip_us);
+        let as_far = way.max(other) <= 2.0 * way.min(other);
+        let (due, done) = (rate * row.workers as f64, row.ops_per_second.median);
+        as_far.then(|| Paced { due, done, kept_up: keeps_up(row, rate) })
+    }
 }
 
 /// Whether a row can say something of a store at the site: measured in its tier, and of the store itself, not of a handler or

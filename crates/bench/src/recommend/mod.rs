@@ -13,7 +13,7 @@ mod site;
 use serde::Serialize;
 
 pub use self::candidate::{Candidate, Medium, Question, SpaceBasis};
-pub use self::measured::{Footprint, Measured, RestartLoss};
+pub use self::measured::{FellBehind, Footprint, Measured, RestartLoss, Sweep};
 pub use self::rules::{Effect, RULES, Rule};
 pub use self::show::table;
 pub use self::site::{Kind, Site, kinds};

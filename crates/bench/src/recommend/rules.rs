@@ -8,7 +8,7 @@ use serde::Serialize;
 use sessile_core::{Expiry, Ownership, SessionsBound, Waiting};
 
 use super::candidate::{Candidate, Medium, promises};
-use super::measured::RestartLoss;
+use super::measured::{FellBehind, RestartLoss, Sweep};
 use super::site::Site;
 
 /// What a rule does to a candidate.
@@ -36,13 +36,16 @@ pub struct Rule {
     pub fires: fn(&Site, &Candidate) -> Option<String>,
 }
 
-/// The part of a measured capacity that requests may take: the rest is for the application, and for a busy hour.
+/// The part of what a closed loop measured that requests may take, where no fixed rate says more: the rest is for the
+/// application, and for a busy hour.
 const LOAD_MAX: f64 = 0.25;
 /// Percent of sessions that are robots', from where they decide what a full store throws out.
 const BOTS_MANY: f64 = 50.0;
-/// Sessions from where a sweep is work that somebody must have planned.
-const SESSIONS_MANY: u64 = 100_000;
-/// Sessions that a web server should not keep in memory without having been asked: 2 GiB.
+/// A pause that is seen beside the time that a page takes. Shorter sweeps may be a second mode, and nobody feels them.
+const FELT_US: f64 = 10_000.0;
+/// The part of a machine's memory that sessions should not take without somebody having been asked, and what that is where
+/// no machine was measured: a quarter of 8 GiB.
+const MEMORY_PART: u64 = 4;
 const MEMORY_LARGE: u64 = 2 << 30;
 
 /// All rules, in the order in which they are told.
@@ -76,22 +79,20 @@ pub const RULES: &[Rule] = &[
         let (wanted, most_shown) = (site.requests_per_second, whole(most));
         (most < wanted).then(|| format!("{most_shown} requests a second were measured, {wanted} are wanted"))
     }),
-    rule("little-room", Effect::Against, |site, it| {
-        let most = it.measured.cycles?.median;
-        let part = site.requests_per_second / most;
-        let why = || {
-            format!(
-                "the busiest time takes {:.0} % of the {} requests a second that were measured",
-                part * 100.0,
-                whole(most)
-            )
-        };
-        (part > LOAD_MAX && part <= 1.0).then(why)
+    rule("falls-behind", Effect::Excludes, |site, it| {
+        let FellBehind { due, done } = it.measured.fell_behind?;
+        let (due_shown, done_shown, wanted) = (whole(due), whole(done), site.requests_per_second);
+        let why =
+            || format!("of {due_shown} requests a second at a fixed rate {done_shown} were done, {wanted} are wanted");
+        (due <= wanted).then(why)
     }),
-    rule("sweeps-are-felt", Effect::Against, |site, it| {
-        let ms = it.measured.sweep_p90_us? / 1_000.0;
-        let why = || format!("requests that sweep are a second mode: a tenth of them took more than {ms:.0} ms");
-        (site.sessions >= SESSIONS_MANY).then(why)
+    rule("little-room", Effect::Against, little_room),
+    rule("sweeps-are-felt", Effect::Against, |_, it| {
+        let Sweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| sweep.p90_us >= FELT_US)?;
+        let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
+        Some(format!(
+            "with {sessions} sessions requests that sweep were a second mode: a tenth of them took more than {ms:.0} ms"
+        ))
     }),
     rule("pushes-out", Effect::Against, |site, it| {
         let full = matches!(it.capabilities.sessions_bounded_by, SessionsBound::ServerMemory { evicts: true, .. });
@@ -115,7 +116,12 @@ pub const RULES: &[Rule] = &[
     rule("much-memory", Effect::Against, |site, it| {
         let (bytes, _) = it.space(site.sessions, site.payload_bytes);
         let in_memory = matches!(it.medium, Medium::Memory | Medium::SharedMemory);
-        (in_memory && bytes > MEMORY_LARGE).then(|| format!("the sessions take {} GiB of memory", bytes >> 30))
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let large = it.measured.memory_bytes.map_or(MEMORY_LARGE, |memory| memory / MEMORY_PART);
+        let of = it.measured.memory_bytes.map_or(String::new(), |memory| {
+            format!(", more than a quarter of the {:.1} GiB of the machine that was measured", gib(memory))
+        });
+        (in_memory && bytes > large).then(|| format!("the sessions take {:.1} GiB of memory{of}", gib(bytes)))
     }),
     rule("no-server", Effect::For, |site, it| {
         let why = "no server besides the application";
@@ -145,6 +151,23 @@ pub const RULES: &[Rule] = &[
 
 const fn rule(name: &'static str, effect: Effect, fires: fn(&Site, &Candidate) -> Option<String>) -> Rule {
     Rule { name, effect, fires }
+}
+
+/// What a fixed rate has shown counts, and beyond that a part of what a closed loop has.
+fn little_room(site: &Site, it: &Candidate) -> Option<String> {
+    let wanted = site.requests_per_second;
+    let (most, kept_up) = (it.measured.cycles.map(|spread| spread.median), it.measured.kept_up);
+    let room = [most.map(|most| LOAD_MAX * most), kept_up].into_iter().flatten().reduce(f64::max)?;
+    // Who cannot do so much at all is told by the rules before.
+    if wanted <= room || most.is_some_and(|most| wanted > most) {
+        return None;
+    }
+    let of_most = most.map(|most| {
+        let (percent, most) = (wanted / most * 100.0, whole(most));
+        format!("the busiest time takes {percent:.0} % of the {most} requests a second that were measured")
+    });
+    let of_rate = kept_up.map(|kept_up| format!("the highest fixed rate that it kept up with was {}", whole(kept_up)));
+    Some(of_most.into_iter().chain(of_rate).collect::<Vec<String>>().join("; "))
 }
 
 /// What was measured says more than what is declared; and what is declared holds although nothing was measured.

@@ -81,11 +81,16 @@ fn machine(null: &Row) -> String {
     )
 }
 
+/// Whether it did what was due at a fixed rate.
+pub(crate) fn keeps_up(row: &Row, rate: f64) -> bool {
+    row.ops_per_second.median >= KEPT_UP * rate * row.workers as f64
+}
+
 /// At a fixed rate latency counts from the moment when a request was due: of one that fell behind it measures the queue.
 fn fell_behind(report: &Report, rate: f64) -> Option<String> {
     let rows = report.results.iter().filter(|row| row.failed.is_none());
     let behind: Vec<String> = rows
-        .filter(|row| row.ops_per_second.median < KEPT_UP * rate * row.workers as f64)
+        .filter(|row| !keeps_up(row, rate))
         .map(|row| format!("{} {}@{}", row.title(), row.op, row.workers))
         .collect();
     let text = format!("did not keep up with the rate, so their latency is that of a queue: {}", behind.join(", "));

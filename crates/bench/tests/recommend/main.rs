@@ -6,6 +6,7 @@ mod faults;
 mod restart;
 mod rows;
 mod space;
+mod thresholds;
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
@@ -183,20 +184,6 @@ fn robots_speak_against_a_store_that_throws_out_when_it_is_full() {
     let site = Site { bots_percent: 70.0, restart_may_log_out: true, ..all_installed() };
     let recommendation = recommend(&site, &[results(usual())]);
     assert_eq!(rules(named(&recommendation, "memcached"), Effect::Against), ["pushes-out"], "{recommendation}");
-}
-
-#[test]
-fn a_sweep_that_is_felt_speaks_against_a_store_with_many_sessions() {
-    let mut gc = row("files", "default", 400.0);
-    gc["experiment"] = json!("gc");
-    gc["op"] = json!("begin-while-sweeping");
-    gc["modes"] = json!({ "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2 });
-    let results = [results(usual()), results(vec![gc])];
-    let few = recommend(&all_installed(), &results);
-    assert!(rules(named(&few, "files"), Effect::Against).is_empty(), "{few}");
-    let many = recommend(&Site { sessions: 550_000, ..all_installed() }, &results);
-    assert_eq!(rules(named(&many, "files"), Effect::Against), ["sweeps-are-felt"], "{many}");
-    assert!(many.to_string().contains("2000 ms"), "{many}");
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! From where on something counts: by measured rows, not by numbers that somebody thought of.
+
+use serde_json::{Value, json};
+use sessile_bench::Report;
+use sessile_bench::recommend::{Effect, Site, recommend};
+
+use crate::rows::{all_installed, made, named, results, row, rules, usual, why};
+
+/// Requests that swept among so many sessions: a tenth of them took longer than this.
+fn swept(sessions: u64, p90_us: f64) -> Value {
+    let mut gc = row("files", "default", 400.0);
+    (gc["experiment"], gc["op"]) = (json!("gc"), json!("begin-while-sweeping"));
+    (gc["sessions"], gc["bytes_per_session"]) = (json!(sessions), json!(0));
+    gc["modes"] =
+        json!({ "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": p90_us, "modes": 2 });
+    gc
+}
+
+/// With 100,000 sessions a sweep counted against a store, however few had been measured and however short it was.
+#[test]
+fn a_sweep_that_is_felt_speaks_against_a_store_from_the_number_of_sessions_on_that_was_measured() {
+    let felt = |sessions: u64, sweeps: Vec<Value>| {
+        let site = Site { sessions, ..all_installed() };
+        why(&recommend(&site, &[results(usual()), results(sweeps)]), "files", "sweeps-are-felt")
+    };
+    let (few, many) = (swept(1_000, 4e3), swept(50_000, 2e6));
+    assert_eq!(felt(49_999, vec![few.clone(), many.clone()]), None, "4 ms are not felt, and of 50,000 it has fewer");
+    for sweeps in [vec![few.clone(), many.clone()], vec![many.clone(), few.clone()]] {
+        let said = felt(50_000, sweeps).unwrap();
+        assert!(said.contains("with 50 000 sessions") && said.contains("2000 ms"), "{said}");
+    }
+    assert_eq!(felt(10_000_000, vec![few]), None, "what was not measured is not told");
+    let said = felt(10_000_000, vec![swept(550_000, 3e6), many]).unwrap();
+    assert!(said.contains("with 550 000 sessions") && said.contains("3000 ms"), "{said}");
+}
+
+/// A run at so many requests a second of each of eight workers, in which `sqlite` did so many of all of them.
+fn paced(rate: f64, done: f64) -> Report {
+    made(vec![row("sqlite", "default", done)], "/settings/rate", json!(rate))
+}
+
+/// 10,000 requests a second of `sqlite` were measured in a closed loop.
+fn fired(wanted: f64, runs: Vec<Report>) -> Vec<(&'static str, String)> {
+    let site = Site { requests_per_second: wanted, ..all_installed() };
+    let mut all = vec![results(usual())];
+    all.extend(runs);
+    let recommendation = recommend(&site, &all);
+    let of_load = |rule: &str| matches!(rule, "too-slow" | "falls-behind" | "little-room");
+    let rules = named(&recommendation, "sqlite").rules.iter().filter(|fired| of_load(fired.rule));
+    rules.map(|fired| (fired.rule, fired.why.clone())).collect()
+}
+
+fn names(fired: &[(&'static str, String)]) -> Vec<&'static str> {
+    fired.iter().map(|(rule, _)| *rule).collect()
+}
+
+#[test]
+fn a_quarter_of_a_closed_loop_is_room_where_no_rate_was_measured() {
+    assert!(fired(2_500.0, vec![]).is_empty());
+    let little = fired(2_501.0, vec![]);
+    assert_eq!(names(&little), ["little-room"]);
+    assert!(little[0].1.contains("25 % of the 10 000 requests") && !little[0].1.contains("fixed rate"), "{little:?}");
+    assert_eq!(names(&fired(10_001.0, vec![])), ["too-slow"]);
+}
+
+#[test]
+fn a_rate_that_was_kept_up_with_is_room_and_one_that_was_not_excludes() {
+    let kept = || paced(500.0, 3_900.0); // of 4,000
+    let behind = || paced(1_000.0, 5_000.0); // of 8,000
+    assert!(fired(4_000.0, vec![kept()]).is_empty(), "it was done");
+    let little = fired(4_001.0, vec![kept(), behind()]);
+    assert_eq!(names(&little), ["little-room"]);
+    assert!(little[0].1.contains("40 % of the 10 000") && little[0].1.contains("kept up with was 4 000"), "{little:?}");
+    for runs in [vec![kept(), behind()], vec![behind(), kept()]] {
+        let excluded = fired(8_000.0, runs);
+        assert_eq!(names(&excluded), ["falls-behind", "little-room"]);
+        assert!(excluded[0].1.contains("of 8 000 requests a second at a fixed rate 5 000 were done"), "{excluded:?}");
+    }
+    // Less than 95 % of 4,000, in a moment in which the machine stood still: it kept up with twice as many.
+    for runs in
+        [vec![paced(500.0, 3_700.0), paced(1_000.0, 8_000.0)], vec![paced(1_000.0, 8_000.0), paced(500.0, 3_700.0)]]
+    {
+        assert!(fired(4_000.0, runs).is_empty());
+    }
+    assert_eq!(names(&fired(4_000.0, vec![paced(500.0, 3_700.0)])), ["falls-behind", "little-room"]);
+    let all = vec![paced(1_100.0, 5_000.0), paced(500.0, 3_700.0), paced(1_000.0, 8_000.0)];
+    assert_eq!(names(&fired(8_800.0, all)), ["falls-behind", "little-room"]);
+}
+
+#[test]
+fn rates_with_servers_at_another_distance_are_another_question() {
+    assert_eq!(names(&fired(4_000.0, vec![paced(500.0, 100.0)])), ["falls-behind", "little-room"]);
+    let mut far = paced(500.0, 100.0);
+    far.settings.round_trip_us = Some(300.0);
+    assert_eq!(names(&fired(4_000.0, vec![far])), ["little-room"]);
+    let mut peeked = paced(500.0, 100.0);
+    peeked.results[0].op = "peek".to_owned();
+    assert_eq!(names(&fired(4_000.0, vec![peeked])), ["little-room"], "a peek is no locked request");
+}
+
+#[test]
+fn much_memory_is_a_quarter_of_what_the_measured_machine_has() {
+    // 2,000 bytes a session were measured.
+    let site = Site { sessions: 1_000_000, ..all_installed() };
+    let said = |gib: u64| {
+        let report = made(usual(), "/environment/memory_bytes", json!(gib << 30));
+        let recommendation = recommend(&site, &[report]);
+        assert!(!rules(named(&recommendation, "files"), Effect::Against).contains(&"much-memory"), "it is on a disk");
+        why(&recommendation, "redis", "much-memory")
+    };
+    assert_eq!(said(8), None);
+    let told = said(7).unwrap();
+    assert!(told.contains("1.9 GiB of memory") && told.contains("a quarter of the 7.0 GiB"), "{told}");
+    let unmeasured = why(&recommend(&site, &[]), "redis", "much-memory").unwrap();
+    assert!(unmeasured.contains("2.4 GiB") && !unmeasured.contains("quarter"), "{unmeasured}");
+}
