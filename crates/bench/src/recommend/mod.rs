@@ -3,6 +3,7 @@
 //! It owns one invariant: no store is named in the order or in a rule; what is known of one comes from the registry
 //! and from measured rows, so that ours wins nothing by being ours. It measures nothing.
 
+mod anonymous;
 mod basis;
 mod candidate;
 mod measured;
@@ -113,6 +114,9 @@ pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
     });
     let mut notes = basis::basis(site, question.as_ref(), results);
     notes.extend(of_ranking(site, &candidates, &ranking, question.as_ref()));
+    let best = ranking.first().filter(|it| !it.excluded);
+    let best = best.and_then(|best| candidates.iter().find(|candidate| candidate.title() == best.title()));
+    notes.extend(anonymous::saving(site, best, results));
     Recommendation { schema: 1, site: site.clone(), question, ranking, notes }
 }
 
@@ -146,13 +150,6 @@ fn of_ranking(site: &Site, candidates: &[Candidate], ranking: &[Ranked], questio
         let titles = on_disk.join(", ");
         notes.push(format!(
             "the space of {titles} is memory, by which the server has grown; what it takes of the disk was not measured"
-        ));
-    }
-    let others = site.sessions_of_others();
-    if others < site.sessions {
-        notes.push(format!(
-            "start a session only when there is something to keep: {others} of {} sessions remain",
-            site.sessions
         ));
     }
     notes
