@@ -16,6 +16,8 @@ const DRIFT_LARGE: f64 = 0.1;
 const REFERENCE_ROWS_FEW: usize = 3;
 /// So many rows that cannot be compared for one reason are named.
 const NAMED_MAX: usize = 12;
+/// Of two results that would not have shown even this, no larger slowdown is told.
+const SEEN_MAX: f64 = 0.99;
 
 impl Comparison {
     /// Says what the verdicts rest on. To be called once, when the rows are there.
@@ -105,10 +107,14 @@ impl Comparison {
         let told =
             verdicts.map(|verdict| format!("{} {}", self.of(verdict).count(), in_words(verdict, self.threshold)));
         let would_see = Spread::of(&self.rows.iter().map(|row| row.would_see).collect::<Vec<f64>>());
-        let half = format!(", one of {} in half of them", rounded_up(would_see.median));
-        let half = if self.rows.len() > 1 { half } else { String::new() };
+        let slowdown = |part: f64| {
+            let not_even = if part > SEEN_MAX { "not even " } else { "" };
+            format!("{not_even}a slowdown of {}", rounded_up(part.min(SEEN_MAX)))
+        };
         writeln!(f, "rows: {}", told.join(", "))?;
-        writeln!(f, "a slowdown of {} would have been seen in any row{half}", rounded_up(would_see.high))
+        let half = format!("; {} in half of them", slowdown(would_see.median));
+        let half = if self.rows.len() > 1 { half } else { String::new() };
+        writeln!(f, "{} would have been seen in every row{half}", slowdown(would_see.high))
     }
 
     /// What is in no table: rows with the same reason in one line, and whole experiments.

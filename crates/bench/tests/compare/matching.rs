@@ -89,6 +89,10 @@ fn what_is_an_experiment_in_both_is_compared_and_what_only_one_has_is_named() {
     {
         assert!(text.contains(words), "{words}: {text}");
     }
+    // A form is compared with the same form, in whichever order they were measured.
+    let turned = collection(&[old.runs[1].clone(), old.runs[0].clone()]);
+    let comparison = compare::compare(&old, &turned, THRESHOLD).unwrap();
+    assert_eq!(comparison.runs(), ["cycle", "cycle --rate 250"], "{comparison}");
     // The runs that both have, also when one of them is a file of one experiment.
     let one = Collection::from(new.runs[0].clone());
     for (old, new, side) in [(&old, &one, "NEW"), (&one, &old, "OLD")] {
