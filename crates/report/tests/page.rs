@@ -148,6 +148,21 @@ fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
     assert!(!again(None).contains("done again") && !again(Some(0)).contains("done again"));
 }
 
+/// Four workers opened a store after a kill, one of them recovered it, and the bar was the median of the four.
+#[test]
+fn the_time_after_all_were_killed_says_whose_it_is_and_an_older_one_is_known() {
+    let shown = |slowest_of_each_kill| {
+        let page = with("cycle", |row| {
+            (row.experiment, row.op) = ("faults".into(), "all-killed".into());
+            row.faults = Some(Faults { kills: 3, slowest_of_each_kill, ..Faults::default() });
+        });
+        let shown = section(&page, "faults").to_owned();
+        ["Each kill gives one time", "was made by an older version"].map(|words| shown.matches(words).count())
+    };
+    let [_, older] = shown(true);
+    assert_eq!([shown(true), shown(false)], [[1, older], [0, older + 1]]);
+}
+
 /// "One" beside 2,200 sessions looked like an all-clear for the published half a million.
 #[test]
 fn few_sessions_give_no_all_clear_for_garbage_collection() {

@@ -59,6 +59,10 @@ pub struct Faults {
     pub failed: u64,
     /// How long the server did not answer at all, from the kill on: the median in microseconds.
     pub down_us: Option<f64>,
+    /// The times of the row are one for each kill, that of the slowest worker (`all-killed`); else they are those of all workers.
+    /// Older results lack it: of their workers only the first recovered the store, and the median is of the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slowest_of_each_kill: bool,
 }
 
 /// What survives a kill.
@@ -114,7 +118,8 @@ impl Faults {
 /// What the columns of time mean.
 const AGAIN: &str = "\
 down: from the kill to the server's first answer; refused: operations that failed meanwhile, and said so
-works again: from the kill to a worker's first update (embedded: to open, and the first update)";
+works again: from the kill to a worker's first update (embedded: to open the store, which recovers it, and the first
+update; one time for each kill, that of the slowest worker)";
 
 impl Report {
     pub(super) fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -202,7 +207,8 @@ fn again_table(rows: &[&Row]) -> Table {
     let header = ["store", "tier", "kills", "down ms", "works again ms", "longest ms", "refused"];
     table(&header, rows, |row, faults| {
         let down = faults.down_us.map_or(String::new(), ms);
-        let (median, longest) = (ms(row.latency_us.p50), ms(row.latency_us.max));
+        let time = |us| if us > 0.0 { ms(us) } else { "never".to_owned() };
+        let (median, longest) = (time(row.latency_us.p50), time(row.latency_us.max));
         vec![count(faults.kills), down, median, longest, count(faults.refused)]
     })
 }

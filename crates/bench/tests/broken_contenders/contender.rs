@@ -18,7 +18,12 @@ pub struct Files {
     payload: Vec<u8>,
     calls: u64,
     written: HashMap<usize, u64>,
+    /// Locked as long as this process has the store open.
+    _users: Option<fs::File>,
 }
+
+/// What it takes to open the store that nobody else has open, of one that recovers.
+pub const RECOVERY: Duration = Duration::from_millis(200);
 
 pub fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
     let (fault, dir) = (name.to_owned(), dir.to_owned());
@@ -28,8 +33,20 @@ pub fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
             let _ = fs::remove_file(dir.join(session.to_string()));
         }
     }
+    let _users = (name == "recovering").then(|| recover(&dir));
     let (unwritten, written) = (HashMap::new(), HashMap::new());
-    Some(Box::new(Files { fault, dir, held: None, unwritten, payload: Vec::new(), calls: 0, written }))
+    Some(Box::new(Files { fault, dir, held: None, unwritten, payload: Vec::new(), calls: 0, written, _users }))
+}
+
+/// Takes its time when nobody else has the store open, and has it open then.
+fn recover(dir: &Path) -> fs::File {
+    let users = fs::File::create(dir.join("users")).unwrap();
+    if users.try_lock().is_ok() {
+        std::thread::sleep(RECOVERY);
+        users.unlock().unwrap();
+    }
+    users.lock_shared().unwrap();
+    users
 }
 
 impl Files {
@@ -100,7 +117,7 @@ impl Contender for Files {
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        let alone = ["locked", "amnesic", "evaporating"].contains(&self.fault.as_str());
+        let alone = ["locked", "amnesic", "evaporating", "recovering"].contains(&self.fault.as_str());
         let lock = alone.then(|| {
             let file = fs::File::create(self.dir.join(format!("{session}.lock"))).unwrap();
             file.lock().unwrap();

@@ -3,7 +3,7 @@
 use sessile_bench::report::{Faults, Row};
 use sessile_bench::{Experiment, Options};
 
-use crate::{options, report};
+use crate::{contender, options, report};
 
 /// The rows of a holder that is killed, of writers, and of all at once.
 fn kill(name: &'static str) -> [(Row, Faults); 3] {
@@ -54,6 +54,14 @@ pub fn a_lock_that_outlives_its_holder_is_stuck() {
     assert_eq!((holder.stuck, holder.lost, held.errors), (4, 0, 4), "{held:#?}");
     assert!(held.first_error.as_deref().unwrap().contains("still held"), "{held:#?}");
     assert_eq!(writers.stuck, 0, "each has sessions of its own: {writers:#?}");
+}
+
+/// Whoever opens it when nobody else has it open takes his time; two workers open it after each kill.
+pub fn what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill() {
+    let [.., (row, faults)] = kill("recovering");
+    let recovery = contender::RECOVERY.as_secs_f64() * 1e6;
+    assert!(faults.kills == 3 && faults.slowest_of_each_kill, "{row:#?}");
+    assert!(row.latency_us.min >= recovery && row.latency_us.p50 >= recovery, "{row:#?}");
 }
 
 /// It has no lock at all, so nobody waits for the holder.

@@ -54,6 +54,10 @@ fn main() {
             faults::an_update_that_dies_with_its_worker_is_counted_as_lost,
         ),
         ("a_lock_that_outlives_its_holder_is_stuck", faults::a_lock_that_outlives_its_holder_is_stuck),
+        (
+            "what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill",
+            faults::what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill,
+        ),
         ("two_holders_at_once_are_an_error", faults::two_holders_at_once_are_an_error),
         ("a_session_that_vanishes_is_no_secret", faults::a_session_that_vanishes_is_no_secret),
     ];

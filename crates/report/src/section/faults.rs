@@ -24,11 +24,14 @@ const KILLS: [(&str, &str, &str); 4] = [
         "works again",
     ),
     (
-        "all-killed",
+        ALL,
         "All processes that have an embedded store open are killed: others open it, and make the first update",
         "works again",
     ),
 ];
+
+/// The row of a store without a server.
+const ALL: &str = "all-killed";
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let measured = runs.of_experiment("faults");
@@ -55,11 +58,31 @@ fn kill(run: &Run<'_>, op: &str, caption: &str, waited: &str, ids: &Ids) -> Resu
     Ok(html! {
         @if !table.is_empty() {
             h3 { (caption) }
+            @if op == ALL { (whose_times(&rows)) }
             @if !waited.is_empty() { (times(&rows, &format!("How long until {}", until(waited)), ids)?) }
             (table.draw(ids))
             @for row in &rows { (done_again(row)) }
         }
     })
+}
+
+/// Which time stands for a kill after which several open the store, of whom the first recovers it.
+fn whose_times(rows: &[&Row]) -> Markup {
+    let told: Vec<&Faults> = rows.iter().filter_map(|row| row.faults.as_ref()).collect();
+    html! {
+        @if told.iter().any(|faults| faults.slowest_of_each_kill) {
+            p.conditions {
+                "Each kill gives one time: to open the store and to make the first update, of the slowest of those who do. They open it one after the "
+                "other; the first of them recovers it for all, and each may meet a lock of the dead."
+            }
+        }
+        @if told.iter().any(|faults| !faults.slowest_of_each_kill) {
+            p.conditions {
+                "This result was made by an older version, whose median is over all who opened the store. Only the first of them recovered it, so look at "
+                "the longest time here."
+            }
+        }
+    }
 }
 
 /// What was done twice is no fault, and no secret. Where nobody counts it there is nothing to say.
@@ -96,6 +119,7 @@ fn length(row: &Row) -> Length {
 
 /// The median time of each contender, the shortest first and those without one last.
 fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
+    let of_workers = !rows.iter().filter_map(|row| row.faults.as_ref()).any(|faults| faults.slowest_of_each_kill);
     let mut rows: Vec<(&Row, Length)> = rows.iter().map(|row| (*row, length(row))).collect();
     let place = |length: &Length| match length {
         Length::Value { median, .. } => *median,
@@ -120,8 +144,9 @@ fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
         figure {
             (chart.draw(ids)?)
             figcaption {
-                "The thin line goes from the shortest to the longest time; after one kill these are the times of its workers. "
-                "Further to the left is better."
+                "The thin line goes from the shortest to the longest time"
+                @if of_workers { "; after one kill these are the times of its workers" }
+                ". Further to the left is better."
             }
         }
     })
@@ -151,7 +176,7 @@ fn table(run: &Run<'_>, op: &str, caption: &str, waited: &str) -> Table {
 
 fn figures(row: &Row, faults: &Faults, waits: bool) -> Vec<Cell> {
     let mut cells = vec![right(count(faults.kills as f64))];
-    if waits && faults.stuck < faults.kills {
+    if waits && faults.stuck < faults.kills && row.latency_us.p50 > 0.0 {
         cells.extend([right(time(row.latency_us.p50)), right(time(row.latency_us.max))]);
     } else if waits {
         cells.extend([text("never"), text("never")]);

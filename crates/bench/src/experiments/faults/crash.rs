@@ -75,6 +75,7 @@ pub(super) fn measure(
         look(scene, layout.last.clone(), journal, Some(crash.kill), &mut found)?;
     }
     found.faults.down_us = served.then(|| Spread::of(&down_us).median);
+    found.faults.slowest_of_each_kill = !served;
     Ok(found)
 }
 
@@ -138,20 +139,29 @@ fn embedded_round(
         std::thread::sleep(Duration::from_millis(1));
     }
     scene.wait(AFTERWARDS);
+    let mut took_ns = Vec::new();
     for loader in successors {
         let heard = loader.stop(scene.stuck_after + STOP_WITHIN)?;
         if heard.stuck {
             found.stuck(scene.stuck_after);
         }
         let first = heard.steps.iter().find(|step| is_update(step));
-        if let (Some(first), Some(open_ns)) = (first, heard.open_ns) {
-            found.times_ns.push(open_ns + first.ended_ns.saturating_sub(first.asked_ns));
-        } else if !heard.stuck {
+        let took =
+            first.zip(heard.open_ns).map(|(first, open_ns)| open_ns + first.ended_ns.saturating_sub(first.asked_ns));
+        if took.is_none() && !heard.stuck {
             found.fail("a worker that opened the store anew did not get anything done");
         }
+        took_ns.push(took);
         account(&heard, &crash, journal, found);
     }
+    found.times_ns.extend(slowest(took_ns));
     Ok(crash)
+}
+
+/// The one time of a kill: what the visitor waits for who waits longest. They open the store one after the other, so the first of
+/// them recovers it for all, and each may meet a lock of the dead. There is none if one of them never got anything done.
+fn slowest(took_ns: Vec<Option<u64>>) -> Option<u64> {
+    took_ns.into_iter().collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
 fn is_update(step: &Step) -> bool {
@@ -174,5 +184,18 @@ fn account(heard: &Heard, crash: &Crash, journal: &mut Journal, found: &mut Find
             Met::Failed(failure) => found.fail(&failure.message),
             Met::Counter(_) | Met::Nothing | Met::Damaged => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The median over all who opened the store was shown as the time to recover it, which only the first of them had done.
+    #[test]
+    fn the_time_of_a_kill_contains_the_recovery_whoever_does_it() {
+        assert_eq!(slowest(vec![Some(900), Some(2), Some(3), Some(2)]), Some(900));
+        assert_eq!(slowest(vec![Some(2), Some(700)]), Some(700));
+        assert_eq!(slowest(vec![Some(900), None]), None, "one of them still waits");
     }
 }
