@@ -187,8 +187,9 @@ function extras(Contender $contender, string $condition, Measured $row): array
     $extras = ['histogram' => ['bounds_us' => BOUNDS_US, 'counts' => counts($row->ns)]];
     if ($row->removal !== null) {
         $seconds = $row->removal['seconds'];
-        $extras['removal'] = ['removed' => $row->removal['removed'], 'seconds' => $seconds, 'cpu_seconds' => $row->removal['cpu_seconds'] ?? 0.0,
-            'longest_call_us' => $contender->remover === Remover::Server ? 0.0 : $seconds * 1e6]; // all of it is one call
+        $extras['removal'] = ['removed' => $row->removal['removed'], 'seconds' => $seconds, 'cpu_seconds' => $row->removal['cpu_seconds'] ?? null,
+            // All of it is one call, except for a server that removes by itself: nobody knows what that costs.
+            'longest_call_us' => $contender->remover === Remover::Server ? null : $seconds * 1e6];
     }
     if (in_array($condition, [GC_ON, DELETED_BY_REQUESTS], true) && $row->ns) {
         $extras['modes'] = modes($row);

@@ -148,6 +148,24 @@ fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
     assert!(!again(None).contains("done again") && !again(Some(0)).contains("done again"));
 }
 
+/// The row of memcached said that it had removed 0, under a picture of what requests feel while sessions are removed.
+#[test]
+fn a_store_that_tells_nobody_what_it_removes_is_not_said_to_remove() {
+    let page = page(&small());
+    let gc = section(&page, "gc");
+    let line = |phase: &str| {
+        let mut lines = gc.split("<tr>").filter(|line| line.contains(">memcached<"));
+        lines.find(|line| line.contains(phase)).map(str::to_owned)
+    };
+    assert!(line("begin-after-expiry").is_some_and(|line| line.contains("not known")), "{gc}");
+    assert_eq!(line("begin-while-sweeping"), None);
+    let figures = gc.split("<figure").filter(|figure| figure.contains("<strong>memcached</strong>"));
+    let beside: Vec<&str> = figures.filter(|figure| figure.contains("nothing beside them")).collect();
+    assert!(beside.len() == 1 && beside[0].contains("after sessions have expired"), "{gc}");
+    assert!(!beside[0].contains("while expired sessions are removed"), "{gc}");
+    assert!(gc.contains("while expired sessions are removed"), "others remove");
+}
+
 /// Four workers opened a store after a kill, one of them recovered it, and the bar was the median of the four.
 #[test]
 fn the_time_after_all_were_killed_says_whose_it_is_and_an_older_one_is_known() {

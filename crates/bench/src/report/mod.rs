@@ -9,6 +9,7 @@ mod markdown;
 mod oversize;
 mod perl;
 mod rebuild;
+mod removal;
 mod round_sample;
 mod scale;
 mod space;
@@ -25,6 +26,7 @@ pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::oversize::Oversize;
 pub use self::perl::{KeeperFigures, Race, WholeCache};
 pub use self::rebuild::{LargestEntry, Rebuild, Siege};
+pub use self::removal::Removal;
 pub use self::round_sample::RoundSample;
 pub(crate) use self::surroundings::surroundings;
 pub use self::visitors::{ServerWork, Visitors};
@@ -233,19 +235,6 @@ pub struct Buckets {
     pub bounds_us: Vec<u64>,
     /// Counts, one more than bounds.
     pub counts: Vec<u64>,
-}
-
-/// What was removed beside a measurement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Removal {
-    /// Records removed.
-    pub removed: u64,
-    /// How long that took in seconds.
-    pub seconds: f64,
-    /// CPU time of the process that removed, in seconds; 0 where the store's server did it.
-    pub cpu_seconds: f64,
-    /// The longest single call in microseconds.
-    pub longest_call_us: f64,
 }
 
 /// Requests that did something extra, beside those that did not.

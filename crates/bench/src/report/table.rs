@@ -196,13 +196,7 @@ impl Report {
                     )?;
                 }
                 if let Some(removal) = row.removal {
-                    let (removed, seconds, cpu) = (removal.removed, removal.seconds, removal.cpu_seconds);
-                    let longest = figure(removal.longest_call_us);
-                    writeln!(
-                        f,
-                        "{}: removed {removed} in {seconds:.2} s ({cpu:.2} s of CPU), longest call {longest} us",
-                        row.op
-                    )?;
+                    writeln!(f, "{}: {}", row.op, removal.in_words())?;
                 }
             }
             shown.push(group);
