@@ -5,6 +5,9 @@ use url::Url;
 /// A word of so many letters and digits is taken for a session id.
 const ID_LETTERS: usize = 20;
 
+/// The flag whose value is a bound, and neither a path nor a URL: `files#shm:p99_us>5000`.
+const BOUNDS: &str = "--fail-if";
+
 /// A store URL of the user's as it may be shown: scheme and kind of place.
 pub(crate) fn url(text: &str) -> String {
     let Ok(url) = Url::parse(text) else { return "<malformed>".to_owned() };
@@ -28,10 +31,21 @@ pub(crate) fn command(arguments: &[String]) -> String {
             Some((flag, value)) if flag.starts_with("--") => (format!("{flag}="), value),
             _ => (String::new(), argument.as_str()),
         };
-        let words: Vec<String> = value.split(',').map(word).collect();
-        shown.push(format!("{flag}{}", words.join(",")));
+        let before = position.checked_sub(1).and_then(|before| arguments.get(before)).map_or("", String::as_str);
+        let of = if flag.is_empty() { before } else { flag.trim_end_matches('=') };
+        let value =
+            if of == BOUNDS { bound(value) } else { value.split(',').map(word).collect::<Vec<String>>().join(",") };
+        shown.push(format!("{flag}{value}"));
     }
     shown.join(" ")
+}
+
+/// A bound as it is written into a shell. What stands where the name of a store belongs is hidden if it is something else.
+fn bound(text: &str) -> String {
+    match text.rsplit_once(':') {
+        Some((store, bound)) if store.contains(['/', ':', '@']) => format!("'{}:{bound}'", word(store)),
+        _ => format!("'{text}'"),
+    }
 }
 
 fn word(word: &str) -> String {
@@ -120,6 +134,17 @@ mod tests {
             command(&arguments),
             "sessile bench cycle --stores files:<path>#mine,redis://<host> --json out.json --csv=y.csv --seed 7"
         );
+    }
+
+    /// The example of the manual was recorded as `sessile:<path>`.
+    #[test]
+    fn a_bound_is_no_url_and_a_url_beside_it_or_in_it_keeps_no_password() {
+        let line = "sessile bench cycle --fail-if sessile:ops_per_second<1000 --stores redis://ada:pw@shop.example:1/2 \
+                    --fail-if=files#shm:p99_us>5000 --fail-if p99_us>7 --fail-if redis://ada:pw@shop.example:p99_us>5";
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let shown = "sessile bench cycle --fail-if 'sessile:ops_per_second<1000' --stores redis://<host> \
+                     --fail-if='files#shm:p99_us>5000' --fail-if 'p99_us>7' --fail-if 'redis://<host>:p99_us>5'";
+        assert_eq!(command(&arguments), shown);
     }
 
     #[test]
