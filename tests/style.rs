@@ -116,6 +116,19 @@ fn unsafe_allowed(file: &SourceFile) -> Vec<String> {
         .collect()
 }
 
+/// A shell that is ended by a signal runs what it promised for its end only if it traps that signal.
+fn signals_without_clean_up(file: &SourceFile) -> Vec<String> {
+    let traps: Vec<Vec<&str>> = file
+        .text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("trap "))
+        .map(|rest| rest.rsplit('\'').next().unwrap_or_default().split_whitespace().collect())
+        .collect();
+    let traps_any = |signal: &str| traps.iter().any(|signals| signals.contains(&signal));
+    let missing = ["HUP", "INT", "TERM"].into_iter().filter(|signal| traps_any("EXIT") && !traps_any(signal));
+    missing.map(|signal| format!("it cleans up at its end, and not after SIG{signal}: trap that too")).collect()
+}
+
 /// A lib.rs, a main.rs, a file of src/bin, a build script: what the compiler is started on.
 fn is_crate_root(path: &str) -> bool {
     let in_crates = path.starts_with("crates/");
@@ -189,6 +202,15 @@ fn every_dependency_has_a_reason() {
         "[dev-dependencies.a]\nversion = \"1\"\n",
         "# Because.\n[dependencies]\n",
     );
+}
+
+/// A terminal that was closed left a Redis server and two directories of sessions.
+#[test]
+fn a_script_that_cleans_up_does_so_when_its_terminal_closes() {
+    demand(signals_without_clean_up, |file| file.ends_with(&[".sh"]));
+    let good = "trap end EXIT\n    trap 'exit 130' HUP INT TERM\n";
+    catches(signals_without_clean_up, "a.sh", "trap 'rm -rf \"$dir\"' EXIT\ntrap 'exit 130' INT TERM\n", good);
+    catches(signals_without_clean_up, "a.sh", "trap end EXIT\n", "echo done\n");
 }
 
 #[test]
