@@ -50,6 +50,14 @@ fn a_save_that_nobody_looks_at_costs_every_view_and_the_servers_own_remedy_none(
         assert_eq!((&before["siege"][name], &after["siege"][name]), (&12.into(), &12.into()), "{name}");
     }
     assert!(before["siege"]["failed"] == 0 && before["siege"]["availability_percent"] == 100.0, "{before}");
+    // The server memcached and the extension of that name are two programs.
+    let versions = &json["environment"]["versions"];
+    for program in ["php", "nginx", "ab", "memcached", "php-memcached", "php-igbinary"] {
+        assert!(
+            versions[program].as_str().is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit())),
+            "{versions}"
+        );
+    }
 }
 
 /// Nine megabytes do not fit into eight: a remedy that does not help fails its row.

@@ -19,7 +19,7 @@ use crate::experiments::load::{self, Load};
 use crate::experiments::{Bench, go_on};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
-use crate::php::{Installation, named};
+use crate::php::{self, Installation, named};
 use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection, Target};
@@ -105,7 +105,7 @@ pub(super) fn no_load_generator() -> String {
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     let php = Installation::look().map_err(RunError::Broken)?;
     let ab = load::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
-    bench.programs.insert("php".to_owned(), php.version.clone());
+    bench.programs.extend(php::versions(&php, &bench.choices));
     bench.programs.extend(load::version(&ab).map(|version| ("ab".to_owned(), version)));
     bench.settings.payload_bytes = PAYLOAD_BYTES;
     let (mut members, mut cells, mut absent) = (Vec::new(), Vec::new(), Vec::new());

@@ -16,7 +16,7 @@ use crate::experiments::load::{self, Load};
 use crate::experiments::{Bench, go_on};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
-use crate::php::{Handler, Installation};
+use crate::php::{self, Handler, Installation};
 use crate::report::{CpuUs, LatencyUs, Rebuild, RoundSample, Row, Siege};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection};
@@ -81,7 +81,7 @@ pub(crate) fn is_known(word: &str) -> bool {
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     let php = Installation::look().map_err(RunError::Broken)?;
     let ab = load::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
-    bench.programs.insert("php".to_owned(), php.version.clone());
+    bench.programs.extend(php::versions(&php, &bench.choices));
     bench.programs.extend(load::version(&ab).map(|version| ("ab".to_owned(), version)));
     let parallel = bench.settings.workers.first().copied().unwrap_or(1);
     let choices = bench.choices.clone();

@@ -4,7 +4,9 @@
 
 mod handler;
 mod installation;
+mod versions;
 
 pub use handler::{HANDLERS, Handler, locks};
 pub(crate) use handler::{SESSILE, named};
 pub(crate) use installation::{Installation, MODULE_VARIABLE};
+pub(crate) use versions::versions;

@@ -1,0 +1,130 @@
+//! Versions of what serves the pages: nginx, PHP, and those extensions of the measured handlers that have a version of their own.
+//!
+//! Invariant: of all that these programs say of themselves nothing but versions gets out. PHP's account contains its environment.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use sessile_fixtures::Web;
+
+use crate::php::{Handler, Installation};
+use crate::selection::{Choice, Target};
+
+/// For the environment of a result. What does not tell its version is left out: what comes with PHP has PHP's.
+pub(crate) fn versions(php: &Installation, choices: &[Choice]) -> BTreeMap<String, String> {
+    let handlers = choices.iter().filter_map(|choice| match choice.target {
+        Target::Handler(handler) => Some(handler),
+        _ => None,
+    });
+    let handlers: Vec<&Handler> = handlers.collect();
+    let about = about(php, &handlers);
+    let extensions = handlers.iter().flat_map(|handler| handler.extensions);
+    // The server and our library of the same name have versions, too.
+    let extensions = extensions.filter_map(|name| Some((format!("php-{name}"), of_extension(&about, name)?)));
+    let mut versions: BTreeMap<String, String> = extensions.collect();
+    versions.insert("php".to_owned(), php.version.clone());
+    versions.extend(nginx().map(|version| ("nginx".to_owned(), version)));
+    versions
+}
+
+/// What PHP says of itself with all extensions of these handlers; empty if it says nothing.
+fn about(php: &Installation, handlers: &[&Handler]) -> String {
+    let Some(program) = Web::php() else { return String::new() };
+    let mut settings: Vec<(String, String)> = Vec::new();
+    for setting in handlers.iter().flat_map(|handler| php.loading(handler)) {
+        if !settings.contains(&setting) {
+            settings.push(setting);
+        }
+    }
+    let mut command = Command::new(program);
+    command.arg("-n").stdin(Stdio::null());
+    for (name, value) in settings {
+        command.arg("-d").arg(format!("{name}={value}"));
+    }
+    let output = command.arg("-i").output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+/// The version in the part of an extension, which has its name for a heading.
+fn of_extension(about: &str, name: &str) -> Option<String> {
+    let own = format!("{name} version");
+    let rest = about.lines().skip_while(|line| !line.eq_ignore_ascii_case(name)).skip(1);
+    let part = rest.take_while(|line| line.is_empty() || line.contains(" => "));
+    let mut facts = part.filter_map(|line| line.split_once(" => "));
+    let (_, version) = facts.find(|(key, _)| {
+        ["version", "extension version", own.as_str()].iter().any(|it| key.eq_ignore_ascii_case(it))
+    })?;
+    let word = version.split_whitespace().next()?;
+    word.starts_with(|letter: char| letter.is_ascii_digit()).then(|| word.to_owned())
+}
+
+fn nginx() -> Option<String> {
+    let output = Command::new(Web::nginx()?).arg("-v").stdin(Stdio::null()).output().ok()?;
+    // It says that where others say what is wrong.
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(text.split("nginx/").nth(1)?.split_whitespace().next()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABOUT: &str = "\
+phpinfo()
+PHP Version => 8.2.36
+
+apcu
+
+APCu Support => Enabled
+Version => 5.1.22
+
+igbinary
+
+igbinary support => enabled
+igbinary version => 3.2.13
+
+memcached
+
+memcached support => enabled
+Version => 3.2.0
+libmemcached library version => 1.1.4
+
+msgpack
+
+MessagePack Support => enabled
+extension Version => 2.2.0RC2
+
+mysqlnd
+
+mysqlnd => enabled
+Version => mysqlnd 8.2.36
+
+PDO
+
+PDO drivers => mysql
+
+random
+
+Version => 8.2.36
+
+redis
+
+Redis Support => enabled
+Redis Version => 5.3.7
+Redis Sentinel Version => 0.1
+";
+
+    /// A result named the server redis and nobody's extension, by which phpredis is fast or slow.
+    #[test]
+    fn an_extension_has_the_version_in_its_own_part_and_what_comes_with_php_has_none() {
+        let of = |name| of_extension(ABOUT, name);
+        let known = [("apcu", "5.1.22"), ("igbinary", "3.2.13"), ("memcached", "3.2.0"), ("redis", "5.3.7")];
+        for (name, version) in known {
+            assert_eq!(of(name).as_deref(), Some(version), "{name}");
+        }
+        assert_eq!(of("msgpack").as_deref(), Some("2.2.0RC2"));
+        for name in ["mysqlnd", "pdo", "relay"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
+}
