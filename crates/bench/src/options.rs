@@ -46,7 +46,7 @@ pub struct Options {
     pub spreads: Option<Vec<Spread>>,
     /// Seed of ids, payloads, choices and order.
     pub seed: u64,
-    /// The preset under a minute.
+    /// The preset of minutes.
     pub quick: bool,
     /// The tier.
     pub durability: Durability,

@@ -294,7 +294,7 @@ pub struct RunArguments {
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// The preset that takes less than a minute; other options override parts of it
+    /// A short preset: up to four minutes with all servers installed, less with --stores; other options override parts of it
     #[arg(long)]
     pub quick: bool,
     /// What every commit must survive: none, 1s (all but the last second) or commit
