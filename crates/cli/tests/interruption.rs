@@ -117,6 +117,8 @@ impl Run {
 
     fn json(&self) -> serde_json::Value {
         let text = fs::read_to_string(self.dir.path().join("out.json"));
+        // For a moment it is there and empty: before it measures, the command tries whether it can be written.
+        let text = text.ok().filter(|text| !text.is_empty());
         text.map_or(serde_json::Value::Null, |text| serde_json::from_str(&text).unwrap())
     }
 
