@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::experiment;
 use crate::options::UsageError;
 use crate::report::{Report, SCHEMA};
 
@@ -64,7 +65,7 @@ pub enum PartState {
 impl Part {
     /// Its experiment and flags as one text.
     pub fn title(&self) -> String {
-        [self.experiment.as_str(), self.flags.as_str()].join(" ").trim_end().to_owned()
+        experiment::title(&self.experiment, &self.flags)
     }
 }
 

@@ -66,6 +66,12 @@ impl Experiment {
     }
 }
 
+/// An experiment with the flags that tell one form of it from another, as one text: `ops --as-published`. The plain form has no
+/// flags.
+pub(crate) fn title(experiment: &str, flags: &str) -> String {
+    [experiment, flags].join(" ").trim_end().to_owned()
+}
+
 /// What a worker does with a session in `cycle` and `scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CycleOp {

@@ -24,6 +24,7 @@ mod histogram;
 mod ids;
 mod interruption;
 mod monotonic;
+mod naming;
 pub mod needs;
 mod network;
 mod options;

@@ -6,6 +6,7 @@ use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
 use crate::experiment::Experiment;
+use crate::naming;
 use crate::options::UsageError;
 use crate::oversize;
 use crate::perl::Keeper;
@@ -76,14 +77,20 @@ pub(crate) struct Selection {
     pub left_out: Vec<LeftOut>,
 }
 
-impl Choice {
-    /// Name and variant as one word.
+impl LeftOut {
+    /// Name and variant as one word, and at how many workers if not at all numbers of them.
     pub fn title(&self) -> String {
-        if self.variant == "default" { self.store.to_owned() } else { format!("{}#{}", self.store, self.variant) }
+        let workers = self.workers.map_or(String::new(), |workers| format!(" at {workers} workers"));
+        naming::title(&self.store, &self.variant) + &workers
     }
 }
 
 impl Choice {
+    /// Name and variant as one word.
+    pub fn title(&self) -> String {
+        naming::title(self.store, &self.variant)
+    }
+
     /// What becomes of the lock of a killed holder.
     pub(crate) fn after_death(&self) -> AfterDeath {
         match self.target {
@@ -178,7 +185,7 @@ fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Re
         candidates.push(of_url(word, durability)?);
         return Ok(());
     }
-    let (name, variant) = word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)));
+    let (name, variant) = naming::parts(word);
     if let Some(reference) = reference::by_name(name).filter(|_| variant.is_none()) {
         candidates.push(of_reference(reference, durability));
         return Ok(());

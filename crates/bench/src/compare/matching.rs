@@ -9,6 +9,7 @@ use super::yardstick::Mark;
 use super::{NotCompared, RowName, RunNotCompared};
 use crate::collection::Collection;
 use crate::experiments::CLOSED_LOOP;
+use crate::naming;
 use crate::reference;
 use crate::report::{Report, RoundSample, Row, surroundings};
 
@@ -105,7 +106,7 @@ impl RowName {
 
     /// Name and variant as one word.
     pub fn title(&self) -> String {
-        if self.variant == "default" { self.store.clone() } else { format!("{}#{}", self.store, self.variant) }
+        naming::title(&self.store, &self.variant)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use sessile_core::Durability;
 
+use crate::naming;
 use crate::options::UsageError;
 use crate::selection::{Choice, Target};
 
@@ -234,33 +235,16 @@ pub(crate) fn named(stores: &[String]) -> Result<(Vec<&'static Keeper>, bool), U
     if stores.is_empty() {
         return Ok((KEEPERS.iter().collect(), true));
     }
-    let (mut chosen, mut ours): (Vec<&'static Keeper>, bool) = (Vec::new(), false);
-    for word in stores.iter().map(|word| word.trim()) {
-        let (name, variant) = word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)));
-        if word == SESSILE {
-            ours = true;
-            continue;
-        }
-        let means = |keeper: &&Keeper| keeper.name == name && variant.is_none_or(|variant| variant == keeper.variant);
-        let meant: Vec<&'static Keeper> = KEEPERS.iter().filter(means).collect();
-        if meant.is_empty() {
-            let known: Vec<String> = KEEPERS.iter().map(Keeper::title).collect();
-            // A URL may contain a password.
-            let shown = if word.contains(['@', '/']) { String::new() } else { format!(" {word:?}") };
-            return Err(UsageError(format!("unknown keeper of sessions in Perl{shown}; known: {}", known.join(", "))));
-        }
-        if meant.iter().any(|keeper| chosen.iter().any(|other| std::ptr::eq(*other, *keeper))) {
-            return Err(UsageError(format!("{word} is chosen twice")));
-        }
-        chosen.extend(meant);
-    }
-    Ok((chosen, ours))
+    let (ours, words): (Vec<&str>, Vec<&str>) =
+        stores.iter().map(|word| word.trim()).partition(|word| *word == SESSILE);
+    let meant = naming::meant(KEEPERS, words, "keeper of sessions in Perl", |keeper| (keeper.name, keeper.variant))?;
+    Ok((meant, !ours.is_empty()))
 }
 
 impl Keeper {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
-        if self.variant == "default" { self.name.to_owned() } else { format!("{}#{}", self.name, self.variant) }
+        naming::title(self.name, self.variant)
     }
 
     /// It as a contender.

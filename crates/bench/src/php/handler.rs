@@ -5,8 +5,9 @@
 
 use sessile_core::Durability;
 
+use crate::naming;
 use crate::options::UsageError;
-use crate::selection::Choice;
+use crate::selection::{Choice, Target};
 
 /// A handler and its settings.
 #[derive(Clone, Debug)]
@@ -163,30 +164,14 @@ pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageErr
     if stores.is_empty() {
         return Ok(HANDLERS.iter().collect());
     }
-    let mut chosen: Vec<&'static Handler> = Vec::new();
-    for word in stores.iter().map(|word| word.trim()) {
-        let (name, variant) = word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)));
-        let means =
-            |handler: &&Handler| handler.name == name && variant.is_none_or(|variant| variant == handler.variant);
-        let meant: Vec<&'static Handler> = HANDLERS.iter().filter(means).collect();
-        if meant.is_empty() {
-            let known: Vec<String> = HANDLERS.iter().map(Handler::title).collect();
-            // A URL may contain a password.
-            let shown = if word.contains(['@', '/']) { String::new() } else { format!(" {word:?}") };
-            return Err(UsageError(format!("unknown session handler of PHP{shown}; known: {}", known.join(", "))));
-        }
-        if meant.iter().any(|handler| chosen.iter().any(|other| std::ptr::eq(*other, *handler))) {
-            return Err(UsageError(format!("{word} is chosen twice")));
-        }
-        chosen.extend(meant);
-    }
-    Ok(chosen)
+    let words = stores.iter().map(|word| word.trim());
+    naming::meant(HANDLERS, words, "session handler of PHP", |handler| (handler.name, handler.variant))
 }
 
 impl Handler {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
-        if self.variant == "default" { self.name.to_owned() } else { format!("{}#{}", self.name, self.variant) }
+        naming::title(self.name, self.variant)
     }
 
     /// It as a contender.
@@ -195,7 +180,7 @@ impl Handler {
             store: self.name,
             variant: self.variant.to_owned(),
             shown_url: self.save_path.replace('{', "<").replace('}', ">"),
-            target: crate::selection::Target::Handler(self),
+            target: Target::Handler(self),
             over_socket: self.server.is_some(),
             shared_by_processes: true,
             creates: true,

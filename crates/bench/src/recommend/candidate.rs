@@ -11,6 +11,7 @@ use sessile_stores::{Fixture, StoreEntry};
 
 use super::measured::{Measured, measured};
 use super::site::Site;
+use crate::naming;
 use crate::report::{Report, Row};
 
 /// Assumed of a store that was not measured: its own record beside the payload.
@@ -98,7 +99,7 @@ pub struct Question {
 impl Candidate {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
-        if self.variant == "default" { self.store.to_owned() } else { format!("{}#{}", self.store, self.variant) }
+        naming::title(self.store, self.variant)
     }
 
     /// Space of all sessions of a site, and what that rests on.

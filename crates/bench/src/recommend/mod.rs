@@ -18,6 +18,7 @@ pub use self::measured::{FellBehind, Footprint, Measured, RestartLoss, Sweep};
 pub use self::rules::{Effect, RULES, Rule};
 pub use self::show::table;
 pub use self::site::{Kind, Site, kinds};
+use crate::naming;
 use crate::report::Report;
 
 /// The recommendation. Its JSON form is a promise.
@@ -76,7 +77,7 @@ pub struct Fired {
 impl Ranked {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
-        if self.variant == "default" { self.store.to_owned() } else { format!("{}#{}", self.store, self.variant) }
+        naming::title(self.store, self.variant)
     }
 
     fn count(&self, effect: Effect) -> usize {

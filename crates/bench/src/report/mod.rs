@@ -31,8 +31,9 @@ pub use self::round_sample::RoundSample;
 pub(crate) use self::surroundings::surroundings;
 pub use self::visitors::{ServerWork, Visitors};
 pub use crate::environment::Environment;
-use crate::experiment::Experiment;
+use crate::experiment::{self, Experiment};
 use crate::histogram::Latencies;
+use crate::naming;
 use crate::options::UsageError;
 pub use crate::selection::LeftOut;
 use crate::statistics::Spread;
@@ -280,7 +281,7 @@ impl LatencyUs {
 impl Row {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
-        if self.variant == "default" { self.store.clone() } else { format!("{}#{}", self.store, self.variant) }
+        naming::title(&self.store, &self.variant)
     }
 
     /// Whether something went wrong.
@@ -314,7 +315,7 @@ impl Report {
 
     /// The experiment of a row of it, with the flags that tell it from another form: `ops --as-published`.
     pub fn title_of(&self, row: &Row) -> String {
-        [row.experiment.as_str(), self.flags().as_str()].join(" ").trim_end().to_owned()
+        experiment::title(&row.experiment, &self.flags())
     }
 
     /// Rows in which something went wrong.

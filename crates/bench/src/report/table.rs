@@ -56,9 +56,7 @@ impl fmt::Display for Report {
         self.contention(f)?;
         self.histograms(f)?;
         for left in &self.left_out {
-            let variant = if left.variant == "default" { String::new() } else { format!("#{}", left.variant) };
-            let workers = left.workers.map_or(String::new(), |workers| format!(" at {workers} workers"));
-            writeln!(f, "left out: {}{variant}{workers}: {}", left.store, left.reason)?;
+            writeln!(f, "left out: {}: {}", left.title(), left.reason)?;
         }
         for row in self.bad_rows() {
             writeln!(f, "FAILED: {}", row.complaint())?;

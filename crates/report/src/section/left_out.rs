@@ -15,9 +15,7 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     let mut shown: Vec<(String, String, &str)> = Vec::new();
     for report in runs.reports {
         for left in &report.left_out {
-            let variant = if left.variant == "default" { String::new() } else { format!("#{}", left.variant) };
-            let workers = left.workers.map_or(String::new(), |workers| format!(" at {workers} workers"));
-            shown.push((format!("{}{variant}{workers}", left.store), Runs::name(report), &left.reason));
+            shown.push((left.title(), Runs::name(report), &left.reason));
         }
     }
     for left in runs.left_out {
