@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::selection::{Choice, LeftOut, Selection, Target};
+use crate::selection::{Choice, Selection, Target};
 
 /// How long a session lives that was created; those that are read and changed live on.
 pub(crate) const CREATED_TTL: Duration = Duration::from_secs(60);
@@ -24,12 +24,7 @@ pub(crate) fn contenders(selection: Selection) -> Selection {
             Ok(choice) if published.choices.iter().any(|other| other.title() == choice.title()) => {}
             Ok(choice) => published.choices.push(choice),
             Err(_) if published.choices.iter().any(known) => {}
-            Err(reason) => published.left_out.push(LeftOut {
-                store: choice.store.to_owned(),
-                variant: choice.variant,
-                workers: None,
-                reason: reason.to_owned(),
-            }),
+            Err(reason) => published.left_out.push(choice.left_out(reason)),
         }
     }
     published

@@ -15,7 +15,7 @@ use crate::options::{Experiment, Options, Settings, UsageError};
 use crate::published;
 use crate::redact;
 use crate::report::{self, Report};
-use crate::selection::{self, Choice, LeftOut, Selection, Target};
+use crate::selection::{self, Choice, Selection, Target, reasons};
 use crate::statistics::confidence_of_range;
 use crate::worker::process::Launch;
 
@@ -144,9 +144,7 @@ fn measure(
         bench.rows.truncate(bench.whole);
     }
     if bench.rows.is_empty() {
-        let reasons: Vec<String> =
-            bench.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
-        return Err(RunError::Nothing(reasons.join("; ")));
+        return Err(RunError::Nothing(reasons(&bench.left_out)));
     }
     // Of a run that was interrupted the rows have fewer rounds than were asked for.
     let complete = bench.rows.iter().map(|row| row.rounds).filter(|rounds| *rounds > 0).min();
@@ -190,18 +188,12 @@ fn fitting(selection: Selection, settings: &Settings, in_series: bool) -> Result
     let mut fitting = Selection { choices: Vec::new(), left_out: selection.left_out };
     for choice in selection.choices {
         match too_large(&choice, settings)? {
-            None => fitting.choices.push(choice),
             Some(why) if !in_series => return Err(UsageError(why).into()),
-            Some(reason) => {
-                let (store, variant) = (choice.store.to_owned(), choice.variant);
-                fitting.left_out.push(LeftOut { store, variant, workers: None, reason });
-            }
+            obstacle => fitting.add(choice, obstacle),
         }
     }
     if fitting.choices.is_empty() {
-        let reasons: Vec<String> =
-            fitting.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
-        return Err(RunError::Nothing(reasons.join("; ")));
+        return Err(RunError::Nothing(reasons(&fitting.left_out)));
     }
     Ok(fitting)
 }

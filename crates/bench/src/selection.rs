@@ -72,9 +72,34 @@ pub struct LeftOut {
 }
 
 /// What `--stores` means.
+#[derive(Default)]
 pub(crate) struct Selection {
     pub choices: Vec<Choice>,
     pub left_out: Vec<LeftOut>,
+}
+
+impl Selection {
+    /// Takes a contender in, or leaves it out if there is an obstacle.
+    pub(crate) fn add(&mut self, choice: Choice, obstacle: Option<String>) {
+        match obstacle {
+            None => self.choices.push(choice),
+            Some(reason) => self.left_out.push(choice.left_out(reason)),
+        }
+    }
+
+    /// It, unless nothing is left to measure.
+    pub(crate) fn or_nothing(self) -> Result<Selection, UsageError> {
+        if self.choices.is_empty() {
+            return Err(UsageError(format!("nothing is left to measure: {}", reasons(&self.left_out))));
+        }
+        Ok(self)
+    }
+}
+
+/// Who was left out, and why, in one line.
+pub(crate) fn reasons(left_out: &[LeftOut]) -> String {
+    let reasons: Vec<String> = left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
+    reasons.join("; ")
 }
 
 impl LeftOut {
@@ -89,6 +114,12 @@ impl Choice {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(self.store, &self.variant)
+    }
+
+    /// It as one that is not measured, at no number of workers.
+    pub(crate) fn left_out(&self, reason: impl Into<String>) -> LeftOut {
+        let (store, variant) = (self.store.to_owned(), self.variant.clone());
+        LeftOut { store, variant, workers: None, reason: reason.into() }
     }
 
     /// What becomes of the lock of a killed holder.
@@ -140,29 +171,17 @@ pub(crate) fn select(
     for word in stores {
         named(word.trim(), durability, &mut candidates)?;
     }
-    let mut selection = Selection { choices: Vec::new(), left_out: Vec::new() };
+    let mut selection = Selection::default();
     for candidate in candidates {
         let twice = |choice: &Choice| choice.store == candidate.store && choice.variant == candidate.variant;
         if selection.choices.iter().any(twice) {
             let title = candidate.title();
             return Err(UsageError(format!("{title} is chosen twice; label URLs with #name to tell them apart")));
         }
-        match obstacle(&candidate, durability) {
-            None => selection.choices.push(candidate),
-            Some(reason) => selection.left_out.push(LeftOut {
-                store: candidate.store.to_owned(),
-                variant: candidate.variant,
-                workers: None,
-                reason,
-            }),
-        }
+        let obstacle = obstacle(&candidate, durability);
+        selection.add(candidate, obstacle);
     }
-    if selection.choices.is_empty() {
-        let reasons: Vec<String> =
-            selection.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
-        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
-    }
-    Ok(selection)
+    selection.or_nothing()
 }
 
 /// Whether a word names something that can be chosen.
@@ -291,6 +310,15 @@ fn of_url(text: &str, durability: Durability) -> Result<Choice, UsageError> {
     })
 }
 
+/// Why a contender with these tiers cannot be measured in this one, if so.
+pub(crate) fn lacks(tiers: &[Durability], durability: Durability) -> Option<String> {
+    let why = || {
+        let known: Vec<&str> = tiers.iter().map(|tier| tier.name()).collect();
+        format!("has no durability tier {} (it has: {})", durability.name(), known.join(", "))
+    };
+    (!tiers.contains(&durability)).then(why)
+}
+
 /// Why a contender cannot be measured here and now.
 fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
     let (tiers, server) = match choice.target {
@@ -301,9 +329,8 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
         Target::Reference(reference) => (reference.durability, reference.server),
         Target::Url(..) | Target::Handler(_) | Target::Keeper(_) | Target::Test(..) => return None,
     };
-    if !tiers.contains(&durability) {
-        let known: Vec<&str> = tiers.iter().map(|tier| tier.name()).collect();
-        return Some(format!("has no durability tier {} (it has: {})", durability.name(), known.join(", ")));
+    if let Some(why) = lacks(tiers, durability) {
+        return Some(why);
     }
     let kind = ServerKind::by_name(server?)?;
     let missing = kind.find().is_none();

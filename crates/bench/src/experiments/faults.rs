@@ -18,7 +18,7 @@ use crate::reference::AfterDeath;
 use crate::report::faults::{ALL, HOLDER, SERVER, WRITER};
 use crate::report::{Faults, LatencyUs, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut, Target};
+use crate::selection::{Choice, Target};
 use crate::setup::LOCK_TTL;
 use crate::worker::process::Process;
 use crate::worker::protocol::Failure;
@@ -130,9 +130,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     let rows: Vec<Row> = rows.collect();
     bench.rows.extend(rows);
     if !ours {
-        let reason = "its server is not ours to kill, so only workers were".to_owned();
-        let (store, variant) = (choice.store.to_owned(), choice.variant.clone());
-        bench.left_out.push(LeftOut { store, variant, workers: None, reason });
+        bench.left_out.push(choice.left_out("its server is not ours to kill, so only workers were"));
     }
 }
 

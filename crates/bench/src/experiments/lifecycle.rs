@@ -22,7 +22,7 @@ use crate::options::UsageError;
 use crate::php::{self, Installation, named};
 use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut, Selection, Target};
+use crate::selection::{Choice, Selection, Target, lacks};
 use crate::statistics::Spread;
 pub(crate) use visitors::waves as waves_of_visitors;
 
@@ -68,28 +68,12 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
     let handlers = named(stores)?;
     let php = Installation::look().map_err(UsageError)?;
     load::find().ok_or_else(|| UsageError(no_load_generator()))?;
-    let mut selection = Selection { choices: Vec::new(), left_out: Vec::new() };
+    let mut selection = Selection::default();
     for handler in handlers {
-        let choice = handler.choice(durability);
-        let tiers: Vec<&str> = handler.durability.iter().map(|tier| tier.name()).collect();
-        let no_tier = (!handler.durability.contains(&durability))
-            .then(|| format!("has no durability tier {} (it has: {})", durability.name(), tiers.join(", ")));
-        match no_tier.or_else(|| php.obstacle(handler)) {
-            None => selection.choices.push(choice),
-            Some(reason) => selection.left_out.push(LeftOut {
-                store: choice.store.to_owned(),
-                variant: choice.variant,
-                workers: None,
-                reason,
-            }),
-        }
+        let obstacle = lacks(handler.durability, durability).or_else(|| php.obstacle(handler));
+        selection.add(handler.choice(durability), obstacle);
     }
-    if selection.choices.is_empty() {
-        let reasons: Vec<String> =
-            selection.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
-        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
-    }
-    Ok(selection)
+    selection.or_nothing()
 }
 
 /// Whether there is somebody to make requests.

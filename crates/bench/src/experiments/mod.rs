@@ -89,8 +89,7 @@ impl Bench {
         self.choices.retain(|choice| match reason(choice) {
             None => true,
             Some(reason) => {
-                let (store, variant) = (choice.store.to_owned(), choice.variant.clone());
-                left_out.push(LeftOut { store, variant, workers: None, reason });
+                left_out.push(choice.left_out(reason));
                 false
             }
         });

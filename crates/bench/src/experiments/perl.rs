@@ -19,7 +19,7 @@ use crate::options::UsageError;
 use crate::perl::{Installation, Keeper, SESSILE, VALUES, named};
 use crate::report::{KeeperFigures, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut, Selection, Target};
+use crate::selection::{Choice, LeftOut, Selection, Target, lacks};
 use cell::Cell;
 use home::Home;
 use values::Values;
@@ -40,31 +40,17 @@ struct Member {
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
     let (keepers, ours) = named(stores)?;
     let perl = Installation::look().map_err(UsageError)?;
-    let mut selection = Selection { choices: Vec::new(), left_out: Vec::new() };
+    let mut selection = Selection::default();
     for keeper in keepers {
-        let choice = keeper.choice(durability);
-        let tiers: Vec<&str> = keeper.durability.iter().map(|tier| tier.name()).collect();
-        let no_tier = (!keeper.durability.contains(&durability))
-            .then(|| format!("has no durability tier {} (it has: {})", durability.name(), tiers.join(", ")));
-        match no_tier.or_else(|| perl.obstacle(keeper)) {
-            None => selection.choices.push(choice),
-            Some(reason) => selection.left_out.push(left_out(choice.store, choice.variant, reason)),
-        }
+        let obstacle = lacks(keeper.durability, durability).or_else(|| perl.obstacle(keeper));
+        selection.add(keeper.choice(durability), obstacle);
     }
     if ours {
+        let (store, variant) = (SESSILE.to_owned(), "default".to_owned());
         let reason = "the Perl handler is not built yet".to_owned();
-        selection.left_out.push(left_out(SESSILE, "default".to_owned(), reason));
+        selection.left_out.push(LeftOut { store, variant, workers: None, reason });
     }
-    if selection.choices.is_empty() {
-        let reasons: Vec<String> =
-            selection.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
-        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
-    }
-    Ok(selection)
-}
-
-fn left_out(store: &str, variant: String, reason: String) -> LeftOut {
-    LeftOut { store: store.to_owned(), variant, workers: None, reason }
+    selection.or_nothing()
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {

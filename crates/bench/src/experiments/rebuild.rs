@@ -19,7 +19,7 @@ use crate::options::UsageError;
 use crate::php::{self, Handler, Installation};
 use crate::report::{CpuUs, LatencyUs, Rebuild, RoundSample, Row, Siege};
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut, Selection};
+use crate::selection::{Choice, Selection};
 use crate::statistics::Spread;
 use cache::{CACHES, Cache};
 use site::{ANSWER_BYTES, Site, View};
@@ -47,25 +47,11 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
     }
     let php = Installation::look().map_err(UsageError)?;
     load::find().ok_or_else(|| UsageError(no_load_generator()))?;
-    let mut selection = Selection { choices: Vec::new(), left_out: Vec::new() };
+    let mut selection = Selection::default();
     for cache in caches {
-        let choice = cache.handler.choice(durability);
-        match php.obstacle(&cache.handler) {
-            None => selection.choices.push(choice),
-            Some(reason) => selection.left_out.push(LeftOut {
-                store: choice.store.to_owned(),
-                variant: choice.variant,
-                workers: None,
-                reason,
-            }),
-        }
+        selection.add(cache.handler.choice(durability), php.obstacle(&cache.handler));
     }
-    if selection.choices.is_empty() {
-        let reasons: Vec<String> =
-            selection.left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
-        return Err(UsageError(format!("nothing is left to measure: {}", reasons.join("; "))));
-    }
-    Ok(selection)
+    selection.or_nothing()
 }
 
 /// Its contenders, with what each of them needs.

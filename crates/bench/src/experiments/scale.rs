@@ -10,7 +10,7 @@ use crate::capacity::{Room, assumed_session_bytes, need};
 use crate::experiments::throughput::{self, Op};
 use crate::experiments::{Bench, cycle, go_on};
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut, Target};
+use crate::selection::{Choice, Target};
 use crate::spread::Spread;
 
 /// Bytes a session by contender, from the last size that was measured.
@@ -48,9 +48,7 @@ fn with_these_sizes(bench: &mut Bench) -> Vec<Choice> {
     let (out, rest): (Vec<Choice>, Vec<Choice>) =
         bench.choices.iter().cloned().partition(|choice| differ && of_one_size(choice));
     let reason = format!("its slots are of one size, so it has no rows with {} payloads", bench.settings.spread.name());
-    for choice in out {
-        leave_out(bench, &choice, &reason);
-    }
+    bench.left_out.extend(out.iter().map(|choice| choice.left_out(reason.as_str())));
     rest
 }
 
@@ -75,7 +73,7 @@ fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Ve
                 gib(needed),
                 gib(free)
             );
-            leave_out(bench, &choice, &reason);
+            bench.left_out.push(choice.left_out(reason));
         } else if memory + need.memory <= room.memory && media + need.medium <= room.medium {
             memory += need.memory;
             media += need.medium;
@@ -86,9 +84,4 @@ fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Ve
     }
     *waiting = later;
     group
-}
-
-fn leave_out(bench: &mut Bench, choice: &Choice, reason: &str) {
-    let (store, variant) = (choice.store.to_owned(), choice.variant.clone());
-    bench.left_out.push(LeftOut { store, variant, workers: None, reason: reason.to_owned() });
 }

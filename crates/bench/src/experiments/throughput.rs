@@ -80,12 +80,8 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
 fn usable_workers(bench: &mut Bench, choice: &Choice) -> Vec<usize> {
     let (usable, not): (Vec<usize>, Vec<usize>) =
         bench.settings.workers.iter().partition(|workers| choice.shared_by_processes || **workers == 1);
-    bench.left_out.extend(not.into_iter().map(|workers| LeftOut {
-        store: choice.store.to_owned(),
-        variant: choice.variant.clone(),
-        workers: Some(workers),
-        reason: "it lives in one process and cannot be shared by several".to_owned(),
-    }));
+    let why = choice.left_out("it lives in one process and cannot be shared by several");
+    bench.left_out.extend(not.into_iter().map(|workers| LeftOut { workers: Some(workers), ..why.clone() }));
     usable
 }
 

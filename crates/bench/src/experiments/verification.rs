@@ -8,7 +8,6 @@ use crate::experiments::{Bench, Member, go_on};
 use crate::interruption::{VERIFY_WITHIN, interrupted};
 use crate::report::Row;
 use crate::run::RunError;
-use crate::selection::LeftOut;
 use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::Failure;
 
@@ -33,12 +32,8 @@ pub(super) fn finish(
             && let Err(why) = verify(member, number, &mut rows, sessions)
         {
             rows.retain(|(of, row)| *of != number || row.failed.is_some());
-            bench.left_out.push(LeftOut {
-                store: member.choice.store.to_owned(),
-                variant: member.choice.variant.clone(),
-                workers: None,
-                reason: format!("a signal came after {rounds} rounds, and {why}: no figure without that"),
-            });
+            let reason = format!("a signal came after {rounds} rounds, and {why}: no figure without that");
+            bench.left_out.push(member.choice.left_out(reason));
         }
     }
     if rounds > 0 {
