@@ -16,14 +16,13 @@ use std::path::Path;
 use sessile_core::Durability;
 
 use crate::experiments::load::{self, Load};
-use crate::experiments::{Bench, go_on};
+use crate::experiments::{Bench, go_on, place};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
 use crate::php::{self, Installation, named};
-use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WebFigures};
+use crate::report::{CpuUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, Selection, Target, lacks};
-use crate::statistics::Spread;
 pub(crate) use visitors::waves as waves_of_visitors;
 
 use site::{ANSWER, PAYLOAD_BYTES, Purpose, Site};
@@ -124,7 +123,6 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             bench.rows.push(row);
         }
     }
-    // Also those that did not come up stand in their places.
     bench.rows.sort_by_key(|row| place(&bench.choices, row));
     // Each sample was verified on the spot.
     bench.keep_rows();
@@ -134,11 +132,6 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     go_on()?;
     drop(members);
     overflow::run(bench, &php, &ab)
-}
-
-/// Where rows of a contender stand.
-fn place(choices: &[Choice], row: &Row) -> Option<usize> {
-    choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant))
 }
 
 /// Processes that run pages, on this machine.
@@ -268,29 +261,14 @@ impl Cell {
         let Figures { loads, web_cpu_us, server_cpu_us, kept } =
             if self.failed.is_some() { self.figures } else { self.whole };
         let sum = |part: fn(&Load) -> u64| loads.iter().map(part).sum::<u64>();
-        let spread = |part: fn(&LatencyUs) -> f64| {
-            Spread::of(&loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>())
-        };
-        let sample = |load: &Load| RoundSample {
-            ops_per_second: load.per_second,
-            p50_us: load.latency.p50,
-            p99_us: load.latency.p99,
-        };
-        let samples: Vec<RoundSample> = loads.iter().map(sample).collect();
+        let samples: Vec<RoundSample> = loads.iter().map(Load::sample).collect();
         let complete = sum(|load| load.complete);
         let each = |us: f64| us / complete.max(1) as f64;
         Row {
             rounds: loads.len(),
             ops_per_second: RoundSample::spread(&samples),
             samples,
-            latency_us: LatencyUs {
-                min: spread(|latency| latency.min).low,
-                p50: spread(|latency| latency.p50).median,
-                p90: spread(|latency| latency.p90).median,
-                p99: spread(|latency| latency.p99).median,
-                p999: 0.0,
-                max: spread(|latency| latency.max).high,
-            },
+            latency_us: load::latency(&loads),
             operations: complete,
             errors: sum(|load| load.failed.max(load.not_2xx)),
             lost: self.lost,

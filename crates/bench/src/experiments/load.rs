@@ -11,7 +11,8 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::interruption::interrupted;
-use crate::report::LatencyUs;
+use crate::report::{LatencyUs, RoundSample};
+use crate::statistics::Spread;
 
 /// How often the wait for the end of a load looks. It tells its own times, so this adds to none of them.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -34,6 +35,28 @@ pub(super) struct Load {
     /// It tells no finer percentile than the 99th.
     pub latency: LatencyUs,
     pub cpu_us: f64,
+}
+
+impl Load {
+    /// It as the sample of a round.
+    pub(super) fn sample(&self) -> RoundSample {
+        RoundSample { ops_per_second: self.per_second, p50_us: self.latency.p50, p99_us: self.latency.p99 }
+    }
+}
+
+/// Latency over several loads: their extremes, and the median of each percentile, because `ab` tells no counts.
+pub(super) fn latency(loads: &[Load]) -> LatencyUs {
+    let spread = |part: fn(&LatencyUs) -> f64| {
+        Spread::of(&loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>())
+    };
+    LatencyUs {
+        min: spread(|latency| latency.min).low,
+        p50: spread(|latency| latency.p50).median,
+        p90: spread(|latency| latency.p90).median,
+        p99: spread(|latency| latency.p99).median,
+        p999: 0.0,
+        max: spread(|latency| latency.max).high,
+    }
 }
 
 /// Where `ab` is installed. Debian package `apache2-utils`.

@@ -131,6 +131,11 @@ impl Bench {
     }
 }
 
+/// Where rows of a contender stand, also if it did not come up.
+fn place(choices: &[Choice], row: &Row) -> Option<usize> {
+    choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant))
+}
+
 /// An end in order, so that everything is removed on the way out.
 fn go_on() -> Result<(), RunError> {
     if interrupted() { Err(RunError::Interrupted) } else { Ok(()) }

@@ -13,7 +13,7 @@ mod values;
 
 use sessile_core::Durability;
 
-use crate::experiments::{Bench, go_on};
+use crate::experiments::{Bench, go_on, place};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
 use crate::perl::{Installation, Keeper, SESSILE, VALUES, named};
@@ -100,10 +100,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             race::put_on(race, member.keeper.locking, row);
         }
     }
-    // Also those that did not come up stand in their places.
-    let place =
-        |row: &Row| bench.choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant));
-    bench.rows.sort_by_key(place);
+    bench.rows.sort_by_key(|row| place(&bench.choices, row));
     drop(members);
     // Each sample was verified on the spot.
     bench.keep_rows();

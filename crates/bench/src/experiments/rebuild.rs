@@ -17,7 +17,7 @@ use crate::experiments::{Bench, go_on};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
 use crate::php::{self, Handler, Installation};
-use crate::report::{CpuUs, LatencyUs, Rebuild, RoundSample, Row, Siege};
+use crate::report::{CpuUs, Rebuild, RoundSample, Row, Siege};
 use crate::run::RunError;
 use crate::selection::{Choice, Selection};
 use crate::statistics::Spread;
@@ -159,15 +159,8 @@ impl Member {
         let row = bench.row(&self.choice, OP, parallel, bench.settings.sessions);
         let spread = |part: fn(&Load) -> f64| Spread::of(&self.loads.iter().map(part).collect::<Vec<f64>>());
         let sum = |part: fn(&Load) -> u64| self.loads.iter().map(part).sum::<u64>();
-        let samples: Vec<RoundSample> = self
-            .loads
-            .iter()
-            .map(|load| RoundSample {
-                ops_per_second: load.per_second,
-                p50_us: load.latency.p50,
-                p99_us: load.latency.p99,
-            })
-            .collect();
+        let samples: Vec<RoundSample> = self.loads.iter().map(Load::sample).collect();
+        let latency_us = load::latency(&self.loads);
         let (complete, failed) = (sum(|load| load.complete), sum(|load| load.failed.max(load.not_2xx)));
         let elapsed_s: f64 = self.loads.iter().map(|load| load.elapsed_s).sum();
         let transferred = sum(|load| load.transferred_bytes) as f64;
@@ -184,14 +177,7 @@ impl Member {
             rounds: self.loads.len(),
             ops_per_second: rate,
             samples,
-            latency_us: LatencyUs {
-                min: spread(|load| load.latency.min).low,
-                p50: spread(|load| load.latency.p50).median,
-                p90: spread(|load| load.latency.p90).median,
-                p99: spread(|load| load.latency.p99).median,
-                p999: 0.0,
-                max: spread(|load| load.latency.max).high,
-            },
+            latency_us,
             operations: complete,
             errors: failed,
             // A view that did not find what was saved; of those that cannot save it that is the result.
@@ -220,8 +206,8 @@ impl Member {
                     concurrency: rate.median * response_s,
                     successful: complete.saturating_sub(failed),
                     failed,
-                    longest_s: spread(|load| load.latency.max).high / 1e6,
-                    shortest_s: spread(|load| load.latency.min).low / 1e6,
+                    longest_s: latency_us.max / 1e6,
+                    shortest_s: latency_us.min / 1e6,
                 },
             }),
             ..row
