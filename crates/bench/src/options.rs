@@ -54,6 +54,31 @@ pub struct Options {
     pub command: Vec<String>,
 }
 
+/// No flag is given: all that can run, with the full presets.
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            stores: Vec::new(),
+            workers: None,
+            sessions: None,
+            payload_bytes: None,
+            seconds: None,
+            rounds: None,
+            rate: None,
+            let_sleep: false,
+            round_trip_ms: None,
+            churn: None,
+            as_published: false,
+            ops: None,
+            spreads: None,
+            seed: 1,
+            quick: false,
+            durability: Durability::None,
+            command: Vec::new(),
+        }
+    }
+}
+
 /// Complete and checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -287,25 +312,7 @@ mod tests {
     use super::*;
 
     fn options() -> Options {
-        Options {
-            stores: Vec::new(),
-            workers: None,
-            sessions: None,
-            payload_bytes: None,
-            seconds: None,
-            rounds: None,
-            rate: None,
-            let_sleep: false,
-            round_trip_ms: None,
-            churn: None,
-            as_published: false,
-            ops: None,
-            spreads: None,
-            seed: 1,
-            quick: true,
-            durability: Durability::None,
-            command: Vec::new(),
-        }
+        Options { quick: true, ..Options::default() }
     }
 
     #[test]

@@ -220,30 +220,11 @@ fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, Run
 
 #[cfg(test)]
 mod tests {
-    use sessile_core::Durability;
-
     use super::*;
 
     fn chosen(words: &[&str]) -> (Settings, Selection) {
-        let options = Options {
-            stores: words.iter().map(|word| (*word).to_owned()).collect(),
-            workers: None,
-            sessions: None,
-            payload_bytes: Some(4_096),
-            seconds: None,
-            rounds: None,
-            rate: None,
-            let_sleep: false,
-            round_trip_ms: None,
-            churn: None,
-            as_published: false,
-            ops: None,
-            spreads: None,
-            seed: 1,
-            quick: true,
-            durability: Durability::None,
-            command: Vec::new(),
-        };
+        let stores = words.iter().map(|word| (*word).to_owned()).collect();
+        let options = Options { stores, payload_bytes: Some(4_096), quick: true, ..Options::default() };
         prepare(Experiment::Cycle, &options).unwrap()
     }
 

@@ -108,25 +108,8 @@ fn report(handlers: &[&'static Handler], workers: &[usize]) -> Option<Report> {
         assert!(std::env::var_os("CI").is_none(), "CI has all that the tests need");
         return None;
     }
-    let options = Options {
-        stores: Vec::new(),
-        workers: Some(workers.to_vec()),
-        sessions: Some(vec![REQUESTS]),
-        payload_bytes: None,
-        seconds: None,
-        rounds: Some(2),
-        rate: None,
-        let_sleep: false,
-        as_published: false,
-        round_trip_ms: None,
-        churn: None,
-        ops: None,
-        spreads: None,
-        seed: 3,
-        quick: true,
-        durability: Durability::None,
-        command: Vec::new(),
-    };
+    let (workers, sessions) = (Some(workers.to_vec()), Some(vec![REQUESTS]));
+    let options = Options { workers, sessions, rounds: Some(2), seed: 3, quick: true, ..Options::default() };
     let launch = Launch { program: "unused".into(), arguments: Vec::new() };
     let choices = handlers.iter().map(|handler| handler.choice(Durability::None)).collect();
     Some(run_choices(Experiment::Lifecycle, &options, &launch, choices).unwrap())

@@ -85,25 +85,8 @@ fn can(what: &str, program: &str, arguments: &[&str]) -> bool {
 }
 
 fn report(keepers: &[&'static Keeper], sessions: &[usize]) -> Report {
-    let options = Options {
-        stores: Vec::new(),
-        workers: None,
-        sessions: Some(sessions.to_vec()),
-        payload_bytes: Some(1_000),
-        seconds: None,
-        rounds: Some(2),
-        rate: None,
-        let_sleep: false,
-        as_published: false,
-        round_trip_ms: None,
-        churn: None,
-        ops: None,
-        spreads: None,
-        seed: 3,
-        quick: true,
-        durability: Durability::None,
-        command: Vec::new(),
-    };
+    let (sessions, payload_bytes) = (Some(sessions.to_vec()), Some(1_000));
+    let options = Options { sessions, payload_bytes, rounds: Some(2), seed: 3, quick: true, ..Options::default() };
     let launch = Launch { program: "unused".into(), arguments: Vec::new() };
     let choices = keepers.iter().map(|keeper| keeper.choice(Durability::None)).collect();
     run_choices(Experiment::Perl, &options, &launch, choices).unwrap()

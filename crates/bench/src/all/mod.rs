@@ -91,20 +91,15 @@ impl Series {
             stores,
             workers: own.workers.map(<[usize]>::to_vec),
             sessions: own.sessions.map(<[usize]>::to_vec),
-            payload_bytes: None,
             seconds: own.seconds,
             rounds: own.rounds,
             rate: entry.rate(),
-            let_sleep: false,
-            round_trip_ms: None,
-            churn: None,
             as_published: entry.as_published(),
-            ops: None,
-            spreads: None,
             seed: self.seed,
             quick: self.quick,
             durability: self.durability,
             command: self.command.clone(),
+            ..Options::default()
         }
     }
 

@@ -15,7 +15,6 @@ use contender::open;
 use sessile_bench::report::{After, Outcome, Row};
 use sessile_bench::worker::{Launch, serve};
 use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Target, run_choices};
-use sessile_core::Durability;
 
 const WORKER: &str = "bench-worker";
 const ALONE: &str = "alone";
@@ -210,23 +209,14 @@ fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) ->
 
 fn options() -> Options {
     Options {
-        stores: Vec::new(),
         workers: Some(vec![1]),
         sessions: Some(vec![20]),
         payload_bytes: Some(200),
         seconds: Some(0.3),
         rounds: Some(2),
-        rate: None,
-        let_sleep: false,
-        as_published: false,
-        round_trip_ms: None,
-        churn: None,
-        ops: None,
-        spreads: None,
         seed: 3,
         quick: true,
-        durability: Durability::None,
-        command: Vec::new(),
+        ..Options::default()
     }
 }
 

@@ -13,7 +13,6 @@ use std::process::ExitCode;
 use sessile_bench::compare::{Comparison, THRESHOLD, Verdict, compare};
 use sessile_bench::worker::{Launch, serve};
 use sessile_bench::{Choice, Collection, Experiment, Options, Target, reference, run_choices};
-use sessile_core::Durability;
 
 const WORKER: &str = "bench-worker";
 /// The store, unless `SESSILE_TRIAL_STORE` names another scheme that takes a directory (`files`).
@@ -102,23 +101,13 @@ fn run(part: f64, length: Length, seed: u64) -> Collection {
     let mut choices = vec![choice(store, target, true)];
     choices.extend(REFERENCES.map(|name| choice(name, Target::Reference(reference::by_name(name).unwrap()), false)));
     let options = Options {
-        stores: Vec::new(),
         workers: Some(vec![1]),
         sessions: Some(vec![10_000]),
-        payload_bytes: None,
         seconds: Some(length.seconds),
         rounds: Some(length.rounds),
-        rate: None,
-        let_sleep: false,
-        as_published: false,
-        round_trip_ms: None,
-        churn: None,
-        ops: None,
-        spreads: None,
         seed,
         quick: true,
-        durability: Durability::None,
-        command: Vec::new(),
+        ..Options::default()
     };
     let launch = Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] };
     run_choices(Experiment::Cycle, &options, &launch, choices).unwrap().into()
