@@ -8,8 +8,8 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 use sessile_fixtures::{SERVERS, file_system};
 
-/// What the figures depend on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What the figures depend on. By default nothing is known of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
     /// Model name of the processor.
     pub cpu: String,

@@ -89,7 +89,7 @@ pub(crate) fn in_minutes(span: Duration) -> String {
 mod tests {
     use super::*;
     use crate::collection::LeftOutExperiment;
-    use crate::report::{Report, Row};
+    use crate::report::{Report, Row, Settings};
 
     #[test]
     fn a_summary_has_a_line_for_each_experiment_and_what_is_missing() {
@@ -145,21 +145,10 @@ mod tests {
         let none = Ended { rows: 0, reason: Some("a signal came".to_owned()), ..cut.clone() };
         assert!(cut.to_string().ends_with("workers 8: interrupted: 30 rows, 1 bad, 42 s"), "{cut}");
         assert!(none.to_string().ends_with("workers 8: interrupted: a signal came"), "{none}");
-        let text = r#"{
-            "schema": 1,
-            "environment": {
-                "cpu": "a processor", "cores": 2, "memory_bytes": 1, "kernel": "6.1", "system": "x86_64 linux",
-                "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {}
-            },
-            "command": "sessile bench cycle", "seed": 7,
-            "settings": {
-                "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440, "churn": 0, "confidence": 0.75, "rate": 250.0
-            },
-            "results": [], "left_out": [], "warnings": []
-        }"#;
-        let mut report = Report::from_json(text).unwrap();
         let failed = Some("no answer".to_owned());
-        report.results.push(Row { experiment: "cycle".into(), store: "files".into(), failed, ..Row::default() });
+        let row = Row { experiment: "cycle".into(), store: "files".into(), failed, ..Row::default() };
+        let settings = Settings { rate: Some(250.0), ..Settings::default() };
+        let report = Report { settings, results: vec![row], ..Report::default() };
         let collection = Collection { runs: vec![report], ..Collection::default() };
         let text = Summary::of(vec![cut], &collection).to_string();
         assert!(text.contains("cycle --rate 250 --workers 8, interrupted"), "{text}");

@@ -67,8 +67,25 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
+/// Of nothing, measured nowhere.
+impl Default for Report {
+    fn default() -> Report {
+        Report {
+            schema: SCHEMA,
+            environment: Environment::default(),
+            command: String::new(),
+            seed: 0,
+            settings: Settings::default(),
+            interrupted: false,
+            results: Vec::new(),
+            left_out: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// The settings in force.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// Length of a sample in seconds.
     pub seconds: f64,
