@@ -15,24 +15,17 @@ use heed::types::{Bytes, Unit};
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 use memmap2::MmapRaw;
 use rustix::thread::futex;
-use sessile_core::{Clock, Durability, Error, ErrorKind, Result};
+use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference};
+use crate::reference::{AfterDeath, Reference, unprepared};
 use crate::worker::protocol::Opening;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "lmdb",
     sentence: "LMDB without syncing, in shared memory, with one futex a session as its lock",
-    shared_by_processes: true,
-    server: None,
-    durability: &[Durability::None],
-    creates: true,
-    any_size: true,
-    keeps_payloads: true,
-    loses_large: false,
     after_death: AfterDeath::Stuck,
-    open,
+    ..Reference::shared(open)
 };
 
 /// Sparse: only what is written takes memory.
@@ -91,10 +84,6 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Io, "LMDB refused the operation").source(error)
-}
-
-fn unprepared() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
 }
 
 fn index_key(expires: u64, id: &[u8; 16]) -> [u8; 24] {

@@ -8,32 +8,22 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
+use sessile_core::{Error, ErrorKind, Result};
 
+use super::handlers::{LOCK, ids, take, touch};
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference};
+use crate::reference::{AfterDeath, Reference, unprepared};
 use crate::worker::protocol::Opening;
-use crate::workload::WAIT_MAX;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "memcached-four-trips",
     sentence: "Memcached as today's handlers use it: lock, read, write and unlock in four round trips",
-    shared_by_processes: true,
     server: Some("memcached"),
-    durability: &[Durability::None],
-    creates: true,
-    any_size: true,
-    keeps_payloads: true,
-    loses_large: false,
     after_death: AfterDeath::Lapses,
-    open,
+    ..Reference::shared(open)
 };
-
-const POLL: Duration = Duration::from_millis(20);
-/// How long a lock lasts, unless an experiment needs it shorter.
-const LOCK: Duration = Duration::from_secs(60);
 
 struct FourTrips {
     line: Line,
@@ -47,12 +37,8 @@ struct FourTrips {
 
 fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     let line = Line::connect(place)?;
-    let mut random = fastrand::Rng::with_seed(opening.seed);
-    let key = || {
-        let id = format!("{:032x}", random.u128(..));
-        (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"))
-    };
-    let keys = std::iter::repeat_with(key).take(opening.ids).collect();
+    let key = |id: String| (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"));
+    let keys = ids(opening).map(key).collect();
     let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs();
     Ok(Box::new(FourTrips { line, keys, ttl: opening.ttl, lock_s, out: Vec::new(), begun: None }))
 }
@@ -63,10 +49,6 @@ pub(super) fn failed(error: std::io::Error) -> Error {
 
 pub(super) fn refused() -> Error {
     Error::new(ErrorKind::Io, "the memcached server refused the operation")
-}
-
-pub(super) fn unprepared() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
 }
 
 /// One connection and what is sent and read over it, made once.
@@ -135,8 +117,7 @@ impl FourTrips {
 impl Contender for FourTrips {
     fn announce(&mut self, sessions: &[usize]) {
         let keys = sessions.iter().filter_map(|session| self.keys.get(*session));
-        let first = |text: &String| text.as_bytes().first().copied().unwrap_or(0);
-        std::hint::black_box(keys.fold(0, |all, (record, lock)| all ^ first(record) ^ first(lock)));
+        touch(keys.flat_map(|(record, lock)| [record, lock]));
     }
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
@@ -151,15 +132,8 @@ impl Contender for FourTrips {
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
-        let (start, lock_s) = (Instant::now(), self.lock_s);
-        while self.line.ask(format_args!("add {lock} 0 {lock_s} 1"), Some(b"1"))? != b"STORED" {
-            let waited = start.elapsed();
-            if waited > WAIT_MAX {
-                let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited };
-                return Err(Error::new(kind, "another request holds the session"));
-            }
-            std::thread::sleep(POLL);
-        }
+        let lock_s = self.lock_s;
+        take(|| Ok(self.line.ask(format_args!("add {lock} 0 {lock_s} 1"), Some(b"1"))? == b"STORED"))?;
         self.begun = Some(session);
         self.read(session)
     }

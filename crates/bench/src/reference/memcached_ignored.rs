@@ -7,25 +7,20 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sessile_core::{Durability, Result};
+use sessile_core::Result;
 
-use super::memcached_four_trips::{Line, unprepared};
+use super::handlers::ids;
+use super::memcached_four_trips::Line;
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference};
+use crate::reference::{Reference, unprepared};
 use crate::worker::protocol::Opening;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "memcached-ignored",
     sentence: "Memcached as a program uses it that ignores the answer to set",
-    shared_by_processes: true,
     server: Some("memcached"),
-    durability: &[Durability::None],
-    creates: true,
-    any_size: true,
-    keeps_payloads: true,
     loses_large: true,
-    after_death: AfterDeath::NoLock,
-    open,
+    ..Reference::shared(open)
 };
 
 struct Ignored {
@@ -37,8 +32,7 @@ struct Ignored {
 }
 
 fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
-    let mut random = fastrand::Rng::with_seed(opening.seed);
-    let keys = std::iter::repeat_with(|| format!("cache.{:032x}", random.u128(..))).take(opening.ids).collect();
+    let keys = ids(opening).map(|id| format!("cache.{id}")).collect();
     Ok(Box::new(Ignored { line: Line::connect(place)?, keys, ttl: opening.ttl, out: Vec::new(), begun: None }))
 }
 

@@ -3,6 +3,7 @@
 //! They are not stores: no registry entry, no contract. Each is written to be as fast as its definition in
 //! docs/benchmark.md allows; whoever finds a way to make one faster has found a fault of ours.
 
+mod handlers;
 mod limit;
 mod lmdb;
 mod memcached_four_trips;
@@ -14,7 +15,7 @@ mod redis_four_trips;
 
 use std::path::Path;
 
-use sessile_core::{Durability, Result};
+use sessile_core::{Durability, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
 use crate::worker::protocol::Opening;
@@ -79,6 +80,24 @@ impl Reference {
             open,
         }
     }
+
+    /// What rows that processes share are like, with any number of payloads of any size. Each says its own name, and where it
+    /// differs.
+    const fn shared(open: Open) -> Reference {
+        Reference {
+            name: "",
+            sentence: "",
+            shared_by_processes: true,
+            server: None,
+            durability: &[Durability::None],
+            creates: true,
+            any_size: true,
+            keeps_payloads: true,
+            loses_large: false,
+            after_death: AfterDeath::NoLock,
+            open,
+        }
+    }
 }
 
 /// All reference rows, in display order.
@@ -92,6 +111,11 @@ pub const REFERENCES: &[Reference] = &[
     mysql_transaction::REFERENCE,
     postgres_transaction::REFERENCE,
 ];
+
+/// What a row says of a session that it was not told of when it was opened.
+fn unprepared() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
+}
 
 /// The reference row of this name.
 pub fn by_name(name: &str) -> Option<&'static Reference> {

@@ -8,29 +8,25 @@
 //! expect.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Statement};
-use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
+use sessile_core::{Durability, Error, ErrorKind, Result};
 
+use super::handlers::{expires, held, ids, touch};
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference};
+use crate::reference::{AfterDeath, Reference, unprepared};
 use crate::worker::protocol::Opening;
 use crate::workload::WAIT_MAX;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "mysql-transaction",
     sentence: "MySQL as today's handlers use it: a transaction with a row lock, held over the request",
-    shared_by_processes: true,
     server: Some("mariadbd"),
     durability: &[Durability::None, Durability::Second, Durability::Commit],
-    creates: true,
-    any_size: true,
-    keeps_payloads: true,
-    loses_large: false,
     after_death: AfterDeath::Freed,
-    open,
+    ..Reference::shared(open)
 };
 
 /// Waiting for a row lock took longer than `innodb_lock_wait_timeout`.
@@ -96,17 +92,13 @@ fn connect(place: &Path, opening: &Opening) -> Result<Transaction> {
         select_for_update: prepare("SELECT data FROM sessions WHERE id = ? FOR UPDATE")?,
         update: prepare("UPDATE sessions SET data = ?, expires = ? WHERE id = ?")?,
     };
-    let mut random = fastrand::Rng::with_seed(opening.seed);
-    let ids = std::iter::repeat_with(|| format!("{:032x}", random.u128(..))).take(opening.ids).collect();
+    let ids = ids(opening).collect();
     Ok(Transaction { conn, statements, ids, ttl: opening.ttl, out: None, begun: None, restarts: Restarts::default() })
 }
 
 fn failed(error: mysql::Error) -> Error {
     match error {
-        mysql::Error::MySqlError(error) if error.code == LOCK_WAIT_TIMEOUT => {
-            let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited: WAIT_MAX };
-            Error::new(kind, "another request holds the session")
-        }
+        mysql::Error::MySqlError(error) if error.code == LOCK_WAIT_TIMEOUT => held(WAIT_MAX),
         mysql::Error::MySqlError(error) if error.code == DUPLICATE => {
             Error::new(ErrorKind::Stale, "another request created the session meanwhile")
         }
@@ -140,18 +132,9 @@ fn take(conn: &mut Conn, select_for_update: &Statement, id: &str, restarts: &mut
     }
 }
 
-fn unprepared() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
-}
-
-fn expires(ttl: Duration) -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| (now + ttl).as_secs())
-}
-
 impl Contender for Transaction {
     fn announce(&mut self, sessions: &[usize]) {
-        let ids = sessions.iter().filter_map(|session| self.ids.get(*session));
-        std::hint::black_box(ids.fold(0, |all, id| all ^ id.as_bytes().first().copied().unwrap_or(0)));
+        touch(sessions.iter().filter_map(|session| self.ids.get(*session)));
     }
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {

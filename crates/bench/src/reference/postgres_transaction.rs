@@ -7,32 +7,28 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::backend::{DataRowBody, ErrorResponseBody, Message};
 use postgres_protocol::message::frontend::{self, BindError};
-use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
+use sessile_core::{Durability, Error, ErrorKind, Result};
 
+use super::handlers::{expires, held, ids, touch};
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference};
+use crate::reference::{AfterDeath, Reference, unprepared};
 use crate::worker::protocol::Opening;
 use crate::workload::WAIT_MAX;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "postgres-transaction",
     sentence: "PostgreSQL as today's handlers use it: a transaction with a row lock, held over the request",
-    shared_by_processes: true,
     server: Some("postgres"),
     durability: &[Durability::None, Durability::Second, Durability::Commit],
-    creates: true,
-    any_size: true,
-    keeps_payloads: true,
-    loses_large: false,
     after_death: AfterDeath::Freed,
-    open,
+    ..Reference::shared(open)
 };
 
 /// Made by one worker at a time: the server's IF NOT EXISTS alone is not safe against two at once.
@@ -79,8 +75,7 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     }
     frontend::sync(&mut line.request);
     line.answer()?;
-    let mut random = fastrand::Rng::with_seed(opening.seed);
-    let ids = std::iter::repeat_with(|| format!("{:032x}", random.u128(..))).take(opening.ids).collect();
+    let ids = ids(opening).collect();
     Ok(Box::new(Transaction { line, ids, ttl: opening.ttl, out: None, begun: None }))
 }
 
@@ -154,10 +149,7 @@ fn refusal(body: &ErrorResponseBody) -> Error {
     let (mut fields, mut message) = (body.fields(), String::new());
     while let Ok(Some(field)) = fields.next() {
         match field.type_() {
-            b'C' if field.value_bytes() == LOCK_NOT_AVAILABLE => {
-                let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited: WAIT_MAX };
-                return Error::new(kind, "another request holds the session");
-            }
+            b'C' if field.value_bytes() == LOCK_NOT_AVAILABLE => return held(WAIT_MAX),
             b'M' => message = String::from_utf8_lossy(field.value_bytes()).into_owned(),
             _ => {}
         }
@@ -169,13 +161,9 @@ fn failed(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, "the server cannot be spoken to").source(error)
 }
 
-fn unprepared() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
-}
-
-fn expires(ttl: Duration) -> i32 {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| (now + ttl).as_secs());
-    i32::try_from(seconds).unwrap_or(i32::MAX)
+/// In the server's binary form.
+fn expiry(ttl: Duration) -> [u8; 4] {
+    i32::try_from(expires(ttl)).unwrap_or(i32::MAX).to_be_bytes()
 }
 
 impl Transaction {
@@ -189,13 +177,12 @@ impl Transaction {
 
 impl Contender for Transaction {
     fn announce(&mut self, sessions: &[usize]) {
-        let ids = sessions.iter().filter_map(|session| self.ids.get(*session));
-        std::hint::black_box(ids.fold(0, |all, id| all ^ id.as_bytes().first().copied().unwrap_or(0)));
+        touch(sessions.iter().filter_map(|session| self.ids.get(*session)));
     }
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.line.run(INSERT, &[payload, &expires(ttl).to_be_bytes(), id.as_bytes()]).map(drop)
+        self.line.run(INSERT, &[payload, &expiry(ttl), id.as_bytes()]).map(drop)
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
@@ -220,7 +207,7 @@ impl Contender for Transaction {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let statement = if self.out.is_some() { UPDATE } else { INSERT };
-        let written = self.line.run(statement, &[payload, &expires(self.ttl).to_be_bytes(), id.as_bytes()]);
+        let written = self.line.run(statement, &[payload, &expiry(self.ttl), id.as_bytes()]);
         let end = if written.is_ok() { COMMIT } else { ROLLBACK };
         let ended = self.line.run(end, &[]);
         written.and(ended).map(drop)

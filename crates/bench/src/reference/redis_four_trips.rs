@@ -5,33 +5,25 @@
 //! our store.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Connection, RedisError, Script, Value};
-use sessile_core::{Durability, Error, ErrorKind, Holder, Result};
+use sessile_core::{Durability, Error, ErrorKind, Result};
 
+use super::handlers::{LOCK, ids, take, touch};
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference};
+use crate::reference::{AfterDeath, Reference, unprepared};
 use crate::worker::protocol::Opening;
-use crate::workload::WAIT_MAX;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "redis-four-trips",
     sentence: "Redis as today's handlers use it: lock, read, write and unlock in four round trips",
-    shared_by_processes: true,
     server: Some("redis-server"),
     durability: &[Durability::None, Durability::Second, Durability::Commit],
-    creates: true,
-    any_size: true,
-    keeps_payloads: true,
-    loses_large: false,
     after_death: AfterDeath::Lapses,
-    open,
+    ..Reference::shared(open)
 };
 
-const POLL: Duration = Duration::from_millis(20);
-/// How long a lock lasts, unless an experiment needs it shorter.
-const LOCK: Duration = Duration::from_secs(60);
 const UNLOCK: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
@@ -50,12 +42,8 @@ struct FourTrips {
 fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     let client = redis::Client::open(format!("redis+unix:{}", place.display())).map_err(failed)?;
     let connection = client.get_connection().map_err(failed)?;
-    let mut random = fastrand::Rng::with_seed(opening.seed);
-    let key = || {
-        let id = format!("{:032x}", random.u128(..));
-        (format!("PHPREDIS_SESSION:{id}"), format!("PHPREDIS_SESSION:{id}_LOCK"))
-    };
-    let keys = std::iter::repeat_with(key).take(opening.ids).collect();
+    let key = |id: String| (format!("PHPREDIS_SESSION:{id}"), format!("PHPREDIS_SESSION:{id}_LOCK"));
+    let keys = ids(opening).map(key).collect();
     let (unlock, random, ttl) = (Script::new(UNLOCK), fastrand::Rng::new(), opening.ttl);
     let lock_ms = usize::try_from(opening.lock_ttl.unwrap_or(LOCK).as_millis()).unwrap_or(usize::MAX);
     Ok(Box::new(FourTrips { connection, unlock, keys, random, ttl, lock_ms, out: None, begun: None }))
@@ -63,10 +51,6 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
 
 fn failed(error: RedisError) -> Error {
     Error::new(ErrorKind::Io, "the Redis server refused the operation").source(error)
-}
-
-fn unprepared() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
 }
 
 impl FourTrips {
@@ -83,8 +67,7 @@ impl FourTrips {
 impl Contender for FourTrips {
     fn announce(&mut self, sessions: &[usize]) {
         let keys = sessions.iter().filter_map(|session| self.keys.get(*session));
-        let first = |text: &String| text.as_bytes().first().copied().unwrap_or(0);
-        std::hint::black_box(keys.fold(0, |all, (record, lock)| all ^ first(record) ^ first(lock)));
+        touch(keys.flat_map(|(record, lock)| [record, lock]));
     }
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
@@ -104,15 +87,7 @@ impl Contender for FourTrips {
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
         let mut set = redis::cmd("SET");
         set.arg(lock).arg(&token).arg("NX").arg("PX").arg(self.lock_ms);
-        let start = Instant::now();
-        while let Value::Nil = set.query(&mut self.connection).map_err(failed)? {
-            let waited = start.elapsed();
-            if waited > WAIT_MAX {
-                let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited };
-                return Err(Error::new(kind, "another request holds the session"));
-            }
-            std::thread::sleep(POLL);
-        }
+        take(|| Ok(!matches!(set.query(&mut self.connection).map_err(failed)?, Value::Nil)))?;
         self.begun = Some((session, token));
         self.read(session)
     }
