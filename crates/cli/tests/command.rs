@@ -2,16 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::process::{Command, Output};
+mod started;
 
-fn sessile(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
-    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
-}
+use std::process::Command;
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use started::{sessile, stderr, stdout};
 
 /// Fast, and enough for a figure.
 const BRIEF: [&str; 8] = ["--sessions", "50", "--seconds", "0.05", "--rounds", "2", "--payload", "100"];
@@ -172,7 +167,7 @@ fn the_users_own_directory_is_left_as_it_was_found() {
     let output =
         sessile(&[&["bench", "cycle", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = stdout(&output);
     assert!(!text.contains(&dir.path().display().to_string()), "the result names a directory");
     assert!(text.contains("\"mine\""));
     assert_eq!(sessions_in(dir.path()), before, "sessions of the benchmark remain");

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::process::Command;
+mod started;
 
 use serde_json::Value;
 use sessile_fixtures::ServerKind;
+use started::{sessile, stderr};
 
 fn missing(server: &str) -> bool {
     let missing = ServerKind::by_name(server).and_then(ServerKind::find).is_none();
@@ -18,13 +19,9 @@ fn missing(server: &str) -> bool {
 
 /// All rows of a run that must succeed.
 fn rows(stores: &str, durability: &str) -> Vec<Value> {
-    let output = Command::new(env!("CARGO_BIN_EXE_sessile"))
-        .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
-        .args(["bench", "faults", "--quick", "--rounds", "3", "--seconds", "0.2", "--workers", "2", "--json", "-"])
-        .args(["--stores", stores, "--durability", durability])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let brief = ["--quick", "--rounds", "3", "--seconds", "0.2", "--workers", "2", "--json", "-"];
+    let output = sessile(&[&["bench", "faults", "--stores", stores, "--durability", durability][..], &brief].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     json["results"].as_array().unwrap().clone()
 }

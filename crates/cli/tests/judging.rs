@@ -2,23 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod started;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
-
-fn sessile(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
-    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use started::{sessile, stderr, stdout};
 
 /// A real result of three stores and a reference row, with even samples in place of those of this loaded machine.
 fn measured(dir: &Path) -> Value {

@@ -2,16 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::{Command, Output};
+mod started;
 
-fn sessile(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
-    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use started::{sessile, stderr, stdout};
 
 const BRIEF: [&str; 10] =
     ["--stores", "memory,limit", "--workers", "1", "--sessions", "50", "--seconds", "0.02", "--rounds", "2"];
@@ -59,7 +52,7 @@ fn several_results_make_one_page_and_it_may_go_to_standard_output() {
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/small.json");
     let output = sessile(&["bench", "report", small, small, "--output", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).trim_end().ends_with("</html>"));
+    assert!(stdout(&output).trim_end().ends_with("</html>"));
 }
 
 /// What a killed `bench all` leaves: the page drawn from it must not look whole.
@@ -73,7 +66,7 @@ fn the_file_of_a_run_that_did_not_end_makes_a_page_that_says_so() {
     std::fs::write(&json, parts).unwrap();
     let output = sessile(&["bench", "report", json.to_str().unwrap(), "--output", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let html = String::from_utf8_lossy(&output.stdout).into_owned();
+    let html = stdout(&output);
     assert!(html.contains("The measurement has not come to its end"), "{html}");
 }
 

@@ -2,18 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::process::{Command, Output};
+mod started;
 
 use serde_json::Value;
-
-fn sessile(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
-    command.args(arguments).env("SESSILE_BENCH_ALLOW_DEBUG", "1").output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use started::{sessile, stderr};
 
 const BRIEF: [&str; 8] = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "2"];
 

@@ -2,20 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::process::Command;
+mod started;
 
 use serde_json::Value;
+use started::{sessile, stderr};
 
 fn run(arguments: &[&str]) -> (Option<i32>, Value, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_sessile"))
-        .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
-        .args(["bench", "rebuild", "--quick", "--json", "-"])
-        .args(arguments)
-        .args(if arguments.contains(&"--sessions") { &[][..] } else { &["--sessions", "12"] })
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or(Value::Null), said)
+    let sessions = if arguments.contains(&"--sessions") { &[][..] } else { &["--sessions", "12"] };
+    let output = sessile(&[&["bench", "rebuild", "--quick", "--json", "-"][..], arguments, sessions].concat());
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or(Value::Null), stderr(&output))
 }
 
 /// What is not installed here is counted and named; in CI everything is.
