@@ -183,6 +183,7 @@ impl Member {
             // A view that did not find what was saved; of those that cannot save it that is the result.
             misses: if self.cache.keeps { rebuilt } else { 0 },
             failed: self.failed.as_ref().map(|(_, why)| why.clone()),
+            // Nobody looks into the process of the server.
             cpu_us_per_op: CpuUs { client, server: 0.0 },
             rebuild: Some(Rebuild {
                 keeps: self.cache.keeps,

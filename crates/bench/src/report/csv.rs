@@ -115,7 +115,7 @@ fn of(reports: &[Report]) -> Result<String, csv::Error> {
             row.lost.to_string(),
             row.failed.clone().unwrap_or_default(),
             cpu.client.to_string(),
-            cpu.server.to_string(),
+            cpu.of_server().map_or(String::new(), |us| us.to_string()),
             row.bytes_per_session.to_string(),
             row.fairness.map(|fairness| fairness.to_string()).unwrap_or_default(),
             memory(|memory| memory.page_tables),
@@ -150,7 +150,7 @@ fn of(reports: &[Report]) -> Result<String, csv::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Row;
+    use crate::report::{CpuUs, Row};
 
     fn report(experiment: &str) -> Report {
         let row = Row { experiment: experiment.into(), store: "files".into(), ..Row::default() };
@@ -185,5 +185,17 @@ mod tests {
             ["faults", "", "false", ""],
         ];
         assert_eq!(rows, expected, "{text}");
+    }
+
+    /// `rebuild` does not look into its servers, and all of them had taken 0 us.
+    #[test]
+    fn the_time_of_a_server_that_nobody_knows_is_blank() {
+        let took = |server| {
+            let mut report = report("rebuild");
+            report.results[0].cpu_us_per_op = CpuUs { client: 12.5, server };
+            report.to_csv().unwrap()
+        };
+        assert!(took(7.5).contains(",12.5,7.5,"), "{}", took(7.5));
+        assert!(took(0.0).contains(",12.5,,"), "{}", took(0.0));
     }
 }

@@ -225,7 +225,8 @@ pub struct LatencyUs {
 pub struct CpuUs {
     /// Of the workers.
     pub client: f64,
-    /// Of the private server.
+    /// Of the server. 0 where there is none, where nobody has looked into its process (`rebuild`, a store of the user's), and
+    /// where it took less than the kernel counts: a reader shows no figure then, see [`CpuUs::of_server`].
     pub server: f64,
 }
 
@@ -279,6 +280,13 @@ impl Modes {
         let sweeping_p90 = sweeping.us(0.9);
         let modes = if sweeping_p90 > 4.0 * plain.us(0.99) { 2 } else { 1 };
         Modes { plain_p50, sweeping_p50, sweeping_p90, sweeping: sweeping.count(), modes }
+    }
+}
+
+impl CpuUs {
+    /// Of the server, where that is known.
+    pub fn of_server(&self) -> Option<f64> {
+        Some(self.server).filter(|us| *us > 0.0)
     }
 }
 

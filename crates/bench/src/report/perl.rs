@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::perl::{Dissected, Locking, VALUES};
 use crate::report::markdown::section;
-use crate::report::table::{empty, figure, grouped, right, short};
+use crate::report::table::{empty, figure, grouped, or_dash, right, short};
 use crate::report::{Report, Row};
 
 /// What was measured inside Perl.
@@ -147,7 +147,7 @@ fn costs(rows: &[&Row]) -> Table {
         let (latency, cpu) = (row.latency_us, row.cpu_us_per_op);
         let mut cells = vec![Cell::new(row.title()), Cell::new(&row.op), right(grouped(row.sessions as f64))];
         cells.extend([latency.p999, latency.max, cpu.client].map(|us| right(figure(us))));
-        cells.push(right(if row.kind == "socket" { figure(cpu.server) } else { String::new() }));
+        cells.push(right(if row.kind == "socket" { or_dash(cpu.of_server()) } else { String::new() }));
         table.add_row(cells);
     }
     table

@@ -93,7 +93,7 @@ fn throughput(rows: &[&Row]) -> Table {
     for row in rows {
         let cpu = row.cpu_us_per_op;
         let cpu = if row.kind == "socket" {
-            format!("{} + {}", figure(cpu.client), figure(cpu.server))
+            format!("{} + {}", figure(cpu.client), or_dash(cpu.of_server()))
         } else {
             figure(cpu.client)
         };
@@ -231,6 +231,11 @@ pub(crate) fn figure(value: f64) -> String {
     }
 }
 
+/// A figure, or a dash where it is not known.
+pub(super) fn or_dash(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), figure)
+}
+
 /// Three significant digits with a suffix, for ranges.
 pub(super) fn short(value: f64) -> String {
     match value {
@@ -256,7 +261,7 @@ pub(crate) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::LatencyUs;
+    use crate::report::{CpuUs, LatencyUs};
 
     #[test]
     fn names_stay_whole_in_rows_of_wide_figures() {
@@ -275,6 +280,17 @@ mod tests {
             assert!(text.contains("redis-four-trips ") && text.contains("begin-while-sweeping "), "{text}");
             assert_eq!(text.contains("low.."), rounds > 1, "{text}");
         }
+    }
+
+    /// A server of the user's, whose process nobody has looked into, had taken 0 us.
+    #[test]
+    fn the_time_of_a_server_that_nobody_knows_is_a_dash() {
+        let shown = |server| {
+            let cpu_us_per_op = CpuUs { client: 12.5, server };
+            throughput(&[&Row { kind: "socket".into(), cpu_us_per_op, ..Row::default() }]).to_string()
+        };
+        assert!(shown(7.5).contains("12.5 + 7.50"), "{}", shown(7.5));
+        assert!(shown(0.0).contains("12.5 + -"), "{}", shown(0.0));
     }
 
     /// One mode among 2,200 sessions looked like an all-clear for half a million.

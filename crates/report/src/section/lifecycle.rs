@@ -215,7 +215,11 @@ fn cost(row: &Row) -> Vec<Cell> {
     let failed = web.failed_requests.max(web.not_2xx);
     let mut cells: Vec<Cell> = [latency.p50, latency.p99, latency.max].map(|us| right(figure(us / 1e3))).into();
     cells.push(right(figure(web.cpu_us_per_op)));
-    cells.push(if row.kind == "socket" { right(figure(cpu.server)) } else { text("no server") });
+    cells.push(match (row.kind.as_str(), cpu.of_server()) {
+        ("socket", Some(server)) => right(figure(server)),
+        ("socket", None) => text("not measured"),
+        _ => text("no server"),
+    });
     cells.push(right(figure(cpu.client)));
     cells.push(if failed > 0 { Cell::Bad(count(failed as f64)) } else { right(0) });
     cells.push(web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64))));

@@ -46,15 +46,15 @@ fn time(runs: &Runs<'_>, experiment: &str) -> Table {
     table
 }
 
-/// Of the worker, of the server, and of both. A server that is not ours to look into has none.
+/// Of the worker, of the server, and of both.
 fn time_of(row: &Row) -> [Cell; 3] {
     let cpu = row.cpu_us_per_op;
     let worker = right(figure(cpu.client));
-    match (row.failed.is_some(), row.kind.as_str()) {
-        (true, _) => [Cell::Bad("failed".to_owned()), Cell::Empty, Cell::Empty],
-        (false, "socket") if cpu.server <= 0.0 => [worker, text("not measured"), text("not measured")],
-        (false, "socket") => [worker, right(figure(cpu.server)), right(figure(cpu.client + cpu.server))],
-        (false, _) => [worker.clone(), Cell::Empty, worker],
+    match (row.kind.as_str(), cpu.of_server()) {
+        _ if row.failed.is_some() => [Cell::Bad("failed".to_owned()), Cell::Empty, Cell::Empty],
+        ("socket", Some(server)) => [worker, right(figure(server)), right(figure(cpu.client + server))],
+        ("socket", None) => [worker, text("not measured"), text("not measured")],
+        (_, _) => [worker.clone(), Cell::Empty, worker],
     }
 }
 
