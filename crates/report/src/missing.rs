@@ -76,12 +76,13 @@ fn left_out<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<&'a str>)> {
     reasons
 }
 
-/// Experiments of which the results say nothing at all.
+/// Experiments of which the results say nothing at all. One that was measured with a flag alone is among them: `cycle --rate`
+/// does not say what `cycle` does.
 fn absent(runs: &Runs<'_>) -> Vec<&'static str> {
-    let measured = runs.experiments();
-    let told =
-        |name: &str| measured.contains(name) || runs.left_out.iter().any(|left| form(&left.experiment).0 == name);
-    Experiment::ALL.iter().map(|experiment| experiment.name()).filter(|name| !told(name)).collect()
+    let titles = runs.forms();
+    let left_out = runs.left_out.iter().map(|left| left.experiment.as_str());
+    let told: BTreeSet<(&str, &str)> = titles.iter().map(String::as_str).chain(left_out).map(form).collect();
+    Experiment::ALL.iter().map(|experiment| experiment.name()).filter(|name| !told.contains(&form(name))).collect()
 }
 
 /// The commands of results that hold no row.

@@ -262,6 +262,19 @@ fn a_form_that_failed_is_named_though_another_form_of_the_experiment_was_measure
     assert!(section(&page, "cycle").contains("Not run: it failed: no room"));
 }
 
+/// With `cycle --rate` alone nothing seemed to be missing but what other experiments say.
+#[test]
+fn a_form_alone_does_not_stand_for_its_experiment() {
+    let mut results = small();
+    results.runs.retain(|run| {
+        let form = run.settings.rate.is_some() || run.settings.as_published;
+        form || run.results.iter().all(|row| !["cycle", "ops"].contains(&row.experiment.as_str()))
+    });
+    let page = page(&results);
+    assert!(top(&page).contains("No result of <strong>ops, cycle, rebuild</strong>"), "{}", top(&page));
+    assert!(section(&page, "cycle").contains("Not run") && !section(&page, "paced").contains("Not run"));
+}
+
 /// The reason was looked for under the flags of the command that the page proposes.
 #[test]
 fn the_section_of_a_form_gives_its_reason_whatever_its_flags_are() {
