@@ -1,9 +1,13 @@
 //! How much room the machine has, so that a store which cannot fit is left out instead of filling it up.
+//!
+//! All sessions must fit into memory, those on a disk too: the kernel keeps in memory what was read and written there. A store that
+//! is larger than memory answers another question, how fast the disk is, and no experiment asks it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
+use sessile_core::Durability;
 
 use crate::selection::{Choice, Target};
 
@@ -44,12 +48,11 @@ impl Room {
     }
 }
 
-/// What a contender needs: in memory, and on its medium.
+/// What a contender needs: in memory, and on its medium if that is another one.
 pub(crate) fn need(choice: &Choice, sessions: usize, session_bytes: u64, workers: usize) -> Room {
     let prepared = sessions as u64 * PREPARED_BYTES * workers as u64;
     let stored = sessions as u64 * session_bytes;
-    let memory = if medium(choice) == Medium::Disk { prepared } else { prepared + stored };
-    Room { memory, medium: stored }
+    Room { memory: prepared + stored, medium: if medium(choice) == Medium::Memory { 0 } else { stored } }
 }
 
 /// What a session is assumed to take of a store that was not seen yet.
@@ -63,6 +66,15 @@ fn medium(choice: &Choice) -> Medium {
     match choice.target {
         Target::Fixture(_, fixture) if fixture.url.contains("{disk}") => Medium::Disk,
         Target::Fixture(_, fixture) if fixture.url.contains("{shm}") => Medium::SharedMemory,
+        // A server that promises more than memory can has its private directory on a disk.
+        Target::Fixture(entry, _) | Target::FixtureOn(entry, ..)
+            if entry.capabilities.server.is_some() && outlives_memory(entry.capabilities.durability) =>
+        {
+            Medium::Disk
+        }
+        Target::Reference(reference) if reference.server.is_some() && outlives_memory(reference.durability) => {
+            Medium::Disk
+        }
         Target::Reference(reference) if reference.shared_by_processes && reference.server.is_none() => {
             Medium::SharedMemory
         }
@@ -74,6 +86,10 @@ fn medium(choice: &Choice) -> Medium {
         | Target::Keeper(_)
         | Target::Test(..) => Medium::Memory,
     }
+}
+
+fn outlives_memory(tiers: &[Durability]) -> bool {
+    tiers.iter().any(|tier| *tier != Durability::None)
 }
 
 fn disk() -> PathBuf {
@@ -104,15 +120,15 @@ mod tests {
     use super::*;
     use crate::experiment::Experiment;
     use crate::selection::select;
-    use sessile_core::Durability;
 
+    /// A store on a disk was measured with more sessions than fit into memory, and nothing said that the disk was measured then.
     #[test]
-    fn a_store_on_disk_needs_memory_only_for_the_ids() {
+    fn a_store_on_disk_must_fit_into_memory_too() {
         let stores: Vec<String> = ["files#default", "files#shm", "memory"].map(str::to_owned).into();
         let choices = select(&stores, Experiment::Scale, Durability::None).unwrap().choices;
         let needs: Vec<Room> = choices.iter().map(|choice| need(choice, 1_000, 4_096, 2)).collect();
-        assert_eq!(needs.iter().map(|need| need.memory).collect::<Vec<_>>(), [200_000, 4_296_000, 4_296_000]);
-        assert!(needs.iter().all(|need| need.medium == 4_096_000));
+        assert_eq!(needs.iter().map(|need| need.memory).collect::<Vec<_>>(), [4_296_000, 4_296_000, 4_296_000]);
+        assert_eq!(needs.iter().map(|need| need.medium).collect::<Vec<_>>(), [4_096_000, 4_096_000, 0]);
         let assumed = choices.iter().map(|choice| assumed_session_bytes(choice, 1_500));
         assert_eq!(assumed.collect::<Vec<_>>(), [5_120, 5_120, 2_524]);
     }

@@ -44,6 +44,8 @@ pub struct Options {
     pub ops: Option<Vec<CycleOp>>,
     /// Payload spreads of `scale`.
     pub spreads: Option<Vec<Spread>>,
+    /// How long filling one contender may take at each size of `scale`, in seconds.
+    pub fill_max: Option<f64>,
     /// Seed of ids, payloads, choices and order.
     pub seed: u64,
     /// The preset of minutes.
@@ -71,6 +73,7 @@ impl Default for Options {
             as_published: false,
             ops: None,
             spreads: None,
+            fill_max: None,
             seed: 1,
             quick: false,
             durability: Durability::None,
@@ -92,6 +95,8 @@ pub(crate) struct Settings {
     /// How payload sizes differ now.
     pub spread: Spread,
     pub spreads: Vec<Spread>,
+    /// `None`: filling may take as long as it takes.
+    pub fill_max: Option<Duration>,
     pub seconds: f64,
     pub warm_up_seconds: f64,
     pub rounds: usize,
@@ -132,6 +137,8 @@ const SECONDS_MAX: f64 = 3_600.0;
 const RATE_MAX: f64 = 1_000_000.0;
 const ROUND_TRIP_MS_MAX: f64 = 1_000.0;
 const CHURN_MAX: usize = 1_000;
+/// As long as any task of a worker.
+const FILL_SECONDS_MAX: f64 = 3_600.0;
 
 impl Options {
     pub(crate) fn check(&self, experiment: Experiment) -> Result<Settings, UsageError> {
@@ -144,6 +151,7 @@ impl Options {
             return Err(UsageError(format!("--workers takes numbers from 1 to {WORKERS_MAX}, for example 1,8")));
         }
         self.check_applicable(experiment, &workers)?;
+        self.check_sizes(experiment)?;
         let usual = if experiment == Experiment::Rebuild { REGISTRY_BYTES } else { PAYLOAD_BYTES };
         let payload_bytes = self.payload_bytes.unwrap_or(usual);
         let in_perl = experiment == Experiment::Perl;
@@ -175,6 +183,7 @@ impl Options {
         in_range("--round-trip", self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX), 0.01, ROUND_TRIP_MS_MAX)?;
         let churn = self.churn.unwrap_or(0);
         in_range("--churn", churn, 0, CHURN_MAX)?;
+        in_range("--fill-max", self.fill_max.unwrap_or(FILL_SECONDS_MAX), 0.01, FILL_SECONDS_MAX)?;
         // Sessions must outlive filling, rewriting and rounds, which takes longer than the usual ttl on a slow store.
         let long = churn > 0 || matches!(experiment, Experiment::Scale | Experiment::Expiry | Experiment::Lifecycle);
         Ok(Settings {
@@ -185,6 +194,7 @@ impl Options {
             payload_bytes,
             spread: Spread::Fixed,
             spreads: self.spreads.clone().unwrap_or_else(|| preset.spreads.to_vec()),
+            fill_max: self.fill_max.or(preset.fill_max).map(Duration::from_secs_f64),
             seconds,
             warm_up_seconds: (seconds / 5.0).clamp(0.01, 1.0),
             rounds,
@@ -288,11 +298,23 @@ impl Options {
             }
             _ if self.ops.is_some() && !cycles => format!("{name} has its own operations; --op is for cycle and scale"),
             _ if self.ops.as_ref().is_some_and(Vec::is_empty) => "--op takes cycle, peek or both".to_owned(),
-            _ if self.spreads.is_some() && experiment != Scale => {
+            _ => return Ok(()),
+        };
+        Err(UsageError(why))
+    }
+
+    /// Only `scale` goes through sizes of payloads, and up to as many sessions as there is time for.
+    fn check_sizes(&self, experiment: Experiment) -> Result<(), UsageError> {
+        let (name, is_scale) = (experiment.name(), experiment == Experiment::Scale);
+        let why = match &self.spreads {
+            Some(_) if !is_scale => {
                 format!("the payloads of {name} have one size; --spread and --profile are for scale")
             }
-            _ if self.spreads.as_ref().is_some_and(Vec::is_empty) => {
-                "--spread takes fixed, lognormal or both".to_owned()
+            Some(spreads) if spreads.is_empty() => "--spread takes fixed, lognormal or both".to_owned(),
+            _ if self.fill_max.is_some() && !is_scale => {
+                format!(
+                    "{name} fills in as many sessions as it is told, however long that takes; --fill-max is for scale"
+                )
             }
             _ => return Ok(()),
         };
@@ -337,6 +359,8 @@ mod tests {
             (Experiment::Scale, Options { sessions: Some(vec![]), ..options() }),
             (Experiment::Scale, Options { spreads: Some(vec![]), ..options() }),
             (Experiment::Scale, Options { rate: Some(5.0), ..options() }),
+            (Experiment::Scale, Options { fill_max: Some(0.0), ..options() }),
+            (Experiment::Cycle, Options { fill_max: Some(5.0), ..options() }),
             (Experiment::Expiry, Options { workers: Some(vec![2]), ..options() }),
             (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
             (Experiment::Contention, Options { sessions: Some(vec![5]), ..options() }),

@@ -12,6 +12,14 @@ use crate::selection::{Choice, Target, of_fixture};
 /// The sizes that are saved, from half a megabyte to eight, in bytes.
 pub(crate) const SIZES: [usize; 5] = [512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20];
 
+/// What a memcached server takes in one item when nobody says otherwise, with room for the key and what a store puts before a payload.
+const MEMCACHED_BYTES: u64 = (1 << 20) - 1_024;
+
+/// The largest payload that a private server takes which is started with its defaults.
+pub(crate) fn stock_limit(server: Option<&str>) -> u64 {
+    if server == Some("memcached") { MEMCACHED_BYTES } else { u64::MAX }
+}
+
 /// The server's own answer to large items.
 const RAISED: (&Fixture, &[&str]) = (&Fixture { variant: "8m", url: "memcached+unix:{socket}" }, &["-I", "8m"]);
 

@@ -12,8 +12,11 @@ pub(crate) struct Preset {
     pub rounds: usize,
     pub rate: Option<f64>,
     pub spreads: &'static [Spread],
+    /// How long filling one contender may take at each size, in seconds; none: as long as it takes.
+    pub fill_max: Option<f64>,
 }
 
+const SPREADS: &[Spread] = &[Spread::Fixed, Spread::LogNormal];
 const SIZES: &[usize] = &[10_000, 100_000, 550_000, 1_000_000, 5_000_000];
 
 pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
@@ -24,6 +27,7 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         rounds,
         rate,
         spreads: &[Spread::Fixed],
+        fill_max: None,
     };
     match (experiment, quick) {
         (Experiment::Ops, true) => preset(&[1, 8], &[5_000], 0.25, 3, None),
@@ -35,10 +39,11 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Gc, true) => preset(&[1], &[22_000], 1.0, 1, Some(500.0)),
         (Experiment::Gc, false) => preset(&[1], &[550_000], 10.0, 1, Some(500.0)),
         (Experiment::Scale, true) => {
-            Preset { spreads: &[Spread::Fixed, Spread::LogNormal], ..preset(&[], &[10_000, 100_000], 0.2, 2, None) }
+            Preset { spreads: SPREADS, fill_max: Some(1.5), ..preset(&[], &[2_500, 50_000], 0.1, 2, None) }
         }
+        // Who takes 120 us for a session just gets to a million.
         (Experiment::Scale, false) => {
-            Preset { spreads: &[Spread::Fixed, Spread::LogNormal], ..preset(&[], SIZES, 2.0, 3, None) }
+            Preset { spreads: SPREADS, fill_max: Some(120.0), ..preset(&[], SIZES, 2.0, 3, None) }
         }
         (Experiment::Oversize, true) => preset(&[1], &[1], 1.0, 1, None),
         (Experiment::Oversize, false) => preset(&[1], &[1], 1.0, 5, None),
@@ -75,6 +80,7 @@ pub fn default_in_words(experiment: Experiment, flag: &str) -> Option<String> {
         "seconds" => (preset.seconds > 0.0).then(|| preset.seconds.to_string()),
         "rounds" => Some(preset.rounds.to_string()),
         "rate" => preset.rate.map(|rate| rate.to_string()),
+        "fill_max" => preset.fill_max.map(|seconds| seconds.to_string()),
         _ => None,
     });
     let (full, quick) = (full?, quick?);

@@ -12,6 +12,7 @@ use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::interruption::{self, INTERRUPTION};
 use crate::options::{Experiment, Options, Settings, UsageError};
+use crate::oversize;
 use crate::published;
 use crate::redact;
 use crate::report::{self, Report};
@@ -76,7 +77,8 @@ pub(crate) fn run_at(
     refuse_debug_build()?;
     let (settings, selection) = prepare(experiment, options)?;
     // Each experiment of a series has payloads of its own, and nobody chose the contender for all of them.
-    let selection = fitting(selection, &settings, position.is_some())?;
+    let chosen_for_it = position.is_none() && !options.stores.is_empty();
+    let selection = fitting(selection, &settings, chosen_for_it)?;
     for choice in &selection.choices {
         if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {
             let why = format!("--round-trip is for private servers; the way to {} is what it is", choice.title());
@@ -182,13 +184,13 @@ fn measure(
     Ok(report)
 }
 
-/// The contenders into which the payload fits. One of a series into which it does not is left out, and the others are measured
-/// all the same; else somebody has asked for it, and is told.
-fn fitting(selection: Selection, settings: &Settings, in_series: bool) -> Result<Selection, RunError> {
+/// The contenders into which the payload fits. One into which it does not is left out, and the others are measured all the same,
+/// unless somebody has asked for just this, and is told.
+fn fitting(selection: Selection, settings: &Settings, chosen_for_it: bool) -> Result<Selection, RunError> {
     let mut fitting = Selection { choices: Vec::new(), left_out: selection.left_out };
     for choice in selection.choices {
         match too_large(&choice, settings)? {
-            Some(why) if !in_series => return Err(UsageError(why).into()),
+            Some(why) if chosen_for_it => return Err(UsageError(why).into()),
             obstacle => fitting.add(choice, obstacle),
         }
     }
@@ -198,10 +200,22 @@ fn fitting(selection: Selection, settings: &Settings, in_series: bool) -> Result
     Ok(fitting)
 }
 
-/// Why the payload does not fit into a contender, if so. A store that the user named is opened for that.
+/// Why the payload does not fit into a contender, if so. Of several spreads one that fits will do: the experiment goes through
+/// them, and leaves it out of the others.
 fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, RunError> {
+    let smallest = settings.spreads.iter().map(|spread| spread.largest(settings.payload_bytes)).min();
+    over_limit(choice, smallest.unwrap_or(settings.payload_bytes))
+}
+
+/// Why a payload of this size does not fit into a contender, if so. A store that the user named is opened for that.
+pub(crate) fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunError> {
     let limit = match choice.target {
-        Target::Fixture(entry, _) | Target::FixtureOn(entry, ..) => entry.capabilities.value_bytes_max,
+        Target::Fixture(entry, _) => {
+            entry.capabilities.value_bytes_max.min(oversize::stock_limit(entry.capabilities.server))
+        }
+        Target::FixtureOn(entry, ..) => entry.capabilities.value_bytes_max,
+        // What its server takes, unless it is there to offer it more.
+        Target::Reference(reference) if !reference.loses_large => oversize::stock_limit(reference.server),
         Target::Reference(_) | Target::Handler(_) | Target::Keeper(_) | Target::Test(..) => u64::MAX,
         Target::Url(_, url) => {
             let opened = sessile_stores::open(url, &Context::default()).map_err(|error| match error.kind() {
@@ -211,8 +225,6 @@ fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, Run
             opened.limits().payload_bytes_max
         }
     };
-    let largest = settings.spreads.iter().map(|spread| spread.largest(settings.payload_bytes)).max();
-    let payload = largest.unwrap_or(settings.payload_bytes);
     let title = choice.title();
     Ok((payload as u64 > limit)
         .then(|| format!("a payload of {payload} bytes is over the limit of {title}, which takes {limit} bytes")))
@@ -221,11 +233,37 @@ fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, Run
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spread::Spread;
 
     fn chosen(words: &[&str]) -> (Settings, Selection) {
         let stores = words.iter().map(|word| (*word).to_owned()).collect();
         let options = Options { stores, payload_bytes: Some(4_096), quick: true, ..Options::default() };
         prepare(Experiment::Cycle, &options).unwrap()
+    }
+
+    #[test]
+    fn a_reference_row_takes_what_its_server_takes_unless_it_is_there_to_lose_the_rest() {
+        let target = |name| Target::Reference(crate::reference::by_name(name).unwrap());
+        let choices = ["memcached-four-trips", "memcached-ignored", "redis-four-trips", "lmdb"].map(target);
+        let mut choice = chosen(&["memory"]).1.choices.remove(0);
+        let refused = choices.map(|target| {
+            choice.target = target;
+            over_limit(&choice, 1 << 20).unwrap().is_some()
+        });
+        assert_eq!(refused, [true, false, false, false]);
+    }
+
+    /// memcached takes payloads of one size and not the largest of the others: it had no row of `scale` at all.
+    #[test]
+    fn who_takes_one_spread_of_several_takes_part() {
+        let dir = sessile_fixtures::PrivateDir::on_disk().unwrap();
+        let small = format!("files:{}?payload_bytes_max=100000#small", dir.path().join("sessions").display());
+        let (mut settings, _) = chosen(&["memory"]);
+        let selection = || chosen(&[&small]).1;
+        settings.spreads = vec![Spread::Fixed, Spread::LogNormal];
+        assert_eq!(fitting(selection(), &settings, true).unwrap().choices.len(), 1);
+        settings.spreads.remove(0);
+        assert!(matches!(fitting(selection(), &settings, true), Err(RunError::Usage(_))));
     }
 
     /// One store with a small limit dropped the experiment for all the others, and the exit code was 0.
@@ -234,14 +272,14 @@ mod tests {
         let dir = sessile_fixtures::PrivateDir::on_disk().unwrap();
         let small = format!("files:{}?payload_bytes_max=1000#small", dir.path().join("sessions").display());
         let (settings, selection) = chosen(&["memory", &small]);
-        let rest = fitting(selection, &settings, true).unwrap();
+        let rest = fitting(selection, &settings, false).unwrap();
         let titles: Vec<String> = rest.choices.iter().map(Choice::title).collect();
         assert_eq!(titles, ["memory"]);
         assert!(rest.left_out[0].reason.contains("takes 1000 bytes"), "{:?}", rest.left_out);
 
         let (settings, selection) = chosen(&[&small]);
-        assert!(matches!(fitting(selection, &settings, true), Err(RunError::Nothing(_))));
+        assert!(matches!(fitting(selection, &settings, false), Err(RunError::Nothing(_))));
         let (settings, selection) = chosen(&["memory", &small]);
-        assert!(matches!(fitting(selection, &settings, false), Err(RunError::Usage(_))), "it was asked for alone");
+        assert!(matches!(fitting(selection, &settings, true), Err(RunError::Usage(_))), "it was asked for alone");
     }
 }

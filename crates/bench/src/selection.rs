@@ -164,9 +164,6 @@ pub(crate) fn select(
         }
         let about = |reference: &&Reference| reference.loses_large == (experiment == Experiment::Oversize);
         candidates.extend(REFERENCES.iter().filter(about).map(|reference| of_reference(reference, durability)));
-        if experiment == Experiment::Scale {
-            candidates.retain(in_memory);
-        }
     }
     for word in stores {
         named(word.trim(), durability, &mut candidates)?;
@@ -187,16 +184,6 @@ pub(crate) fn select(
 /// Whether a word names something that can be chosen.
 pub(crate) fn is_known(word: &str, durability: Durability) -> bool {
     named(word.trim(), durability, &mut Vec::new()).is_ok()
-}
-
-/// Millions of sessions are for stores inside the process that keep them in memory; others can be named.
-fn in_memory(choice: &Choice) -> bool {
-    !choice.over_socket
-        && match choice.target {
-            Target::Fixture(_, fixture) | Target::FixtureOn(_, fixture, _) => !fixture.url.contains("{disk}"),
-            Target::Reference(reference) => reference.keeps_payloads,
-            Target::Url(..) | Target::Handler(_) | Target::Keeper(_) | Target::Test(..) => true,
-        }
 }
 
 fn named(word: &str, durability: Durability, candidates: &mut Vec<Choice>) -> Result<(), UsageError> {
@@ -374,6 +361,19 @@ mod tests {
     fn stores_without_the_tier_are_left_out_and_only_those_is_an_error() {
         let error = names(&["memory", "null"], Durability::Commit).unwrap_err();
         assert!(error.contains("tier commit"), "{error}");
+    }
+
+    /// Every server, every store on a disk and `null` were dropped from `scale`, and nothing said so.
+    #[test]
+    fn scale_is_about_whatever_the_cycle_is_about() {
+        let of = |experiment| {
+            let selection = select(&[], experiment, Durability::None).unwrap();
+            let choices = selection.choices.iter().map(Choice::title);
+            let left_out = selection.left_out.iter().map(|left| format!("not {}#{}", left.store, left.variant));
+            choices.chain(left_out).collect::<Vec<String>>()
+        };
+        assert_eq!(of(Experiment::Scale), of(Experiment::Cycle));
+        assert!(of(Experiment::Scale).iter().any(|title| title == "sqlite"));
     }
 
     #[test]

@@ -173,7 +173,7 @@ pub enum ExperimentVerb {
     /// What removing expired sessions does to requests, with histograms
     #[command(after_help = EXIT_CODES)]
     Gc(RunArguments),
-    /// The cycle with 10 thousand to 5 million sessions: speed, space and memory
+    /// The cycle with 10 thousand to 5 million sessions, on each store with as many as it is filled in time: speed, space and memory
     #[command(after_help = EXIT_CODES)]
     Scale(RunArguments),
     /// What it costs a steady stream of requests that some meet an expired session
@@ -291,6 +291,9 @@ pub struct RunArguments {
     /// Payload sizes as in a store that `sessile scan --export-profile` has seen (scale) [default: --spread]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
+    /// How many seconds filling one contender may take at each number of sessions; what would take longer is left out (scale)
+    #[arg(long, value_name = "S")]
+    pub fill_max: Option<f64>,
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,

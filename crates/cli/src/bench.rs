@@ -56,6 +56,7 @@ fn options(arguments: &RunArguments) -> Options {
         as_published: arguments.as_published,
         ops: arguments.op.clone(),
         spreads: None,
+        fill_max: arguments.fill_max,
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,

@@ -11,7 +11,7 @@ use crate::arguments::Arguments;
 use crate::outcome::EXIT_CODES;
 
 /// The options that a preset fills in.
-const OF_PRESETS: [&str; 5] = ["workers", "sessions", "seconds", "rounds", "rate"];
+const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate", "fill_max"];
 
 /// Parses the command line of this process; on an error or `--help` it says so and ends the process.
 pub fn parse() -> Arguments {
@@ -86,5 +86,6 @@ mod tests {
         let cycle = help_of("cycle");
         assert!(cycle.contains("[default: 100000; with --quick 10000]"), "{cycle}");
         assert!(cycle.contains("[default: 1,8]") && !cycle.contains("[default: 500]"), "{cycle}");
+        assert!(help_of("scale").contains("(scale) [default: 120; with --quick 1.5]"), "{}", help_of("scale"));
     }
 }

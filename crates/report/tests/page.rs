@@ -35,6 +35,27 @@ fn features_that_nothing_tries_are_marked_as_documented() {
     assert!(features.contains("shared by several hosts *<") && !features.contains("can list sessions *"), "{features}");
 }
 
+/// Stores over a socket would stand beside those inside the process.
+#[test]
+fn scale_has_a_chart_and_a_table_for_each_kind_of_way_to_the_store() {
+    let mut results = small();
+    let rows = results.runs.iter_mut().flat_map(|run| &mut run.results).filter(|row| row.experiment == "scale");
+    for row in rows.filter(|row| row.title() == "files#shm") {
+        row.kind = "socket".into();
+    }
+    let page = page(&results);
+    let scale = section(&page, "scale");
+    let parts: Vec<&str> = scale.split("<h3>").skip(1).collect();
+    for part in parts.iter().flat_map(|part| part.split("</svg>").next()) {
+        let title = part.split("</h3>").next().unwrap();
+        let (way, other) = if title.contains("over a socket") { ("files#shm", "lmdb") } else { ("lmdb", "files#shm") };
+        assert!(title.contains("over a socket") || title.contains("inside the application"), "{title}");
+        assert!(part.contains(way) && !part.contains(other), "{title}: {part}");
+    }
+    assert_eq!(parts.iter().filter(|part| part.contains("by the number of sessions, 2 workers")).count(), 4);
+    assert_eq!(scale.matches("<caption").count(), 2);
+}
+
 #[test]
 fn a_debug_build_is_named_where_its_figures_stand_and_not_elsewhere() {
     let page = page(&small());

@@ -13,12 +13,16 @@ use crate::reference::AfterDeath;
 use crate::selection::{Choice, Target};
 
 /// To start a contender with its workers, and to end it, in seconds.
-const START_SERVER: f64 = 1.0;
+const START_SERVER: f64 = 0.7;
 const START_EMBEDDED: f64 = 0.3;
 /// To create a session and to read it once at the end, in seconds, of the slower ones of each kind.
 const SESSION_SERVER: f64 = 300e-6;
 const SESSION_DISK: f64 = 120e-6;
 const SESSION_MEMORY: f64 = 15e-6;
+/// The part of that which is creating it.
+const CREATING: f64 = 2.0 / 3.0;
+/// The part that it is of those which get to a further size of `scale` in time.
+const OF_THE_FASTER: f64 = 0.5;
 /// What else belongs to a sample, in seconds: its start, its histograms.
 const SAMPLE: f64 = 0.02;
 /// A request to the page of `lifecycle`, in seconds, and what surrounds a sample there.
@@ -41,10 +45,7 @@ const WHOLE_CACHE: f64 = 60e-6;
 /// For these settings and contenders.
 pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
     let seconds: f64 = match settings.experiment {
-        Experiment::Scale => {
-            let sizes = settings.spreads.iter().flat_map(|_| &settings.sizes);
-            sizes.map(|sessions| total(choices, |it| throughput(settings, it, *sessions, 1))).sum()
-        }
+        Experiment::Scale => settings.spreads.iter().map(|_| total(choices, |it| scale(settings, it))).sum(),
         Experiment::Cycle => total(choices, |it| throughput(settings, it, settings.sessions, settings.ops.len())),
         Experiment::Ops => total(choices, |it| throughput(settings, it, settings.sessions, 3)),
         Experiment::Contention => {
@@ -100,8 +101,25 @@ fn sample(settings: &Settings) -> f64 {
 }
 
 fn throughput(settings: &Settings, choice: &Choice, sessions: usize, ops: usize) -> f64 {
+    start(choice) + sessions as f64 * session(choice) + samples(settings, choice, ops)
+}
+
+/// All samples of so many operations.
+fn samples(settings: &Settings, choice: &Choice, ops: usize) -> f64 {
     let workers = settings.workers.iter().filter(|workers| choice.shared_by_processes || **workers == 1).count();
-    start(choice) + sessions as f64 * session(choice) + (workers * ops * settings.rounds) as f64 * sample(settings)
+    (workers * ops * settings.rounds) as f64 * sample(settings)
+}
+
+/// All sizes that can be filled in within the time for it, and the first in any case. The slower ones of a kind get no further.
+fn scale(settings: &Settings, choice: &Choice) -> f64 {
+    let most = settings.fill_max.map_or(f64::INFINITY, |most| most.as_secs_f64());
+    let filling = |sessions: usize| sessions as f64 * session(choice);
+    let reached = settings.sizes.iter().enumerate().filter_map(|(place, sessions)| match place {
+        0 => Some(filling(*sessions)),
+        _ if filling(*sessions) * CREATING > most => None,
+        _ => Some(filling(*sessions) * OF_THE_FASTER),
+    });
+    reached.map(|filling| start(choice) + filling + samples(settings, choice, settings.ops.len())).sum()
 }
 
 /// Filled, swept with rests that take four times as long, and deleted; the small store beside it.

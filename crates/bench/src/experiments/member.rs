@@ -5,6 +5,8 @@
 use crate::experiments::Bench;
 use crate::footprint::Footprint;
 use crate::interruption::interrupted;
+use crate::monotonic::now_ns;
+use crate::options::Settings;
 use crate::redact;
 use crate::report::Row;
 use crate::selection::Choice;
@@ -13,6 +15,9 @@ use crate::worker::WorkerMemory;
 use crate::worker::crew::Crew;
 use crate::worker::leftovers::Leftovers;
 use crate::worker::protocol::{Churn, Done, Failure, Opening, Range, Request};
+
+/// The code of a failure that is no fault: filling takes longer than it may.
+pub(super) const TOO_SLOW: &str = "too-slow";
 
 /// A contender that is ready to be measured. The crew goes before the stage, and takes along what it made in a store of the
 /// user's; private ones go as a whole.
@@ -76,13 +81,7 @@ impl Bench {
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
         let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
         self.progress.say(&format!("{title}: fill in {sessions} sessions"));
-        let all = Range::whole(&(0..sessions));
-        let filled = crew.share(workers, all, Request::Fill).map_err(hide)?;
-        if let Some(message) = filled.first_error {
-            let message =
-                stage.redact(&format!("{} of {sessions} sessions cannot be created: {message}", filled.errors));
-            return Err(Failure { code: "fill".to_owned(), message });
-        }
+        let filled = fill(&mut crew, settings, workers, sessions).map_err(hide)?;
         let mut member = Member {
             choice: choice.clone(),
             crew,
@@ -108,6 +107,33 @@ impl Bench {
         member.weigh(sessions);
         Ok(member)
     }
+}
+
+/// Creates the sessions, unless that takes longer than it may.
+fn fill(crew: &mut Crew, settings: &Settings, workers: usize, sessions: usize) -> Result<Done, Failure> {
+    let until_ns = settings.fill_max.map(|most| now_ns().saturating_add(most.as_nanos() as u64));
+    let all = Range { until_ns, ..Range::whole(&(0..sessions)) };
+    let filled = crew.share(workers, all, Request::Fill)?;
+    if let Some(message) = filled.first_error {
+        let message = format!("{} of {sessions} sessions cannot be created: {message}", filled.errors);
+        return Err(Failure { code: "fill".to_owned(), message });
+    }
+    if filled.count < sessions as u64 {
+        let message = too_slow(settings, filled.elapsed_ns as f64 / filled.count.max(1) as f64);
+        return Err(Failure { code: TOO_SLOW.to_owned(), message });
+    }
+    Ok(filled)
+}
+
+/// Why nobody waits until so many sessions are filled in, at so many nanoseconds each.
+pub(super) fn too_slow(settings: &Settings, session_ns: f64) -> String {
+    let (sessions, bytes, spread) = (settings.sessions, settings.payload_bytes, settings.spread.name());
+    let (rate, seconds) = (1e9 / session_ns.max(1.0), sessions as f64 * session_ns / 1e9);
+    let allowed = settings.fill_max.unwrap_or_default().as_secs_f64();
+    format!(
+        "not with {sessions} sessions of {bytes} bytes ({spread}) or more: to fill them in takes about {seconds:.0} s, at {rate:.0} \
+         a second, and it may take {allowed} s (`scale --fill-max`)"
+    )
 }
 
 impl Member {

@@ -23,7 +23,7 @@ mod tally;
 mod throughput;
 mod verification;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub(crate) use contention::CLOSED_LOOP;
 
@@ -48,6 +48,8 @@ pub(crate) struct Bench {
     /// So many rows were measured and verified to the end; those after them are lost if a signal comes.
     pub whole: usize,
     pub left_out: Vec<LeftOut>,
+    /// How long filling took when it was last done, in nanoseconds a session, by the title of the contender.
+    fill_ns: HashMap<String, f64>,
     /// Versions of programs that only this experiment uses.
     pub programs: BTreeMap<String, String>,
 }
@@ -79,6 +81,7 @@ impl Bench {
             rows: Vec::new(),
             whole: 0,
             left_out: selection.left_out,
+            fill_ns: HashMap::new(),
             programs: BTreeMap::new(),
         }
     }

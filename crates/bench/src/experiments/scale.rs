@@ -1,15 +1,16 @@
 //! `scale`: the same cycle with more and more sessions, at several numbers of workers and payload spreads.
 //!
-//! At each size all contenders that fit into memory together are measured in turns, as in `cycle`; the others
-//! follow in groups of their own, and what does not fit at all is left out with the reason. What a session
-//! takes is assumed at the first size and known from then on.
+//! At each size all contenders that fit into memory together are measured in turns, as in `cycle`; the others follow in groups
+//! of their own. Who takes too long to fill in, or does not fit at all, is left out from that size on, with the reason. What a
+//! session takes, of room and of time, is assumed or tried at the first size and known from then on.
 
 use std::collections::HashMap;
 
 use crate::capacity::{Room, assumed_session_bytes, need};
+use crate::experiments::member::too_slow;
 use crate::experiments::throughput::{self, Op};
 use crate::experiments::{Bench, cycle, go_on};
-use crate::run::RunError;
+use crate::run::{RunError, over_limit};
 use crate::selection::{Choice, Target};
 use crate::spread::Spread;
 
@@ -20,13 +21,14 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     let ops: Vec<Op> = bench.settings.ops.iter().copied().map(cycle::measured).collect();
     let fixed = bench.settings.payload_bytes;
     for spread in bench.settings.spreads.clone() {
+        let mut choices = with_these_sizes(bench, &spread, fixed)?;
         let mut known = Known::new();
         for sessions in bench.settings.sizes.clone() {
             // From here to the end of the round these are the settings in force.
             bench.settings.spread = spread.clone();
             bench.settings.sessions = sessions;
             bench.settings.payload_bytes = spread.mean(bench.settings.seed, sessions, fixed);
-            let mut waiting = with_these_sizes(bench);
+            let mut waiting = in_time(bench, std::mem::take(&mut choices));
             while !waiting.is_empty() {
                 go_on()?;
                 let group = next_group(bench, &mut waiting, &known);
@@ -35,6 +37,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
                 bench.rows_are_whole()?;
                 let rows = bench.rows.get(first_row..).unwrap_or_default();
                 known.extend(rows.iter().map(|row| (row.title(), row.bytes_per_session)));
+                // Who has no row with so many sessions has none with more.
+                choices.extend(group.into_iter().filter(|it| rows.iter().any(|row| row.title() == it.title())));
             }
         }
     }
@@ -42,13 +46,39 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
 }
 
 /// Contenders that take payloads of this spread; the others are left out.
-fn with_these_sizes(bench: &mut Bench) -> Vec<Choice> {
-    let differ = bench.settings.spread != Spread::Fixed;
-    let of_one_size = |choice: &Choice| matches!(choice.target, Target::Reference(reference) if !reference.any_size);
-    let (out, rest): (Vec<Choice>, Vec<Choice>) =
-        bench.choices.iter().cloned().partition(|choice| differ && of_one_size(choice));
-    let reason = format!("its slots are of one size, so it has no rows with {} payloads", bench.settings.spread.name());
-    bench.left_out.extend(out.iter().map(|choice| choice.left_out(reason.as_str())));
+fn with_these_sizes(bench: &mut Bench, spread: &Spread, fixed: usize) -> Result<Vec<Choice>, RunError> {
+    let (mut choices, largest) = (Vec::new(), spread.largest(fixed));
+    for choice in bench.choices.clone() {
+        let of_one_size = matches!(choice.target, Target::Reference(reference) if !reference.any_size);
+        let why = if *spread != Spread::Fixed && of_one_size {
+            Some("its slots are of one size".to_owned())
+        } else {
+            over_limit(&choice, largest)?
+        };
+        match why {
+            None => choices.push(choice),
+            Some(why) => {
+                let reason = format!("it has no rows with {} payloads: {why}", spread.name());
+                bench.left_out.push(choice.left_out(reason));
+            }
+        }
+    }
+    Ok(choices)
+}
+
+/// Contenders that can be filled within the time for it, as fast as they were filled last; the others are left out.
+fn in_time(bench: &mut Bench, choices: Vec<Choice>) -> Vec<Choice> {
+    let Some(most) = bench.settings.fill_max else { return choices };
+    let mut rest = Vec::new();
+    for choice in choices {
+        let session_ns = bench.fill_ns.get(&choice.title()).copied().unwrap_or(0.0);
+        if session_ns * bench.settings.sessions as f64 > most.as_nanos() as f64 {
+            let reason = too_slow(&bench.settings, session_ns);
+            bench.left_out.push(choice.left_out(reason));
+        } else {
+            rest.push(choice);
+        }
+    }
     rest
 }
 
@@ -59,17 +89,25 @@ fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Ve
     let (mut memory, mut media) = (0, 0);
     for choice in waiting.drain(..) {
         let seen = known.get(&choice.title()).copied().filter(|bytes| *bytes > 0);
-        let session_bytes = seen.unwrap_or_else(|| assumed_session_bytes(&choice, settings.payload_bytes));
+        let session_bytes = match seen {
+            // A server may keep less in memory than it has stored.
+            Some(bytes) if choice.over_socket => bytes.max(settings.payload_bytes as u64),
+            Some(bytes) => bytes,
+            None => assumed_session_bytes(&choice, settings.payload_bytes),
+        };
         let workers = if choice.shared_by_processes { settings.workers.iter().max().copied().unwrap_or(1) } else { 1 };
         let (need, room) = (need(&choice, settings.sessions, session_bytes, workers), Room::now(&choice));
         if need.memory > room.memory || need.medium > room.medium {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            let (needed, free) =
-                if need.memory > room.memory { (need.memory, room.memory) } else { (need.medium, room.medium) };
+            let (needed, free, place) = if need.memory > room.memory {
+                (need.memory, room.memory, "memory")
+            } else {
+                (need.medium, room.medium, "the place of its sessions")
+            };
             let (sessions, bytes, spread) = (settings.sessions, settings.payload_bytes, settings.spread.name());
             let advice = if seen.is_some() { "" } else { "; a smaller size before it shows what it really needs" };
             let reason = format!(
-                "{sessions} sessions of {bytes} bytes ({spread}) need about {:.1} GiB, and {:.1} GiB may be used{advice}",
+                "{sessions} sessions or more of {bytes} bytes ({spread}) need about {:.1} GiB, and {:.1} GiB of {place} may be used{advice}",
                 gib(needed),
                 gib(free)
             );

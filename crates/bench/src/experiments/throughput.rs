@@ -4,6 +4,7 @@
 //! that is drawn anew from the seed, so that a slow minute of the machine hits all of them. After a signal the rounds that
 //! were whole by then are verified and kept.
 
+use crate::experiments::member::TOO_SLOW;
 use crate::experiments::tally::Tally;
 use crate::experiments::{Bench, Member, go_on, verification};
 use crate::interruption::{interrupted, out_of_time};
@@ -51,10 +52,13 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
         let ids = bench.settings.sessions + if choice.creates { fresh } else { 0 };
         match bench.enlist(choice, most, bench.settings.sessions, ids) {
             Ok(member) => {
+                bench.fill_ns.insert(choice.title(), member.fill_ns as f64 / bench.settings.sessions.max(1) as f64);
                 let member_number = members.len();
                 cells.extend(combinations.into_iter().map(|(op, workers)| Cell::new(member_number, op, workers)));
                 members.push(member);
             }
+            // It could be filled, and there was no time for that: nothing went wrong.
+            Err(failure) if failure.code == TOO_SLOW => bench.left_out.push(choice.left_out(failure.message)),
             Err(failure) => {
                 for (op, workers) in combinations {
                     let row = bench.failed_row(choice, op.name, workers, bench.settings.sessions, &failure);

@@ -1,8 +1,8 @@
-//! The table of `scale`: how a cycle gets slower as sessions become more.
+//! The tables of `scale`: how a cycle gets slower as sessions become more. Embedded stores and stores over a socket apart.
 
 use std::fmt;
 
-use comfy_table::Cell;
+use comfy_table::{Cell, ColumnConstraint, Table};
 
 use crate::report::markdown::section;
 use crate::report::table::{empty, figure, grouped, right};
@@ -13,36 +13,56 @@ const LIMIT: &str = "limit";
 
 impl Report {
     pub(super) fn scale(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> = self.results.iter().filter(|row| row.experiment == "scale").collect();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let header =
-            ["store", "op", "payload", "sessions", "workers", "per s", "p50 us", "p99 us", "p99.9 us", "x limit"];
-        let mut table = empty(&header);
-        for row in &rows {
-            let mut cells = vec![
-                Cell::new(row.title()),
-                Cell::new(&row.op),
-                Cell::new(payload(row)),
-                right(grouped(row.sessions as f64)),
-                right(row.workers),
-            ];
-            if row.failed.is_some() {
-                cells.push(right("failed"));
-            } else {
-                cells.extend([
-                    right(grouped(row.ops_per_second.median)),
-                    right(figure(row.latency_us.p50)),
-                    right(figure(row.latency_us.p99)),
-                    right(figure(row.latency_us.p999)),
-                    right(times_limit(row, &rows).map_or(String::new(), |times| format!("{times:.2}"))),
-                ]);
+        for (kind, place) in [("embedded", "inside the application's process"), ("socket", "over a unix or TCP socket")]
+        {
+            let here = |row: &&Row| row.experiment == "scale" && row.kind == kind;
+            let rows: Vec<&Row> = self.results.iter().filter(here).collect();
+            if !rows.is_empty() {
+                let heading = format!("More and more sessions, {place}{}", meaning(kind));
+                section(f, &heading, &table(&rows, kind))?;
             }
-            table.add_row(cells);
         }
-        section(f, "More and more sessions (`x limit`: time of an operation over that of `limit`)", &table)
+        Ok(())
     }
+}
+
+/// What a process can reach is no measure for who has a way to go.
+fn meaning(kind: &str) -> &'static str {
+    if kind == "embedded" { " (`x limit`: time of an operation over that of `limit`)" } else { "" }
+}
+
+fn table(rows: &[&Row], kind: &str) -> Table {
+    let mut header =
+        vec!["store", "op", "payload", "sessions", "workers", "per s", "p50 us", "p99 us", "p99.9 us", "x limit"];
+    header.truncate(if kind == "embedded" { 10 } else { 9 });
+    let mut table = empty(&header);
+    if let Some(column) = table.column_mut(0) {
+        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
+    }
+    for row in rows {
+        let mut cells = vec![
+            Cell::new(row.title()),
+            Cell::new(&row.op),
+            Cell::new(payload(row)),
+            right(grouped(row.sessions as f64)),
+            right(row.workers),
+        ];
+        if row.failed.is_some() {
+            cells.push(right("failed"));
+        } else {
+            cells.extend([
+                right(grouped(row.ops_per_second.median)),
+                right(figure(row.latency_us.p50)),
+                right(figure(row.latency_us.p99)),
+                right(figure(row.latency_us.p999)),
+            ]);
+            if kind == "embedded" {
+                cells.push(right(times_limit(row, rows).map_or(String::new(), |times| format!("{times:.2}"))));
+            }
+        }
+        table.add_row(cells);
+    }
+    table
 }
 
 /// Size and spread.

@@ -110,6 +110,8 @@ pub struct Range {
     pub step: usize,
     /// When filled sessions expire; `None` for the usual ttl.
     pub expiring: Option<Expiring>,
+    /// When filling ends, done or not, in nanoseconds of the monotonic clock; `None` for not before it is done.
+    pub until_ns: Option<u64>,
 }
 
 /// When the sessions of a range expire: all at one moment, or one after the other.
@@ -126,7 +128,7 @@ pub struct Expiring {
 impl Range {
     /// All sessions of a range, whole.
     pub(crate) fn whole(range: &std::ops::Range<usize>) -> Range {
-        Range { from: range.start, to: range.end, step: 1, expiring: None }
+        Range { from: range.start, to: range.end, step: 1, expiring: None, until_ns: None }
     }
 }
 

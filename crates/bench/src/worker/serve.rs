@@ -111,6 +111,9 @@ struct Worker {
 impl Worker {
     fn fill(&mut self, contender: &mut dyn Contender, range: Range) -> Done {
         over(range, |session, done| {
+            if range.until_ns.is_some_and(|until| now_ns() >= until) {
+                return Ok(()); // it is not made, and does not count
+            }
             self.payloads.compose(session as u64, 0, &mut self.buffer);
             let asked = now_ns();
             let ttl = range.expiring.map_or(self.ttl, |expiring| {

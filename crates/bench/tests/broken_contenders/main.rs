@@ -14,7 +14,7 @@ use std::process::Command;
 use contender::open;
 use sessile_bench::report::{After, Outcome, Row};
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Target, run_choices};
+use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Spread, Target, run_choices};
 
 const WORKER: &str = "bench-worker";
 const ALONE: &str = "alone";
@@ -40,6 +40,7 @@ fn main() {
         ),
         ("space_is_what_the_files_take_at_the_end", space_is_what_the_files_take_at_the_end),
         ("each_size_and_spread_is_verified_and_weighed", each_size_and_spread_is_verified_and_weighed),
+        ("who_is_filled_too_slowly_is_left_out_from_there_on", who_is_filled_too_slowly_is_left_out_from_there_on),
         ("an_expired_session_that_is_answered_is_an_error", an_expired_session_that_is_answered_is_an_error),
         ("a_session_that_is_not_started_anew_is_a_miss", a_session_that_is_not_started_anew_is_a_miss),
         (
@@ -179,6 +180,26 @@ fn each_size_and_spread_is_verified_and_weighed() {
         assert!((row.payload_spread == "fixed") == (row.payload_bytes == 200), "{row:#?}");
     }
     assert!(bad.iter().filter(|row| row.workers == 2).all(|row| row.misses > 0), "{bad:#?}");
+}
+
+/// 20 ms a session: 10 take 0.2 s and are tried, 100 would take twice what they may. From 60 on even the first size is given up.
+fn who_is_filled_too_slowly_is_left_out_from_there_on() {
+    for (sizes, rows_of_slow) in [([10, 100, 200], 1), ([60, 100, 200], 0)] {
+        let spreads = Some(vec![Spread::Fixed]);
+        let options = Options { sessions: Some(sizes.to_vec()), spreads, fill_max: Some(1.0), ..options() };
+        let report = report(Experiment::Scale, &["sluggish", "sound"], options);
+        let rows = |store: &str| report.results.iter().filter(|row| row.store == store).count();
+        assert_eq!((rows("sluggish"), rows("sound")), (rows_of_slow, 3), "{:#?}", report.results);
+        assert!(report.bad_rows().next().is_none(), "{:#?}", report.results);
+        let reasons: Vec<&str> = report.left_out.iter().map(|left| left.reason.as_str()).collect();
+        let first = sizes[rows_of_slow];
+        assert!(
+            reasons.len() == 1 && reasons[0].contains(&format!("not with {first} sessions of 200 bytes")),
+            "{reasons:?}"
+        );
+        let rate: f64 = reasons[0].split(" at ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!((10.0..=50.0).contains(&rate), "{reasons:?}");
+    }
 }
 
 fn an_expired_session_that_is_answered_is_an_error() {

@@ -1,9 +1,10 @@
-//! Speed and space as sessions and workers become more.
+//! Speed and space as sessions and workers become more: embedded stores and stores over a socket apart.
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::{conditions, not_run, went_wrong, wrong_ones};
+use super::throughput::small;
+use super::{KINDS, conditions, not_run, went_wrong, wrong_ones};
 use crate::DrawError;
 use crate::chart::{Axis, Curve, Curves, Words};
 use crate::ids::Ids;
@@ -16,7 +17,8 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     Ok(html! {
         p {
             "The locked request with more and more sessions in the store, and with more and more workers. A line that stays level costs nothing "
-            "as a site grows."
+            "as a site grows; it ends where filling the store would have taken too long, or where there was no room, which is among "
+            a href="#left-out" { "what was left out" } "."
         }
         @if measured.is_empty() { (not_run(runs, "scale")) }
         @for run in &measured { (of_run(run, ids)?) }
@@ -42,31 +44,41 @@ fn speed(row: &Row) -> f64 {
 
 fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
-    for spread in run.distinct(|row| row.payload_spread.clone()) {
-        let sizes = if spread == "fixed" { "payloads of one size" } else { "payloads of different sizes" };
-        let here = |row: &&&Row| row.payload_spread == spread && row.op == "cycle";
-        let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-        let workers = distinct(&rows, |row| row.workers);
-        for number in workers.iter().copied() {
-            let own: Vec<&Row> = rows.iter().filter(|row| row.workers == number).copied().collect();
-            let title = format!("Cycles a second by the number of sessions, {}, {sizes}", of(number, "worker"));
-            figures.push(BY_SESSIONS.figure(run, &own, &title, ids)?);
-        }
-        if let Some(most) = distinct(&rows, |row| row.sessions).last().copied().filter(|_| workers.len() > 1) {
-            let own: Vec<&Row> = rows.iter().filter(|row| row.sessions == most).copied().collect();
-            let title = format!("Cycles a second by the number of workers, {} sessions, {sizes}", count(most as f64));
-            figures.push(BY_WORKERS.figure(run, &own, &title, ids)?);
-        }
-        let first = workers.first().copied().unwrap_or(1);
-        let weighed =
-            rows.iter().filter(|row| row.workers == first && (row.bytes_per_session > 0 || row.failed.is_some()));
-        let weighed: Vec<&Row> = weighed.copied().collect();
-        if !weighed.is_empty() {
-            let title = format!("Bytes a session by the number of sessions, {sizes}");
-            figures.push(SPACE.figure(run, &weighed, &title, ids)?);
+    for (kind, place) in KINDS {
+        for spread in run.distinct(|row| row.payload_spread.clone()) {
+            let here = |row: &&&Row| row.kind == kind && row.payload_spread == spread && row.op == "cycle";
+            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
+            let sizes = if spread == "fixed" { "payloads of one size" } else { "payloads of different sizes" };
+            figures.extend(of_place(run, &rows, &format!("{sizes}, {}", small(place)), ids)?);
         }
     }
-    Ok(html! { (conditions(run)) @for figure in figures { (figure) } (table(run).draw(ids)) })
+    let tables = KINDS.into_iter().map(|(kind, place)| table(run, kind, place)).filter(|table| !table.is_empty());
+    Ok(html! { (conditions(run)) @for figure in figures { (figure) } @for table in tables { (table.draw(ids)) } })
+}
+
+/// The charts of rows that may be compared.
+fn of_place(run: &Run<'_>, rows: &[&Row], where_and_what: &str, ids: &Ids) -> Result<Vec<Markup>, DrawError> {
+    let mut figures = Vec::new();
+    let workers = distinct(rows, |row| row.workers);
+    for number in workers.iter().copied() {
+        let own: Vec<&Row> = rows.iter().filter(|row| row.workers == number).copied().collect();
+        let title = format!("Cycles a second by the number of sessions, {}, {where_and_what}", of(number, "worker"));
+        figures.push(BY_SESSIONS.figure(run, &own, &title, ids)?);
+    }
+    if let Some(most) = distinct(rows, |row| row.sessions).last().copied().filter(|_| workers.len() > 1) {
+        let own: Vec<&Row> = rows.iter().filter(|row| row.sessions == most).copied().collect();
+        let sessions = count(most as f64);
+        let title = format!("Cycles a second by the number of workers, {sessions} sessions, {where_and_what}");
+        figures.push(BY_WORKERS.figure(run, &own, &title, ids)?);
+    }
+    let first = workers.first().copied().unwrap_or(1);
+    let weighed = rows.iter().filter(|row| row.workers == first && (row.bytes_per_session > 0 || row.failed.is_some()));
+    let weighed: Vec<&Row> = weighed.copied().collect();
+    if !weighed.is_empty() {
+        let title = format!("Bytes a session by the number of sessions, {where_and_what}");
+        figures.push(SPACE.figure(run, &weighed, &title, ids)?);
+    }
+    Ok(figures)
 }
 
 fn distinct(rows: &[&Row], of: fn(&Row) -> usize) -> Vec<usize> {
@@ -104,7 +116,7 @@ impl View {
     }
 }
 
-fn table(run: &Run<'_>) -> Table {
+fn table(run: &Run<'_>, kind: &str, place: &str) -> Table {
     let columns = [
         "store",
         "op",
@@ -120,10 +132,11 @@ fn table(run: &Run<'_>) -> Table {
         "resident MiB",
         "went wrong",
     ];
-    let caption = "Speed, latency in microseconds, space of a session and memory of all workers together";
-    let mut table = Table::new(caption, &columns);
+    let caption =
+        format!("{place}: speed, latency in microseconds, space of a session and memory of all workers together");
+    let mut table = Table::new(&caption, &columns);
     let mib = |bytes: u64| right(figure(bytes as f64 / f64::from(1 << 20)));
-    for row in &run.rows {
+    for row in run.rows.iter().filter(|row| row.kind == kind) {
         let about = if row.payload_spread == "fixed" { "" } else { "about " };
         let mut cells =
             vec![text(row.title()), text(&row.op), right(format!("{about}{}", count(row.payload_bytes as f64)))];
