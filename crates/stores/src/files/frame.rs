@@ -72,6 +72,18 @@ impl Header {
         }
     }
 
+    /// The header of a session whose payload is written now.
+    pub fn live(
+        payload: &[u8],
+        version: u64,
+        created: Timestamp,
+        written: Timestamp,
+        expires: Timestamp,
+        ends: Option<Timestamp>,
+    ) -> Header {
+        Header { version, created, written, ends, expires: Some(expires), ..Header::new(Kind::Live, payload) }
+    }
+
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let kind = match self.kind {
             Kind::Live => 1,

@@ -321,14 +321,7 @@ impl Store for Own {
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
         let (expires, ends) = ttl.deadline(now, now, None);
-        let header = Header {
-            version: 1,
-            created: now,
-            written: now,
-            ends,
-            expires: Some(expires),
-            ..Header::new(Kind::Live, payload)
-        };
+        let header = Header::live(payload, 1, now, now, expires, ends);
         let mut new = self.write(key, &header, payload, expires)?;
         self.publish_if_free(key, &mut new)?;
         self.renamed(key)

@@ -32,7 +32,7 @@ use rustix::fs::{FlockOperation, flock, futimens};
 use sessile_core::{Record, Result, Timestamp, Ttl};
 
 use super::content::read_header_once;
-use super::frame::{HEADER_BYTES, Header, Kind, PAGE_BYTES};
+use super::frame::{HEADER_BYTES, Header, PAGE_BYTES};
 use super::gate;
 use super::own::{Held, Own};
 use super::system::{failed, modified_at};
@@ -96,14 +96,7 @@ impl Own {
     fn fill(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
         let (expires, ends) = ttl.deadline(now, now, None);
-        let header = Header {
-            version: 1,
-            created: now,
-            written: now,
-            ends,
-            expires: Some(expires),
-            ..Header::new(Kind::Live, payload)
-        };
+        let header = Header::live(payload, 1, now, now, expires, ends);
         write_at(&held.file, payload.get(PAGE_BYTES - HEADER_BYTES..).unwrap_or_default(), PAGE_BYTES)?;
         gate::enter(&held.file)?;
         self.check_lease(held)?;
@@ -122,14 +115,7 @@ impl Own {
         };
         // The stored end: someone without a lease may have set another one meanwhile.
         let (expires, ends) = ttl.deadline(now, base.created, stored.ends);
-        let header = Header {
-            version: base.version + 1,
-            created: base.created,
-            written: now,
-            ends,
-            expires: Some(expires),
-            ..Header::new(Kind::Live, payload)
-        };
+        let header = Header::live(payload, base.version + 1, base.created, now, expires, ends);
         self.write_first_page(held, &Page::new(&header, payload), expires)?;
         Ok(true)
     }
@@ -155,14 +141,7 @@ impl Own {
         let (version, created, ends) =
             held.record.map_or((0, now, None), |base| (base.version, base.created, base.ends));
         let (expires, ends) = ttl.deadline(now, created, ends);
-        let header = Header {
-            version: version + 1,
-            created,
-            written: now,
-            ends,
-            expires: Some(expires),
-            ..Header::new(Kind::Live, payload)
-        };
+        let header = Header::live(payload, version + 1, created, now, expires, ends);
         let mut new = self.write(&held.key, &header, payload, expires)?;
         gate::enter(&held.file)?;
         self.check_lease(held)?;
