@@ -5,6 +5,7 @@
 //!
 //! This file is the registry line and the options; docs/stores/files.md is the manual.
 
+mod alias;
 mod content;
 mod directory;
 mod frame;

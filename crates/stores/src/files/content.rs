@@ -11,6 +11,7 @@ use nix::libc::F_RDLCK;
 use rustix::fs::{Stat, fstat};
 use sessile_core::{Bin, ErrorKind, Found, Key, Record, Result, Timestamp, Trace};
 
+use super::alias::Step;
 use super::frame::{HEADER_BYTES, Header, Kind, PAGE_BYTES, corrupt};
 use super::gate;
 use super::system::{failed, mtime, size};
@@ -32,7 +33,15 @@ impl Content {
         }
     }
 
-    /// What a look-up under `key` answers.
+    /// Where a look-up under `key` goes on at `now`, or what it answers.
+    pub fn look_up(self, key: &Key, now: Timestamp) -> Step<Found> {
+        match self.leads_to(key, now) {
+            Some(next) => Step::LeadsTo(next.clone()),
+            None => Step::Here(self.found(key, now)),
+        }
+    }
+
+    /// What is found under `key` if it leads nowhere.
     pub fn found(self, key: &Key, now: Timestamp) -> Found {
         match self {
             Content::Live(record) if !record.expired(now) => Found::live(record),

@@ -39,18 +39,16 @@ use sessile_core::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::alias::{ALIAS_STEPS_MAX, Step, bury_all, circle, follow};
 use super::content::{Content, read, read_header, read_header_once, read_once};
 use super::directory::{Directory, FILE_MODE};
-use super::frame::{Header, Kind, corrupt};
+use super::frame::{Header, Kind};
 use super::gate;
 use super::own_commit::Base;
 use super::own_sweep::SweepCursor;
 use super::system::{Identity, check_session_file, failed, fence, modified_at, mtime, size};
 use super::wait::{Door, Outcome, Waiting};
 use crate::file_system;
-
-/// Regenerated ids may lead to ids that were regenerated themselves; more steps than this are a loop.
-pub const ALIAS_STEPS_MAX: usize = 16;
 
 /// The store.
 pub struct Own {
@@ -194,14 +192,8 @@ impl Own {
     }
 }
 
-/// What a try to begin found.
-enum Step {
-    Locked(Locked<Held>),
-    LeadsTo(Key),
-}
-
 impl Own {
-    fn begin_at(&self, key: &Key, start: Instant, wait_max: Duration) -> Result<Step> {
+    fn begin_at(&self, key: &Key, start: Instant, wait_max: Duration) -> Result<Step<Locked<Held>>> {
         let door = Name { store: self, key, name: Own::name(key) };
         let (file, stat) = match self.waiting.lock(&door, start, wait_max)? {
             Outcome::Locked(file, stat) => (file, stat),
@@ -212,11 +204,10 @@ impl Own {
             },
         };
         let now = self.clock.now();
-        let content = read(&file, &stat)?;
-        if let Some(next) = content.leads_to(key, now) {
-            return Ok(Step::LeadsTo(next.clone()));
-        }
-        let found = content.found(key, now);
+        let found = match read(&file, &stat)?.look_up(key, now) {
+            Step::Here(found) => found,
+            Step::LeadsTo(next) => return Ok(Step::LeadsTo(next)),
+        };
         let held = Held {
             identity: Identity::of(&stat),
             key: key.clone(),
@@ -226,7 +217,7 @@ impl Own {
             placeholder: size(&stat) == 0,
             file,
         };
-        Ok(Step::Locked(Locked { held, found }))
+        Ok(Step::Here(Locked { held, found }))
     }
 
     pub(super) fn release_lock(&self, held: &Held) -> Result<()> {
@@ -286,17 +277,9 @@ impl Store for Own {
 
     fn begin(&self, asked: &Key, wait_max: Duration) -> Result<Locked<Held>> {
         let start = Instant::now();
-        let mut key = asked.clone();
-        for _ in 0..ALIAS_STEPS_MAX {
-            match self.begin_at(&key, start, wait_max)? {
-                Step::LeadsTo(next) => key = next,
-                Step::Locked(mut locked) => {
-                    locked.found.moved_to = (key != *asked).then_some(key);
-                    return Ok(locked);
-                }
-            }
-        }
-        Err(corrupt("regenerated ids lead in a circle"))
+        let (mut locked, moved_to) = follow(asked, |key| self.begin_at(key, start, wait_max))?;
+        locked.found.moved_to = moved_to;
+        Ok(locked)
     }
 
     fn fence(&self, held: &Held) -> u64 {
@@ -305,17 +288,8 @@ impl Store for Own {
 
     fn peek(&self, asked: &Key) -> Result<Found> {
         let now = self.clock.now();
-        let mut key = asked.clone();
-        for _ in 0..ALIAS_STEPS_MAX {
-            let (_, content) = self.content(&key)?;
-            if let Some(next) = content.leads_to(&key, now) {
-                key = next.clone();
-                continue;
-            }
-            let found = content.found(&key, now);
-            return Ok(Found { moved_to: (key != *asked).then_some(key), ..found });
-        }
-        Err(corrupt("regenerated ids lead in a circle"))
+        let (found, moved_to) = follow(asked, |key| Ok(self.content(key)?.1.look_up(key, now)))?;
+        Ok(Found { moved_to, ..found })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -359,7 +333,7 @@ impl Store for Own {
             // A commit replaced the file meanwhile. That is no step: a busy session is not gone. Whoever goes
             // round here does so because another got on, so it ends when the commits do.
         }
-        Err(corrupt("regenerated ids lead in a circle"))
+        Err(circle())
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
@@ -375,17 +349,7 @@ impl Store for Own {
     }
 
     fn destroy(&self, asked: &Key) -> Result<()> {
-        let (mut chain, mut buried) = (vec![asked.clone()], Vec::new());
-        // From the end of the chain, so that a crash in between leaves an old id that leads to a tombstone and
-        // never a live session behind a destroyed id.
-        while let Some(key) = chain.last() {
-            match self.bury(key, &buried)? {
-                Some(_) if chain.len() > ALIAS_STEPS_MAX => return Err(corrupt("regenerated ids lead in a circle")),
-                Some(next) => chain.push(next),
-                None => buried.extend(chain.pop()),
-            }
-        }
-        Ok(())
+        bury_all(asked, |key, buried| self.bury(key, buried))
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {

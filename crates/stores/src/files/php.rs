@@ -31,6 +31,7 @@ use sessile_core::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::alias::Step;
 use super::content::Content;
 use super::frame::{Header, Kind, corrupt};
 use super::gate;
@@ -78,13 +79,6 @@ pub struct Held {
 pub(super) struct Base {
     version: u64,
     created: Timestamp,
-}
-
-/// What a try to begin found.
-#[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
-pub(super) enum Step {
-    Locked(Locked<Held>),
-    LeadsTo(Key),
 }
 
 impl Php {
@@ -140,7 +134,7 @@ impl Php {
         }
     }
 
-    pub(super) fn begin_at(&self, key: &Key, start: Instant, wait_max: Duration) -> Result<Step> {
+    pub(super) fn begin_at(&self, key: &Key, start: Instant, wait_max: Duration) -> Result<Step<Locked<Held>>> {
         let now = self.clock.now();
         if self.shared.stat(key)?.is_none()
             && let Some(next) = self.shared.past(key)?.leads_to(key, now)
@@ -162,13 +156,10 @@ impl Php {
         let found = match record.filter(|record| !record.expired(now)) {
             Some(record) => Found::live(record),
             None if size(&stat) > 0 => Found::nothing(),
-            None => {
-                let past = self.shared.past(key)?;
-                if let Some(next) = past.leads_to(key, now) {
-                    return Ok(Step::LeadsTo(next.clone()));
-                }
-                past.found(key, now)
-            }
+            None => match self.shared.past(key)?.look_up(key, now) {
+                Step::Here(found) => found,
+                Step::LeadsTo(next) => return Ok(Step::LeadsTo(next)),
+            },
         };
         let held = Held {
             identity: Identity::of(&stat),
@@ -181,7 +172,7 @@ impl Php {
             looping,
             file,
         };
-        Ok(Step::Locked(Locked { held, found }))
+        Ok(Step::Here(Locked { held, found }))
     }
 
     /// Under the gate: the payload is replaced, or nothing is.

@@ -9,11 +9,11 @@ use sessile_core::{
     Store, Swept, Ttl,
 };
 
+use super::alias::{ALIAS_STEPS_MAX, Step, bury_all, follow};
 use super::content::target;
-use super::frame::{Header, Kind, corrupt};
+use super::frame::{Header, Kind};
 use super::gate;
-use super::own::ALIAS_STEPS_MAX;
-use super::php::{Held, Php, Step, read_payload};
+use super::php::{Held, Php, read_payload};
 use super::php_directory::unlink;
 use super::php_note::{Note, record};
 use super::php_redo::{self, page_sums};
@@ -34,17 +34,9 @@ impl Store for Php {
 
     fn begin(&self, asked: &Key, wait_max: Duration) -> Result<Locked<Held>> {
         let start = Instant::now();
-        let mut key = asked.clone();
-        for _ in 0..ALIAS_STEPS_MAX {
-            match self.begin_at(&key, start, wait_max)? {
-                Step::LeadsTo(next) => key = next,
-                Step::Locked(mut locked) => {
-                    locked.found.moved_to = (key != *asked).then_some(key);
-                    return Ok(locked);
-                }
-            }
-        }
-        Err(corrupt("regenerated ids lead in a circle"))
+        let (mut locked, moved_to) = follow(asked, |key| self.begin_at(key, start, wait_max))?;
+        locked.found.moved_to = moved_to;
+        Ok(locked)
     }
 
     fn fence(&self, held: &Held) -> u64 {
@@ -53,24 +45,14 @@ impl Store for Php {
 
     fn peek(&self, asked: &Key) -> Result<Found> {
         let now = self.clock.now();
-        let mut key = asked.clone();
-        for _ in 0..ALIAS_STEPS_MAX {
-            let record = self.snapshot(&key)?;
-            let found = match record {
-                Some(record) if !record.expired(now) => Found::live(record),
-                Some(_) => Found::nothing(),
-                None => {
-                    let past = self.shared.past(&key)?;
-                    if let Some(next) = past.leads_to(&key, now) {
-                        key = next.clone();
-                        continue;
-                    }
-                    past.found(&key, now)
-                }
-            };
-            return Ok(Found { moved_to: (key != *asked).then_some(key), ..found });
-        }
-        Err(corrupt("regenerated ids lead in a circle"))
+        let (found, moved_to) = follow(asked, |key| {
+            Ok(match self.snapshot(key)? {
+                Some(record) if !record.expired(now) => Step::Here(Found::live(record)),
+                Some(_) => Step::Here(Found::nothing()),
+                None => self.shared.past(key)?.look_up(key, now),
+            })
+        })?;
+        Ok(Found { moved_to, ..found })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -155,16 +137,7 @@ impl Store for Php {
     }
 
     fn destroy(&self, asked: &Key) -> Result<()> {
-        let (mut chain, mut buried) = (vec![asked.clone()], Vec::new());
-        // From the end, as in the store's own mode: no live session behind a destroyed id, whoever is killed.
-        while let Some(key) = chain.last() {
-            match self.bury(key, &buried)? {
-                Some(_) if chain.len() > ALIAS_STEPS_MAX => return Err(corrupt("regenerated ids lead in a circle")),
-                Some(next) => chain.push(next),
-                None => buried.extend(chain.pop()),
-            }
-        }
-        Ok(())
+        bury_all(asked, |key, buried| self.bury(key, buried))
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
