@@ -237,13 +237,6 @@ impl Php {
         Err(Error::new(ErrorKind::Destroyed, "the session was destroyed after it was read"))
     }
 
-    pub(super) fn check_process(&self, held: &Held) -> Result<()> {
-        if held.pid == std::process::id() {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from"))
-    }
-
     pub(super) fn unlock(&self, held: &Held) -> Result<()> {
         if held.pid != std::process::id() {
             return Ok(());

@@ -17,7 +17,7 @@ use super::php::{Held, Php, read_payload};
 use super::php_directory::unlink;
 use super::php_note::{Note, record};
 use super::php_redo::{self, page_sums};
-use super::system::{Identity, failed, modified_at, mtime, size};
+use super::system::{Identity, check_process, failed, modified_at, mtime, size};
 use crate::file_system;
 
 /// A reader without a lock tries this often for two reads that agree.
@@ -97,7 +97,7 @@ impl Store for Php {
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.check_process(&held)?;
+        check_process(held.pid)?;
         gate::enter(&held.file)?;
         let replaced = self.replace(&held, payload, ttl);
         gate::leave(&held.file);
@@ -125,7 +125,7 @@ impl Store for Php {
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
-        self.check_process(held)?;
+        check_process(held.pid)?;
         gate::enter(&held.file)?;
         let touched = self.check_lease(held).and_then(|()| self.touch_file(&held.file, ttl));
         gate::leave(&held.file);
@@ -141,7 +141,7 @@ impl Store for Php {
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        self.check_process(held)?;
+        check_process(held.pid)?;
         if held.record.is_some() {
             return self.move_record(held, new, grace);
         }

@@ -48,6 +48,14 @@ impl Identity {
     }
 }
 
+/// Refuses a lease that another process took: this one was forked from it, and inherited the lease.
+pub fn check_process(owner: u32) -> Result<()> {
+    if owner == std::process::id() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from"))
+}
+
 /// Refuses what is not a plain file of ours: someone else may rewrite it under our hands.
 pub fn check_session_file(stat: &Stat) -> Result<()> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
