@@ -23,6 +23,8 @@ mod host;
 #[cfg(any(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod idle;
 #[cfg(any(feature = "memcached", feature = "redis"))]
+mod key_value;
+#[cfg(any(feature = "memcached", feature = "redis"))]
 mod orphans;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod owner;

@@ -82,8 +82,6 @@ const CAPABILITIES: Capabilities = Capabilities {
     durability: &[Durability::None],
 };
 
-/// Regenerated ids may lead to ids that were regenerated themselves; more steps than this are a loop.
-const ALIAS_STEPS_MAX: usize = 16;
 /// Others may change an item between our look and our write, but not for ever: each attempt that fails is a success of
 /// somebody else.
 const ATTEMPTS_MAX: usize = 64;

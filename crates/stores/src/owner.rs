@@ -18,6 +18,15 @@ pub(crate) fn new_token() -> Result<Token> {
     Ok(token)
 }
 
+/// Refuses a lease that another process took: this one was forked from it, and inherited the lease.
+pub(crate) fn check_process(owner: u32) -> Result<()> {
+    if owner == std::process::id() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from")
+        .advice("begin anew in the child"))
+}
+
 /// The note: process id (4 bytes), since (8 bytes), host (0 to 64 bytes).
 pub(crate) fn holder_bytes(since: Timestamp) -> Vec<u8> {
     let mut bytes = std::process::id().to_le_bytes().to_vec();

@@ -70,9 +70,6 @@ const CAPABILITIES: Capabilities = Capabilities {
     durability: &[Durability::None, Durability::Second, Durability::Commit],
 };
 
-/// Regenerated ids may lead to ids that were regenerated themselves; more steps than this are a loop.
-const ALIAS_STEPS_MAX: usize = 16;
-
 /// Native expiry comes this much later than the exact one, which is in the record and checked by the clock of
 /// whoever reads: web servers whose clocks differ a little then never lose a session that one of them thinks alive.
 const EXPIRY_SLACK: Duration = Duration::from_secs(10);

@@ -14,10 +14,11 @@ use super::cas::Cas;
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
 use super::lock::{Lock, Standing, State, WAITERS_MAX};
-use super::look::{Base, Meaning, Read, circle, looked_up, writer_of};
+use super::look::{Base, Meaning, Read, looked_up, writer_of};
 use super::reply::{Fault, Item, Reply};
 use super::request::{Batch, Life};
-use super::{ALIAS_STEPS_MAX, ATTEMPTS_MAX, Held, Memcached, taker};
+use super::{ATTEMPTS_MAX, Held, Memcached, taker};
+use crate::key_value::{ALIAS_STEPS_MAX, circle};
 use crate::owner::{Token, new_token};
 
 /// Who has waited for so long queues. Long enough that most never do, even when eight are in a closed loop, where a turn takes a

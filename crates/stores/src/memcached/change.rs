@@ -9,13 +9,12 @@ use sessile_core::{Clock, Error, ErrorKind, Key, Result, Timestamp, Ttl};
 use super::acquire::{Answer, busy};
 use super::failure::fault;
 use super::item::{self, Header, Kind};
-use super::leave::own;
 use super::lock::Standing;
 use super::look::{Base, Meaning, Read, looked_up, writer_of};
 use super::reply::{Fault, Item, Reply};
 use super::request::Batch;
 use super::{ATTEMPTS_MAX, Held, Memcached, writer};
-use crate::owner::new_token;
+use crate::owner::{check_process, new_token};
 
 /// What became of the item that a lease goes by.
 pub(super) enum Verdict {
@@ -27,7 +26,7 @@ pub(super) enum Verdict {
 
 impl Memcached {
     pub(super) fn write_and_unlock(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        own(&held)?;
+        check_process(held.pid)?;
         let committed = self.commit(&mut held, payload, ttl);
         if let Err(error) = &committed
             && *error.kind() == ErrorKind::Unreachable

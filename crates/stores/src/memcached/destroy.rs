@@ -9,10 +9,11 @@ use sessile_core::{Key, Result};
 use super::cas::Cas;
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
-use super::look::{circle, looked_up, sibling};
+use super::look::looked_up;
 use super::reply::Reply;
 use super::request::Batch;
-use super::{ALIAS_STEPS_MAX, Memcached, writer};
+use super::{Memcached, writer};
+use crate::key_value::{ALIAS_STEPS_MAX, circle, sibling};
 use crate::owner::new_token;
 
 impl Memcached {

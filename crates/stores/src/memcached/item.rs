@@ -18,8 +18,10 @@
 //! An item without bytes holds the place of a session that somebody has begun and that is not there. Bytes from the
 //! server are untrusted and checked here.
 
-use sessile_core::{Error, ErrorKind, Record, Result, Timestamp};
+use sessile_core::{Record, Result, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::key_value::corrupt;
 
 const MAGIC: u8 = b'S';
 const CHECK_BYTES: usize = 8;
@@ -158,12 +160,6 @@ pub(super) fn unpend(mut payload: Vec<u8>) -> Option<(String, Vec<u8>)> {
     let id = std::str::from_utf8(payload.get(2..2 + length)?).ok()?.to_owned();
     payload.drain(..2 + length);
     Some((id, payload))
-}
-
-/// Bytes of an item that we did not write, or that changed since.
-pub(super) fn corrupt() -> Error {
-    Error::new(ErrorKind::Corrupt, "the stored bytes are not what was written")
-        .advice("find out who else writes keys with this prefix; destroy the session to be rid of it")
 }
 
 fn check_of(value: &[u8]) -> u64 {

@@ -3,7 +3,7 @@
 //! Invariant: nobody's lock is touched but one that bears our token, and that by its CAS number. A lock for which others
 //! wait is not deleted but reserved for the first of them.
 
-use sessile_core::{Error, ErrorKind, Key, Result};
+use sessile_core::{Key, Result};
 
 use super::failure::fault;
 use super::lock::Standing;
@@ -11,7 +11,7 @@ use super::look::looked_up;
 use super::reply::Reply;
 use super::request::{Batch, Life};
 use super::{ATTEMPTS_MAX, Held, Memcached};
-use crate::owner::Token;
+use crate::owner::{Token, check_process};
 
 impl Memcached {
     /// The lock of a session as it is now.
@@ -67,7 +67,7 @@ impl Memcached {
 
     /// Ends a lease without writing.
     pub(super) fn end(&self, held: &Held) -> Result<()> {
-        if own(held).is_err() {
+        if check_process(held.pid).is_err() {
             return Ok(()); // the parent's
         }
         let name = self.names.lock(&held.key);
@@ -86,13 +86,4 @@ impl Memcached {
         });
         left.inspect_err(|_| self.orphans.remember(&held.key, &held.token))
     }
-}
-
-/// Refuses a lease that belongs to the parent process.
-pub(super) fn own(held: &Held) -> Result<()> {
-    if held.pid == std::process::id() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from")
-        .advice("begin anew in the child"))
 }

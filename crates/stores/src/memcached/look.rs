@@ -1,13 +1,14 @@
 //! Reading: what an item means, where an id leads, and what a lease remembers of what it read.
 
-use sessile_core::{Error, ErrorKind, Found, Key, Result, Timestamp, Trace};
+use sessile_core::{Found, Key, Result, Timestamp, Trace};
 
+use super::Memcached;
 use super::cas::Cas;
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind, Writer};
 use super::reply::{Item, Reply};
 use super::request::Batch;
-use super::{ALIAS_STEPS_MAX, Memcached};
+use crate::key_value::{ALIAS_STEPS_MAX, circle, corrupt, sibling};
 
 /// What an item means.
 pub(super) enum Meaning {
@@ -93,15 +94,15 @@ impl Memcached {
         Ok(match header.kind {
             Kind::Live => Meaning::Live(header, payload),
             Kind::Pending => {
-                let (old_id, payload) = item::unpend(payload).ok_or_else(item::corrupt)?;
-                let old = sibling(key, old_id.as_bytes()).ok_or_else(item::corrupt)?;
+                let (old_id, payload) = item::unpend(payload).ok_or_else(corrupt)?;
+                let old = sibling(key, old_id.as_bytes()).ok_or_else(corrupt)?;
                 if self.leads_to(&old, key)? {
                     Meaning::Live(Header { kind: Kind::Live, ..header }, payload)
                 } else {
                     Meaning::Nothing(Trace::Unknown)
                 }
             }
-            Kind::Alias if header.expires > now => Meaning::LeadsTo(sibling(key, &payload).ok_or_else(item::corrupt)?),
+            Kind::Alias if header.expires > now => Meaning::LeadsTo(sibling(key, &payload).ok_or_else(corrupt)?),
             Kind::Alias => Meaning::Nothing(remembered(Trace::Regenerated)),
             Kind::Tombstone => Meaning::Nothing(remembered(Trace::Destroyed)),
         })
@@ -135,14 +136,4 @@ pub(super) fn looked_up(reply: Reply) -> Result<Option<Item>> {
         Reply::Failed(why) => Err(fault(why, 0, 0)),
         Reply::Refused => Err(unexpected()),
     }
-}
-
-/// The key of the same bin with the id that an alias carries.
-pub(super) fn sibling(key: &Key, id: &[u8]) -> Option<Key> {
-    Key::in_bin(key.bin().clone(), std::str::from_utf8(id).ok()?).ok()
-}
-
-/// An alias that leads back to itself cannot be made by this store.
-pub(super) fn circle() -> Error {
-    Error::new(ErrorKind::Corrupt, "the id leads in a circle").advice("destroy the session")
 }

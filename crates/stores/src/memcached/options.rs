@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use sessile_core::{Limits, Result};
+use sessile_core::Result;
 
 use super::names::PREFIX_BYTES_MAX;
 use crate::connecting::{self, Address, Login, Timeouts};
+use crate::key_value;
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
 /// The options of this store, for the registry.
 pub(super) const HELP: &[OptionHelp] = &[
     // The first two are about our own items.
-    OptionHelp { name: "lock_ttl_ms", help: "a lock whose holder died is free after this (default 60000)" },
-    OptionHelp { name: "prefix", help: "first part of every key name (default sessile)" },
+    key_value::LOCK_TTL_MS,
+    key_value::PREFIX,
     OptionHelp { name: "user", help: "user name, for memcached+unix (memcached:// takes it before the @)" },
     connecting::PASSWORD_FILE,
     connecting::CONNECT_TIMEOUT_MS,
@@ -41,26 +42,14 @@ impl Options {
     ///
     /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a password file that cannot be read.
     pub(super) fn parse(url: &StoreUrl) -> Result<Options> {
-        let hour_ms = u64::try_from(Limits::TOMBSTONE_TTL.as_millis()).unwrap_or(u64::MAX);
         Ok(Options {
             addresses: addresses(url)?,
             login: login(url)?,
             timeouts: Timeouts::parse(url)?,
-            lock_ttl: url.number("lock_ttl_ms", 60_000, 10..=hour_ms).map(Duration::from_millis)?,
-            prefix: prefix(url)?,
+            lock_ttl: key_value::lock_ttl(url)?,
+            prefix: key_value::prefix(url, PREFIX_BYTES_MAX)?,
         })
     }
-}
-
-fn prefix(url: &StoreUrl) -> Result<String> {
-    let prefix = url.text("prefix").unwrap_or("sessile");
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':');
-    if prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX || !prefix.bytes().all(allowed) {
-        return Err(invalid(format!(
-            "option prefix must be 1 to {PREFIX_BYTES_MAX} characters of A-Z a-z 0-9 _ - . :"
-        )));
-    }
-    Ok(prefix.to_owned())
 }
 
 fn addresses(url: &StoreUrl) -> Result<Vec<Address>> {

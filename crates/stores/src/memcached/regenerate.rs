@@ -23,11 +23,11 @@ use super::cas::Cas;
 use super::change::{Verdict, destroyed, stale, taken, takes_id};
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
-use super::leave::own;
 use super::look::{Base, Meaning, Read, kind_of, looked_up, writer_of};
 use super::reply::{Item, Reply};
 use super::request::Batch;
 use super::{ATTEMPTS_MAX, Held, Memcached, writer};
+use crate::owner::check_process;
 
 /// The record that moves.
 struct Moving {
@@ -39,7 +39,7 @@ struct Moving {
 
 impl Memcached {
     pub(super) fn rename(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        own(held)?;
+        check_process(held.pid)?;
         if held.key == *new {
             return Err(taken()); // hashed ids: the check before us could not see it
         }

@@ -10,12 +10,13 @@ use super::cas::Cas;
 use super::change::{Verdict, stale};
 use super::failure::fault;
 use super::item::Header;
-use super::leave::own;
 use super::lock::{Lock, Standing};
-use super::look::{Base, Meaning, circle, looked_up, writer_of};
+use super::look::{Base, Meaning, looked_up, writer_of};
 use super::reply::{Item, Reply};
 use super::request::{Batch, Life};
-use super::{ALIAS_STEPS_MAX, ATTEMPTS_MAX, Held, Memcached};
+use super::{ATTEMPTS_MAX, Held, Memcached};
+use crate::key_value::{ALIAS_STEPS_MAX, circle};
+use crate::owner::check_process;
 
 impl Memcached {
     pub(super) fn slide(&self, asked: &Key, ttl: Ttl) -> Result<()> {
@@ -46,7 +47,7 @@ impl Memcached {
     }
 
     pub(super) fn slide_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
-        own(held)?;
+        check_process(held.pid)?;
         for _ in 0..ATTEMPTS_MAX {
             let mut batch = Batch::default();
             batch.get(&self.names.lock(&held.key));

@@ -10,10 +10,10 @@ use redis::{Connection, Value};
 use sessile_core::{Error, ErrorKind, Found, Key, Locked, Result, Timestamp, Trace};
 
 use super::failure::unexpected;
-use super::keys::parse_tag;
 use super::lock::{self, Base, Held};
 use super::value::{self, Header, Kind};
-use super::{ALIAS_STEPS_MAX, RESERVATION, Redis, ms};
+use super::{RESERVATION, Redis, ms};
+use crate::key_value::{ALIAS_STEPS_MAX, circle, sibling};
 use crate::owner::{Token, holder_bytes, new_token};
 
 /// Longest sleep of a waiter. All have the same, so that queueing again keeps their order.
@@ -220,16 +220,6 @@ fn leads_to(data: &[u8], from: &Key, now: Timestamp) -> Option<Key> {
         return None;
     }
     sibling(from, data.get(value::HEADER_BYTES..)?)
-}
-
-/// The key of the same bin with the id that an alias carries.
-pub(super) fn sibling(key: &Key, id: &[u8]) -> Option<Key> {
-    parse_tag(&format!("{}/{}", key.bin().name(), std::str::from_utf8(id).ok()?))
-}
-
-/// An alias that leads back to itself cannot be made by this store.
-pub(super) fn circle() -> Error {
-    Error::new(ErrorKind::Corrupt, "the id leads in a circle").advice("destroy the session")
 }
 
 fn decode(answer: Value, key: &Key) -> Option<Answer> {

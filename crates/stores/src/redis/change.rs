@@ -8,19 +8,19 @@ use std::time::Duration;
 use redis::{Connection, Value};
 use sessile_core::{Error, ErrorKind, Key, Result, Ttl};
 
-use super::acquire::{circle, sibling};
 use super::failure::unexpected;
 use super::lock::{self, Held};
 use super::value::{self, Header, Kind};
-use super::{ALIAS_STEPS_MAX, EXPIRY_SLACK, RESERVATION, Redis, ms};
-use crate::owner::{Token, new_token};
+use super::{EXPIRY_SLACK, RESERVATION, Redis, ms};
+use crate::key_value::{ALIAS_STEPS_MAX, circle, corrupt, sibling};
+use crate::owner::{Token, check_process, new_token};
 
 /// An unleased touch may move the absolute end between the two trips of a request, but not for ever.
 const COMMIT_ATTEMPTS: usize = 8;
 
 impl Redis {
     pub(super) fn write_and_unlock(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        own(&held)?;
+        check_process(held.pid)?;
         if let Some(connection) = held.watching.take()
             && self.write_if_untouched(&held, connection, payload, ttl)
         {
@@ -89,7 +89,7 @@ impl Redis {
 
     pub(super) fn end(&self, mut held: Held) -> Result<()> {
         // In a forked child the connection is the parent's: it is closed with the lease, not used again.
-        if own(&held).is_ok()
+        if check_process(held.pid).is_ok()
             && let Some(connection) = held.watching.take()
         {
             self.pool.unpin(connection);
@@ -117,7 +117,7 @@ impl Redis {
     }
 
     fn give_up(&self, held: &Held, writer: &[u8]) -> Result<()> {
-        if own(held).is_err() {
+        if check_process(held.pid).is_err() {
             return Ok(()); // the parent's
         }
         let reserve = ms(RESERVATION);
@@ -155,7 +155,7 @@ impl Redis {
                 &[now.as_bytes(), idle.as_bytes(), absolute.as_bytes(), slack.as_bytes()],
             )?;
             match answer {
-                Value::BulkString(id) => key = sibling(&key, &id).ok_or_else(value::corrupt)?,
+                Value::BulkString(id) => key = sibling(&key, &id).ok_or_else(corrupt)?,
                 answer => return verdict(&answer),
             }
         }
@@ -163,7 +163,7 @@ impl Redis {
     }
 
     pub(super) fn slide_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
-        own(held)?;
+        check_process(held.pid)?;
         let [now, idle, absolute, slack] = self.deadline_args(ttl);
         let answer = self.pool.run(
             &self.scripts.touch_held,
@@ -228,13 +228,13 @@ impl Redis {
             ],
         )?;
         match answer {
-            Value::BulkString(id) => sibling(key, &id).map(Some).ok_or_else(value::corrupt),
+            Value::BulkString(id) => sibling(key, &id).map(Some).ok_or_else(corrupt),
             answer => verdict(&answer).map(|()| None),
         }
     }
 
     pub(super) fn rename(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        own(held)?;
+        check_process(held.pid)?;
         if held.key == *new {
             return Err(refusal(4)); // the script would take our own lock for that of an answer that was lost
         }
@@ -271,15 +271,6 @@ impl Redis {
     }
 }
 
-/// Refuses a lease that belongs to the parent process.
-fn own(held: &Held) -> Result<()> {
-    if held.pid == std::process::id() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from")
-        .advice("begin anew in the child"))
-}
-
 /// The meaning of a script's number; see `lease.lua`.
 fn verdict(answer: &Value) -> Result<()> {
     match answer {
@@ -296,7 +287,7 @@ fn refusal(number: i64) -> Error {
         2 => Error::new(ErrorKind::Destroyed, "the session was destroyed after it was read"),
         3 => Error::new(ErrorKind::Gone, "there is no live record"),
         4 => Error::new(ErrorKind::Exists, "the id is taken"),
-        5 => value::corrupt(),
+        5 => corrupt(),
         _ => unexpected(),
     }
 }

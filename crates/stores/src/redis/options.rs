@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
-use sessile_core::{Limits, Result};
+use sessile_core::Result;
 
 use super::failure::translate;
 use crate::connecting::{self, Address, Login, Timeouts, TlsFiles, is_unix};
+use crate::key_value;
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
 /// The options of this store, for the registry.
 pub(super) const HELP: &[OptionHelp] = &[
     // The first two are about our own keys.
-    OptionHelp { name: "lock_ttl_ms", help: "a lock whose holder died is free after this (default 60000)" },
-    OptionHelp { name: "prefix", help: "first part of every key name (default sessile)" },
+    key_value::LOCK_TTL_MS,
+    key_value::PREFIX,
     OptionHelp { name: "user", help: "user name, for redis+unix (redis:// takes it before the @)" },
     connecting::PASSWORD_FILE,
     OptionHelp { name: "db", help: "number of the database, for redis+unix (redis:// takes it as the path)" },
@@ -48,26 +49,15 @@ impl Options {
     ///
     /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be read.
     pub(super) fn parse(url: &StoreUrl) -> Result<Options> {
-        let hour_ms = u64::try_from(Limits::TOMBSTONE_TTL.as_millis()).unwrap_or(u64::MAX);
         let timeouts = Timeouts::parse(url)?;
         Ok(Options {
             connect_timeout: timeouts.connect,
             response_timeout: timeouts.response,
-            lock_ttl: url.number("lock_ttl_ms", 60_000, 10..=hour_ms).map(Duration::from_millis)?,
-            prefix: prefix(url)?,
+            lock_ttl: key_value::lock_ttl(url)?,
+            prefix: key_value::prefix(url, PREFIX_BYTES_MAX)?,
             client: client(url)?,
         })
     }
-}
-
-fn prefix(url: &StoreUrl) -> Result<String> {
-    let prefix = url.text("prefix").unwrap_or("sessile");
-    // No braces (they would move the hash tag) and no glob characters (they would widen a listing).
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':');
-    if prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX || !prefix.bytes().all(allowed) {
-        return Err(invalid("option prefix must be 1 to 64 characters of A-Z a-z 0-9 _ - . :"));
-    }
-    Ok(prefix.to_owned())
 }
 
 fn client(url: &StoreUrl) -> Result<Client> {

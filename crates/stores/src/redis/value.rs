@@ -15,8 +15,10 @@
 //! The scripts know these offsets too: they address `kind` to `ends` as bytes 1 to 17 and a touch rewrites
 //! bytes 10 to 25. Bytes from the server are untrusted and checked here.
 
-use sessile_core::{Error, ErrorKind, Record, Result, Timestamp};
+use sessile_core::{Record, Result, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::key_value::corrupt;
 
 const MAGIC: u8 = b'S';
 const CHECKED_FROM: usize = 34;
@@ -159,12 +161,6 @@ pub(super) fn record(header: &Header, payload: Vec<u8>) -> Record {
         expires: header.expires,
         ends: header.ends,
     }
-}
-
-/// Bytes under a data key that we did not write, or that changed since.
-pub(super) fn corrupt() -> Error {
-    Error::new(ErrorKind::Corrupt, "the stored bytes are not what was written")
-        .advice("find out who else writes keys with this prefix; destroy the session to be rid of it")
 }
 
 fn check_of(value: &[u8]) -> u64 {
