@@ -41,10 +41,10 @@ use sessile_core::{
 use self::connection::Link;
 use self::failure::{Attempt, Fault, settled};
 use self::lease::Held;
-use self::lock::{LockNames, RELEASE, Taken};
+use self::lock::{LockNames, Taken, Wanted};
 use self::options::Options;
 use self::row::Statements;
-use self::statement::{Message, Value, of_key};
+use self::statement::{Message, of_key};
 use self::sweep::Position;
 use crate::idle::{Idle, retry};
 use crate::registry::{self, Context, Fixture, StoreEntry};
@@ -177,7 +177,8 @@ impl Mysql {
                 let left = wait_max.saturating_sub(start.elapsed());
                 let slice = lock::slice(&link, left);
                 let before = leaving.take();
-                match lock::acquire_and_read(&mut link, &lock, &self.statements, &key, slice, before.as_deref()) {
+                let wanted = Wanted { name: &lock, key: &key, wait: slice, leaving: before.as_deref() };
+                match lock::acquire_and_read(&mut link, wanted, &self.statements) {
                     Ok(Some(taken)) => break taken,
                     Ok(None) => {}
                     // The lock was had, but another transaction keeps the row: as good as a lock that is not free.
@@ -280,8 +281,7 @@ impl Store for Mysql {
 
     fn release(&self, mut held: Held) -> Result<()> {
         // If it fails, the connection closes with the lease, which frees the lock, too.
-        let release = Message::new().then(RELEASE, &[Value::Word(&held.lock)]);
-        if held.link.is_fit() && held.link.ask(&release).is_ok() {
+        if held.link.is_fit() && lock::let_go(&mut held.link, &held.lock).is_ok() {
             self.put_back(held.link);
         }
         Ok(())

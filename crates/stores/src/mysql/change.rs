@@ -11,7 +11,7 @@ use super::Mysql;
 use super::connection::Link;
 use super::failure::{Attempt, Fault, settled};
 use super::lease::{Held, TRIES, check_size, lock_row, roll_back, write_row};
-use super::lock::{RELEASE, acquire};
+use super::lock::{RELEASE, Wanted, acquire, let_go};
 use super::row::{self, Tombstone};
 use super::statement::{Message, Value, of_key};
 use crate::sql::{ALIAS_STEPS_MAX, Content, Seen, circle, corrupt, end_of_grace, new_head, nothing_to_touch, taken};
@@ -31,7 +31,7 @@ impl Mysql {
         let lock = self.locks.of(key);
         // Up to here a second attempt does no harm.
         let (mut link, there) = self.trying(|mut link| {
-            match acquire(&mut link, &lock, &[&self.statements.select_head], key, Duration::ZERO, None)? {
+            match acquire(&mut link, Wanted::if_free(&lock, key), &[&self.statements.select_head])? {
                 Some(taken) => Ok((link, taken.content)),
                 None => {
                     self.put_back(link);
@@ -42,7 +42,7 @@ impl Mysql {
         let created = self.create_under_lock(&mut link, key, &lock, there, payload, ttl);
         let freed = match created {
             Ok(Lock::Freed) => Ok(()),
-            _ => link.ask(&Message::new().then(RELEASE, &[Value::Word(&lock)])).map(drop),
+            _ => let_go(&mut link, &lock),
         };
         if freed.is_ok() {
             self.put_back(link);
@@ -180,7 +180,7 @@ impl Mysql {
             return Err(taken().into());
         }
         let statements = &self.statements;
-        let Some(_) = acquire(&mut held.link, &lock, &[&statements.select_head], new, Duration::ZERO, None)? else {
+        let Some(_) = acquire(&mut held.link, Wanted::if_free(&lock, new), &[&statements.select_head])? else {
             return Err(taken().into());
         };
         let old_lock = std::mem::replace(&mut held.lock, lock);
@@ -192,10 +192,10 @@ impl Mysql {
             Ok(_) => old_lock,
             Err(_) => std::mem::replace(&mut held.lock, old_lock),
         };
-        let release = held.link.ask(&Message::new().then(RELEASE, &[Value::Word(&freed)]));
+        let release = let_go(&mut held.link, &freed);
         (held.seen, held.row) = moved?;
         held.key = new.clone();
-        release.map(drop)
+        release
     }
 
     /// Gives the leased row the new id and lets the old one lead there, in a transaction.

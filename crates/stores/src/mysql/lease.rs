@@ -7,7 +7,7 @@ use sessile_core::{Error, ErrorKind, Key, Limits, Record, Result, Timestamp, Ttl
 
 use super::connection::Link;
 use super::failure::{Attempt, Fault};
-use super::lock::{IS_OURS, RELEASE, RELEASE_IF_CHANGED};
+use super::lock::{self, IS_OURS, RELEASE, RELEASE_IF_CHANGED};
 use super::row::{self, Statements};
 use super::statement::{Message, Value, of_key};
 use crate::sql::{Content, Seen, next_head, not_ours, nothing_to_touch};
@@ -77,15 +77,14 @@ impl Held {
             }
             None => return Ok(false),
         };
-        let lock = [Value::Word(&self.lock)];
         let changed = if self.link.takes_text(payload) {
-            let message = Message::new().then(statement, &values).then(RELEASE_IF_CHANGED, &lock);
+            let message = Message::new().then(statement, &values).then(RELEASE_IF_CHANGED, &[Value::Word(&self.lock)]);
             self.link.ask(&message).map(|mut answers| answers.next().changed())
         } else {
             let changed = self.link.execute(statement, &values);
             changed.and_then(|changed| {
                 if changed == 1 {
-                    self.link.ask(&Message::new().then(RELEASE, &lock))?;
+                    lock::let_go(&mut self.link, &self.lock)?;
                 }
                 Ok(changed)
             })

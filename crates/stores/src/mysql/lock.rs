@@ -58,6 +58,29 @@ impl LockNames {
     }
 }
 
+/// A lock that is asked for, and the session that it keeps.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub name: &'a str,
+    pub key: &'a Key,
+    /// How long to wait at most.
+    pub wait: Duration,
+    /// Another lock, to let go before.
+    pub leaving: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Not waited for.
+    pub fn if_free(name: &'a str, key: &'a Key) -> Wanted<'a> {
+        Wanted { name, key, wait: Duration::ZERO, leaving: None }
+    }
+
+    /// The begin of the message that asks for it.
+    fn message(&self) -> Message {
+        self.leaving.map_or_else(Message::new, releasing)
+    }
+}
+
 /// A lock that was had.
 pub(super) struct Taken {
     /// Grows with each holder.
@@ -66,47 +89,35 @@ pub(super) struct Taken {
     pub content: Option<Content>,
 }
 
-/// Tries to take a lock for at most `wait`, and reads all of the row under it. `leaving` is a lock to let go before. `None`
-/// when the lock was not free in time.
-pub(super) fn acquire_and_read(
-    link: &mut Link,
-    name: &str,
-    statements: &Statements,
-    key: &Key,
-    wait: Duration,
-    leaving: Option<&str>,
-) -> Attempt<Option<Taken>> {
+/// Tries to take a lock, and reads all of the row under it. `None` when the lock was not free in time.
+pub(super) fn acquire_and_read(link: &mut Link, wanted: Wanted<'_>, statements: &Statements) -> Attempt<Option<Taken>> {
     if link.facts.is_mariadb() && link.prepares() {
-        let taken = link.if_prepared(|link| acquire_by_name(link, name, statements, key, wait, leaving))?;
+        let taken = link.if_prepared(|link| acquire_by_name(link, wanted, statements))?;
         if let Some(taken) = taken {
             return Ok(taken);
         }
         // The server may have refused when the values were worked out: taken once more, the lock would outlast its release.
-        let_go(link, name)?;
+        let_go(link, wanted.name)?;
     }
-    acquire(link, name, &[&statements.settle, &statements.select_if_had], key, wait, leaving)
+    acquire(link, wanted, &[&statements.settle, &statements.select_if_had])
+}
+
+/// The message that gives a lock up.
+fn releasing(name: &str) -> Message {
+    Message::new().then(RELEASE, &[Value::Word(name)])
 }
 
 /// Gives up a lock that the connection has, or may have.
 pub(super) fn let_go(link: &mut Link, name: &str) -> Attempt<()> {
-    link.ask(&Message::new().then(RELEASE, &[Value::Word(name)])).map(drop)
+    link.ask(&releasing(name)).map(drop)
 }
 
 /// By a statement that the server keeps under a name. MariaDB takes expressions for its values and works them out before it
 /// looks at the statement: so the lock is waited for while no table is open and no snapshot taken. Without the lock there is no
 /// id, thus no row to wait for.
-fn acquire_by_name(
-    link: &mut Link,
-    name: &str,
-    statements: &Statements,
-    key: &Key,
-    wait: Duration,
-    leaving: Option<&str>,
-) -> Attempt<Option<Taken>> {
-    let mut message = Message::new();
-    if let Some(leaving) = leaving {
-        message.add(RELEASE, &[Value::Word(leaving)]);
-    }
+fn acquire_by_name(link: &mut Link, wanted: Wanted<'_>, statements: &Statements) -> Attempt<Option<Taken>> {
+    let Wanted { name, key, wait, leaving } = wanted;
+    let mut message = wanted.message();
     if !link.knows_read {
         message.add_verbatim(&statements.prepare_read);
     }
@@ -137,18 +148,9 @@ fn waiting(wait: Duration) -> String {
 }
 
 /// The same with whatever the last of `selects` reads of the row.
-pub(super) fn acquire(
-    link: &mut Link,
-    name: &str,
-    selects: &[&str],
-    key: &Key,
-    wait: Duration,
-    leaving: Option<&str>,
-) -> Attempt<Option<Taken>> {
-    let mut message = Message::new();
-    if let Some(leaving) = leaving {
-        message.add(RELEASE, &[Value::Word(leaving)]);
-    }
+pub(super) fn acquire(link: &mut Link, wanted: Wanted<'_>, selects: &[&str]) -> Attempt<Option<Taken>> {
+    let Wanted { name, key, wait, leaving } = wanted;
+    let mut message = wanted.message();
     message.add(&format!("SET {HAD} = {}", waiting(wait)), &[Value::Word(name)]);
     message.add(&format!("SELECT {HAD}"), &[]);
     selects.iter().for_each(|select| message.add(select, &of_key(key)));
@@ -194,7 +196,7 @@ fn taken_or_released(
     match content {
         Ok(content) => Ok(Some(Taken { fence, content })),
         Err(error) => {
-            link.ask(&Message::new().then(RELEASE, &[Value::Word(name)]))?;
+            let_go(link, name)?;
             Err(error.into())
         }
     }
