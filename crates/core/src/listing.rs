@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Bin, Key, Timestamp};
+use crate::{Bin, Key, Record, Timestamp};
 
 /// How much one call of `sweep` may do. It stops at whichever bound is reached first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,20 @@ pub struct Entry {
     pub written: Timestamp,
     /// See [`crate::Record::expires`].
     pub expires: Timestamp,
+}
+
+impl Entry {
+    /// The entry of a record that was read as a whole.
+    pub fn of(key: &Key, record: &Record) -> Entry {
+        Entry {
+            key: key.clone(),
+            payload_bytes: record.payload.len() as u64,
+            version: record.version,
+            created: record.created,
+            written: record.written,
+            expires: record.expires,
+        }
+    }
 }
 
 /// One bounded part of a listing.

@@ -424,14 +424,7 @@ impl Store for Memory {
                 && record.payload.len() as u64 >= filter.payload_bytes_min
                 && filter.bin.as_ref().is_none_or(|bin| bin == key.bin())
             {
-                page.entries.push(Entry {
-                    key: key.clone(),
-                    payload_bytes: record.payload.len() as u64,
-                    version: record.version,
-                    created: record.created,
-                    written: record.written,
-                    expires: record.expires,
-                });
+                page.entries.push(Entry::of(key, record));
             }
             if count + 1 == filter.entries_max {
                 page.next = Some(Cursor(format!("{}/{}", key.bin().name(), key.id())));

@@ -247,14 +247,7 @@ impl Php {
                 && !record.expired(now)
                 && record.payload.len() as u64 >= filter.payload_bytes_min
             {
-                page.entries.push(Entry {
-                    key: key.clone(),
-                    payload_bytes: record.payload.len() as u64,
-                    version: record.version,
-                    created: record.created,
-                    written: record.written,
-                    expires: record.expires,
-                });
+                page.entries.push(Entry::of(key, &record));
             }
             let full = looked_at == filter.entries_max;
             page.next = full.then(|| Cursor(format!("php:{path}")));
