@@ -4,14 +4,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects")]
 
+#[cfg(test)]
+mod support;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use sessile_core::{Budget, Clock, ErrorKind, Filter, Key, Sessions, Ttl};
+use sessile_core::{Budget, Clock, ErrorKind, Filter, Sessions, Ttl};
 use sessile_stores::Context;
+
+use support::child::{child, role};
+use support::patience::until;
+use support::{key, ttl};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -62,42 +69,14 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn key(id: &str) -> Key {
-    Key::session(id).unwrap()
-}
-
-fn ttl() -> Ttl {
-    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < WAIT, "not within {WAIT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 fn set_age(path: &Path, age: Duration) {
     let file = fs::File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - age).unwrap();
 }
 
-/// Runs this binary again: only the test `role_of_a_child`.
-fn child(role: &str, root: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["role_of_a_child", "--exact", "--nocapture", "--test-threads=1"])
-        .env("SESSILE_TEST_ROLE", role)
-        .env("SESSILE_TEST_DIR", root)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
 #[test]
 fn role_of_a_child() {
-    let Ok(role) = std::env::var("SESSILE_TEST_ROLE") else { return };
-    let root = PathBuf::from(std::env::var("SESSILE_TEST_DIR").unwrap());
+    let Some((role, root)) = role() else { return };
     let sessions = open(&root);
     match role.as_str() {
         "increment" => {

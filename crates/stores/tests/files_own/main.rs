@@ -6,6 +6,8 @@
 
 mod commits;
 mod first_commits;
+#[path = "../support/mod.rs"]
+mod support;
 mod turns;
 
 use std::fs;
@@ -17,6 +19,10 @@ use std::time::{Duration, Instant};
 use sessile_core::{Budget, Clock, ErrorKind, Key, Sessions, Timestamp, Ttl};
 use sessile_stores::Context;
 
+use support::child::{child, role};
+use support::key;
+use support::patience::{until, within_once};
+
 const WAIT: Duration = Duration::from_secs(60);
 /// For a lock that is free: a process that another test starts has a copy of each open file until it is another program.
 const FREE: Duration = Duration::from_secs(5);
@@ -25,10 +31,6 @@ const IN_PLACE_MAX: usize = 4_096 - 72;
 
 fn open_at(path: &Path) -> sessile_core::Result<Sessions> {
     sessile_stores::open(&format!("files:{}", path.display()), &Context::default())
-}
-
-fn key(id: &str) -> Key {
-    Key::session(id).unwrap()
 }
 
 fn ttl() -> Ttl {
@@ -51,41 +53,9 @@ fn file_of(root: &Path, id: &str) -> PathBuf {
     files_below(root).into_iter().find(|path| path.ends_with(id)).expect("the session has a file")
 }
 
-/// Runs this binary again: only the test `role_of_a_child`, which does what the environment says.
-fn child(role: &str, root: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["role_of_a_child", "--exact", "--nocapture", "--test-threads=1"])
-        .env("SESSILE_TEST_ROLE", role)
-        .env("SESSILE_TEST_DIR", root)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-/// A bound on time where the machine may be busy with the tests beside this one: what is slow by itself is so each time.
-fn within_once(what: &str, bound: Duration, mut measure: impl FnMut() -> Duration) {
-    let mut took = Vec::new();
-    for _ in 0..12 {
-        took.push(measure());
-        if took.last() < Some(&bound) {
-            return;
-        }
-    }
-    panic!("{what}: not once within {bound:?}: {took:?}");
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < WAIT, "not within {WAIT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn role_of_a_child() {
-    let Ok(role) = std::env::var("SESSILE_TEST_ROLE") else { return };
-    let root = PathBuf::from(std::env::var("SESSILE_TEST_DIR").unwrap());
+    let Some((role, root)) = role() else { return };
     let sessions = open_at(&root).unwrap();
     let shared = key("shared");
     match role.as_str() {

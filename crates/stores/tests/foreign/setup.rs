@@ -1,8 +1,13 @@
 //! Private servers, and a walk to its end.
 
+#[path = "../support/mod.rs"]
+pub mod support;
+
 use sessile_core::Clock;
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_fixtures::{PrivateDir, Server, ServerOptions};
 use sessile_stores::foreign::{self, Seen, Sizes};
+
+use self::support::server;
 
 /// A private server in a directory of its own.
 pub struct Private {
@@ -15,15 +20,8 @@ impl Private {
     pub fn start(name: &str, extra: &[&str]) -> Option<Private> {
         let kept = PrivateDir::on_disk().unwrap();
         let extra = extra.iter().map(Into::into).collect();
-        let options = ServerOptions { extra, ..ServerOptions::default() };
-        match ServerKind::by_name(name).unwrap().start(kept.path(), &options) {
-            Ok(server) => Some(Private { server, _kept: kept }),
-            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                eprintln!("SKIPPED: {name} is not installed");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let server = server::start(name, &kept, &ServerOptions { extra, ..ServerOptions::default() })?;
+        Some(Private { server, _kept: kept })
     }
 }
 

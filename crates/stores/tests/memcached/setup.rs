@@ -1,13 +1,20 @@
 //! A private server and a store on it.
 
+#[path = "../support/mod.rs"]
+pub mod support;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sessile_core::{Clock, Key, Sessions, Ttl};
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_core::{Clock, Sessions};
+use sessile_fixtures::{PrivateDir, Server, ServerOptions};
 use sessile_stores::Context;
+
+use self::support::server;
+pub use self::support::server::free_port;
+pub use self::support::{key, payload_of, ttl};
 
 pub const WAIT: Duration = Duration::from_secs(60);
 
@@ -24,16 +31,9 @@ impl Private {
     }
 
     pub fn start_in(kept: PrivateDir, extra: &[&str]) -> Option<Private> {
-        let kind = ServerKind::by_name("memcached").unwrap();
         let extra = extra.iter().map(std::ffi::OsString::from).collect();
-        match kind.start(kept.path(), &ServerOptions { extra, ..ServerOptions::default() }) {
-            Ok(server) => Some(Private { server, kept }),
-            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                eprintln!("SKIPPED: memcached is not installed");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let server = server::start("memcached", &kept, &ServerOptions { extra, ..ServerOptions::default() })?;
+        Some(Private { server, kept })
     }
 
     pub fn open(&self) -> Sessions {
@@ -69,22 +69,6 @@ pub fn open(socket: &Path, options: &str) -> Result<Sessions, sessile_core::Erro
 
 pub fn open_url(url: &str) -> Result<Sessions, sessile_core::Error> {
     sessile_stores::open(url, &Context { clock: Clock::system() })
-}
-
-pub fn key(id: &str) -> Key {
-    Key::session(id).unwrap()
-}
-
-pub fn ttl() -> Ttl {
-    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
-}
-
-pub fn payload_of(store: &Sessions, id: &str) -> Option<Vec<u8>> {
-    store.peek(&key(id)).unwrap().map(|record| record.payload)
-}
-
-pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub fn socket_in(dir: &PrivateDir) -> PathBuf {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Durability, Sessions};
 
-use crate::setup::{Private, WAIT, key, open, stored, ttl};
+use crate::setup::{Private, WAIT, key, open, payload_of, ttl};
 
 const WORKERS: u64 = 8;
 /// Of each worker: in `make test`, and in `make storm`.
@@ -65,7 +65,7 @@ fn survives(durability: Durability, increments: u64) {
         }
     });
     let (acknowledged, in_doubt) = (tally.acknowledged.into_inner(), tally.in_doubt.into_inner());
-    let count = number(&stored(&private.open(""), "counter").unwrap());
+    let count = number(&payload_of(&private.open(""), "counter").unwrap());
     assert_eq!(acknowledged, WORKERS * increments);
     assert!((acknowledged..=acknowledged + in_doubt).contains(&count), "{count}: {acknowledged} + {in_doubt} in doubt");
     assert!(in_doubt <= WORKERS * KILLS, "{in_doubt} commits failed in {KILLS} crashes");

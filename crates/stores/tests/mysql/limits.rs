@@ -2,7 +2,7 @@
 
 use sessile_core::{Counter, ErrorKind};
 
-use crate::setup::{Private, WAIT, key, open, stored, ttl};
+use crate::setup::{Private, WAIT, key, open, payload_of, ttl};
 
 const MIB: usize = 1 << 20;
 const OVERHEAD: u64 = 1_024;
@@ -23,12 +23,12 @@ fn a_payload_over_the_packet_limit_is_refused_in_100_of_100_trials_and_the_old_o
         assert!(store.create(&key("b"), &vec![b'x'; size], ttl()).is_err());
     }
     assert_eq!(store.counters().get(Counter::TooLarge), 200);
-    assert_eq!((stored(&store, "a").unwrap(), stored(&store, "b")), (b"old".to_vec(), None));
+    assert_eq!((payload_of(&store, "a").unwrap(), payload_of(&store, "b")), (b"old".to_vec(), None));
     // And at the limit it is taken, by way of text and of a prepared statement.
     for size in [65_536, 65_537, limit as usize] {
         let payload: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
         store.begin(&key("a"), WAIT).unwrap().lease.commit(&payload, ttl()).unwrap();
-        assert!(stored(&store, "a").unwrap() == payload, "{size} bytes");
+        assert!(payload_of(&store, "a").unwrap() == payload, "{size} bytes");
     }
 }
 
@@ -46,7 +46,7 @@ fn a_limit_that_was_lowered_meanwhile_is_told_as_it_is_now() {
         let limit = MIB as u64 - OVERHEAD;
         assert_eq!(error.kind(), &ErrorKind::TooLarge { size: 2 * MIB as u64, limit });
     }
-    assert_eq!(stored(&store, "a").unwrap(), b"old");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"old");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn every_byte_comes_back_whatever_the_server_takes_for_a_quote() {
         let quotes = br#"'; DROP TABLE sessile_session; -- \' \\' " ` \"#.to_vec();
         for payload in [all.clone(), quotes, Vec::new(), all.repeat(300)] {
             store.begin(&key("a"), WAIT).unwrap().lease.commit(&payload, ttl()).unwrap();
-            assert!(stored(&store, "a").unwrap() == payload, "{mode}: {} bytes", payload.len());
+            assert!(payload_of(&store, "a").unwrap() == payload, "{mode}: {} bytes", payload.len());
         }
     }
 }

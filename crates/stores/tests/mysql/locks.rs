@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, Counter, ErrorKind, Timestamp};
 
-use crate::setup::{Private, WAIT, key, stored, ttl, until};
+use crate::setup::{Private, WAIT, key, payload_of, ttl, until};
 
 /// The lease does not know yet; the version that the UPDATE names does.
 #[test]
@@ -19,7 +19,7 @@ fn a_commit_whose_connection_was_killed_is_refused_and_nothing_is_lost() {
     next.lease.commit(b"of the next", ttl()).unwrap();
     let error = lost.lease.commit(b"late", ttl()).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unreachable);
-    assert_eq!(stored(&store, "a").unwrap(), b"of the next");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"of the next");
     // A lease that only gives up has nothing to complain about.
     let lost = store.begin(&key("a"), WAIT).unwrap();
     private.cut();
@@ -38,7 +38,7 @@ fn a_commit_whose_lock_was_lost_is_stale_when_another_has_committed() {
     let error = robbed.lease.commit(b"late", ttl()).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Stale);
     assert_eq!(store.counters().get(Counter::StaleCommits), 1);
-    assert_eq!(stored(&store, "a").unwrap(), b"theirs");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"theirs");
     drop(store.begin(&key("a"), Duration::ZERO).unwrap());
 }
 
@@ -178,6 +178,6 @@ fn a_sweep_makes_no_commit_wait_and_passes_over_damaged_rows() {
     let swept = store.sweep(sessile_core::Budget { records_max: 1_000, time_max: WAIT }).unwrap();
     assert_eq!((swept.examined, swept.removed, swept.complete), (6, 4, true));
     leased.lease.commit(b"y", ttl()).unwrap();
-    assert_eq!(stored(&store, "s0").unwrap(), b"y");
+    assert_eq!(payload_of(&store, "s0").unwrap(), b"y");
     assert_eq!(private.number("SELECT COUNT(*) FROM sessile_session"), 2);
 }

@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 use sessile_core::{Durability, ErrorKind, Sessions, Trace, Ttl};
 
 use crate::counting_proxy::CountingProxy;
-use crate::setup::{Private, WAIT, key, open, stored, ttl, until};
+use crate::setup::{Private, WAIT, key, open, payload_of, ttl, until};
 
 /// More than a connection needs to take the short way.
 const WARMING: usize = 10;
@@ -73,7 +73,7 @@ fn who_gets_the_lock_before_the_commit_has_ended_reads_what_is_committed() {
             committing.join().unwrap().unwrap();
             next.lease.commit(b"next", ttl()).unwrap();
         });
-        assert_eq!(stored(&store, "a").unwrap(), b"next");
+        assert_eq!(payload_of(&store, "a").unwrap(), b"next");
     }
 }
 
@@ -113,7 +113,7 @@ fn a_commit_without_its_lock_is_refused_also_when_nobody_has_followed() {
         lease.touch(ttl()).unwrap();
         let error = lease.commit(&payload, ttl()).unwrap_err();
         assert_eq!(error.kind(), &ErrorKind::Stale, "{error:?}");
-        assert_eq!(stored(store, "a").unwrap(), b"old");
+        assert_eq!(payload_of(store, "a").unwrap(), b"old");
     }
 }
 
@@ -167,7 +167,7 @@ fn a_server_that_prepares_no_statements_serves_all_the_same() {
     let Some(private) = Private::start_with(&["--max-prepared-stmt-count=0"]) else { return };
     let store = warmed(&private);
     (0..2 * WARMING).for_each(|_| commit(&store, "a", b"x"));
-    assert_eq!(stored(&store, "a").unwrap(), b"x");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"x");
 }
 
 /// The statement that the server keeps gives a row also where there is none, and what it gives is what a plain read does.
@@ -222,7 +222,7 @@ fn a_commit_that_shortens_the_life_of_a_session_moves_what_a_sweep_goes_by() {
     store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", short).unwrap();
     assert_eq!(private.number("SELECT due <= expires FROM sessile_session"), 1);
     commit(&store, "a", b"y");
-    assert_eq!(stored(&store, "a").unwrap(), b"y");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"y");
     assert_eq!(private.number("SELECT due < expires FROM sessile_session"), 1);
 }
 

@@ -1,15 +1,10 @@
 //! What cannot be opened: each trouble is an error of its own that says what to do, without the password.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
 use sessile_core::ErrorKind;
 
-use crate::setup::{Private, WAIT, key, open, refusal, stored, ttl};
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use crate::setup::support::certificate;
+use crate::setup::support::server::free_port;
+use crate::setup::{Private, WAIT, key, open, payload_of, refusal, ttl};
 
 #[test]
 fn passwords_databases_and_rights_are_told_apart() {
@@ -27,7 +22,7 @@ fn passwords_databases_and_rights_are_told_apart() {
     assert!(kind == ErrorKind::Denied && text.contains("CREATE"), "{text}");
     let store = open(&url("shop:s3cret", "test")).unwrap();
     store.create(&key("a"), b"x", ttl()).unwrap();
-    assert_eq!(stored(&store, "a").unwrap(), b"x");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"x");
     let (kind, text) = refusal(&url("shop:s3cret-but-wrong", "test"));
     assert!(kind == ErrorKind::Denied && text.contains("password"), "{text}");
     let (kind, text) = refusal(&url("shop:s3cret", "nowhere"));
@@ -73,7 +68,7 @@ fn a_read_only_server_takes_no_sessions_and_says_so() {
     let begun = store.begin(&key("a"), WAIT).unwrap();
     let error = begun.lease.commit(b"y", ttl()).unwrap_err();
     assert!(error.kind() == &ErrorKind::Denied && error.to_string().contains("read-only"), "{error}");
-    assert_eq!(stored(&store, "a").unwrap(), b"x");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"x");
 }
 
 #[test]
@@ -101,26 +96,11 @@ fn many_that_open_a_new_database_at_once_find_one_table() {
     assert_eq!(private.open("").stat().unwrap().sessions, 8);
 }
 
-fn certificate(dir: &Path) -> bool {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
-        .arg("-keyout")
-        .arg(dir.join("key.pem"))
-        .arg("-out")
-        .arg(dir.join("cert.pem"))
-        .stderr(Stdio::null())
-        .status();
-    made.is_ok_and(|status| status.success())
-}
-
 #[test]
 fn tls_is_spoken_and_an_unknown_authority_refused() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
-    if !certificate(dir.path()) {
-        assert!(std::env::var_os("CI").is_none(), "openssl is missing");
-        eprintln!("SKIPPED: openssl is not installed");
+    if !certificate::make(dir.path(), "DNS:localhost,IP:127.0.0.1") {
         return;
     }
     // The server runs as somebody else.
@@ -138,7 +118,7 @@ fn tls_is_spoken_and_an_unknown_authority_refused() {
     let url = format!("mysql://shop:s3cret@localhost:{port}/test");
     let store = open(&format!("{url}?tls=1&tls_ca_file={cert}")).unwrap();
     store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
-    assert_eq!(stored(&store, "a").unwrap(), b"x");
+    assert_eq!(payload_of(&store, "a").unwrap(), b"x");
     assert_eq!(refusal(&format!("{url}?tls=1")).0, ErrorKind::Denied, "not signed by a known authority");
     assert_eq!(refusal(&url).0, ErrorKind::Denied, "the user must use TLS");
 }

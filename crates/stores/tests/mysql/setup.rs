@@ -1,12 +1,19 @@
 //! A private server and a store on it.
 
-use std::time::{Duration, Instant};
+#[path = "../support/mod.rs"]
+pub mod support;
+
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
-use sessile_core::{Clock, Durability, Error, ErrorKind, Key, Sessions, Ttl};
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_core::{Clock, Durability, Error, ErrorKind, Sessions};
+use sessile_fixtures::{PrivateDir, Server, ServerOptions};
 use sessile_stores::Context;
+
+pub use self::support::patience::until;
+use self::support::server;
+pub use self::support::{key, payload_of, ttl};
 
 pub const WAIT: Duration = Duration::from_secs(60);
 
@@ -33,15 +40,8 @@ impl Private {
 
     fn start_as(options: &ServerOptions) -> Option<Private> {
         let kept = PrivateDir::on_disk().unwrap();
-        let kind = ServerKind::by_name("mariadbd").unwrap();
-        match kind.start(kept.path(), options) {
-            Ok(server) => Some(Private { server, _kept: kept }),
-            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                eprintln!("SKIPPED: mariadbd is not installed");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let server = server::start("mariadbd", &kept, options)?;
+        Some(Private { server, _kept: kept })
     }
 
     pub fn url(&self, options: &str) -> String {
@@ -96,26 +96,4 @@ pub fn refusal(url: &str) -> (ErrorKind, String) {
     let shown = format!("{error:#}");
     assert!(!shown.contains("s3cret") && !format!("{error:?}").contains("s3cret"), "{shown}");
     (error.kind().clone(), shown)
-}
-
-pub fn key(id: &str) -> Key {
-    Key::session(id).unwrap()
-}
-
-pub fn ttl() -> Ttl {
-    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
-}
-
-/// The payload of a session.
-pub fn stored(store: &Sessions, id: &str) -> Option<Vec<u8>> {
-    store.peek(&key(id)).unwrap().map(|record| record.payload)
-}
-
-/// Polls until it is true; the deadline is far beyond what a loaded machine needs.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WAIT;
-    while !done() {
-        assert!(Instant::now() < deadline, "not within {WAIT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sessile_core::{Error, Sessions};
 
-use crate::setup::{Private, key, stored, ttl};
+use crate::setup::{Private, key, payload_of, ttl};
 
 /// The server refuses each new row that matches.
 fn refusing(private: &Private, condition: &str) {
@@ -26,9 +26,9 @@ fn a_commit_after_a_regeneration_that_was_refused_is_kept() {
     refusing(&private, "NEW.kind = 2");
     let mut lease = store.begin(&key("old"), Duration::ZERO).unwrap().lease;
     assert!(lease.regenerate(&key("new"), Duration::from_secs(60)).is_err());
-    assert_eq!(stored(&other, "new"), None);
+    assert_eq!(payload_of(&other, "new"), None);
     lease.commit(b"second", ttl()).unwrap();
-    assert_eq!(stored(&other, "old").unwrap(), b"second");
+    assert_eq!(payload_of(&other, "old").unwrap(), b"second");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn what_follows_a_creation_or_a_log_out_that_was_refused_is_kept() {
     refusing(&private, "NEW.id = 'large'");
     assert!(store.create(&key("large"), &[7; 100_000], ttl()).is_err());
     change(&store, "kept", b"second").unwrap();
-    assert_eq!(stored(&other, "kept").unwrap(), b"second");
+    assert_eq!(payload_of(&other, "kept").unwrap(), b"second");
 }
 
 /// With CHAIN each COMMIT begins another transaction, which the next change on the connection would be part of and end with.
@@ -53,5 +53,5 @@ fn a_server_whose_transactions_go_on_after_their_commit_or_read_only_keeps_what_
     let mut lease = store.begin(&key("old"), Duration::ZERO).unwrap().lease;
     lease.regenerate(&key("new"), Duration::from_secs(60)).unwrap();
     lease.commit(b"second", ttl()).unwrap();
-    assert_eq!(stored(&other, "new").unwrap(), b"second");
+    assert_eq!(payload_of(&other, "new").unwrap(), b"second");
 }

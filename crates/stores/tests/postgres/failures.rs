@@ -1,13 +1,13 @@
 //! What goes wrong when a store is opened or asked too much: each is one clear error, and nothing is harmed.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Filter, Sessions};
 use sessile_fixtures::ServerOptions;
 use sessile_stores::Context;
 
+use crate::setup::support::certificate;
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 fn open(url: &str) -> Result<Sessions, Error> {
@@ -149,21 +149,6 @@ fn a_damaged_row_is_reported_left_alone_and_passed_over() {
     assert_eq!(store.list(None, &Filter::default()).unwrap().entries.len(), 2, "a without its payload, and fine");
 }
 
-/// A certificate for an address that the server may read; false without openssl.
-fn certificate(dir: &Path, address: &str) -> bool {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", &format!("subjectAltName=IP:{address}"), "-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout", "key.pem", "-out", "cert.pem"])
-        .current_dir(dir)
-        .stderr(Stdio::null())
-        .status();
-    // The server wants its key owned by itself, and nobody else to read it.
-    let give = "chown --reference=PG_VERSION key.pem cert.pem && chmod 600 key.pem";
-    let given = || Command::new("sh").args(["-c", give]).current_dir(dir).status().is_ok_and(|status| status.success());
-    made.is_ok_and(|status| status.success()) && given()
-}
-
 #[test]
 fn tls_is_spoken_and_an_unknown_authority_refused() {
     // Another address of this host instead of another port, which would change the name of the unix socket.
@@ -171,11 +156,12 @@ fn tls_is_spoken_and_an_unknown_authority_refused() {
     let extra = ["-c".into(), format!("listen_addresses={address}").into()].to_vec();
     let Some(private) = Private::start_with(ServerOptions { extra, ..ServerOptions::default() }) else { return };
     let data = private.dir().join("data");
-    if !certificate(&data, &address) {
-        assert!(std::env::var_os("CI").is_none(), "openssl is missing");
-        eprintln!("SKIPPED: openssl is not installed");
+    if !certificate::make(&data, &format!("IP:{address}")) {
         return;
     }
+    // The server wants its key owned by itself, and nobody else to read it.
+    let give = "chown --reference=PG_VERSION key.pem cert.pem && chmod 600 key.pem";
+    assert!(Command::new("sh").args(["-c", give]).current_dir(&data).status().unwrap().success());
     private.sql("CREATE ROLE shop LOGIN PASSWORD 's3cret'; GRANT CREATE ON SCHEMA public TO shop");
     std::fs::write(data.join("pg_hba.conf"), "local all all trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n")
         .unwrap();

@@ -1,12 +1,19 @@
 //! A private server and a store on it.
 
+#[path = "../support/mod.rs"]
+pub mod support;
+
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sessile_core::{Clock, Key, Sessions, Ttl};
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_core::{Clock, Sessions};
+use sessile_fixtures::{PrivateDir, Server, ServerOptions};
 use sessile_stores::Context;
+
+pub use self::support::patience::until;
+use self::support::server;
+pub use self::support::{key, ttl};
 
 pub const WAIT: Duration = Duration::from_secs(60);
 
@@ -24,15 +31,8 @@ impl Private {
 
     pub fn start_with(options: ServerOptions) -> Option<Private> {
         let kept = PrivateDir::on_disk().unwrap();
-        let kind = ServerKind::by_name("postgres").unwrap();
-        match kind.start(kept.path(), &options) {
-            Ok(server) => Some(Private { server, _kept: kept }),
-            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                eprintln!("SKIPPED: postgres is not installed");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let server = server::start("postgres", &kept, &options)?;
+        Some(Private { server, _kept: kept })
     }
 
     pub fn url(&self) -> String {
@@ -72,22 +72,5 @@ impl Private {
         self.sql(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'sessile %'",
         );
-    }
-}
-
-pub fn key(id: &str) -> Key {
-    Key::session(id).unwrap()
-}
-
-pub fn ttl() -> Ttl {
-    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
-}
-
-/// Polls until it is true; the deadline is far beyond what a loaded machine needs.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WAIT;
-    while !done() {
-        assert!(Instant::now() < deadline, "not within {WAIT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -1,7 +1,5 @@
 //! What goes wrong: connections, servers, passwords, memory. Each is one clear error, and nothing is harmed.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -9,6 +7,8 @@ use nix::unistd::Pid;
 use sessile_core::{Error, ErrorKind, Sessions};
 use sessile_stores::Context;
 
+use crate::setup::support::certificate;
+use crate::setup::support::server::free_port;
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 fn open(url: &str) -> Result<Sessions, Error> {
@@ -20,10 +20,6 @@ fn refusal(url: &str) -> ErrorKind {
     let shown = format!("{error:#} {error:?}");
     assert!(!shown.contains("s3cret"), "{shown}");
     error.kind().clone()
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]
@@ -238,25 +234,10 @@ fn a_replica_is_refused_for_writing() {
     assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind(), &ErrorKind::Denied);
 }
 
-fn certificate(dir: &Path) -> bool {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
-        .arg("-keyout")
-        .arg(dir.join("key.pem"))
-        .arg("-out")
-        .arg(dir.join("cert.pem"))
-        .stderr(Stdio::null())
-        .status();
-    made.is_ok_and(|status| status.success())
-}
-
 #[test]
 fn tls_is_spoken_and_an_unknown_authority_refused() {
     let dir = tempfile::tempdir().unwrap();
-    if !certificate(dir.path()) {
-        assert!(std::env::var_os("CI").is_none(), "openssl is missing");
-        eprintln!("SKIPPED: openssl is not installed");
+    if !certificate::make(dir.path(), "DNS:localhost,IP:127.0.0.1") {
         return;
     }
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

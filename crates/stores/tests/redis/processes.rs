@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Begun, ErrorKind, Sessions};
 use sessile_stores::Context;
 
+use crate::setup::support::patience::within_once;
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 const ROLE: &str = "SESSILE_TEST_ROLE";
@@ -162,18 +163,6 @@ fn at_a_fixed_rate_the_median_wait_is_far_below_that_of_a_poller() {
     panic!("us, and us when polled, three times: {told:?}");
 }
 
-/// A bound on time where the machine may be busy with the tests beside this one: what is slow by itself is so each time.
-fn within_once(bound: Duration, mut measure: impl FnMut() -> Duration) {
-    let mut took = Vec::new();
-    for _ in 0..8 {
-        took.push(measure());
-        if took.last() < Some(&bound) {
-            return;
-        }
-    }
-    panic!("not once within {bound:?}: {took:?}");
-}
-
 fn hold(private: &Private, options: &str) -> Child {
     use std::io::{BufRead, BufReader};
     let mut holder = child("hold", &private.url(options));
@@ -185,7 +174,9 @@ fn hold(private: &Private, options: &str) -> Child {
 #[test]
 fn a_timeout_names_its_holder_and_a_killed_holder_costs_one_lock_ttl() {
     let Some(private) = Private::start() else { return };
-    within_once(Duration::from_millis(1_500 + 700), || after_a_killed_holder(&private));
+    within_once("the one after a killed holder", Duration::from_millis(1_500 + 700), || {
+        after_a_killed_holder(&private)
+    });
 }
 
 fn after_a_killed_holder(private: &Private) -> Duration {
@@ -205,7 +196,7 @@ fn after_a_killed_holder(private: &Private) -> Duration {
 #[test]
 fn a_waiter_that_dies_is_passed_over_at_once() {
     let Some(private) = Private::start() else { return };
-    within_once(Duration::from_millis(150), || behind_a_dead_waiter(&private));
+    within_once("the one behind a dead waiter", Duration::from_millis(150), || behind_a_dead_waiter(&private));
     let left: Vec<String> = redis::cmd("KEYS").arg("sessile:[lw]:*").query(&mut private.raw()).unwrap();
     assert!(left.is_empty(), "locks or lists without a holder: {left:?}");
 }

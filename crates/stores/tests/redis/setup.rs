@@ -1,12 +1,19 @@
 //! A private server and a store on it.
 
+#[path = "../support/mod.rs"]
+pub mod support;
+
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sessile_core::{Clock, Key, Sessions, Ttl};
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_core::{Clock, Sessions};
+use sessile_fixtures::{PrivateDir, Server, ServerOptions};
 use sessile_stores::Context;
+
+pub use self::support::patience::until;
+use self::support::server;
+pub use self::support::{key, ttl};
 
 pub const WAIT: Duration = Duration::from_secs(60);
 
@@ -46,16 +53,9 @@ impl Private {
     fn start_in(turn: Turn, extra: &[&str]) -> Option<Private> {
         let kept = PrivateDir::on_disk().unwrap();
         let dir = kept.path().to_owned();
-        let kind = ServerKind::by_name("redis-server").unwrap();
         let extra = extra.iter().map(|arg| arg.replace("{dir}", dir.to_str().unwrap()).into()).collect();
-        match kind.start(&dir, &ServerOptions { extra, ..ServerOptions::default() }) {
-            Ok(server) => Some(Private { server, dir, _kept: kept, _turn: turn }),
-            Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                eprintln!("SKIPPED: redis-server is not installed");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let server = server::start("redis-server", &kept, &ServerOptions { extra, ..ServerOptions::default() })?;
+        Some(Private { server, dir, _kept: kept, _turn: turn })
     }
 
     pub fn url(&self, options: &str) -> String {
@@ -85,22 +85,5 @@ impl Private {
             Some((name.to_owned(), rest.split(',').next()?.parse().ok()?))
         });
         pairs.collect()
-    }
-}
-
-pub fn key(id: &str) -> Key {
-    Key::session(id).unwrap()
-}
-
-pub fn ttl() -> Ttl {
-    Ttl::sliding(Duration::from_secs(1_440)).unwrap()
-}
-
-/// Polls until it is true; the deadline is far beyond what a loaded machine needs.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WAIT;
-    while !done() {
-        assert!(Instant::now() < deadline, "not within {WAIT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use sessile_core::{Budget, Clock};
 use sessile_stores::Context;
 
+use crate::setup::support::patience::until;
 use crate::setup::{Pair, WAIT, commit, hour, key, large, open, payload_of, ttl};
 
 const ROLE: &str = "SESSILE_TEST_ROLE";
@@ -52,14 +53,6 @@ impl Doomed {
     fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
-    }
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < WAIT, "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -1,10 +1,16 @@
 //! Two stores in private directories, opened as one and each by itself.
 
+#[path = "../support/mod.rs"]
+pub mod support;
+
 use std::time::Duration;
 
 use sessile_core::{Bin, Clock, Filter, Key, Sessions, Ttl};
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
+use sessile_fixtures::{PrivateDir, Server, ServerOptions};
 use sessile_stores::Context;
+
+use self::support::server;
+pub use self::support::{key, payload_of};
 
 pub const WAIT: Duration = Duration::from_secs(60);
 /// Larger than [`SMALL`], smaller than what any store takes.
@@ -73,21 +79,9 @@ pub fn parts_in(store: &Sessions) -> Vec<Key> {
 pub fn memcached(extra: &[&str]) -> Option<(Server, PrivateDir, String)> {
     let dir = PrivateDir::on_disk().unwrap();
     let extra = extra.iter().map(std::ffi::OsString::from).collect();
-    match ServerKind::by_name("memcached").unwrap().start(dir.path(), &ServerOptions { extra, ..Default::default() }) {
-        Ok(server) => {
-            let url = format!("memcached%2Bunix:{}", server.socket().display());
-            Some((server, dir, url))
-        }
-        Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-            eprintln!("SKIPPED: memcached is not installed");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-pub fn key(id: &str) -> Key {
-    Key::session(id).unwrap()
+    let server = server::start("memcached", &dir, &ServerOptions { extra, ..Default::default() })?;
+    let url = format!("memcached%2Bunix:{}", server.socket().display());
+    Some((server, dir, url))
 }
 
 pub fn ttl(seconds: u64) -> Ttl {
@@ -101,10 +95,6 @@ pub fn hour() -> Ttl {
 /// A payload that is too large for the home store, and different for each mark.
 pub fn large(mark: u8) -> Vec<u8> {
     vec![mark; LARGER_THAN + 1 + usize::from(mark)]
-}
-
-pub fn payload_of(store: &Sessions, id: &str) -> Option<Vec<u8>> {
-    store.peek(&key(id)).unwrap().map(|record| record.payload)
 }
 
 pub fn commit(store: &Sessions, id: &str, payload: &[u8]) {
