@@ -145,6 +145,11 @@ pub fn begin_free(store: &Sessions, key: &Key) -> Result<(Begun, Duration), Fail
     Ok((begun, start.elapsed()))
 }
 
+/// The payload that a store has under a key.
+pub fn payload_of(store: &Sessions, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
+    Ok(store.peek(key)?.map(|record| record.payload))
+}
+
 /// How many times longer than usual the cases with random kills run: `SESSILE_STORM`, 1 by default.
 pub fn storm() -> u64 {
     std::env::var("SESSILE_STORM").ok().and_then(|times| times.parse().ok()).unwrap_or(1).clamp(1, 1_000)

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{ensure, equal, refused};
-use crate::ground::{Ground, MINUTE, PATIENCE, minute, payload};
+use crate::ground::{Ground, MINUTE, PATIENCE, minute, payload, payload_of};
 use crate::worker::{ANSWER_WITHIN, key_word};
 
 pub(crate) const CASES: &[Case] = &[
@@ -19,7 +19,7 @@ fn taken(ground: &Ground) -> Outcome {
     let key = ground.key();
     store.create(&key, &payload("first"), minute())?;
     refused("a second create", store.create(&key, &payload("second"), minute()), "exists")?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("first")))
+    equal("the record", payload_of(&store, &key)?, Some(payload("first")))
 }
 
 fn held(ground: &Ground) -> Outcome {
@@ -28,7 +28,7 @@ fn held(ground: &Ground) -> Outcome {
     let begun = store.begin(&key, PATIENCE)?;
     refused("create of a leased id", store.create(&key, &payload("x"), minute()), "exists")?;
     begun.lease.commit(&payload("the holder's"), minute())?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("the holder's")))
+    equal("the record", payload_of(&store, &key)?, Some(payload("the holder's")))
 }
 
 fn after_destroy(ground: &Ground) -> Outcome {
@@ -37,7 +37,7 @@ fn after_destroy(ground: &Ground) -> Outcome {
     store.create(&key, &payload("old"), minute())?;
     store.destroy(&key)?;
     store.create(&key, &payload("new"), minute())?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))
+    equal("the record", payload_of(&store, &key)?, Some(payload("new")))
 }
 
 fn after_expiry(ground: &Ground) -> Outcome {
@@ -66,7 +66,7 @@ fn threads(ground: &Ground) -> Outcome {
             refused("a loser", result, "exists")?;
         }
         equal("winners", winners.len(), 1)?;
-        equal("the record is the winner's", store.peek(&key)?.map(|record| record.payload), Some(winners))?;
+        equal("the record is the winner's", payload_of(&store, &key)?, Some(winners))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use sessile_core::Counter;
 
 use crate::case::{Case, Outcome, locking, owned_by_process, owned_for_a_time, processes};
 use crate::check::{Failure, ensure, equal, refused, soon};
-use crate::ground::{Ground, PATIENCE, minute, payload, storm};
+use crate::ground::{Ground, PATIENCE, minute, payload, payload_of, storm};
 use crate::sealed;
 use crate::worker::key_word;
 
@@ -129,7 +129,7 @@ fn stopped_holder(ground: &Ground) -> Outcome {
     worker.signal(Signal::SIGCONT)?;
     waited?;
     worker.ask("commit late-but-good")?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(b"late-but-good".to_vec()))
+    equal("the record", payload_of(&store, &key)?, Some(b"late-but-good".to_vec()))
 }
 
 const LAPSE_MS: u64 = 300;
@@ -142,7 +142,7 @@ fn lapsed(ground: &Ground) -> Outcome {
     // The lease is a time on the server's clock, which no test can move.
     std::thread::sleep(Duration::from_millis(2 * LAPSE_MS));
     begun.lease.commit(&payload("new"), minute())?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))
+    equal("the record", payload_of(&store, &key)?, Some(payload("new")))
 }
 
 fn succeeded(ground: &Ground) -> Outcome {
@@ -157,9 +157,9 @@ fn succeeded(ground: &Ground) -> Outcome {
     equal("counted", store.counters().get(Counter::StaleCommits), 1)?;
     dropped.lease.release()?;
     refused("a third begin", patient.begin(&key, Duration::ZERO), "lock-timeout")?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("old")))?;
+    equal("the record", payload_of(&store, &key)?, Some(payload("old")))?;
     successor.lease.commit(&payload("new"), minute())?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))
+    equal("the record", payload_of(&store, &key)?, Some(payload("new")))
 }
 
 fn killed_writers(ground: &Ground) -> Outcome {

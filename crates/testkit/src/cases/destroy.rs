@@ -6,7 +6,7 @@ use sessile_core::{Capabilities, Counter, Locking};
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{ensure, equal, refused, refused_with_one_of, soon};
-use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
+use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload, payload_of};
 use crate::worker::key_word;
 
 pub(crate) const CASES: &[Case] = &[
@@ -61,7 +61,7 @@ fn recreated(ground: &Ground) -> Outcome {
     store.create(&key, &payload("second"), minute())?;
     let late = begun.lease.commit(&payload("late"), minute());
     refused_with_one_of("the late commit", late, &["destroyed", "stale"])?;
-    equal("the new session", store.peek(&key)?.map(|record| record.payload), Some(payload("second")))
+    equal("the new session", payload_of(&store, &key)?, Some(payload("second")))
 }
 
 fn never_was(ground: &Ground) -> Outcome {
@@ -115,7 +115,7 @@ fn begin_after(ground: &Ground) -> Outcome {
         ensure(new.lease.fence() > old.lease.fence(), || "the fence did not grow".into())?;
         new.lease.commit(&payload("new"), minute())?;
         refused_with_one_of("the late commit", old.lease.commit(&payload("late"), minute()), &["destroyed", "stale"])?;
-        equal("the new session", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))?;
+        equal("the new session", payload_of(&store, &key)?, Some(payload("new")))?;
         Ok(elapsed)
     })
 }
@@ -137,7 +137,7 @@ fn owner_checked(ground: &Ground) -> Outcome {
         }
         refused("a third begin", store.begin(&key, Duration::ZERO), "lock-timeout")?;
         new.lease.commit(&payload("successor"), minute())?;
-        equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("successor")))?;
+        equal("the record", payload_of(&store, &key)?, Some(payload("successor")))?;
     }
     Ok(())
 }
@@ -166,5 +166,5 @@ fn lives_again(ground: &Ground) -> Outcome {
     let begun = store.begin(&key, PATIENCE)?;
     equal("the record", begun.record.map(|record| record.payload), Some(payload("y")))?;
     begun.lease.commit(&payload("z"), minute())?;
-    equal("peek", store.peek(&key)?.map(|record| record.payload), Some(payload("z")))
+    equal("peek", payload_of(&store, &key)?, Some(payload("z")))
 }

@@ -4,7 +4,7 @@ use sessile_core::{Counter, ErrorKind, Key};
 
 use crate::case::{Case, Outcome, locking};
 use crate::check::{Failure, SECRET, ensure, equal, refused, soon};
-use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
+use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload, payload_of};
 use crate::{opener, sealed};
 
 pub(crate) const CASES: &[Case] = &[
@@ -61,7 +61,7 @@ fn id_limit(ground: &Ground) -> Outcome {
     let twin = Key::session(&format!("{}y", longest.id().get(..most - 1).unwrap_or_default()))?;
     store.create(&longest, &payload("long"), minute())?;
     equal("an id that differs at its end", store.peek(&twin)?.is_some(), false)?;
-    equal("the longest id", store.peek(&longest)?.map(|record| record.payload), Some(payload("long")))?;
+    equal("the longest id", payload_of(&store, &longest)?, Some(payload("long")))?;
     // At the outer limit of 256 no longer key can be made at all.
     if let Ok(longer) = Key::session(&format!("{}z", longest.id())) {
         refused("create with a longer id", store.create(&longer, b"", minute()), "invalid-id")?;

@@ -7,7 +7,7 @@ use sessile_core::{ErrorKind, Key, Sessions};
 
 use crate::case::{Case, Outcome, locking, no_locking, processes};
 use crate::check::{Failure, ensure, equal, refused, soon};
-use crate::ground::{FREE, FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
+use crate::ground::{FREE, FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload, payload_of};
 use crate::sealed;
 use crate::worker::key_word;
 
@@ -190,11 +190,11 @@ fn peek_under_lease(ground: &Ground) -> Outcome {
     let begun = store.begin(&key, PATIENCE)?;
     soon("peek under a lease", Duration::from_millis(500), || {
         let start = Instant::now();
-        equal("peek", store.peek(&key)?.map(|record| record.payload), Some(payload("old")))?;
+        equal("peek", payload_of(&store, &key)?, Some(payload("old")))?;
         Ok(start.elapsed())
     })?;
     begun.lease.commit(&payload("new"), minute())?;
-    equal("after the commit", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))
+    equal("after the commit", payload_of(&store, &key)?, Some(payload("new")))
 }
 
 fn snapshots(ground: &Ground) -> Outcome {
@@ -267,7 +267,7 @@ fn threads_increment(ground: &Ground) -> Outcome {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(increment)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| Failure("a thread panicked".into()))?)
     })?;
-    equal("the sum", store.peek(&key)?.map(|record| record.payload), Some(1_600_u64.to_le_bytes().to_vec()))
+    equal("the sum", payload_of(&store, &key)?, Some(1_600_u64.to_le_bytes().to_vec()))
 }
 
 /// No contender may make fewer than half the mean number of cycles in a time, in milliseconds, that is given.

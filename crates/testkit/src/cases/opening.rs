@@ -6,7 +6,7 @@ use sessile_core::{Clock, Filter, Key, Sessions};
 
 use crate::case::{Case, Isolation, Outcome, embedded, listing, locking, persistent};
 use crate::check::{Failure, ensure, equal, refused, refused_with_one_of, soon};
-use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload};
+use crate::ground::{FREE_WITHIN, Ground, PATIENCE, begin_free, minute, payload, payload_of};
 use crate::opener;
 
 pub(crate) const CASES: &[Case] = &[
@@ -81,7 +81,7 @@ fn hashed(ground: &Ground) -> Outcome {
     begun.lease.regenerate(&new, Duration::from_secs(30))?;
     begun.lease.commit(&payload("y"), minute())?;
     for id in [&key, &new] {
-        equal("peek", hashed.peek(id)?.map(|record| record.payload), Some(payload("y")))?;
+        equal("peek", payload_of(&hashed, id)?, Some(payload("y")))?;
     }
     hashed.destroy(&key)?;
     equal("after destroy", hashed.peek(&new)?.is_some(), false)
@@ -120,5 +120,5 @@ fn clones(ground: &Ground) -> Outcome {
     equal("counted", store.counters().get(sessile_core::Counter::LockTimeouts), 1)?;
     drop(store);
     begun.lease.commit(&payload("x"), minute())?;
-    equal("the record", twin.peek(&key)?.map(|record| record.payload), Some(payload("x")))
+    equal("the record", payload_of(&twin, &key)?, Some(payload("x")))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use sessile_core::DetailValue;
 
 use crate::case::{Case, Isolation, Outcome, locking};
-use crate::check::{Failure, SECRET, ensure, equal, refused};
-use crate::ground::{Ground, PATIENCE, minute, payload};
+use crate::check::{SECRET, ensure, equal, refused};
+use crate::ground::{Ground, PATIENCE, minute, payload, payload_of};
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("details have words for names, and no ids or payloads", details).needs(&[locking]).on(Isolation::Own),
@@ -56,9 +56,8 @@ fn verify(ground: &Ground) -> Outcome {
     ensure(verified.checked >= 2, || format!("{} things checked of at least 2", verified.checked))?;
     ensure(!falling && told <= verified.checked, || format!("progress told {told} of {}", verified.checked))?;
     begun.lease.commit(b"after", minute())?;
-    let payload_of = |key| Ok::<_, Failure>(store.peek(key)?.map(|record| record.payload));
-    equal("the other record", payload_of(&key)?, Some(payload("kept")))?;
-    equal("the held record", payload_of(&held)?, Some(b"after".to_vec()))
+    equal("the other record", payload_of(&store, &key)?, Some(payload("kept")))?;
+    equal("the held record", payload_of(&store, &held)?, Some(b"after".to_vec()))
 }
 
 fn sync(ground: &Ground) -> Outcome {
@@ -70,5 +69,5 @@ fn sync(ground: &Ground) -> Outcome {
         refused("sync", synced, "unsupported")?;
     }
     begun.lease.commit(&payload("x"), minute())?;
-    equal("the record", store.peek(&key)?.map(|record| record.payload), Some(payload("x")))
+    equal("the record", payload_of(&store, &key)?, Some(payload("x")))
 }

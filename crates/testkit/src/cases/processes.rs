@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{Failure, ensure, equal, refused};
-use crate::ground::{Ground, PATIENCE, minute, payload, storm};
+use crate::ground::{Ground, PATIENCE, minute, payload, payload_of, storm};
 use crate::worker::{ANSWER_WITHIN, Worker, key_word};
 
 use super::locks::fair;
@@ -94,8 +94,8 @@ fn forked(ground: &Ground) -> Outcome {
     let mut worker = ground.worker()?;
     worker.begin(&key)?;
     worker.ask(&format!("fork {}", key_word(&other)))?;
-    equal("the child's session", store.peek(&other)?.map(|record| record.payload), Some(b"from-the-child".to_vec()))?;
+    equal("the child's session", payload_of(&store, &other)?, Some(b"from-the-child".to_vec()))?;
     refused("begin on the parent's session", store.begin(&key, Duration::ZERO), "lock-timeout")?;
     worker.ask("commit from-the-parent")?;
-    equal("the parent's session", store.peek(&key)?.map(|record| record.payload), Some(b"from-the-parent".to_vec()))
+    equal("the parent's session", payload_of(&store, &key)?, Some(b"from-the-parent".to_vec()))
 }

@@ -10,7 +10,7 @@ use sessile_core::{Budget, Key, Sessions};
 
 use crate::case::{Case, Isolation, Outcome, locking, sweeping};
 use crate::check::{Failure, ensure, equal, refused_with_one_of};
-use crate::ground::{Ground, MINUTE, PATIENCE, minute, payload, storm};
+use crate::ground::{Ground, MINUTE, PATIENCE, minute, payload, payload_of, storm};
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("destroy and commit at the same moment: the session is gone", destroy_and_commit).needs(&[locking]),
@@ -130,7 +130,7 @@ fn create_and_begin(ground: &Ground) -> Outcome {
         } else {
             ensure(found, || format!("a created record was overwritten unseen, in round {round}"))?;
         }
-        equal("the record", here.peek(&key)?.map(|record| record.payload), Some(payload("committed")))?;
+        equal("the record", payload_of(&here, &key)?, Some(payload("committed")))?;
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ fn sweep_and_commit(ground: &Ground) -> Outcome {
         written?;
         swept?;
         for key in &keys {
-            equal("a committed record", store.peek(key)?.map(|record| record.payload), Some(b"new".to_vec()))?;
+            equal("a committed record", payload_of(&store, key)?, Some(b"new".to_vec()))?;
         }
     }
     Ok(())

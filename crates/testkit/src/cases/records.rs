@@ -6,7 +6,7 @@ use sessile_core::{Bin, Key};
 
 use crate::case::{Case, Outcome, embedded, locking, persistent, processes};
 use crate::check::{SECRET, ensure, equal};
-use crate::ground::{Ground, PATIENCE, minute, payload};
+use crate::ground::{Ground, PATIENCE, minute, payload, payload_of};
 use crate::sealed;
 use crate::worker::key_word;
 
@@ -40,7 +40,7 @@ fn commit_creates(ground: &Ground) -> Outcome {
     let store = ground.open()?;
     let key = ground.key();
     store.begin(&key, PATIENCE)?.lease.commit(&payload("new"), minute())?;
-    equal("peek", store.peek(&key)?.map(|record| record.payload), Some(payload("new")))?;
+    equal("peek", payload_of(&store, &key)?, Some(payload("new")))?;
     let begun = store.begin(&key, PATIENCE)?;
     equal("begin", begun.record.map(|record| record.payload), Some(payload("new")))
 }
@@ -88,7 +88,7 @@ fn empty_payload(ground: &Ground) -> Outcome {
     let store = ground.open()?;
     let key = ground.key();
     store.begin(&key, PATIENCE)?.lease.commit(b"", minute())?;
-    equal("peek", store.peek(&key)?.map(|record| record.payload), Some(Vec::new()))?;
+    equal("peek", payload_of(&store, &key)?, Some(Vec::new()))?;
     equal("begin", store.begin(&key, PATIENCE)?.record.map(|record| record.payload), Some(Vec::new()))?;
     Ok(store.touch(&key, minute())?)
 }
@@ -100,7 +100,7 @@ fn binary_payload(ground: &Ground) -> Outcome {
     for bytes in tricky {
         let key = ground.key();
         store.begin(&key, PATIENCE)?.lease.commit(bytes, minute())?;
-        equal("peek", store.peek(&key)?.map(|record| record.payload), Some(bytes.to_vec()))?;
+        equal("peek", payload_of(&store, &key)?, Some(bytes.to_vec()))?;
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ fn large_payload(ground: &Ground) -> Outcome {
     let begun = store.begin(&key, PATIENCE)?;
     equal("begin", begun.record.and_then(|record| sealed::open(&record.payload)), Some(7))?;
     begun.lease.commit(&payload("small again"), minute())?;
-    equal("after it", store.peek(&key)?.map(|record| record.payload), Some(payload("small again")))
+    equal("after it", payload_of(&store, &key)?, Some(payload("small again")))
 }
 
 fn case_matters(ground: &Ground) -> Outcome {
@@ -125,7 +125,7 @@ fn case_matters(ground: &Ground) -> Outcome {
     store.create(&key, &payload("as it is"), minute())?;
     equal("the id in lower case", store.peek(&lower)?.is_some(), false)?;
     store.create(&lower, &payload("lower"), minute())?;
-    equal("the id as it is", store.peek(&key)?.map(|record| record.payload), Some(payload("as it is")))
+    equal("the id as it is", payload_of(&store, &key)?, Some(payload("as it is")))
 }
 
 fn all_characters(ground: &Ground) -> Outcome {
@@ -137,7 +137,7 @@ fn all_characters(ground: &Ground) -> Outcome {
     for id in &ids {
         let key = Key::session(id)?;
         store.create(&key, id.as_bytes(), minute())?;
-        equal("peek", store.peek(&key)?.map(|record| record.payload), Some(id.clone().into_bytes()))?;
+        equal("peek", payload_of(&store, &key)?, Some(id.clone().into_bytes()))?;
         store.touch(&key, minute())?;
         store.destroy(&key)?;
         equal("peek after destroy", store.peek(&key)?.is_some(), false)?;
@@ -153,11 +153,11 @@ fn bins(ground: &Ground) -> Outcome {
     equal("the same id in another bin", store.peek(&other)?.is_some(), false)?;
     store.create(&other, &payload("page"), minute())?;
     store.destroy(&other)?;
-    equal("the session", store.peek(&session)?.map(|record| record.payload), Some(payload("session")))?;
+    equal("the session", payload_of(&store, &session)?, Some(payload("session")))?;
     for id in ["node:1.html", "..a", "a..", ".:.", ":x:"] {
         let key = Key::in_bin(Bin::new("cache_page")?, &format!("{id}{SECRET}{}", session.id()))?;
         store.create(&key, id.as_bytes(), minute())?;
-        equal("peek", store.peek(&key)?.map(|record| record.payload), Some(id.as_bytes().to_vec()))?;
+        equal("peek", payload_of(&store, &key)?, Some(id.as_bytes().to_vec()))?;
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ fn two_openers(ground: &Ground) -> Outcome {
     let begun = there.begin(&key, PATIENCE)?;
     equal("the other opener", begun.record.map(|record| record.payload), Some(payload("1")))?;
     begun.lease.commit(&payload("2"), minute())?;
-    equal("the first opener", here.peek(&key)?.map(|record| record.payload), Some(payload("2")))
+    equal("the first opener", payload_of(&here, &key)?, Some(payload("2")))
 }
 
 fn other_process(ground: &Ground) -> Outcome {
@@ -179,11 +179,11 @@ fn other_process(ground: &Ground) -> Outcome {
     let mut worker = ground.worker()?;
     equal("the worker's peek", worker.ask(&format!("peek {}", key_word(&key)))?, "ours".into())?;
     worker.ask(&format!("create theirs {}", key_word(&theirs)))?;
-    equal("our peek", store.peek(&theirs)?.map(|record| record.payload), Some(b"theirs".to_vec()))
+    equal("our peek", payload_of(&store, &theirs)?, Some(b"theirs".to_vec()))
 }
 
 fn reopened(ground: &Ground) -> Outcome {
     let key = ground.key();
     ground.open()?.create(&key, &payload("kept"), minute())?;
-    equal("after opening anew", ground.open()?.peek(&key)?.map(|record| record.payload), Some(payload("kept")))
+    equal("after opening anew", payload_of(&ground.open()?, &key)?, Some(payload("kept")))
 }

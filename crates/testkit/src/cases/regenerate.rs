@@ -6,7 +6,7 @@ use sessile_core::{Counter, Limits, Trace};
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{Failure, equal, refused, refused_with_one_of, soon};
-use crate::ground::{FREE_WITHIN, Ground, MINUTE, PATIENCE, begin_free, later, minute, payload, ttl};
+use crate::ground::{FREE_WITHIN, Ground, MINUTE, PATIENCE, begin_free, later, minute, payload, payload_of, ttl};
 use crate::worker::key_word;
 
 const GRACE: Duration = Duration::from_secs(30);
@@ -33,10 +33,6 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("regenerate refuses another bin, itself, and an endless grace", senseless).needs(&[locking]),
 ];
 
-fn text(store: &sessile_core::Sessions, key: &sessile_core::Key) -> Result<Option<Vec<u8>>, Failure> {
-    Ok(store.peek(key)?.map(|record| record.payload))
-}
-
 fn moves(ground: &Ground) -> Outcome {
     let store = ground.open()?;
     let (old, new) = (ground.key(), ground.key());
@@ -46,7 +42,7 @@ fn moves(ground: &Ground) -> Outcome {
     equal("the key of the lease", begun.lease.key(), &new)?;
     refused("begin on the new id", store.begin(&new, Duration::ZERO), "lock-timeout")?;
     begun.lease.commit(&payload("y"), minute())?;
-    equal("peek at the new id", text(&store, &new)?, Some(payload("y")))
+    equal("peek at the new id", payload_of(&store, &new)?, Some(payload("y")))
 }
 
 fn grace(ground: &Ground) -> Outcome {
@@ -56,13 +52,13 @@ fn grace(ground: &Ground) -> Outcome {
     let mut begun = store.begin(&old, PATIENCE)?;
     begun.lease.regenerate(&new, GRACE)?;
     begun.lease.commit(&payload("y"), ttl(LONG))?;
-    equal("peek at the old id", text(&store, &old)?, Some(payload("y")))?;
+    equal("peek at the old id", payload_of(&store, &old)?, Some(payload("y")))?;
     clock.advance(GRACE - Duration::from_millis(1));
-    equal("in the last ms of the grace", text(&store, &old)?, Some(payload("y")))?;
+    equal("in the last ms of the grace", payload_of(&store, &old)?, Some(payload("y")))?;
     clock.advance(Duration::from_millis(1));
-    equal("at the end of the grace", text(&store, &old)?, None)?;
+    equal("at the end of the grace", payload_of(&store, &old)?, None)?;
     equal("begin on it", store.begin(&old, PATIENCE)?.record.is_some(), false)?;
-    equal("the new id", text(&store, &new)?, Some(payload("y")))
+    equal("the new id", payload_of(&store, &new)?, Some(payload("y")))
 }
 
 fn no_grace(ground: &Ground) -> Outcome {
@@ -71,14 +67,14 @@ fn no_grace(ground: &Ground) -> Outcome {
     store.create(&old, &payload("x"), minute())?;
     let mut begun = store.begin(&old, PATIENCE)?;
     begun.lease.regenerate(&new, Duration::ZERO)?;
-    equal("the old id before the commit", text(&store, &old)?, None)?;
+    equal("the old id before the commit", payload_of(&store, &old)?, None)?;
     begun.lease.commit(&payload("y"), minute())?;
-    equal("the old id after the commit", text(&store, &old)?, None)?;
+    equal("the old id after the commit", payload_of(&store, &old)?, None)?;
     let again = store.begin(&old, PATIENCE)?;
     equal("begin on the old id", again.record.is_some(), false)?;
     equal("its trace", again.trace, Trace::Regenerated)?;
     equal("the key of that lease", again.lease.key(), &old)?;
-    equal("the new id", text(&store, &new)?, Some(payload("y")))
+    equal("the new id", payload_of(&store, &new)?, Some(payload("y")))
 }
 
 fn spent(ground: &Ground) -> Outcome {
@@ -88,11 +84,11 @@ fn spent(ground: &Ground) -> Outcome {
     let mut begun = store.begin(&old, PATIENCE)?;
     begun.lease.regenerate(&new, GRACE)?;
     begun.lease.commit(&payload("y"), ttl(LONG))?;
-    equal("peek within the grace", text(&store, &old)?, Some(payload("y")))?;
+    equal("peek within the grace", payload_of(&store, &old)?, Some(payload("y")))?;
     equal("uses counted within the grace", store.counters().get(Counter::SpentIds), 0)?;
     // Spent ids are remembered for an hour.
     clock.advance(GRACE + Duration::from_secs(50 * 60));
-    equal("peek", text(&store, &old)?, None)?;
+    equal("peek", payload_of(&store, &old)?, None)?;
     equal("uses counted", store.counters().get(Counter::SpentIds), 1)?;
     equal("the trace", store.begin(&old, PATIENCE)?.trace, Trace::Regenerated)?;
     equal("uses counted", store.counters().get(Counter::SpentIds), 2)
@@ -114,7 +110,7 @@ fn grace_operations(ground: &Ground) -> Outcome {
     equal("the record", begun.record.map(|record| record.payload), Some(payload("x")))?;
     refused("begin on the new id", store.begin(&new, Duration::ZERO), "lock-timeout")?;
     begun.lease.commit(&payload("y"), minute())?;
-    equal("the new id", text(&store, &new)?, Some(payload("y")))
+    equal("the new id", payload_of(&store, &new)?, Some(payload("y")))
 }
 
 fn grace_destroy(ground: &Ground) -> Outcome {
@@ -124,10 +120,10 @@ fn grace_destroy(ground: &Ground) -> Outcome {
     let mut begun = store.begin(&old, PATIENCE)?;
     begun.lease.regenerate(&new, GRACE)?;
     store.destroy(&old)?;
-    equal("the new id", text(&store, &new)?, None)?;
-    equal("the old id", text(&store, &old)?, None)?;
+    equal("the new id", payload_of(&store, &new)?, None)?;
+    equal("the old id", payload_of(&store, &old)?, None)?;
     refused("the late commit", begun.lease.commit(&payload("late"), minute()), "destroyed")?;
-    equal("the new id", text(&store, &new)?, None)
+    equal("the new id", payload_of(&store, &new)?, None)
 }
 
 fn grace_taken(ground: &Ground) -> Outcome {
@@ -141,7 +137,7 @@ fn grace_taken(ground: &Ground) -> Outcome {
     store.create(&third, &payload("third"), minute())?;
     let mut begun = store.begin(&third, PATIENCE)?;
     refused("regenerate onto an id in its grace", begun.lease.regenerate(&old, GRACE), "exists")?;
-    equal("the new id", text(&store, &new)?, Some(payload("y")))
+    equal("the new id", payload_of(&store, &new)?, Some(payload("y")))
 }
 
 fn waiter(ground: &Ground) -> Outcome {
@@ -210,8 +206,8 @@ fn taken(ground: &Ground) -> Outcome {
     equal("the key of the lease", begun.lease.key(), &old)?;
     refused("begin on the old id", store.begin(&old, Duration::ZERO), "lock-timeout")?;
     begun.lease.commit(&payload("y"), minute())?;
-    equal("the old id", text(&store, &old)?, Some(payload("y")))?;
-    equal("the other", text(&store, &other)?, Some(payload("other")))
+    equal("the old id", payload_of(&store, &old)?, Some(payload("y")))?;
+    equal("the other", payload_of(&store, &other)?, Some(payload("other")))
 }
 
 fn destroyed(ground: &Ground) -> Outcome {
@@ -222,8 +218,8 @@ fn destroyed(ground: &Ground) -> Outcome {
     store.destroy(&old)?;
     refused_with_one_of("regenerate", begun.lease.regenerate(&new, GRACE), &["destroyed", "stale"])?;
     drop(begun);
-    equal("the new id", text(&store, &new)?, None)?;
-    equal("the old id", text(&store, &old)?, None)?;
+    equal("the new id", payload_of(&store, &new)?, None)?;
+    equal("the old id", payload_of(&store, &old)?, None)?;
     Ok(store.create(&new, &payload("free"), minute())?)
 }
 
@@ -236,13 +232,13 @@ fn chain(ground: &Ground) -> Outcome {
     begun.lease.regenerate(&third, GRACE)?;
     begun.lease.commit(&payload("y"), minute())?;
     for key in [&first, &second, &third] {
-        equal("peek", text(&store, key)?, Some(payload("y")))?;
+        equal("peek", payload_of(&store, key)?, Some(payload("y")))?;
     }
     let begun = store.begin(&first, PATIENCE)?;
     equal("the key of the lease", begun.lease.key(), &store.listed_key(&third))?;
     begun.lease.release()?;
     store.destroy(&first)?;
-    equal("the last id after destroying the first", text(&store, &third)?, None)
+    equal("the last id after destroying the first", payload_of(&store, &third)?, None)
 }
 
 fn keeps(ground: &Ground) -> Outcome {
@@ -259,7 +255,7 @@ fn keeps(ground: &Ground) -> Outcome {
     equal("expires", record.expires, later(born, 100_000))?;
     equal("the absolute end", record.ends, Some(later(born, 100_000)))?;
     clock.advance(MINUTE);
-    equal("after the absolute end", text(&store, &new)?, None)
+    equal("after the absolute end", payload_of(&store, &new)?, None)
 }
 
 fn missing(ground: &Ground) -> Outcome {
@@ -269,7 +265,7 @@ fn missing(ground: &Ground) -> Outcome {
     begun.lease.regenerate(&new, GRACE)?;
     refused("begin on the new id", store.begin(&new, Duration::ZERO), "lock-timeout")?;
     begun.lease.commit(&payload("x"), minute())?;
-    equal("the new id", text(&store, &new)?, Some(payload("x")))
+    equal("the new id", payload_of(&store, &new)?, Some(payload("x")))
 }
 
 fn released(ground: &Ground) -> Outcome {
@@ -280,7 +276,7 @@ fn released(ground: &Ground) -> Outcome {
         let mut begun = store.begin(&old, PATIENCE)?;
         begun.lease.regenerate(&new, Duration::ZERO)?;
         drop(begun);
-        equal("the new id", text(&store, &new)?, Some(payload("x")))?;
+        equal("the new id", payload_of(&store, &new)?, Some(payload("x")))?;
         Ok(begin_free(&store, &new)?.1)
     })
 }
@@ -300,7 +296,7 @@ fn other_process(ground: &Ground) -> Outcome {
     }
     worker.begin(&old)?;
     worker.ask("commit z")?;
-    equal("the new id", text(&store, &new)?, Some(b"z".to_vec()))
+    equal("the new id", payload_of(&store, &new)?, Some(b"z".to_vec()))
 }
 
 fn senseless(ground: &Ground) -> Outcome {
@@ -314,5 +310,5 @@ fn senseless(ground: &Ground) -> Outcome {
     let endless = Limits::GRACE_MAX + Duration::from_millis(1);
     refused("an endless grace", begun.lease.regenerate(&new, endless), "invalid-argument")?;
     begun.lease.commit(&payload("y"), minute())?;
-    equal("the old id", text(&store, &old)?, Some(payload("y")))
+    equal("the old id", payload_of(&store, &old)?, Some(payload("y")))
 }

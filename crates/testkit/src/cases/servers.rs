@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use sessile_core::{Durability, Key, Sessions};
+use sessile_core::{Durability, Key};
 
 use crate::case::{Case, Isolation, Outcome, locking, persistent, served};
 use crate::check::{Failure, ensure, equal, eventually, refused, refused_with_one_of};
-use crate::ground::{Ground, PATIENCE, minute, payload, storm};
+use crate::ground::{Ground, PATIENCE, minute, payload, payload_of, storm};
 use crate::worker::{ANSWER_WITHIN, key_word};
 
 pub(crate) const CASES: &[Case] = &[
@@ -33,11 +33,6 @@ fn durable(store: &sessile_core::Capabilities) -> Option<&'static str> {
     (!store.durability.contains(&Durability::Commit)).then_some("promises no durability per commit")
 }
 
-/// The first operation after a restart must work by itself: reading is idempotent and may be retried.
-fn read(store: &Sessions, key: &Key) -> Result<Option<Vec<u8>>, Failure> {
-    Ok(store.peek(key)?.map(|record| record.payload))
-}
-
 fn survives(ground: &Ground) -> Outcome {
     let store = ground.open()?;
     let keys: Vec<Key> = (0..30).map(|_| ground.key()).collect();
@@ -47,8 +42,9 @@ fn survives(ground: &Ground) -> Outcome {
     }
     ground.kill_server()?;
     ground.restart_server()?;
+    // The first operation after a restart must work by itself: reading is idempotent and may be retried.
     for key in &keys {
-        equal("after the restart", read(&store, key)?, Some(payload("committed")))?;
+        equal("after the restart", payload_of(&store, key)?, Some(payload("committed")))?;
     }
     store.begin(&ground.key(), PATIENCE)?.lease.commit(&payload("new"), minute())?;
     Ok(())
@@ -90,10 +86,10 @@ fn lease_over_restart(ground: &Ground) -> Outcome {
     ground.kill_server()?;
     ground.restart_server()?;
     match begun.lease.commit(&payload("new"), minute()) {
-        Ok(()) => equal("after the commit", read(&store, &key)?, Some(payload("new"))),
+        Ok(()) => equal("after the commit", payload_of(&store, &key)?, Some(payload("new"))),
         refusal => {
             refused_with_one_of("the commit", refusal, &["gone", "stale", "unreachable"])?;
-            equal("after the refusal", read(&store, &key)?, Some(payload("old")))
+            equal("after the refusal", payload_of(&store, &key)?, Some(payload("old")))
         }
     }
 }
@@ -153,5 +149,5 @@ fn waiter(ground: &Ground) -> Outcome {
         }
     })?;
     let declared = ground.capabilities().survives_restart(Durability::Commit);
-    equal("the record", store.peek(&key)?.map(|record| record.payload).is_some(), declared)
+    equal("the record", store.peek(&key)?.is_some(), declared)
 }

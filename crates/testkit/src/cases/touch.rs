@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Outcome, locking};
 use crate::check::{Failure, equal, refused, refused_with_one_of};
-use crate::ground::{Ground, MINUTE, PATIENCE, minute, payload, ttl};
+use crate::ground::{Ground, MINUTE, PATIENCE, minute, payload, payload_of, ttl};
 
 pub(crate) const CASES: &[Case] = &[
     Case::new("a touch moves the expiry and nothing else", moves),
@@ -60,7 +60,7 @@ fn under_lease(ground: &Ground) -> Outcome {
     equal("peek", seen, Some((payload("x"), clock.now().plus(MINUTE))))?;
     refused("another begin", store.begin(&key, Duration::ZERO), "lock-timeout")?;
     begun.lease.commit(&payload("y"), minute())?;
-    equal("after the commit", store.peek(&key)?.map(|record| record.payload), Some(payload("y")))
+    equal("after the commit", payload_of(&store, &key)?, Some(payload("y")))
 }
 
 fn lease_on_nothing(ground: &Ground) -> Outcome {
@@ -94,7 +94,7 @@ fn no_wait(ground: &Ground) -> Outcome {
         Ok(start.elapsed())
     })?;
     begun.lease.commit(&payload("y"), minute())?;
-    equal("after the commit", store.peek(&key)?.map(|record| record.payload), Some(payload("y")))
+    equal("after the commit", payload_of(&store, &key)?, Some(payload("y")))
 }
 
 fn shorten(ground: &Ground) -> Outcome {
