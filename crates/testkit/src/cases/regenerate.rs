@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Counter, Limits, Trace};
+use sessile_core::{Begun, Counter, Key, Limits, Sessions, Trace, Ttl};
 
 use crate::case::{Case, Outcome, locking, processes};
 use crate::check::{Failure, equal, refused, refused_with_one_of, soon};
@@ -33,12 +33,18 @@ pub(crate) const CASES: &[Case] = &[
     Case::new("regenerate refuses another bin, itself, and an endless grace", senseless).needs(&[locking]),
 ];
 
+/// A session that is leased and has just got a new id: the old one, the new one, and the lease.
+fn regenerated(ground: &Ground, store: &Sessions, life: Ttl, grace: Duration) -> Result<(Key, Key, Begun), Failure> {
+    let (old, new) = (ground.key(), ground.key());
+    store.create(&old, &payload("x"), life)?;
+    let mut begun = store.begin(&old, PATIENCE)?;
+    begun.lease.regenerate(&new, grace)?;
+    Ok((old, new, begun))
+}
+
 fn moves(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let (old, new) = (ground.key(), ground.key());
-    store.create(&old, &payload("x"), minute())?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, GRACE)?;
+    let (_, new, begun) = regenerated(ground, &store, minute(), GRACE)?;
     equal("the key of the lease", begun.lease.key(), &new)?;
     refused("begin on the new id", store.begin(&new, Duration::ZERO), "lock-timeout")?;
     begun.lease.commit(&payload("y"), minute())?;
@@ -47,10 +53,7 @@ fn moves(ground: &Ground) -> Outcome {
 
 fn grace(ground: &Ground) -> Outcome {
     let (store, clock) = ground.timed()?;
-    let (old, new) = (ground.key(), ground.key());
-    store.create(&old, &payload("x"), ttl(LONG))?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, GRACE)?;
+    let (old, new, begun) = regenerated(ground, &store, ttl(LONG), GRACE)?;
     begun.lease.commit(&payload("y"), ttl(LONG))?;
     equal("peek at the old id", payload_of(&store, &old)?, Some(payload("y")))?;
     clock.advance(GRACE - Duration::from_millis(1));
@@ -63,10 +66,7 @@ fn grace(ground: &Ground) -> Outcome {
 
 fn no_grace(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let (old, new) = (ground.key(), ground.key());
-    store.create(&old, &payload("x"), minute())?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, Duration::ZERO)?;
+    let (old, new, begun) = regenerated(ground, &store, minute(), Duration::ZERO)?;
     equal("the old id before the commit", payload_of(&store, &old)?, None)?;
     begun.lease.commit(&payload("y"), minute())?;
     equal("the old id after the commit", payload_of(&store, &old)?, None)?;
@@ -79,10 +79,7 @@ fn no_grace(ground: &Ground) -> Outcome {
 
 fn spent(ground: &Ground) -> Outcome {
     let (store, clock) = ground.timed()?;
-    let (old, new) = (ground.key(), ground.key());
-    store.create(&old, &payload("x"), ttl(LONG))?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, GRACE)?;
+    let (old, _, begun) = regenerated(ground, &store, ttl(LONG), GRACE)?;
     begun.lease.commit(&payload("y"), ttl(LONG))?;
     equal("peek within the grace", payload_of(&store, &old)?, Some(payload("y")))?;
     equal("uses counted within the grace", store.counters().get(Counter::SpentIds), 0)?;
@@ -96,10 +93,7 @@ fn spent(ground: &Ground) -> Outcome {
 
 fn grace_operations(ground: &Ground) -> Outcome {
     let (store, clock) = ground.timed()?;
-    let (old, new) = (ground.key(), ground.key());
-    store.create(&old, &payload("x"), minute())?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, GRACE)?;
+    let (old, new, begun) = regenerated(ground, &store, minute(), GRACE)?;
     refused("begin on the old id", store.begin(&old, Duration::ZERO), "lock-timeout")?;
     begun.lease.release()?;
     clock.advance(Duration::from_secs(10));
@@ -115,10 +109,7 @@ fn grace_operations(ground: &Ground) -> Outcome {
 
 fn grace_destroy(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let (old, new) = (ground.key(), ground.key());
-    store.create(&old, &payload("x"), minute())?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, GRACE)?;
+    let (old, new, begun) = regenerated(ground, &store, minute(), GRACE)?;
     store.destroy(&old)?;
     equal("the new id", payload_of(&store, &new)?, None)?;
     equal("the old id", payload_of(&store, &old)?, None)?;
@@ -128,16 +119,20 @@ fn grace_destroy(ground: &Ground) -> Outcome {
 
 fn grace_taken(ground: &Ground) -> Outcome {
     let store = ground.open()?;
-    let (old, new, third) = (ground.key(), ground.key(), ground.key());
-    store.create(&old, &payload("x"), minute())?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, GRACE)?;
+    let (old, new, begun) = regenerated(ground, &store, minute(), GRACE)?;
     begun.lease.commit(&payload("y"), minute())?;
     refused("create of an id in its grace", store.create(&old, &payload("z"), minute()), "exists")?;
+    let third = ground.key();
     store.create(&third, &payload("third"), minute())?;
     let mut begun = store.begin(&third, PATIENCE)?;
     refused("regenerate onto an id in its grace", begun.lease.regenerate(&old, GRACE), "exists")?;
     equal("the new id", payload_of(&store, &new)?, Some(payload("y")))
+}
+
+/// What a waiter gets: the key of its lease, and the payload.
+fn wait_for(store: &Sessions, key: &Key) -> Result<(Key, Option<Vec<u8>>), Failure> {
+    let begun = store.begin(key, PATIENCE)?;
+    Ok((begun.lease.key().clone(), begun.record.map(|record| record.payload)))
 }
 
 fn waiter(ground: &Ground) -> Outcome {
@@ -146,10 +141,7 @@ fn waiter(ground: &Ground) -> Outcome {
     store.create(&old, &payload("x"), minute())?;
     let mut begun = store.begin(&old, PATIENCE)?;
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| -> Result<_, Failure> {
-            let begun = store.begin(&old, PATIENCE)?;
-            Ok((begun.lease.key().clone(), begun.record.map(|record| record.payload)))
-        });
+        let waiting = scope.spawn(|| wait_for(&store, &old));
         std::thread::sleep(Duration::from_millis(30)); // so that it waits on the old id
         begun.lease.regenerate(&new, GRACE)?;
         begun.lease.commit(&payload("y"), minute())?;
@@ -173,15 +165,9 @@ fn outlives_grace(ground: &Ground) -> Outcome {
 /// False when the waiter has the old id and no record, as one that came too late.
 fn outlives_grace_after(ground: &Ground, arrival: Duration) -> Result<bool, Failure> {
     let (store, clock) = ground.timed()?;
-    let (old, new) = (ground.key(), ground.key());
-    store.create(&old, &payload("x"), ttl(LONG))?;
-    let mut begun = store.begin(&old, PATIENCE)?;
-    begun.lease.regenerate(&new, GRACE)?;
+    let (old, new, begun) = regenerated(ground, &store, ttl(LONG), GRACE)?;
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| -> Result<_, Failure> {
-            let begun = store.begin(&old, PATIENCE)?;
-            Ok((begun.lease.key().clone(), begun.record.map(|record| record.payload)))
-        });
+        let waiting = scope.spawn(|| wait_for(&store, &old));
         std::thread::sleep(arrival); // so that it has come to the new id and waits there
         clock.advance(GRACE);
         begun.lease.commit(&payload("y"), ttl(LONG))?;
@@ -271,10 +257,7 @@ fn missing(ground: &Ground) -> Outcome {
 fn released(ground: &Ground) -> Outcome {
     let store = ground.open()?;
     soon("begin after the release", FREE_WITHIN, || {
-        let (old, new) = (ground.key(), ground.key());
-        store.create(&old, &payload("x"), minute())?;
-        let mut begun = store.begin(&old, PATIENCE)?;
-        begun.lease.regenerate(&new, Duration::ZERO)?;
+        let (_, new, begun) = regenerated(ground, &store, minute(), Duration::ZERO)?;
         drop(begun);
         equal("the new id", payload_of(&store, &new)?, Some(payload("x")))?;
         Ok(begin_free(&store, &new)?.1)
