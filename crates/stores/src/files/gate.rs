@@ -50,6 +50,18 @@ pub fn leave(file: impl AsFd) {
     let _ = try_lock(&file, libc::F_UNLCK, 0);
 }
 
+/// Does something while the gate is held.
+///
+/// # Errors
+///
+/// As [`enter`], and those of what is done.
+pub fn within<T>(file: impl AsFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    enter(&file)?;
+    let done = act();
+    leave(&file);
+    done
+}
+
 /// A byte lock without waiting; false when someone else's is in the way.
 pub fn try_lock(file: impl AsFd, kind: libc::c_int, byte: i64) -> Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&byte_lock(kind, byte))) {

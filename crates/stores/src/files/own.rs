@@ -331,10 +331,7 @@ impl Store for Own {
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         check_process(held.pid)?;
-        gate::enter(&held.file)?;
-        let touched = self.check_lease(held).and_then(|()| self.touch_file(&held.file, ttl));
-        gate::leave(&held.file);
-        touched
+        gate::within(&held.file, || self.check_lease(held).and_then(|()| self.touch_file(&held.file, ttl)))
     }
 
     fn release(&self, held: Held) -> Result<()> {

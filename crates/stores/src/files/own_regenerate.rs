@@ -65,10 +65,7 @@ impl Own {
         try_flock(placeholder.file())?;
         let stat = rustix::fs::fstat(placeholder.file())
             .map_err(|errno| failed("a session file cannot be examined", errno))?;
-        gate::enter(&held.file)?;
-        let good = self.check_lease(held);
-        gate::leave(&held.file);
-        good?;
+        gate::within(&held.file, || self.check_lease(held))?;
         self.publish_if_free(new, &mut placeholder)?;
         let file = placeholder.share_file()?;
         let fence = held.fence;

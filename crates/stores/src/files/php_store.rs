@@ -126,10 +126,7 @@ impl Store for Php {
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         check_process(held.pid)?;
-        gate::enter(&held.file)?;
-        let touched = self.check_lease(held).and_then(|()| self.touch_file(&held.file, ttl));
-        gate::leave(&held.file);
-        touched
+        gate::within(&held.file, || self.check_lease(held).and_then(|()| self.touch_file(&held.file, ttl)))
     }
 
     fn release(&self, held: Held) -> Result<()> {
@@ -145,10 +142,7 @@ impl Store for Php {
         if held.record.is_some() {
             return self.move_record(held, new, grace);
         }
-        gate::enter(&held.file)?;
-        let good = self.check_lease(held);
-        gate::leave(&held.file);
-        good?;
+        gate::within(&held.file, || self.check_lease(held))?;
         let (file, stat) = self.lock_free(new)?;
         let old_pages = page_sums(&read_payload(&file, size(&stat))?);
         let moved = Held {
@@ -218,8 +212,8 @@ impl Php {
             Some(_) => Some(self.lock_free(new)?),
             None => None,
         };
-        gate::enter(&held.file)?;
-        let moved = self.check_lease(held).and_then(|()| {
+        gate::within(&held.file, || {
+            self.check_lease(held)?;
             let payload = target(new);
             let ends = Some(now.plus(grace));
             let header = Header { written: now, ends, ..Header::new(Kind::Regenerated, payload.as_bytes()) };
@@ -229,9 +223,7 @@ impl Php {
                 // Without its rename the alias would lead to an id that is not ours once the session ends.
                 let _ = self.shared.forget(&held.key);
             })
-        });
-        gate::leave(&held.file);
-        moved?;
+        })?;
         let old = std::mem::replace(&mut held.key, new.clone());
         self.sync_name(&old)?;
         self.sync_name(new)
