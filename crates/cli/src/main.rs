@@ -34,8 +34,9 @@ use arguments::Verb;
 use outcome::Outcome;
 
 fn main() -> ExitCode {
-    logger::install();
-    let outcome = if worker::is_asked_for() { worker::run() } else { run(&command_line::parse().verb) };
+    let is_worker = worker::is_asked_for();
+    logger::install(is_worker);
+    let outcome = if is_worker { worker::run() } else { run(&command_line::parse().verb) };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.tell(),
