@@ -61,6 +61,12 @@ pub trait Contender {
         let _ = budget;
         Err(unsupported("sweep"))
     }
+
+    /// What a session handler does when the dice of PHP's garbage collection have chosen its request: a sweep where
+    /// expired sessions wait for one, and nothing where they go by themselves.
+    fn collect_garbage(&mut self) -> Result<()> {
+        self.sweep(Budget::default()).map(drop)
+    }
 }
 
 /// What a reference row answers when it lacks an operation.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Budget, Error, ErrorKind, Key, Lease, Record, Result, Sessions, Swept, Ttl};
+use sessile_core::{Budget, Error, ErrorKind, Expiry, Key, Lease, Record, Result, Sessions, Swept, Ttl};
 use sessile_stores::Context;
 
 use crate::contender::Contender;
@@ -95,6 +95,13 @@ impl Contender for StoreContender {
     fn sweep(&mut self, budget: Budget) -> Result<Swept> {
         self.sessions.sweep(budget)
     }
+
+    fn collect_garbage(&mut self) -> Result<()> {
+        match self.sessions.capabilities().expiry {
+            Expiry::Sweep => self.sweep(Budget::default()).map(drop),
+            Expiry::Native | Expiry::Changes => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +141,24 @@ mod tests {
             }
             let after = connections();
             assert!(after - before >= expected && (reconnects || after == before), "{} connections", after - before);
+        }
+    }
+
+    #[test]
+    fn garbage_is_collected_where_it_waits_for_that_and_left_where_it_goes_by_itself() {
+        for (name, left) in [("files", 0), ("sessile", 1)] {
+            let entry = sessile_stores::registry::by_name(name).unwrap();
+            let instance = Instance::start(entry, &entry.fixtures[0], &ServerOptions::default()).unwrap();
+            let what = What::Store { url: instance.url().to_owned(), reconnects: false };
+            let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
+            let opening = Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl, lock_ttl: None };
+            let mut contender = StoreContender::open(instance.url(), false, &opening).unwrap();
+            contender.create(0, b"a cart", Duration::from_millis(1)).unwrap();
+            while contender.read(0).unwrap().is_some() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            contender.collect_garbage().unwrap();
+            assert_eq!(contender.sweep(Budget::default()).unwrap().removed, left, "{name}");
         }
     }
 }

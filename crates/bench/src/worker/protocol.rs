@@ -150,8 +150,8 @@ pub enum Action {
     Cycle,
     /// The same; what is recorded is the time until `begin` has granted the lock.
     Begin,
-    /// The same as `Cycle`, and in a tenth of all cases a sweep with the default budget, as PHP's garbage
-    /// collection does it: inside the start of a request.
+    /// The same as `Cycle`, and in a tenth of all cases what a handler does for PHP's garbage collection: a sweep with the
+    /// default budget inside the start of a request, unless what has expired goes by itself.
     StartWithSweep,
     /// The same as `Cycle`, but one call of ten, at a random place among them, is for the next id of `fresh`. Its
     /// session has expired or never was, so the call starts it anew.

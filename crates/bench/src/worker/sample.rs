@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Budget, Result};
+use sessile_core::Result;
 
 use crate::contender::Contender;
 use crate::histogram::Latencies;
@@ -261,7 +261,7 @@ impl<'a> Sample<'a> {
         }
         if self.plan.action == Action::StartWithSweep && self.random.u8(..10) == 0 {
             times.swept = true;
-            self.contender.sweep(Budget::default())?;
+            self.contender.collect_garbage()?;
         }
         let Some(counter) = counter else {
             self.contender.release()?;

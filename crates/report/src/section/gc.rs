@@ -50,7 +50,8 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     Ok(html! {
         p {
             "PHP's garbage collection makes one request in so many remove what has expired. A second hump to the right is the visitors who wait "
-            "for it. Where a server removes by itself and nothing tells that it did, its requests stand as those after sessions have expired. "
+            "for it; where what has expired goes by itself, the handlers do nothing then, and neither do these starts. Where a server removes by itself and "
+            "nothing tells that it did, its requests stand as those after sessions have expired. "
             "All histograms of a group have the same bounds; heights are logarithmic, so that one call in ten thousand is visible."
         }
         p {
