@@ -143,6 +143,13 @@ pub const RULES: &[Rule] = &[
         let why = "run `sessile gc URL` from cron";
         (it.capabilities.expiry == Expiry::Sweep).then(|| why.to_owned())
     }),
+    rule("sweeps-are-short", Effect::Note, |_, it| {
+        let Sweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| sweep.p90_us < FELT_US)?;
+        let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
+        Some(format!(
+            "with {sessions} sessions requests that sweep were a second mode that nobody feels: a tenth of them took more than {ms:.1} ms"
+        ))
+    }),
     rule("bots-short", Effect::Note, |site, _| {
         let why = "give a new session a short life until its second request: robots never come back";
         (site.bots_percent >= BOTS_MANY).then(|| why.to_owned())

@@ -29,7 +29,10 @@ fn a_sweep_that_is_felt_speaks_against_a_store_from_the_number_of_sessions_on_th
         let said = felt(50_000, sweeps).unwrap();
         assert!(said.contains("with 50 000 sessions") && said.contains("2000 ms"), "{said}");
     }
-    assert_eq!(felt(10_000_000, vec![few]), None, "what was not measured is not told");
+    assert_eq!(felt(10_000_000, vec![few.clone()]), None, "what was not measured is not told");
+    let short = recommend(&Site { sessions: 1_000, ..all_installed() }, &[results(usual()), results(vec![few])]);
+    let said = why(&short, "files", "sweeps-are-short").unwrap();
+    assert!(said.contains("with 1 000 sessions") && said.contains("4.0 ms"), "it is told all the same: {said}");
     let said = felt(10_000_000, vec![swept(550_000, 3e6), many]).unwrap();
     assert!(said.contains("with 550 000 sessions") && said.contains("3000 ms"), "{said}");
 }
