@@ -80,7 +80,7 @@ gc-bench)
 footprint)
     place=$(mktemp -d /dev/shm/sessile-php-footprint-XXXXXX)
     trap 'rm -rf "$place"' EXIT
-    trap 'exit 130' HUP INT TERM
+    trap 'trap "" HUP; exit 130' HUP INT TERM
     "$("$PHP_CONFIG" --php-binary)" -n bindings/php/bench/footprint.php "$build/modules/sessile.so" "$place"
     ;;
 install)

@@ -25,7 +25,7 @@ end() {
     rm -rf "$dir"
 }
 trap end EXIT
-trap 'exit 130' HUP INT TERM
+trap 'trap "" HUP; exit 130' HUP INT TERM
 
 lay_out "$dir" "$module"
 user=

@@ -46,7 +46,8 @@ end() {
     rm -rf "$shm" "$disk"
 }
 trap end EXIT
-trap 'exit 130' HUP INT TERM
+# A terminal that closes says so twice, itself and through its shell: the second time must not end what cleans up.
+trap 'trap "" HUP; exit 130' HUP INT TERM
 if command -v redis-server >/dev/null 2>&1; then
     # shellcheck disable=SC2086 # several words
     redis-server --port 0 --unixsocket "$shm/redis" --dir "$shm" --save '' --appendonly no $redis_options >/dev/null &

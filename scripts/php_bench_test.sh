@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 out=$(mktemp -d /dev/shm/sessile-php-bench-test-XXXXXX)
 trap 'rm -rf "$out"' EXIT
-trap 'exit 130' HUP INT TERM
+trap 'trap "" HUP; exit 130' HUP INT TERM
 
 fail() {
     echo "failed: $1" >&2

@@ -17,7 +17,7 @@ end() {
     [ -z "$dir" ] || rm -rf "$dir"
 }
 trap end EXIT
-trap 'exit 130' HUP INT TERM
+trap 'trap "" HUP; exit 130' HUP INT TERM
 
 if [ -z "${STORE:-}" ]; then
     dir=$(mktemp -d /dev/shm/sessile-example-XXXXXX)

@@ -11,7 +11,7 @@ end() {
     rm -rf "$dir"
 }
 trap end EXIT
-trap 'exit 130' HUP INT TERM
+trap 'trap "" HUP; exit 130' HUP INT TERM
 
 fail() {
     echo "failed: $1" >&2

@@ -17,7 +17,7 @@ fi
 
 dir=$(mktemp -d /dev/shm/sessile-memcheck-XXXXXX)
 trap 'rm -rf "$dir"' EXIT
-trap 'exit 130' HUP INT TERM
+trap 'trap "" HUP; exit 130' HUP INT TERM
 mkdir "$dir/reports"
 "${CC:-cc}" -shared -fPIC -o "$dir/dlopen.so" bindings/php/memcheck/dlopen.c -ldl
 # Only the PHP under test has the sanitizer in it, and all that it starts; not the one that runs the tests. There is one

@@ -10,7 +10,7 @@ module=$2
 root=${3:-}
 dir=$(mktemp -d /dev/shm/sessile-products-XXXXXX)
 trap 'rm -rf "$dir"' EXIT
-trap 'exit 130' HUP INT TERM
+trap 'trap "" HUP; exit 130' HUP INT TERM
 
 # What the products need beyond PHP itself, from the one place or the other.
 modules=$("$php" -n -r 'echo ini_get("extension_dir");')

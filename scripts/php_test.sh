@@ -17,7 +17,7 @@ end() {
     rm -rf "$shm" "$disk"
 }
 trap end EXIT
-trap 'exit 130' HUP INT TERM
+trap 'trap "" HUP; exit 130' HUP INT TERM
 
 wants() {
     case $wanted in *" $1 "*) ;; *) return 1 ;; esac
