@@ -46,9 +46,8 @@ impl Load {
 
 /// Latency over several loads: their extremes, and the median of each percentile, because `ab` tells no counts.
 pub(super) fn latency(loads: &[Load]) -> LatencyUs {
-    let spread = |part: fn(&LatencyUs) -> f64| {
-        Spread::of(&loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>())
-    };
+    let spread =
+        |part: fn(&LatencyUs) -> f64| Spread::of(&loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>());
     LatencyUs {
         min: spread(|latency| latency.min).low,
         p50: spread(|latency| latency.p50).median,

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use crate::experiments::lifecycle::Member;
 use crate::experiments::lifecycle::redis_counters::Told;
 use crate::experiments::lifecycle::site::{CART_BYTES, Site};
 use crate::experiments::{Bench, place};
-use crate::experiments::lifecycle::Member;
 use crate::interruption::interrupted;
 use crate::monotonic::cpu_us;
 use crate::php::SESSILE;
