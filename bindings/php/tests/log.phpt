@@ -43,6 +43,23 @@ function save_too_much(): void
     session_write_close();
     session_save_path($path);
 }
+/** A save that fails for another reason than its size: the store has no room left. */
+function save_into_full_store(): void
+{
+    $dir = '/dev/shm/sessile-log-' . getmypid();
+    $path = session_save_path("sessile:$dir?size_bytes_max=4194304");
+    for ($number = 0; $number < 100; $number++) {
+        start(fresh_id());
+        $_SESSION['a'] = random_bytes(200000);
+        @session_write_close();
+        if (sessile_counters()['failed_saves'] > 0) {
+            break;
+        }
+    }
+    session_save_path($path);
+    array_map('unlink', array_filter(glob("$dir/{,.}*", GLOB_BRACE), 'is_file'));
+    rmdir($dir);
+}
 foreach ([['1', '1'], ['0', '1'], ['1', '0']] as [$log_errors, $log]) {
     ini_set('log_errors', $log_errors);
     ini_set('sessile.log', $log);
@@ -54,6 +71,8 @@ foreach ([['1', '1'], ['0', '1'], ['1', '0']] as [$log_errors, $log]) {
 }
 ini_set('log_errors', '1');
 ini_set('sessile.log', '1');
+echo "a full store\n";
+logged('save_into_full_store');
 echo "what is no failure\n";
 logged(function () {
     $id = fresh_id();
@@ -88,4 +107,6 @@ log_errors 0, sessile.log 1
 log_errors 1, sessile.log 0
   PHP Warning:  session_write_close(): store: cannot commit session #id: the payload is too large (29 bytes, limit 10 bytes) in %s on line %d
   PHP Warning:  session_write_close(): Failed to write session data (sessile). %s on line %d
+a full store
+  sessile: store: cannot commit session #id (200%d bytes, limit 67108864 bytes): %s
 what is no failure

@@ -228,9 +228,19 @@ fn log_lines_reach_the_host_program() {
         let code = sessile_create(store, key("a"), bytes(b"four"), TTL, null_mut());
         assert_eq!(code, sessile_code::SESSILE_TOO_LARGE);
         log::warn!(target: "somebody_else", "not ours");
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let small = open(&format!("sessile:{}?size_bytes_max=4194304", folder.path().join("store").display()));
+        let large = [7; 200_000];
+        let create = |number| sessile_create(small, key(&format!("a{number}")), bytes(&large), TTL, null_mut());
+        let full = (0..100).map(create).find(|code| *code != sessile_code::SESSILE_OK);
+        assert_eq!(full, Some(sessile_code::SESSILE_FULL));
+        sessile_close(small);
         let lines = LINES.lock().unwrap();
         assert!(lines.iter().any(|line| line.starts_with("2 memory:") && line.contains("limit 3 bytes")), "{lines:?}");
         assert!(!lines.iter().any(|line| line.contains("not ours")));
+        // The size was not the reason; who looks for it has to see that.
+        let size = "(200000 bytes, limit 67108864 bytes): ";
+        assert!(lines.iter().any(|line| line.starts_with("2 sessile:") && line.contains(size)), "{lines:?}");
         sessile_close(store);
     }
 }

@@ -175,7 +175,15 @@ struct Inner {
     operation: Option<Operation>,
     store: Option<String>,
     tag: Option<String>,
+    payload: Option<Payload>,
     source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What a failed save was to store.
+#[derive(Clone, Copy)]
+struct Payload {
+    size: u64,
+    limit: u64,
 }
 
 impl Error {
@@ -188,6 +196,7 @@ impl Error {
             operation: None,
             store: None,
             tag: None,
+            payload: None,
             source: None,
         }))
     }
@@ -213,6 +222,17 @@ impl Error {
         self.0.store.get_or_insert_with(|| store.to_owned());
         if self.0.tag.is_none() {
             self.0.tag = tag;
+        }
+        self
+    }
+
+    /// Says what a save that failed was to store: the size of the payload and the limit of the store, in bytes. Whoever looks
+    /// for the cause sees whether it was the size. What is known stays.
+    #[must_use]
+    pub fn of_payload(mut self, size: u64, limit: u64) -> Error {
+        // That kind says it itself, with the limit that was met; a taken id is no failed save.
+        if !matches!(self.0.kind, ErrorKind::TooLarge { .. } | ErrorKind::Exists) {
+            self.0.payload.get_or_insert(Payload { size, limit });
         }
         self
     }
@@ -248,6 +268,9 @@ impl fmt::Display for Error {
             write!(f, "cannot {}", operation.name())?;
             if let Some(tag) = &inner.tag {
                 write!(f, " session {tag}")?;
+            }
+            if let Some(Payload { size, limit }) = inner.payload {
+                write!(f, " ({size} bytes, limit {limit} bytes)")?;
             }
             write!(f, ": ")?;
         }
@@ -301,5 +324,18 @@ mod tests {
              start it or correct the URL"
         );
         assert!(format!("{error:#}").contains("connection refused"));
+    }
+
+    /// Only what was too large told its size: after a save that a full disk had refused nobody knew whether it was a matter of
+    /// 100 bytes or of 8 MB.
+    #[test]
+    fn a_failed_save_says_how_much_was_to_be_stored_and_what_the_limit_is() {
+        let saved = |kind| Error::new(kind, "it cannot").of_payload(1_500, 9_000).during(Operation::Commit, "x", None);
+        assert_eq!(saved(ErrorKind::Full).to_string(), "x: cannot commit (1500 bytes, limit 9000 bytes): it cannot");
+        let known = saved(ErrorKind::Full).of_payload(7, 8);
+        assert!(known.to_string().contains("(1500 bytes, limit 9000 bytes)"), "{known}");
+        let large = saved(ErrorKind::TooLarge { size: 1_500, limit: 1_000 });
+        assert_eq!(large.to_string(), "x: cannot commit: it cannot (1500 bytes, limit 1000 bytes)");
+        assert_eq!(saved(ErrorKind::Exists).to_string(), "x: cannot commit: it cannot");
     }
 }

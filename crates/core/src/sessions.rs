@@ -145,7 +145,7 @@ impl Sessions {
             self.check_size(payload)?;
             self.0.store.create(&stored, payload, ttl)
         });
-        created.map_err(|error| self.failed(error, Operation::Create, Some(key)))
+        created.map_err(|error| self.unsaved(error, Operation::Create, key, payload))
     }
 
     /// Moves the expiry without a lease. See [`Store::touch`].
@@ -251,6 +251,17 @@ impl Sessions {
         }
     }
 
+    /// The same for a save: how much it was, and how much is allowed, belongs to what is logged. A part of another store may
+    /// have been asked for something else, so what counts is what the decorator was to save.
+    fn unsaved(&self, error: Error, operation: Operation, key: &Key, payload: &[u8]) -> Error {
+        let known = if self.0.decorated {
+            error
+        } else {
+            error.of_payload(payload.len() as u64, self.0.limits.payload_bytes_max)
+        };
+        self.failed(known, operation, Some(key))
+    }
+
     /// Completes an error, counts it and logs what must not pass in silence.
     fn failed(&self, error: Error, operation: Operation, key: Option<&Key>) -> Error {
         if self.0.decorated {
@@ -296,7 +307,7 @@ impl Lease {
         let Lease { held, key, sessions } = self;
         // On `TooLarge` the lease is dropped at the end of this function, which releases it.
         let committed = sessions.check_size(payload).and_then(|()| held.commit(payload, ttl));
-        committed.map_err(|error| sessions.failed(error, Operation::Commit, Some(&key)))
+        committed.map_err(|error| sessions.unsaved(error, Operation::Commit, &key, payload))
     }
 
     /// Moves the expiry and keeps the lease. See [`Store::touch_held`].

@@ -174,6 +174,13 @@ fn no_log_line_and_no_error_has_an_id_or_a_payload() {
     store.destroy(&secret).unwrap();
     let heard = HEARD.lock().unwrap();
     assert!(heard.iter().any(|line| line.contains("executing statement")), "the crate logs in another way now");
+    // Of a save that the server refuses an operator wants to know how large it was, although that was not the reason.
+    let told = format!(
+        "cannot commit session {} (18 bytes, limit {} bytes): ",
+        secret.tag(),
+        store.limits().payload_bytes_max
+    );
+    assert!(heard.iter().any(|line| line.contains(&told)), "no line with {told:?}");
     let bytes = format!("{:?}", &payload[..8]).trim_matches(['[', ']']).to_owned();
     let said = heard.iter().chain(std::iter::once(&format!("{error:#} {error:?}"))).cloned().collect::<Vec<_>>();
     for line in said.iter().filter(|line| !line.contains("HuShHuSh in a")) {

@@ -174,7 +174,9 @@ fn a_full_server_refuses_saves_loudly_keeps_the_old_payload_and_still_logs_out()
         let _: () = redis::cmd("CONFIG").arg(&["SET", "maxmemory", value]).query(&mut private.raw()).unwrap();
     };
     set("1");
-    assert_eq!(begun.lease.commit(&[7; 1_000], ttl()).unwrap_err().kind(), &ErrorKind::OutOfMemory);
+    let full = begun.lease.commit(&[7; 1_000], ttl()).unwrap_err();
+    let told = format!(" (1000 bytes, limit {} bytes): ", store.limits().payload_bytes_max);
+    assert!(full.kind() == &ErrorKind::OutOfMemory && full.to_string().contains(&told), "{full}");
     assert_eq!(store.create(&key("b"), b"x", ttl()).unwrap_err().kind(), &ErrorKind::OutOfMemory);
     assert_eq!(store.peek(&key("a")).unwrap().unwrap().payload, b"old");
     set("0");

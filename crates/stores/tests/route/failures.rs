@@ -6,6 +6,11 @@ use sessile_core::{Counter, ErrorKind};
 
 use crate::setup::{LARGER_THAN, Pair, SMALL, WAIT, commit, hour, key, large, memcached, open, payload_of, route};
 
+/// How an error of a save says it.
+fn size_of(payload: &[u8]) -> String {
+    format!(" ({} bytes, limit ", payload.len())
+}
+
 #[test]
 fn a_large_store_that_is_down_is_named_and_small_sessions_go_on() {
     let Some((mut server, _kept, url)) = memcached(&[]) else { return };
@@ -18,6 +23,7 @@ fn a_large_store_that_is_down_is_named_and_small_sessions_go_on() {
     let error = begun.lease.commit(&large(2), hour()).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unreachable);
     assert!(error.to_string().contains("store of large payloads failed: memcached+unix:"), "{error}");
+    assert_eq!(error.to_string().matches(&size_of(&large(2))).count(), 1, "{error}");
     assert_eq!(store.counters().get(Counter::FailedSaves), 1, "counted once, though two stores are concerned");
     // The old value stands, and the lock is free.
     let begun = store.begin(&key("small"), Duration::ZERO).unwrap();
@@ -62,7 +68,10 @@ fn a_home_store_that_is_down_loses_nothing_and_keeps_what_may_have_been_stored()
     commit(&store, "a", &large(1));
     let begun = store.begin(&key("a"), WAIT).unwrap();
     server.kill();
-    assert_eq!(begun.lease.commit(&large(2), hour()).unwrap_err().kind(), &ErrorKind::Unreachable);
+    let error = begun.lease.commit(&large(2), hour()).unwrap_err();
+    // It is what was to be saved that counts, and not the stub of it that the home store could not take.
+    assert!(error.to_string().contains(&size_of(&large(2))), "{error}");
+    assert_eq!(error.kind(), &ErrorKind::Unreachable);
     // Nobody can know whether the stub arrived, so neither payload may be removed.
     assert_eq!(pair.parts().len(), 2);
 }
