@@ -85,10 +85,13 @@ fn our_handler_says_what_it_cannot_save_and_a_route_keeps_it() {
     let line = refused["log"].as_str().unwrap();
     assert!(line.contains("cannot commit session #") && line.contains("limit 10"), "{line}");
     assert!(!line.contains("/var/tmp") && !line.contains("/dev/shm"), "the line names a place: {line}");
+    // From the log to the store: the two lines are about the same entry, and anybody can see it.
+    let tag = line.split("session ").nth(1).and_then(|rest| rest.split([' ', ':']).next()).unwrap();
     for variant in ["sqlite", "engine"] {
         let kept = of(variant);
         assert!(kept["rebuilt"] == 0 && kept["log"] == Value::Null, "{variant}: {kept}");
         assert!(kept["largest"]["bytes"].as_u64() > Some(2_000_000), "{variant}: {kept}");
+        assert!(tag.starts_with('#') && kept["largest"]["entry"] == tag, "{line}; {variant}: {kept}");
     }
 }
 

@@ -7,7 +7,8 @@ mod drawn;
 use drawn::{page, section, small, with};
 use sessile_bench::Collection;
 use sessile_bench::report::{
-    Faults, KeeperFigures, Modes, Promise, Race, Rebuild, Row, ServerWork, Visitors, WebFigures, WholeCache,
+    Faults, KeeperFigures, LargestEntry, Modes, Promise, Race, Rebuild, Row, ServerWork, Visitors, WebFigures,
+    WholeCache,
 };
 
 #[test]
@@ -251,8 +252,13 @@ fn an_experiment_that_was_not_run_says_so_and_why() {
 fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
     let mut results = small();
     let run = &mut results.runs[0];
+    let refused = "cannot commit session #00c0ffee: the payload is too large";
+    let (bin, name, entry) = ("route_large".to_owned(), "#0badcafe".to_owned(), Some("#00c0ffee".to_owned()));
+    let largest = LargestEntry { bytes: 2_097_199, bin, name, entry };
     for (store, rebuilt) in [("forgets", 250), ("keeps", 1)] {
-        let rebuild = Rebuild { keeps: store == "keeps", views: 250, rebuilt, ..Rebuild::default() };
+        let (log, largest) =
+            if store == "keeps" { (None, Some(largest.clone())) } else { (Some(refused.to_owned()), None) };
+        let rebuild = Rebuild { keeps: store == "keeps", views: 250, rebuilt, log, largest, ..Rebuild::default() };
         let (experiment, variant) = ("rebuild".into(), "default".into());
         run.results.push(Row { experiment, variant, store: store.into(), rebuild: Some(rebuild), ..Row::default() });
     }
@@ -260,6 +266,9 @@ fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
     let rebuild = section(&page, "rebuild");
     assert!(rebuild.contains("250 of 250") && rebuild.contains("1 of 250") && rebuild.contains("forgets"), "{rebuild}");
     assert!(!rebuild.contains("has another entry"), "{rebuild}");
+    // Both lines are about the same entry, and the page shows both.
+    assert!(rebuild.contains(refused) && rebuild.contains("2 097 199 bytes  route_large  #0badcafe"), "{rebuild}");
+    assert!(rebuild.contains("the payload of session #00c0ffee"), "{rebuild}");
     assert!(!page.contains("<section id=\"other\""));
 }
 

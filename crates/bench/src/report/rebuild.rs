@@ -45,8 +45,20 @@ pub struct LargestEntry {
     pub bytes: u64,
     /// Its bin.
     pub bin: String,
-    /// The tag that stands for its id, in log lines too.
+    /// The tag that stands for its id; empty in a store that has digests of ids only.
     pub name: String,
+    /// The tag of the entry whose payload it is, as in the log line of a save that failed: a route keeps large payloads under
+    /// names of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+}
+
+impl fmt::Display for LargestEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LargestEntry { bytes, bin, name, entry } = self;
+        write!(f, "{} bytes  {}", grouped(*bytes as f64), format!("{bin}  {name}").trim_end())?;
+        entry.as_ref().map_or(Ok(()), |tag| write!(f, ", the payload of session {tag}"))
+    }
 }
 
 /// The report of `siege`, by its names.
@@ -118,8 +130,8 @@ impl Report {
                 None if rebuild.unsaved > 0 => writeln!(f, "log of {}: nothing", row.title())?,
                 None => {}
             }
-            if let Some(LargestEntry { bytes, bin, name }) = &rebuild.largest {
-                writeln!(f, "scan of {}: {} bytes  {bin}  {name}", row.title(), grouped(*bytes as f64))?;
+            if let Some(largest) = &rebuild.largest {
+                writeln!(f, "scan of {}: {largest}", row.title())?;
             }
         }
         Ok(())
@@ -182,5 +194,13 @@ mod tests {
         assert!(text.contains("40 of 40") && text.contains("0 of 40") && text.contains("90.0"), "{text}");
         let kept = text.lines().find(|line| line.contains("#8m")).unwrap();
         assert!(!kept.contains("90.0"), "what was not built took no time: {text}");
+    }
+
+    /// It showed a name that is drawn anew for each payload, which nobody could match with the log.
+    #[test]
+    fn the_scan_names_the_entry_as_the_log_does() {
+        let (bin, name) = ("route_large".to_owned(), "#0badcafe".to_owned());
+        let largest = LargestEntry { bytes: 2_097_199, bin, name, entry: Some("#00c0ffee".to_owned()) };
+        assert_eq!(largest.to_string(), "2 097 199 bytes  route_large  #0badcafe, the payload of session #00c0ffee");
     }
 }

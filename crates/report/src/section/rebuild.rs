@@ -61,7 +61,7 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
             "the entry, so whoever keeps it has it in all of them."
         }
         @if measured.is_empty() { (not_run(runs, "rebuild")) }
-        @for run in &measured { p { (spoilt(run.report)) } (table(run).draw(ids)) (compressed(run)) (logs(run)) }
+        @for run in &measured { p { (spoilt(run.report)) } (table(run).draw(ids)) (compressed(run)) (found(run)) }
     }
 }
 
@@ -96,9 +96,13 @@ fn table(run: &Run<'_>) -> Table {
     table
 }
 
-/// What an operator finds in the log.
-fn logs(run: &Run<'_>) -> Markup {
-    let told = |row: &&Row| Some((row.title(), row.rebuild.as_ref()?.log.clone()?));
-    let told: Vec<(String, String)> = run.rows.iter().copied().filter_map(|row| told(&row)).collect();
-    html! { @for (title, line) in told { p { "The log with " (title) ": " code { (line) } } } }
+/// What an operator finds in the log, and in the store where large entries go.
+fn found(run: &Run<'_>) -> Markup {
+    let rows = || run.rows.iter().filter_map(|row| Some((row.title(), row.rebuild.as_ref()?)));
+    html! {
+        @for (title, rebuild) in rows() {
+            @if let Some(line) = &rebuild.log { p { "The log with " (title) ": " code { (line) } } }
+            @if let Some(largest) = &rebuild.largest { p { "The scan with " (title) ": " code { (largest) } } }
+        }
+    }
 }

@@ -7,9 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sessile_core::{Clock, Durability};
+use sessile_core::{Clock, Durability, Key};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions};
 use sessile_scan::{Pace, Summary};
+use sessile_stores::Context;
 
 use super::cache::Cache;
 use crate::php::{Installation, SESSILE};
@@ -17,6 +18,8 @@ use crate::redact;
 use crate::report::LargestEntry;
 
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/rebuild/page.php");
+/// The id under which `session.php` keeps its registry.
+const ENTRY: &str = "registry";
 /// One hundred values of 64 bytes, a line each.
 pub(super) const ANSWER_BYTES: u64 = 6_500;
 /// A registry must not expire while it is measured.
@@ -30,7 +33,8 @@ pub(super) struct Site {
     // Dropped in this order: pages, server, directories.
     web: Web,
     server: Server,
-    /// What `sessile scan` is given.
+    /// What the page opens, and what `sessile scan` is given.
+    store: String,
     large: Option<String>,
     bytes: usize,
     query: &'static str,
@@ -85,7 +89,8 @@ impl Site {
         let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
         let web = Web::start(shm.path(), &options).map_err(|error| redact::start(&error))?;
         let hidden = vec![(shm.path().display().to_string(), "<shm>"), (disk.path().display().to_string(), "<disk>")];
-        Ok(Site { web, server, large: cache.large.map(|_| large), bytes, query: cache.query, hidden, shm, _disk: disk })
+        let (large, query) = (cache.large.map(|_| large), cache.query);
+        Ok(Site { web, server, store: path, large, bytes, query, hidden, shm, _disk: disk })
     }
 
     fn page(&self) -> String {
@@ -148,7 +153,16 @@ impl Site {
         SCAN.pass(opened.walk.as_mut(), &mut summary, &mut |_| true).ok()?;
         let seen = summary.largest.entries().first()?;
         let name = seen.name.tag().unwrap_or_default();
-        Some(LargestEntry { bytes: seen.bytes, bin: seen.bin.to_string(), name })
+        let entry = self.entry().filter(|(_, bytes)| *bytes == seen.bytes).map(|(tag, _)| tag);
+        Some(LargestEntry { bytes: seen.bytes, bin: seen.bin.to_string(), name, entry })
+    }
+
+    /// The page's entry as its store has it: the tag under which the log speaks of it, and its size.
+    fn entry(&self) -> Option<(String, u64)> {
+        let key = Key::session(ENTRY).ok()?;
+        let store = sessile_stores::open(&self.store, &Context::default()).ok()?;
+        let record = store.peek(&key).ok()??;
+        Some((key.tag(), record.payload.len() as u64))
     }
 }
 
