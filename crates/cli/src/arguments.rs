@@ -99,7 +99,8 @@ pub struct ScanArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write the histograms without ids, keys and names to a file, for `sessile bench scale --profile`
+    /// Write the histograms of sizes, ages and idle times without ids, keys and names to a file; `sessile bench scale --profile`
+    /// draws from its sizes only
     #[arg(long, value_name = "FILE")]
     pub export_profile: Option<PathBuf>,
 }
@@ -288,7 +289,8 @@ pub struct RunArguments {
     /// How payload sizes differ: fixed, lognormal (median 1 KiB, up to 1 MiB) or both (scale) [default: both]
     #[arg(long, value_delimiter = ',', value_parser = spread, value_name = "SPREAD")]
     pub spread: Option<Vec<Spread>>,
-    /// Payload sizes as in a store that `sessile scan --export-profile` has seen (scale) [default: --spread]
+    /// Payload sizes as in a store that `sessile scan --export-profile` has seen, and nothing but the sizes (scale)
+    /// [default: --spread]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// How many seconds filling one contender may take at each number of sessions; what would take longer is left out (scale)
