@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Each was said to take less than a minute, which six of them do not with all servers installed.
+    /// Each was said to take less than a minute, which most of them do not with all servers installed.
     #[test]
     fn a_quick_preset_alone_takes_four_minutes_at_most() {
         for entry in presets::ORDER.iter().filter(|it| it.flags().is_empty()) {
