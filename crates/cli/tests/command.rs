@@ -218,7 +218,7 @@ fn the_environment_is_told_as_results_tell_it_and_names_no_place() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let recorded: serde_json::Value =
-        serde_json::from_str(include_str!("../../../bench/record/lifecycle.json")).unwrap();
+        serde_json::from_str(include_str!("../../../bench/record/cycle-again.json")).unwrap();
     let keys = |json: &serde_json::Value| json.as_object().unwrap().keys().cloned().collect::<Vec<String>>();
     assert_eq!(keys(&json), keys(&recorded["environment"]));
     assert_eq!(json["build"], if cfg!(debug_assertions) { "debug" } else { "release" });

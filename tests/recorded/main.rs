@@ -1,0 +1,115 @@
+//! The tables of measured figures in the documents are those of `bench/record/`: nobody types them.
+//!
+//! `UPDATE_TABLES=1 cargo test -p sessile-tests --test recorded` writes them anew after a new record. A document marks the place of
+//! one with `<!-- NAME, from the record -->` and `<!-- end NAME, from the record -->`. What sentences around them say is not seen.
+
+mod tables;
+
+use sessile_bench::report::Row;
+use sessile_bench::{Collection, Report};
+use sessile_tests::{markdown, root};
+
+/// The result of a full run.
+const RECORD: &str = "bench/record/all.json";
+
+/// One table: where it stands, its name, and what makes it.
+type Table = (&'static str, &'static str, fn(&Collection) -> String);
+
+const TABLES: &[Table] = &[
+    ("README.md", "cycle", tables::cycle),
+    ("docs/sources.md", "pages", tables::pages),
+    ("docs/sources.md", "visitors", tables::visitors),
+    ("docs/sources.md", "deletion", tables::deletion),
+    ("docs/sources.md", "perl", tables::perl),
+    ("docs/sources.md", "rebuild", tables::rebuild),
+    ("docs/sources.md", "oversize", tables::oversize),
+    ("docs/sources.md", "ops", tables::ops),
+    ("docs/sources.md", "ops as published", tables::ops_as_published),
+];
+
+fn record(path: &str) -> Collection {
+    Collection::from_json(&std::fs::read_to_string(root().join(path)).unwrap()).unwrap()
+}
+
+/// The document with the table in its place; `None` where it has no place for it.
+fn with_table(document: &str, name: &str, table: &str) -> Option<String> {
+    let (range, _) = markdown::marked(document, &format!("{name}, from the record"))?;
+    let mut text = document.to_owned();
+    text.replace_range(range, table);
+    Some(text)
+}
+
+#[test]
+fn the_tables_of_the_documents_are_those_of_the_record() {
+    let record = record(RECORD);
+    let update = std::env::var_os("UPDATE_TABLES").is_some_and(|value| value == "1");
+    let mut stale = Vec::new();
+    for (document, name, table) in TABLES {
+        let path = root().join(document);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let wanted =
+            with_table(&text, name, &table(&record)).unwrap_or_else(|| panic!("{document} has no place for {name:?}"));
+        if update {
+            std::fs::write(&path, wanted).unwrap();
+        } else if text != wanted {
+            stale.push(format!("{document}: {name}"));
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "not those of {RECORD}: {stale:?}; `UPDATE_TABLES=1 cargo test -p sessile-tests --test recorded`"
+    );
+}
+
+#[test]
+fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
+    let record = record(RECORD);
+    assert!(!record.interrupted && record.left_out.is_empty(), "{:?}", record.left_out);
+    for part in &record.parts {
+        assert_eq!(part.state, sessile_bench::PartState::Done, "{}", part.title());
+    }
+    for run in &record.runs {
+        let title = run.experiment().unwrap_or_default();
+        assert_eq!(run.environment.build, "release", "{title}");
+        assert!(run.left_out.iter().all(|left| !left.reason.contains("not installed")), "{title}: {:?}", run.left_out);
+        let bad: Vec<String> = run.bad_rows().map(|row| format!("{title}: {} {}", row.title(), row.op)).collect();
+        assert_eq!(bad, Vec::<String>::new());
+    }
+}
+
+/// The titles of rows whose ranges of rounds do not touch, and how many rows there are.
+fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
+    let rows = one.results.iter().filter_map(|row| {
+        let same = |it: &&Row| it.title() == row.title() && it.op == row.op && it.workers == row.workers;
+        Some((row, other.results.iter().find(same)?))
+    });
+    let rows: Vec<(&Row, &Row)> = rows.collect();
+    let apart = rows.iter().filter(|(one, other)| {
+        let (one, other) = (one.ops_per_second, other.ops_per_second);
+        one.low > other.high || other.low > one.high
+    });
+    (apart.map(|(row, _)| format!("{}@{}", row.title(), row.workers)).collect(), rows.len())
+}
+
+/// The second was measured an hour after the first.
+#[test]
+fn two_recorded_runs_with_the_same_seed_agree_in_nine_rows_of_ten() {
+    let (first, second) = (record(RECORD), record("bench/record/cycle-again.json"));
+    let (first, second) = (&first.runs[0], &second.runs[0]);
+    assert_eq!((first.seed, first.experiment(), first.flags()), (second.seed, second.experiment(), second.flags()));
+    let (apart_rows, rows) = apart(first, second);
+    assert_eq!(rows, first.results.len(), "the second run lacks rows");
+    assert!(apart_rows.len() * 10 <= rows, "of {rows} rows {apart_rows:?} are apart");
+    let mut slower = second.clone();
+    slower.results.iter_mut().for_each(|row| row.ops_per_second.high = row.ops_per_second.low / 2.0);
+    slower.results.iter_mut().for_each(|row| row.ops_per_second.low /= 4.0);
+    assert!(apart(first, &slower).0.len() * 10 > rows, "nothing is ever apart");
+}
+
+#[test]
+fn a_figure_that_was_typed_is_noticed() {
+    let document = "before\n<!-- x, from the record -->\n| 1 |\n<!-- end x, from the record -->\nafter\n";
+    assert_eq!(with_table(document, "x", "| 1 |\n").unwrap(), document);
+    assert_ne!(with_table(document, "x", "| 2 |\n").unwrap(), document);
+    assert_eq!(with_table(document, "y", "| 1 |\n"), None);
+}

@@ -1,0 +1,258 @@
+//! The tables as Markdown. What the record lacks is a failed test that names it.
+
+use sessile_bench::report::{Outcome, Row};
+use sessile_bench::{Collection, Report};
+
+/// The report of an experiment, in the form that these flags give it.
+fn run<'a>(record: &'a Collection, experiment: &str, flags: &str) -> &'a Report {
+    let this = |run: &&Report| run.experiment() == Some(experiment) && run.flags() == flags;
+    record.runs.iter().find(this).unwrap_or_else(|| panic!("the record has no {experiment} {flags}"))
+}
+
+fn row<'a>(run: &'a Report, title: &str, op: &str, workers: usize) -> &'a Row {
+    let this = |row: &&Row| row.title() == title && row.op == op && row.workers == workers;
+    run.results.iter().find(this).unwrap_or_else(|| panic!("the record has no {title} {op} at {workers}"))
+}
+
+/// The titles of rows with this operation, each once, in their order.
+fn titles(run: &Report, op: &str) -> Vec<String> {
+    let mut titles: Vec<String> = run.results.iter().filter(|row| row.op == op).map(Row::title).collect();
+    let mut seen = std::collections::HashSet::new();
+    titles.retain(|title| seen.insert(title.clone()));
+    titles
+}
+
+fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
+    let rule = line(&vec!["---".to_owned(); head.len()]);
+    let rows: String = rows.into_iter().map(|cells| line(&cells)).collect();
+    format!("{}{rule}{rows}", line(&head))
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+/// A number with commas between its thousands.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let length = digits.len();
+    let comma = |(at, digit): (usize, char)| {
+        let comma = at > 0 && (length - at).is_multiple_of(3);
+        comma.then_some(',').into_iter().chain([digit])
+    };
+    digits.chars().enumerate().flat_map(comma).collect()
+}
+
+/// Three digits that count.
+fn figure(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => grouped(value),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value if value >= 1.0 => format!("{value:.2}"),
+        value => format!("{value:.3}"),
+    }
+}
+
+/// `bench cycle`: what lives in the process, then what is behind a socket.
+pub fn cycle(record: &Collection) -> String {
+    let run = run(record, "cycle", "");
+    let headed = |kind: &str, heading: &str| {
+        let here = titles(run, "cycle").into_iter().filter(|title| row(run, title, "cycle", 1).kind == kind);
+        let rows = here.map(|title| {
+            let (one, eight) =
+                (row(run, &title, "cycle", 1), run.results.iter().find(|row| row.title() == title && row.workers == 8));
+            let rates = [Some(one), eight].map(|row| row.map_or("-".to_owned(), with_range));
+            let [one_rate, eight_rate] = rates;
+            let p999 = |row: &Row| figure(row.latency_us.p999);
+            let (p50, tail) = (figure(one.latency_us.p50), eight.map_or("-".to_owned(), p999));
+            vec![code(&title), one_rate, p50, p999(one), eight_rate, tail, grouped(one.bytes_per_session as f64)]
+        });
+        table(
+            &[heading, "1 process: a second", "p50 us", "p99.9 us", "8 processes: a second", "p99.9 us", "bytes each"],
+            rows,
+        )
+    };
+    format!("\n{}\n{}\n", headed("embedded", "in the process"), headed("socket", "over a unix socket"))
+}
+
+/// The median of the rounds, and the lowest and highest of them.
+fn with_range(row: &Row) -> String {
+    let rate = row.ops_per_second;
+    format!("{} ({} to {})", grouped(rate.median), grouped(rate.low), grouped(rate.high))
+}
+
+/// Source A: pages a second by the number of requests at a time.
+pub fn pages(record: &Collection) -> String {
+    let run = run(record, "lifecycle", "");
+    let parallel = [4, 8, 16, 32];
+    let published = [
+        ("source A: WinCache", ["927", "1,623", "1,732", "1,809"]),
+        ("source A: database", ["898", "1,447", "1,527", "1,661"]),
+        ("source A: Memcache", ["742", "871", "failed", "883"]),
+    ];
+    let published = published.map(|(title, rates)| [title].iter().chain(&rates).map(|&cell| cell.to_owned()).collect());
+    let mut handlers = titles(run, "page");
+    handlers.sort_by_key(|title| std::cmp::Reverse(row(run, title, "page", 8).ops_per_second.median as u64));
+    let here = handlers.iter().map(|title| {
+        let rates = parallel.map(|workers| rate(row(run, title, "page", workers)));
+        [code(title)].into_iter().chain(rates).collect()
+    });
+    table(&["pages a second", "4", "8", "16", "32"], published.into_iter().chain(here))
+}
+
+fn rate(row: &Row) -> String {
+    if row.failed.is_some() { "failed".to_owned() } else { grouped(row.ops_per_second.median) }
+}
+
+/// Source A: what visitors leave who store nothing, with lazy start and without it.
+pub fn visitors(record: &Collection) -> String {
+    let run = run(record, "lifecycle", "");
+    let rows = run.results.iter().filter(|row| row.is_of_visitors() && row.failed.is_none()).map(|row| {
+        let left = row.visitors().unwrap_or_else(|| panic!("{} has no visitors", row.title()));
+        let lazy = row.lazy_start().map_or("no rule", |lazy| if lazy { "on" } else { "off" });
+        let known = |value: Option<u64>| value.map_or("not known".to_owned(), |value| grouped(value as f64));
+        let grown = left.grown_bytes.map_or("not known".to_owned(), |bytes| (bytes / 1_024).to_string());
+        let changes = left.server.map_or(String::new(), |server| grouped(server.changes as f64));
+        let counts = [left.visitors, left.storing].map(|count| grouped(count as f64));
+        let [all, storing] = counts;
+        vec![
+            code(&row.title()),
+            lazy.to_owned(),
+            all,
+            storing,
+            known(left.records),
+            grouped(left.cookies as f64),
+            grown,
+            changes,
+        ]
+    });
+    table(
+        &[
+            "handler",
+            "lazy start",
+            "visitors",
+            "stored something",
+            "records",
+            "cookies",
+            "KiB grown",
+            "changes in Redis",
+        ],
+        rows,
+    )
+}
+
+/// Source B, without PHP: what removing nine in ten takes, and what others notice of it.
+pub fn deletion(record: &Collection) -> String {
+    let run = run(record, "gc", "");
+    let rows = titles(run, DELETING).into_iter().map(|title| {
+        let deleting = row(run, &title, DELETING, 1);
+        let alone = run
+            .results
+            .iter()
+            .find(|row| row.title() == title && row.op == "begin-alone" && row.sessions == deleting.sessions);
+        let p999 = |row: &Row| figure(row.latency_us.p999 / 1e3);
+        let removal = deleting.removal.unwrap_or_else(|| panic!("{title} does not tell what was removed"));
+        let removed = removal.removed.map_or("not known".to_owned(), |count| grouped(count as f64));
+        vec![code(&title), removed, figure(removal.seconds), p999(deleting), alone.map_or(String::new(), p999)]
+    });
+    table(&["store", "removed", "s", "p99.9 of others meanwhile, ms", "alone, ms"], rows)
+}
+
+const DELETING: &str = "begin-while-deleting";
+
+/// Source C: a thousand sessions made and opened again.
+pub fn perl(record: &Collection) -> String {
+    let run = run(record, "perl", "");
+    let published = |title: &str, sessions: usize| match title {
+        "apache-file" => "1.63",
+        "apache-file#shm" => "1.44",
+        "apache-shared-memory" if sessions == 10 => "795 (7.95 for 10)",
+        _ => "",
+    };
+    let made = run.results.iter().filter(|row| row.op == "make");
+    let rows = made.map(|made| {
+        let title = made.title();
+        let again =
+            run.results.iter().find(|row| row.op == "reopen" && row.title() == title && row.sessions == made.sessions);
+        let again = again.unwrap_or_else(|| panic!("{title} was not opened again"));
+        let seconds = 1_000.0 * (1.0 / made.ops_per_second.median + 1.0 / again.ops_per_second.median);
+        let race = again.keeper.as_ref().and_then(|it| it.race.as_ref());
+        let race = race.map_or(String::new(), |race| {
+            format!("{}, {} of {}", race.changes_lost, race.sessions_lost, race.sessions)
+        });
+        vec![
+            code(&title),
+            made.sessions.to_string(),
+            published(&title, made.sessions).to_owned(),
+            figure(seconds),
+            race,
+        ]
+    });
+    let head =
+        ["Apache::Session", "sessions there", "source C, s", "here, s", "lost by two at once: changes, sessions"];
+    table(&head, rows)
+}
+
+/// Source D: the page whose cache entry is too large, before and after.
+pub fn rebuild(record: &Collection) -> String {
+    let run = run(record, "rebuild", "");
+    let rows = run.results.iter().map(|row| {
+        let told = row.rebuild.as_ref().unwrap_or_else(|| panic!("{} tells nothing of its views", row.title()));
+        let siege = &told.siege;
+        let of_views = format!("{} of {}", grouped(told.rebuilt as f64), grouped(told.views as f64));
+        let times = [told.load_us, told.rebuild_us, told.save_us].map(|us| figure(us / 1e3));
+        let cells = [code(&row.title()), figure(siege.response_s), figure(siege.rate), of_views];
+        cells.into_iter().chain(times).collect()
+    });
+    let head = ["cache", "response, s", "transactions/s", "views that rebuilt", "load, ms", "rebuild, ms", "save, ms"];
+    table(&head, rows)
+}
+
+/// Source D: what becomes of a payload.
+pub fn oversize(record: &Collection) -> String {
+    let run = run(record, "oversize", "");
+    let mut sizes: Vec<usize> = run.results.iter().map(|row| row.payload_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let rows = titles(run, "save").into_iter().map(|title| {
+        let of = |size: &usize| run.results.iter().find(|row| row.title() == title && row.payload_bytes == *size);
+        let outcome = |size: &usize| of(size).map_or(String::new(), became);
+        [code(&title)].into_iter().chain(sizes.iter().map(outcome)).collect()
+    });
+    let head: Vec<String> = sizes.iter().map(|size| format!("{} KiB", size >> 10)).collect();
+    let head: Vec<&str> = ["store"].into_iter().chain(head.iter().map(String::as_str)).collect();
+    table(&head, rows)
+}
+
+/// The time of a save that is there when it is read back; or what became of it.
+fn became(row: &Row) -> String {
+    match row.oversize.as_ref().map(|it| it.outcome) {
+        Some(Outcome::Stored) => format!("{} ms", figure(row.latency_us.p50 / 1e3)),
+        Some(outcome) => format!("**{}**", outcome.name()),
+        None => String::new(),
+    }
+}
+
+/// Source E, corrected.
+pub fn ops(record: &Collection) -> String {
+    operations(run(record, "ops", ""))
+}
+
+/// Source E, as it was published.
+pub fn ops_as_published(record: &Collection) -> String {
+    operations(run(record, "ops", "--as-published"))
+}
+
+fn operations(run: &Report) -> String {
+    let rows = titles(run, "create").into_iter().map(|title| {
+        let cell = |op: &str, workers: usize| {
+            let there = run.results.iter().find(|row| row.title() == title && row.op == op && row.workers == workers);
+            there.map_or("-".to_owned(), rate)
+        };
+        let cells = [1, 8].into_iter().flat_map(|workers| ["create", "read", "change"].map(|op| cell(op, workers)));
+        [code(&title)].into_iter().chain(cells).collect()
+    });
+    table(&["a second", "create, 1", "read, 1", "change, 1", "create, 8", "read, 8", "change, 8"], rows)
+}
