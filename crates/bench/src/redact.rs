@@ -2,6 +2,8 @@
 
 use url::Url;
 
+/// What a URL shows in place of its host. Only servers that are reached over TCP have one.
+pub(crate) const SHOWN_HOST: &str = "://<host>";
 /// A word of so many letters and digits is taken for a session id.
 const ID_LETTERS: usize = 20;
 
@@ -13,7 +15,7 @@ pub(crate) fn url(text: &str) -> String {
     let Ok(url) = Url::parse(text) else { return "<malformed>".to_owned() };
     let scheme = url.scheme();
     match (url.host_str().filter(|host| !host.is_empty()), url.path()) {
-        (Some(_), _) => format!("{scheme}://<host>"),
+        (Some(_), _) => format!("{scheme}{SHOWN_HOST}"),
         (None, "") => format!("{scheme}:"),
         (None, _) => format!("{scheme}:<path>"),
     }

@@ -119,7 +119,7 @@ pub(crate) fn form(title: &str) -> (&str, &str) {
 /// Each title once, in the order of the rows.
 pub(crate) fn titles(rows: &[&Row]) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
-    for title in rows.iter().map(|row| row.title()) {
+    for title in rows.iter().map(|row| row.shown_title()) {
         if !titles.contains(&title) {
             titles.push(title);
         }

@@ -239,6 +239,17 @@ fn what_a_result_says_is_text_and_never_markup() {
 }
 
 #[test]
+fn a_server_behind_tcp_is_told_from_one_behind_a_unix_socket() {
+    for experiment in ["cycle", "ops", "contention", "gc", "expiry", "oversize", "faults", "scale"] {
+        let page = with(experiment, |row| {
+            (row.kind, row.url, row.store) = ("socket".into(), "redis://<host>".into(), "far".into());
+        });
+        assert!(section(&page, experiment).contains("far (tcp)"), "{experiment}");
+    }
+    assert!(!page(&small()).contains("(tcp)"));
+}
+
+#[test]
 fn an_experiment_that_was_not_run_says_so_and_why() {
     let mut results = small();
     results.runs.retain(|run| run.results.iter().all(|row| row.experiment != "gc"));

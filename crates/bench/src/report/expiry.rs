@@ -69,7 +69,7 @@ impl Report {
         for (row, verdict) in verdicts {
             for (from, end) in [("the call", verdict.from_call), ("when due", verdict.from_due)] {
                 table.add_row(vec![
-                    Cell::new(row.title()),
+                    Cell::new(row.shown_title()),
                     right(verdict.met),
                     Cell::new(from),
                     right(figure(end.expired)),

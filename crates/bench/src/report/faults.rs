@@ -161,7 +161,7 @@ fn table(header: &[&str], rows: &[&Row], cells: impl Fn(&Row, &Faults) -> Vec<St
         column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
     }
     for row in rows {
-        let mut line = vec![Cell::new(row.title()), Cell::new(&row.durability)];
+        let mut line = vec![Cell::new(row.shown_title()), Cell::new(&row.durability)];
         match &row.faults {
             Some(faults) => line.extend(cells(row, faults).into_iter().map(right)),
             None => line.push(right("failed")),

@@ -35,6 +35,7 @@ use crate::experiment::{self, Experiment};
 use crate::histogram::Latencies;
 use crate::naming;
 use crate::options::UsageError;
+use crate::redact;
 pub use crate::selection::LeftOut;
 use crate::statistics::Spread;
 pub use crate::worker::WorkerMemory;
@@ -307,6 +308,12 @@ impl Row {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(&self.store, &self.variant)
+    }
+
+    /// The title as tables and charts show it: a way over TCP is longer than one over a unix socket, and is told.
+    pub fn shown_title(&self) -> String {
+        let over_tcp = self.kind == "socket" && self.url.contains(redact::SHOWN_HOST);
+        if over_tcp { format!("{} (tcp)", self.title()) } else { self.title() }
     }
 
     /// Whether something went wrong.

@@ -68,11 +68,11 @@ fn table(rows: &[&Row]) -> Table {
         column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
     }
     let mut shown: Vec<String> = Vec::new();
-    for title in rows.iter().map(|row| row.title()) {
+    for title in rows.iter().map(|row| row.shown_title()) {
         if shown.contains(&title) {
             continue;
         }
-        let same = || rows.iter().filter(|row| row.title() == title);
+        let same = || rows.iter().filter(|row| row.shown_title() == title);
         let cell = |size: &usize| {
             let here = same().find(|row| row.payload_bytes == *size);
             let outcome = here.and_then(|row| row.oversize.as_ref().map(|oversize| oversize.cell(row)));

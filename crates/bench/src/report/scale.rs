@@ -41,7 +41,7 @@ fn table(rows: &[&Row], kind: &str) -> Table {
     }
     for row in rows {
         let mut cells = vec![
-            Cell::new(row.title()),
+            Cell::new(row.shown_title()),
             Cell::new(&row.op),
             Cell::new(payload(row)),
             right(grouped(row.sessions as f64)),

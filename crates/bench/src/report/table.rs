@@ -106,7 +106,7 @@ fn throughput(rows: &[&Row]) -> Table {
         let failed = row.failed.is_some();
         let or_failed = |text: String| if failed { "failed".to_owned() } else { text };
         let mut cells = vec![
-            Cell::new(row.title()),
+            Cell::new(row.shown_title()),
             Cell::new(&row.op),
             right(row.workers),
             Cell::new(&row.durability),
@@ -158,7 +158,7 @@ impl Report {
             let taken =
                 if row.waits.is_some() { format!("{} of {}", waits.taken, waits.begins) } else { String::new() };
             table.add_row(vec![
-                Cell::new(row.title()),
+                Cell::new(row.shown_title()),
                 Cell::new(&row.op),
                 right(row.fairness.map_or(String::new(), |fairness| format!("{fairness:.2}"))),
                 right(taken),
@@ -296,6 +296,21 @@ mod tests {
         };
         assert!(shown(7.5).contains("12.5 + 7.50"), "{}", shown(7.5));
         assert!(shown(0.0).contains("12.5 + -"), "{}", shown(0.0));
+    }
+
+    /// A server in another room stood beside one behind a unix socket as if they were equally far.
+    #[test]
+    fn a_way_over_tcp_is_told_from_one_over_a_unix_socket() {
+        let row = |url: &str, kind: &str| {
+            let (store, variant) = ("redis".into(), "default".into());
+            Row { store, variant, url: url.into(), kind: kind.into(), op: "cycle".into(), ..Row::default() }
+        };
+        let urls =
+            [("redis://<host>", "socket"), ("redis+unix:<path>", "socket"), ("redis+unix:<disk>/socket", "socket")];
+        let rows: Vec<Row> = urls.iter().map(|(url, kind)| row(url, kind)).collect();
+        let text = throughput(&rows.iter().collect::<Vec<&Row>>()).to_string();
+        assert_eq!(text.matches("redis (tcp) ").count(), 1, "{text}");
+        assert_eq!(crate::redact::url("rediss://u:pw@10.0.0.7:6379/0#far"), "rediss://<host>");
     }
 
     /// One mode among 2,200 sessions looked like an all-clear for half a million.

@@ -37,13 +37,13 @@ fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let mut names = titles(&rows);
     let best = |name: &str| {
         rows.iter()
-            .filter(|row| row.title() == name && row.failed.is_none())
+            .filter(|row| row.shown_title() == name && row.failed.is_none())
             .map(|row| row.ops_per_second.median)
             .fold(-1.0, f64::max)
     };
     names.sort_by(|a, b| best(b).total_cmp(&best(a)));
     let bars = |name: &String| {
-        let own = rows.iter().filter(|row| row.title() == *name);
+        let own = rows.iter().filter(|row| row.shown_title() == *name);
         own.map(|row| Bar { series: 0, name: row.workers.to_string(), length: length(row) }).collect()
     };
     let chart = Bars {
@@ -89,7 +89,7 @@ fn waits(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
         },
         unit: "microseconds".to_owned(),
         series: String::new(),
-        rows: rows.iter().map(|row| BarRow { name: marked(&row.title()), bars: bars(row) }).collect(),
+        rows: rows.iter().map(|row| BarRow { name: marked(&row.shown_title()), bars: bars(row) }).collect(),
     };
     Ok(html! {
         @if !rows.is_empty() {
@@ -123,7 +123,7 @@ fn table(run: &Run<'_>) -> Table {
         let waits = row.waits;
         let waited =
             |of: fn(sessile_bench::report::Waits) -> f64| waits.map_or(Cell::Empty, |waits| right(figure(of(waits))));
-        let mut cells = vec![text(row.title()), text(&row.op), right(row.workers)];
+        let mut cells = vec![text(row.shown_title()), text(&row.op), right(row.workers)];
         cells.push(if row.failed.is_some() {
             Cell::Bad("failed".into())
         } else {

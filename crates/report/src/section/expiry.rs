@@ -35,11 +35,11 @@ fn chart(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     };
     let failed = |row: &Row| {
         let length = Length::Failed("failed (see the warnings)".to_owned());
-        BarRow { name: marked(&row.title()), bars: vec![Bar { series: 0, name: row.op.clone(), length }] }
+        BarRow { name: marked(&row.shown_title()), bars: vec![Bar { series: 0, name: row.op.clone(), length }] }
     };
     let row = |row: &&Row| match row.failed {
         Some(_) => Some(failed(row)),
-        None => Some(BarRow { name: marked(&row.title()), bars: bars(row.expiry?.from_call) }),
+        None => Some(BarRow { name: marked(&row.shown_title()), bars: bars(row.expiry?.from_call) }),
     };
     let chart = Bars {
         words: Words {
@@ -62,7 +62,7 @@ fn table(run: &Run<'_>) -> Table {
     for row in &run.rows {
         if row.failed.is_some() {
             table.row(vec![
-                text(row.title()),
+                text(row.shown_title()),
                 Cell::Empty,
                 Cell::Empty,
                 Cell::Bad("failed".to_owned()),
@@ -76,7 +76,7 @@ fn table(run: &Run<'_>) -> Table {
         }
         let Some(verdict) = row.expiry else { continue };
         for (from, end) in [("the call", verdict.from_call), ("when it was due", verdict.from_due)] {
-            let mut cells = vec![text(row.title()), right(count(verdict.met as f64)), text(from)];
+            let mut cells = vec![text(row.shown_title()), right(count(verdict.met as f64)), text(from)];
             cells.extend([end.expired, end.baseline_a, end.baseline_b].map(|us| right(figure(us))));
             cells.push(right(format!("{:.2}", end.ratio)));
             cells.push(if end.same { text("no difference to be seen") } else { Cell::Bad("slower".to_owned()) });

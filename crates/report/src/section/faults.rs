@@ -128,7 +128,7 @@ fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
     rows.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
     let bar = |(row, length): &(&Row, Length)| {
         let bar = Bar { series: 0, name: row.durability.clone(), length: length.clone() };
-        BarRow { name: marked(&row.title()), bars: vec![bar] }
+        BarRow { name: marked(&row.shown_title()), bars: vec![bar] }
     };
     let chart = Bars {
         words: Words {
@@ -161,7 +161,7 @@ fn table(run: &Run<'_>, op: &str, caption: &str, waited: &str) -> Table {
     columns.extend(["updates", "updates lost", "sessions lost", "promised", "outcome"]);
     let mut table = Table::new(caption, &columns);
     for row in run.rows.iter().filter(|row| row.op == op) {
-        let mut cells = vec![text(marked(&row.title())), text(&row.durability)];
+        let mut cells = vec![text(marked(&row.shown_title())), text(&row.durability)];
         match &row.faults {
             Some(faults) => cells.extend(figures(row, faults, !waited.is_empty())),
             None => {

@@ -77,12 +77,13 @@ fn pictures(run: &Run<'_>, heading: &str, phases: &[(&str, &str)], ids: &Ids) ->
     let Some(shown) = shown(&rows) else { return Ok(html! {}) };
     let mut figures = Vec::new();
     for title in titles(&rows) {
-        let mut sizes: Vec<usize> = rows.iter().filter(|row| row.title() == title).map(|row| row.sessions).collect();
+        let mut sizes: Vec<usize> =
+            rows.iter().filter(|row| row.shown_title() == title).map(|row| row.sessions).collect();
         sizes.sort_unstable();
         sizes.dedup();
         for sessions in sizes {
             let own: Vec<&Row> =
-                rows.iter().filter(|row| row.title() == title && row.sessions == sessions).copied().collect();
+                rows.iter().filter(|row| row.shown_title() == title && row.sessions == sessions).copied().collect();
             figures.push(picture(heading, &title, sessions, &own, phases, shown, ids)?);
         }
     }
@@ -151,7 +152,7 @@ fn table(run: &Run<'_>) -> Table {
     let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether those that swept are a mode of their own";
     let mut table = Table::new(caption, &columns);
     for row in &run.rows {
-        let mut cells = vec![text(row.title()), right(count(row.sessions as f64)), text(phase(row))];
+        let mut cells = vec![text(row.shown_title()), right(count(row.sessions as f64)), text(phase(row))];
         if row.failed.is_some() {
             cells.push(Cell::Bad("failed".to_owned()));
             cells.extend((0..6).map(|_| Cell::Empty));

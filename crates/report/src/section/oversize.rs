@@ -32,7 +32,7 @@ fn table(run: &Run<'_>) -> Table {
     let mut table =
         Table::new("One session whose payload becomes large: what the store said beside what it holds", &header);
     for title in titles(&run.rows) {
-        let own = || run.rows.iter().filter(|row| row.title() == title);
+        let own = || run.rows.iter().filter(|row| row.shown_title() == title);
         let cells = sizes.iter().map(|size| {
             own().find(|row| row.payload_bytes == *size).map_or(Cell::Bad("failed".into()), |row| outcome(row))
         });

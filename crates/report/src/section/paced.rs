@@ -38,7 +38,7 @@ fn table(run: &Run<'_>, rate: f64) -> Table {
     let mut table = Table::new("Done in time, and latency in microseconds from when a request was due", &columns);
     for row in &run.rows {
         let due = rate * row.workers as f64;
-        let mut cells = vec![text(row.title()), right(row.workers), right(count(due))];
+        let mut cells = vec![text(row.shown_title()), right(row.workers), right(count(due))];
         if row.failed.is_some() {
             cells.push(Cell::Bad("failed".to_owned()));
             cells.extend((0..3).map(|_| Cell::Empty));
@@ -90,7 +90,7 @@ fn by_rate(runs: &[Run<'_>], ids: &Ids) -> Result<Markup, DrawError> {
 fn curves(points: &[(f64, &Run<'_>, &Row)], place: &str) -> Curves {
     let titles = titles(&points.iter().map(|(.., row)| *row).collect::<Vec<&Row>>());
     let curve = |name: String| {
-        let own = || points.iter().filter(|(.., row)| row.title() == name);
+        let own = || points.iter().filter(|(.., row)| row.shown_title() == name);
         let number = own().next().map_or(0, |(_, run, row)| run.number(row));
         let sound = own().filter(|(.., row)| row.failed.is_none());
         let wrong = own().filter(|(.., row)| row.is_bad()).map(|(due, ..)| *due).collect();

@@ -60,7 +60,7 @@ fn one(run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, D
     let mut table = Table::new(format!("Latency in microseconds: {title}"), &columns);
     for row in rows {
         let figures = values(row).map(|us| if row.failed.is_some() { Cell::Empty } else { right(figure(us)) });
-        table.row(std::iter::once(text(row.title())).chain(figures).chain([went_wrong(row)]).collect());
+        table.row(std::iter::once(text(row.shown_title())).chain(figures).chain([went_wrong(row)]).collect());
     }
     let wrong = wrong_ones(rows, &|row| of(row.workers, "worker"));
     Ok(html! { figure { (curves.draw(ids)?) (table.folded(ids)) } (wrong) })
@@ -71,7 +71,7 @@ fn curve(run: &Run<'_>, row: &Row) -> Curve {
     let values: Vec<(f64, f64)> = values(row).into_iter().enumerate().map(|(at, us)| (at as f64, us)).collect();
     let wrong = if row.is_bad() { values.last().map(|(at, _)| *at).into_iter().collect() } else { Vec::new() };
     let values = if row.failed.is_some() { Vec::new() } else { values };
-    Curve { name: row.title(), number: run.number(row), values, wrong }
+    Curve { name: row.shown_title(), number: run.number(row), values, wrong }
 }
 
 fn values(row: &Row) -> [f64; 6] {

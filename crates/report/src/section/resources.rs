@@ -37,7 +37,7 @@ fn time(runs: &Runs<'_>, experiment: &str) -> Table {
     };
     for run in runs.of_experiment(experiment).into_iter().filter(closed) {
         for row in &run.rows {
-            let mut cells = vec![text(row.title()), text(&row.op), right(row.workers)];
+            let mut cells = vec![text(row.shown_title()), text(&row.op), right(row.workers)];
             cells.extend(time_of(row));
             cells.push(went_wrong(row));
             table.row(cells);
@@ -80,7 +80,8 @@ fn space(runs: &Runs<'_>, experiment: &str) -> Table {
 
 fn space_of(row: &Row) -> Vec<Cell> {
     let each = row.bytes_per_session as f64;
-    let mut cells = vec![text(row.title()), right(count(row.payload_bytes as f64)), right(count(row.sessions as f64))];
+    let mut cells =
+        vec![text(row.shown_title()), right(count(row.payload_bytes as f64)), right(count(row.sessions as f64))];
     if row.failed.is_some() {
         cells.extend([Cell::Bad("failed".to_owned()), Cell::Empty, Cell::Empty]);
     } else {

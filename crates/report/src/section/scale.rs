@@ -93,7 +93,7 @@ impl View {
         let places: Vec<f64> = rows.iter().map(|row| (self.x)(row) as f64).collect();
         let sound = |row: &&&Row| row.failed.is_none();
         let curves = titles(rows).into_iter().map(|name| {
-            let own = || rows.iter().filter(|row| row.title() == name);
+            let own = || rows.iter().filter(|row| row.shown_title() == name);
             let number = own().next().map_or(0, |row| run.number(row));
             let at = |row: &Row| (self.x)(row) as f64;
             let mut values: Vec<(f64, f64)> = own().filter(sound).map(|row| (at(row), (self.y)(row))).collect();
@@ -139,7 +139,7 @@ fn table(run: &Run<'_>, kind: &str, place: &str) -> Table {
     for row in run.rows.iter().filter(|row| row.kind == kind) {
         let about = if row.payload_spread == "fixed" { "" } else { "about " };
         let mut cells =
-            vec![text(row.title()), text(&row.op), right(format!("{about}{}", count(row.payload_bytes as f64)))];
+            vec![text(row.shown_title()), text(&row.op), right(format!("{about}{}", count(row.payload_bytes as f64)))];
         cells.extend([right(count(row.sessions as f64)), right(row.workers)]);
         if row.failed.is_some() {
             cells.push(Cell::Bad("failed".to_owned()));

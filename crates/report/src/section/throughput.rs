@@ -111,7 +111,7 @@ fn one(run: &Run<'_>, rows: &[&Row], op: &str, place: &str, ids: &Ids) -> Result
 /// The fastest first, by its largest figure; what has none comes last and stays.
 fn ranked(rows: &[&Row]) -> Vec<String> {
     let best = |title: &String| {
-        let own = rows.iter().filter(|row| row.title() == *title && row.failed.is_none());
+        let own = rows.iter().filter(|row| row.shown_title() == *title && row.failed.is_none());
         own.map(|row| row.ops_per_second.median).fold(-1.0, f64::max)
     };
     let mut titles = titles(rows);
@@ -120,7 +120,7 @@ fn ranked(rows: &[&Row]) -> Vec<String> {
 }
 
 fn bar_row(title: &str, rows: &[&Row], workers: &[usize]) -> BarRow {
-    let own = rows.iter().filter(|row| row.title() == title);
+    let own = rows.iter().filter(|row| row.shown_title() == title);
     let bars = own.map(|row| {
         let series = workers.iter().position(|count| *count == row.workers).unwrap_or(0);
         Bar { series: series as u8, name: row.workers.to_string(), length: length(row) }
@@ -141,7 +141,7 @@ pub(super) fn length(row: &Row) -> Length {
 
 fn description(ranked: &[String], rows: &[&Row], op: &str) -> String {
     let said = ranked.iter().map(|title| {
-        let own = rows.iter().filter(|row| row.title() == *title);
+        let own = rows.iter().filter(|row| row.shown_title() == *title);
         let figures = own.map(|row| match row.failed {
             Some(_) => format!("failed with {} workers", row.workers),
             None => format!("{} with {}", short(row.ops_per_second.median), crate::number::of(row.workers, "worker")),
@@ -158,7 +158,7 @@ fn table(ranked: &[String], rows: &[&Row], caption: &str) -> Table {
     let columns = ["store", "workers", "a second", "lowest", "highest", "p50", "p99", "p99.9", "errors, misses, lost"];
     let mut table = Table::new(caption, &columns);
     for title in ranked {
-        for row in rows.iter().filter(|row| row.title() == *title) {
+        for row in rows.iter().filter(|row| row.shown_title() == *title) {
             let rate = row.ops_per_second;
             let mut cells = vec![text(marked(title)), right(row.workers)];
             if row.failed.is_some() {
