@@ -44,6 +44,11 @@ pub trait Contender {
         Ok(())
     }
 
+    /// Moves the expiry of the session that was begun, keeps its payload, and releases it. Who keeps no expiry only releases it.
+    fn touch(&mut self) -> Result<()> {
+        self.release()
+    }
+
     /// How many transactions the server has given up in favour of others, and were done again, since this was opened; `None`
     /// where nobody counts them.
     fn restarted(&self) -> Option<u64> {

@@ -45,6 +45,7 @@ mod spread;
 pub mod statistics;
 mod stock;
 mod store_contender;
+mod traffic;
 pub mod worker;
 mod workload;
 
@@ -57,5 +58,6 @@ pub use report::Report;
 pub use run::{DEBUG_OVERRIDE, RunError, run, run_choices};
 pub use selection::{Choice, Target};
 pub use spread::Spread;
+pub use traffic::Workload;
 // What a spread may be drawn from, for who reads the file.
 pub use sessile_scan::Profile;

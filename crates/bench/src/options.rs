@@ -11,8 +11,9 @@ use sessile_core::Durability;
 pub use crate::experiment::{CycleOp, Experiment};
 use crate::experiments::perl;
 use crate::payload::PAYLOAD_BYTES_MIN;
-use crate::presets::{preset, up_to_processors};
+use crate::presets::{Preset, preset, up_to_processors};
 use crate::spread::Spread;
+use crate::traffic::Workload;
 use crate::workload::{FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL};
 
 /// The flags. `None` is: the preset decides.
@@ -46,6 +47,8 @@ pub struct Options {
     pub spreads: Option<Vec<Spread>>,
     /// How long filling one contender may take at each size of `scale`, in seconds.
     pub fill_max: Option<f64>,
+    /// What the requests of `cycle` do, in place of a change each.
+    pub workload: Option<Workload>,
     /// Seed of ids, payloads, choices and order.
     pub seed: u64,
     /// The preset of minutes.
@@ -74,6 +77,7 @@ impl Default for Options {
             ops: None,
             spreads: None,
             fill_max: None,
+            workload: None,
             seed: 1,
             quick: false,
             durability: Durability::None,
@@ -97,6 +101,7 @@ pub(crate) struct Settings {
     pub spreads: Vec<Spread>,
     /// `None`: filling may take as long as it takes.
     pub fill_max: Option<Duration>,
+    pub workload: Option<Workload>,
     pub seconds: f64,
     pub warm_up_seconds: f64,
     pub rounds: usize,
@@ -152,8 +157,7 @@ impl Options {
         }
         self.check_applicable(experiment, &workers)?;
         self.check_sizes(experiment)?;
-        let usual = if experiment == Experiment::Rebuild { REGISTRY_BYTES } else { PAYLOAD_BYTES };
-        let payload_bytes = self.payload_bytes.unwrap_or(usual);
+        let payload_bytes = self.payload(experiment);
         let in_perl = experiment == Experiment::Perl;
         let payload_bytes_min = if in_perl { perl::PAYLOAD_BYTES_MIN } else { PAYLOAD_BYTES_MIN };
         in_range("--payload", payload_bytes, payload_bytes_min, PAYLOAD_BYTES_MAX)?;
@@ -193,8 +197,9 @@ impl Options {
             sizes,
             payload_bytes,
             spread: Spread::Fixed,
-            spreads: self.spreads.clone().unwrap_or_else(|| preset.spreads.to_vec()),
+            spreads: self.sizes(&preset),
             fill_max: self.fill_max.or(preset.fill_max).map(Duration::from_secs_f64),
+            workload: self.workload,
             seconds,
             warm_up_seconds: (seconds / 5.0).clamp(0.01, 1.0),
             rounds,
@@ -209,6 +214,21 @@ impl Options {
             lock_ttl: (experiment == Experiment::Faults).then_some(FAULTS_LOCK_TTL),
             durability: self.durability,
         })
+    }
+
+    /// The size of a payload where all have one.
+    fn payload(&self, experiment: Experiment) -> usize {
+        let usual = if experiment == Experiment::Rebuild { REGISTRY_BYTES } else { PAYLOAD_BYTES };
+        self.payload_bytes.or(self.workload.and_then(Workload::payload_bytes)).unwrap_or(usual)
+    }
+
+    /// How sizes differ, one after the other.
+    fn sizes(&self, preset: &Preset) -> Vec<Spread> {
+        match (self.workload, &self.spreads) {
+            (Some(workload), spreads) => vec![workload.spread(spreads.iter().flatten().next())],
+            (None, Some(spreads)) => spreads.clone(),
+            (None, None) => preset.spreads.to_vec(),
+        }
     }
 
     /// What its page does is published; ab has no other knobs.
@@ -303,19 +323,44 @@ impl Options {
         Err(UsageError(why))
     }
 
+    /// A workload says what there is to say of sizes and requests, but for the sizes of a store that was scanned.
+    fn check_workload(&self, workload: Workload, experiment: Experiment) -> Result<(), UsageError> {
+        let has_profile = matches!(self.spreads.as_deref(), Some([Spread::Profile(_)]));
+        let why = match workload {
+            _ if experiment != Experiment::Cycle => {
+                format!("the requests of {} do what they do; --workload is for cycle", experiment.name())
+            }
+            _ if self.payload_bytes.is_some() || self.ops.is_some() => {
+                "a workload has payloads and requests of its own; leave --payload and --op out".to_owned()
+            }
+            Workload::Profile if !has_profile => {
+                "the workload profile has its sizes from a file of `sessile scan --export-profile`: give it --profile FILE \
+                 and no --spread"
+                    .to_owned()
+            }
+            Workload::YcsbA | Workload::Shop | Workload::Bots | Workload::BigAdmin if self.spreads.is_some() => {
+                "a workload has payloads of its own; leave --spread out, and --profile for all but the one called profile".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(UsageError(why))
+    }
+
     /// Only `scale` goes through sizes of payloads, and up to as many sessions as there is time for.
     fn check_sizes(&self, experiment: Experiment) -> Result<(), UsageError> {
         let (name, is_scale) = (experiment.name(), experiment == Experiment::Scale);
+        if self.fill_max.is_some() && !is_scale {
+            let why = "fills in as many sessions as it is told, however long that takes; --fill-max is for scale";
+            return Err(UsageError(format!("{name} {why}")));
+        }
+        if let Some(workload) = self.workload {
+            return self.check_workload(workload, experiment);
+        }
         let why = match &self.spreads {
             Some(_) if !is_scale => {
                 format!("the payloads of {name} have one size; --spread and --profile are for scale")
             }
             Some(spreads) if spreads.is_empty() => "--spread takes fixed, lognormal or both".to_owned(),
-            _ if self.fill_max.is_some() && !is_scale => {
-                format!(
-                    "{name} fills in as many sessions as it is told, however long that takes; --fill-max is for scale"
-                )
-            }
             _ => return Ok(()),
         };
         Err(UsageError(why))
@@ -361,6 +406,13 @@ mod tests {
             (Experiment::Scale, Options { rate: Some(5.0), ..options() }),
             (Experiment::Scale, Options { fill_max: Some(0.0), ..options() }),
             (Experiment::Cycle, Options { fill_max: Some(5.0), ..options() }),
+            (Experiment::Ops, Options { workload: Some(Workload::Shop), ..options() }),
+            (Experiment::Cycle, Options { workload: Some(Workload::Profile), ..options() }),
+            (Experiment::Cycle, Options { workload: Some(Workload::Shop), payload_bytes: Some(500), ..options() }),
+            (
+                Experiment::Cycle,
+                Options { workload: Some(Workload::Shop), spreads: Some(vec![Spread::Fixed]), ..options() },
+            ),
             (Experiment::Expiry, Options { workers: Some(vec![2]), ..options() }),
             (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
             (Experiment::Contention, Options { sessions: Some(vec![5]), ..options() }),

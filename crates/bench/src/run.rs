@@ -76,8 +76,8 @@ pub(crate) fn run_at(
 ) -> Result<Report, RunError> {
     refuse_debug_build()?;
     let (settings, selection) = prepare(experiment, options)?;
-    // Each experiment of a series has payloads of its own, and nobody chose the contender for all of them.
-    let chosen_for_it = position.is_none() && !options.stores.is_empty();
+    // Each experiment of a series has payloads of its own, as a workload has, and nobody chose the contender for all of them.
+    let chosen_for_it = position.is_none() && settings.workload.is_none() && !options.stores.is_empty();
     let selection = fitting(selection, &settings, chosen_for_it)?;
     for choice in &selection.choices {
         if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {

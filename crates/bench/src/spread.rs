@@ -18,6 +18,8 @@ pub enum Spread {
     Fixed,
     /// Median 1 KiB, mean about 3 KB, cut at 1 MiB, which about one session in 500,000 reaches.
     LogNormal,
+    /// 4 KiB to 256 KiB, each doubling as often as any other: the workload of few large sessions.
+    LogUniform,
     /// As in a store that was scanned, within what a payload here may be.
     Profile(Box<Profile>),
 }
@@ -27,6 +29,9 @@ const MEDIAN_BYTES: f64 = 1_024.0;
 const SIGMA: f64 = 1.5;
 /// Largest payload of the log-normal spread.
 pub(crate) const TAIL_BYTES_MAX: usize = 1 << 20;
+/// Smallest and largest payload of the log-uniform spread.
+const LARGE_BYTES_MIN: usize = 4 << 10;
+const LARGE_BYTES_MAX: usize = 256 << 10;
 
 impl Spread {
     /// The word in `--spread` and in results.
@@ -34,11 +39,12 @@ impl Spread {
         match self {
             Spread::Fixed => "fixed",
             Spread::LogNormal => "lognormal",
+            Spread::LogUniform => "loguniform",
             Spread::Profile(_) => "profile",
         }
     }
 
-    /// The spread of this name; a profile has a file of its own.
+    /// The spread of this name; a profile has a file of its own, and that of a workload goes with the workload.
     pub fn from_name(name: &str) -> Option<Spread> {
         [Spread::Fixed, Spread::LogNormal].into_iter().find(|spread| spread.name() == name)
     }
@@ -48,6 +54,7 @@ impl Spread {
         match self {
             Spread::Fixed => Vec::new(),
             Spread::LogNormal => (0..count).map(|session| log_normal(seed, session as u64)).collect(),
+            Spread::LogUniform => (0..count).map(|session| log_uniform(seed, session as u64)).collect(),
             Spread::Profile(profile) => (0..count).map(|session| drawn(profile, seed, session as u64)).collect(),
         }
     }
@@ -67,6 +74,7 @@ impl Spread {
         match self {
             Spread::Fixed => fixed,
             Spread::LogNormal => TAIL_BYTES_MAX,
+            Spread::LogUniform => LARGE_BYTES_MAX,
             Spread::Profile(profile) => within_limits(profile.largest()),
         }
     }
@@ -83,6 +91,11 @@ fn within_limits(bytes: u64) -> usize {
 
 fn random_of(seed: u64, session: u64) -> fastrand::Rng {
     fastrand::Rng::with_seed(seed ^ session.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn log_uniform(seed: u64, session: u64) -> u32 {
+    let doublings = (LARGE_BYTES_MAX as f64 / LARGE_BYTES_MIN as f64).log2();
+    (LARGE_BYTES_MIN as f64 * (doublings * random_of(seed, session).f64()).exp2()) as u32
 }
 
 /// The Box-Muller transform of two numbers that follow from seed and session.
@@ -115,6 +128,17 @@ mod tests {
         assert!((8_500..9_500).contains(&share(2_048, 2_559)), "{}", share(2_048, 2_559));
         assert_eq!(share(64 << 20, 64 << 20), 100_000 - share(32, 32) - share(2_048, 2_559));
         assert_eq!(spread.largest(0), 64 << 20);
+    }
+
+    #[test]
+    fn the_log_uniform_spread_has_as_many_in_each_doubling() {
+        let sizes = Spread::LogUniform.sizes(1, 60_000);
+        for doubling in 0..6 {
+            let from = 4_096_u32 << doubling;
+            let within = sizes.iter().filter(|size| (from..2 * from).contains(size)).count();
+            assert!((9_500..10_500).contains(&within), "{within} from {from}");
+        }
+        assert!(sizes.iter().all(|size| (4_096..=262_144).contains(size)));
     }
 
     #[test]

@@ -88,6 +88,13 @@ impl Contender for StoreContender {
         self.lease.take().map_or(Ok(()), Lease::release)
     }
 
+    fn touch(&mut self) -> Result<()> {
+        let mut lease =
+            self.lease.take().ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no session was begun"))?;
+        lease.touch(self.ttl)?;
+        lease.release()
+    }
+
     fn destroy(&mut self, session: usize) -> Result<()> {
         self.sessions.destroy(self.key(session)?)
     }
@@ -106,11 +113,58 @@ impl Contender for StoreContender {
 
 #[cfg(test)]
 mod tests {
-    use sessile_fixtures::{Instance, ServerOptions, StartError};
+    use std::time::Instant;
+
+    use sessile_fixtures::{Instance, PrivateDir, ServerKind, ServerOptions, StartError};
 
     use super::*;
+    use crate::reference;
     use crate::spread::Spread;
     use crate::worker::protocol::What;
+
+    fn opening(what: What) -> Opening {
+        let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
+        Opening { what, worker: 0, seed: 7, ids: 2, payload_bytes: 64, spread, ttl, lock_ttl: None }
+    }
+
+    /// Two sessions live for a second; one of them is touched and must outlive the other, as it is.
+    fn touched(contender: &mut dyn Contender) {
+        let second = Duration::from_secs(1);
+        contender.create(0, b"touched", second).unwrap();
+        contender.create(1, b"left alone", second).unwrap();
+        assert_eq!(contender.begin(0).unwrap(), Some(&b"touched"[..]));
+        contender.touch().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while contender.read(1).unwrap().is_some() {
+            assert!(Instant::now() < deadline, "it never expires");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(contender.read(0).unwrap(), Some(&b"touched"[..]));
+        assert_eq!(contender.begin(0).unwrap(), Some(&b"touched"[..]), "its lock is free");
+        contender.release().unwrap();
+    }
+
+    #[test]
+    fn a_touch_moves_the_expiry_and_keeps_the_payload() {
+        let dir = PrivateDir::on_disk().unwrap();
+        let place = |name: &str| What::Reference { name: name.to_owned(), place: dir.path().to_owned() };
+        let lmdb = reference::by_name("lmdb").unwrap();
+        touched(&mut *(lmdb.open)(dir.path(), &opening(place("lmdb"))).unwrap());
+        let what = What::Store { url: "memory:".to_owned(), reconnects: false };
+        touched(&mut StoreContender::open("memory:", false, &opening(what)).unwrap());
+        for name in ["redis-four-trips", "memcached-four-trips"] {
+            let reference = reference::by_name(name).unwrap();
+            let kind = reference.server.and_then(ServerKind::by_name).unwrap();
+            if kind.find().is_none() {
+                assert!(std::env::var_os("CI").is_none(), "{} is not installed", kind.name);
+                println!("skipped: {} is not installed", kind.name);
+                continue;
+            }
+            let home = PrivateDir::on_disk().unwrap();
+            let server = kind.start(home.path(), &ServerOptions::default()).unwrap();
+            touched(&mut *(reference.open)(server.socket(), &opening(place(name))).unwrap());
+        }
+    }
 
     #[test]
     fn a_request_connects_anew_only_where_that_is_measured() {
@@ -129,8 +183,7 @@ mod tests {
             count.unwrap().trim().parse::<u64>().unwrap()
         };
         let what = What::Store { url: instance.url().to_owned(), reconnects: false };
-        let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
-        let opening = Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl, lock_ttl: None };
+        let opening = opening(what);
         for (reconnects, expected) in [(false, 0), (true, 5)] {
             let mut contender = StoreContender::open(instance.url(), reconnects, &opening).unwrap();
             contender.read(0).unwrap();

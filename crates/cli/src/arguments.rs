@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sessile_bench::{Bound, CycleOp, Spread};
+use sessile_bench::{Bound, CycleOp, Spread, Workload};
 use sessile_core::{Durability, Rest};
 
 use crate::outcome::EXIT_CODES;
@@ -289,10 +289,14 @@ pub struct RunArguments {
     /// How payload sizes differ: fixed, lognormal (median 1 KiB, up to 1 MiB) or both (scale) [default: both]
     #[arg(long, value_delimiter = ',', value_parser = spread, value_name = "SPREAD")]
     pub spread: Option<Vec<Spread>>,
-    /// Payload sizes as in a store that `sessile scan --export-profile` has seen, and nothing but the sizes (scale)
-    /// [default: --spread]
+    /// Payload sizes as in a store that `sessile scan --export-profile` has seen, and nothing but the sizes (scale, and cycle
+    /// --workload profile) [default: --spread]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
+    /// What requests do, which sessions they ask for and how large those are: ycsb-a, shop, bots, big-admin or profile (with
+    /// --profile); in place of a change each of all sessions alike (cycle)
+    #[arg(long, value_parser = workload, value_name = "NAME")]
+    pub workload: Option<Workload>,
     /// How many seconds filling one contender may take at each number of sessions; what would take longer is left out (scale)
     #[arg(long, value_name = "S")]
     pub fill_max: Option<f64>,
@@ -348,6 +352,11 @@ fn bound(text: &str) -> Result<Bound, String> {
 
 fn spread(text: &str) -> Result<Spread, String> {
     Spread::from_name(text).ok_or_else(|| "it must be fixed or lognormal".to_owned())
+}
+
+fn workload(text: &str) -> Result<Workload, String> {
+    let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
+    Workload::from_name(text).ok_or_else(|| format!("it must be one of {}", names.join(", ")))
 }
 
 fn cycle_op(text: &str) -> Result<CycleOp, String> {

@@ -57,6 +57,7 @@ fn options(arguments: &RunArguments) -> Options {
         ops: arguments.op.clone(),
         spreads: None,
         fill_max: arguments.fill_max,
+        workload: arguments.workload,
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,

@@ -4,7 +4,7 @@
 //! The presets differ from experiment to experiment and belong to the benchmark, so the help asks it for them.
 
 use clap::{Command, CommandFactory, FromArgMatches};
-use sessile_bench::{Experiment, default_in_words};
+use sessile_bench::{Experiment, Workload, default_in_words};
 use sessile_stores::foreign::LAYOUTS;
 
 use crate::arguments::Arguments;
@@ -24,7 +24,9 @@ pub fn complete() -> Command {
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> = bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         names.into_iter().fold(bench, |bench, name| match Experiment::from_name(&name) {
-            Some(experiment) => bench.mut_subcommand(name, |verb| with_defaults(verb, experiment)),
+            Some(experiment) => {
+                bench.mut_subcommand(name, |verb| with_workloads(with_defaults(verb, experiment), experiment))
+            }
             None => bench,
         })
     })
@@ -41,6 +43,18 @@ fn help_of_layouts() -> String {
         }
     }
     format!("{text}\n{EXIT_CODES}")
+}
+
+/// What the workloads are, where they can be chosen.
+fn with_workloads(verb: Command, experiment: Experiment) -> Command {
+    if experiment != Experiment::Cycle {
+        return verb;
+    }
+    let mut text = "Workloads (each an assumption about visitors; compare within one only):\n".to_owned();
+    for workload in Workload::ALL {
+        text.push_str(&format!("  {}\n      {}\n", workload.name(), workload.sentence()));
+    }
+    verb.after_help(format!("{text}\n{EXIT_CODES}"))
 }
 
 fn with_defaults(verb: Command, experiment: Experiment) -> Command {
@@ -86,6 +100,10 @@ mod tests {
         let cycle = help_of("cycle");
         assert!(cycle.contains("[default: 100000; with --quick 10000]"), "{cycle}");
         assert!(cycle.contains("[default: 1,8]") && !cycle.contains("[default: 500]"), "{cycle}");
+        assert!(
+            Workload::ALL.iter().all(|it| cycle.contains(it.sentence())) && cycle.contains("Exit codes"),
+            "{cycle}"
+        );
         assert!(help_of("scale").contains("(scale) [default: 120; with --quick 1.5]"), "{}", help_of("scale"));
     }
 }

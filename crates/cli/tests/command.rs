@@ -92,6 +92,52 @@ fn every_reference_row_and_store_measures_without_a_fault() {
 }
 
 #[test]
+fn every_store_and_reference_row_serves_the_requests_of_a_workload() {
+    for workload in ["shop", "bots"] {
+        let flags = ["bench", "cycle", "--workload", workload, "--workers", "1,3", "--sessions", "50", "--rounds", "2"];
+        let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", "-"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{workload}: {}", stderr(&output));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = json["results"].as_array().unwrap();
+        assert!(rows.iter().all(|row| row["workload"] == workload && row["op"] == "request"), "{json}");
+        let out: Vec<&str> = json["left_out"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|left| left["workers"].is_null())
+            .map(|left| left["store"].as_str().unwrap())
+            .collect();
+        // Its slots are of one size, and its table has a fixed one.
+        assert!(out.contains(&"limit"), "{out:?}");
+    }
+}
+
+#[test]
+fn results_of_different_workloads_are_not_compared() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    for (name, workload) in [("plain", None), ("bots", Some("bots")), ("ycsb", Some("ycsb-a"))] {
+        let mut flags =
+            vec!["bench", "cycle", "--stores", "memory", "--workers", "1", "--sessions", "50", "--rounds", "2"];
+        flags.extend(workload.into_iter().flat_map(|workload| ["--workload", workload]));
+        let json = path(name);
+        let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", &json]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    for (old, new) in [("plain", "bots"), ("bots", "ycsb")] {
+        let output = sessile(&["bench", "compare", &path(old), &path(new)]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("workload is"), "{}", stderr(&output));
+    }
+    let page = sessile(&["bench", "report", &path("plain"), &path("bots"), "--output", "-"]);
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    let section =
+        |id: &str| page.split("<section id=\"").find(|part| part.starts_with(id)).unwrap_or_default().to_owned();
+    assert!(section("workloads").contains("Workload bots") && section("workloads").contains("Requests a second"));
+    assert!(!section("cycle").contains("Requests a second,") && section("cycle").contains("Cycles a second,"));
+}
+
+#[test]
 fn a_measurement_of_nothing_says_why() {
     let flags = ["bench", "scale", "--stores", "limit,memory", "--spread", "fixed", "--sessions", "100000000"];
     let output = sessile(&[&flags[..], &["--payload", "1000000"]].concat()); // 91 TiB

@@ -42,12 +42,21 @@ impl<'a> Runs<'a> {
         left.map(|left| left.reason.as_str()).or_else(|| self.reason(experiment.split_once(' ')?.0))
     }
 
-    /// What was measured by an experiment.
+    /// What was measured by an experiment, other than workloads.
     pub(crate) fn of_experiment(&self, name: &str) -> Vec<Run<'a>> {
+        self.of_rows(|row| row.experiment == name && row.workload.is_none())
+    }
+
+    /// What was measured of workloads, which is beside no other.
+    pub(crate) fn of_workloads(&self) -> Vec<Run<'a>> {
+        self.of_rows(|row| row.workload.is_some())
+    }
+
+    fn of_rows(&self, are_meant: impl Fn(&Row) -> bool) -> Vec<Run<'a>> {
         let run = |report: &'a Report| Run {
             all: self.reports,
             report,
-            rows: report.results.iter().filter(|row| row.experiment == name).collect(),
+            rows: report.results.iter().filter(|row| are_meant(row)).collect(),
         };
         self.reports.iter().map(run).filter(|run| !run.rows.is_empty()).collect()
     }

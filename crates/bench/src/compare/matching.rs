@@ -197,7 +197,9 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<
 fn check_settings(old: &Report, new: &Report) -> Result<(), String> {
     let word = |value: Option<f64>| value.map_or("none".to_owned(), |value| value.to_string());
     let (was, is) = (&old.settings, &new.settings);
+    let workload = |report: &Report| report.workload().unwrap_or("none").to_owned();
     let settings = [
+        ("workload", workload(old), workload(new)),
         ("rate", word(was.rate), word(is.rate)),
         ("round trip in us", word(was.round_trip_us), word(is.round_trip_us)),
         ("churn", was.churn.to_string(), is.churn.to_string()),

@@ -123,6 +123,7 @@ impl Bench {
             payload_bytes: self.settings.payload_bytes,
             payload_spread: self.settings.spread.name().to_owned(),
             durability: choice.durability.to_owned(),
+            workload: self.settings.workload.map(|workload| workload.name().to_owned()),
             kind: if choice.over_socket { "socket" } else { "embedded" }.to_owned(),
             ..Row::default()
         }

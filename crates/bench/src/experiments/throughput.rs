@@ -38,7 +38,7 @@ const FRESH_PER_SECOND: f64 = 60_000.0;
 
 /// Measures these contenders beside each other, with as many sessions as the settings say.
 pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(), RunError> {
-    let creates = ops.iter().any(|op| op.action == Action::Create);
+    let creates = ops.iter().any(|op| op.action.creates());
     let fresh = if creates { fresh_ids(bench) } else { 0 };
     let (mut members, mut cells) = (Vec::new(), Vec::new());
     bench.progress.expect_more(choices.len());
@@ -46,7 +46,7 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
         go_on()?;
         let workers = usable_workers(bench, choice);
         let Some(most) = workers.iter().copied().max() else { continue };
-        let ops = ops.iter().filter(|op| choice.creates || op.action != Action::Create);
+        let ops = ops.iter().filter(|op| choice.creates || !op.action.creates());
         let combinations: Vec<(Op, usize)> =
             ops.flat_map(|op| workers.iter().map(move |workers| (*op, *workers))).collect();
         let ids = bench.settings.sessions + if choice.creates { fresh } else { 0 };
@@ -139,13 +139,13 @@ impl Cell {
 
     fn sample(&mut self, bench: &Bench, member: &mut Member, used_ids: &mut usize, seed: u64) {
         let settings = &bench.settings;
-        let fresh = if self.op.action == Action::Create { fresh_ids_of_sample(bench) / self.workers } else { 0 };
+        let fresh = if self.op.action.creates() { fresh_ids_of_sample(bench) / self.workers } else { 0 };
         let plans: Vec<Plan> = (0..self.workers)
             .map(|worker| Plan {
                 sessions: 0..settings.sessions,
                 fresh: *used_ids + worker * fresh..*used_ids + (worker + 1) * fresh,
                 // Creating is warm from the filling; a warm-up would use up the ids.
-                warm_up_ns: if fresh > 0 { 0 } else { (settings.warm_up_seconds * 1e9) as u64 },
+                warm_up_ns: if self.op.action == Action::Create { 0 } else { (settings.warm_up_seconds * 1e9) as u64 },
                 measure_ns: (settings.seconds * 1e9) as u64,
                 seed: seed.wrapping_add(worker as u64),
                 rate: settings.rate,

@@ -53,7 +53,8 @@ fn verify(member: &mut Member, number: usize, rows: &mut [(usize, Row)], session
     }
     // Races show at the highest number of workers; of those rows the last one is the one that changes.
     for (found, created) in [(changed, false), (created, true)] {
-        let own = rows.iter_mut().filter(|(of, row)| *of == number && (!created || row.op == CREATE));
+        let makes = |row: &Row| row.op == CREATE || row.workload.is_some();
+        let own = rows.iter_mut().filter(|(of, row)| *of == number && (!created || makes(row)));
         let Some((_, row)) = own.max_by_key(|(_, row)| row.workers) else { continue };
         match found {
             Ok(found) => found.put_on(row),

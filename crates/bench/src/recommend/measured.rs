@@ -151,9 +151,11 @@ impl Paced {
 }
 
 /// Whether a row can say something of a store at the site: measured in its tier, and of the store itself, not of a handler or
-/// keeper in another language that has its name, with failures of its own.
+/// keeper in another language that has its name, with failures of its own. A workload is another question.
 fn is_about(row: &Row, site: &Site) -> bool {
-    row.durability == site.durability.name() && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
+    row.durability == site.durability.name()
+        && row.workload.is_none()
+        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
 }
 
 /// Sessions that a restart cost.

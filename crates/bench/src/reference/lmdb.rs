@@ -199,6 +199,16 @@ impl Contender for Lmdb {
         written
     }
 
+    /// The expiry stands before the payload, so both are written.
+    fn touch(&mut self) -> Result<()> {
+        let (session, old) = self.begun.take().ok_or_else(unprepared)?;
+        let payload = std::mem::take(&mut self.out);
+        let written = self.write(session, old, &payload, self.ttl);
+        self.out = payload;
+        self.unlock(session)?;
+        written
+    }
+
     fn release(&mut self) -> Result<()> {
         self.begun.take().map_or(Ok(()), |(session, _)| self.unlock(session))
     }

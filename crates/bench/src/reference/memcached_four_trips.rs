@@ -145,6 +145,15 @@ impl Contender for FourTrips {
         written
     }
 
+    fn touch(&mut self) -> Result<()> {
+        let session = self.begun.take().ok_or_else(unprepared)?;
+        let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
+        let seconds = self.ttl.as_secs().max(1);
+        let moved = self.line.ask(format_args!("touch {record} {seconds}"), None)? == b"TOUCHED";
+        self.unlock(session)?;
+        if moved { Ok(()) } else { Err(refused()) }
+    }
+
     fn release(&mut self) -> Result<()> {
         self.begun.take().map_or(Ok(()), |session| self.unlock(session))
     }

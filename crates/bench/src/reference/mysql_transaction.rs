@@ -61,6 +61,7 @@ struct Statements {
     select: Statement,
     select_for_update: Statement,
     update: Statement,
+    touch: Statement,
 }
 
 fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
@@ -91,6 +92,7 @@ fn connect(place: &Path, opening: &Opening) -> Result<Transaction> {
         select: prepare("SELECT data FROM sessions WHERE id = ?")?,
         select_for_update: prepare("SELECT data FROM sessions WHERE id = ? FOR UPDATE")?,
         update: prepare("UPDATE sessions SET data = ?, expires = ? WHERE id = ?")?,
+        touch: prepare("UPDATE sessions SET expires = ? WHERE id = ?")?,
     };
     let ids = ids(opening).collect();
     Ok(Transaction { conn, statements, ids, ttl: opening.ttl, out: None, begun: None, restarts: Restarts::default() })
@@ -174,6 +176,16 @@ impl Contender for Transaction {
                 return Err(Error::new(ErrorKind::Stale, "another request changed the session after a deadlock"));
             }
         }
+    }
+
+    fn touch(&mut self) -> Result<()> {
+        let session = self.begun.take().ok_or_else(unprepared)?;
+        let id = self.ids.get(session).ok_or_else(unprepared)?;
+        let moved = self.conn.exec_drop(&self.statements.touch, (expires(self.ttl), id));
+        moved.and_then(|()| self.conn.query_drop("COMMIT")).map_err(|error| {
+            let _ = self.conn.query_drop("ROLLBACK"); // the error says more than what becomes of this
+            failed(error)
+        })
     }
 
     fn restarted(&self) -> Option<u64> {

@@ -37,7 +37,7 @@ const TABLE: &str = "BEGIN; SELECT pg_advisory_xact_lock(1);
     CREATE INDEX IF NOT EXISTS sessions_expires ON sessions (expires); COMMIT";
 
 /// Prepared once on each connection, under their places in this list.
-const STATEMENTS: [&str; 7] = [
+const STATEMENTS: [&str; 8] = [
     "BEGIN",
     "SELECT data FROM sessions WHERE id = $1 FOR UPDATE",
     "UPDATE sessions SET data = $1, expires = $2 WHERE id = $3",
@@ -45,6 +45,7 @@ const STATEMENTS: [&str; 7] = [
     "ROLLBACK",
     "INSERT INTO sessions (data, expires, id) VALUES ($1, $2, $3)",
     "SELECT data FROM sessions WHERE id = $1",
+    "UPDATE sessions SET expires = $1 WHERE id = $2",
 ];
 const BEGIN: usize = 0;
 const SELECT_FOR_UPDATE: usize = 1;
@@ -53,6 +54,7 @@ const COMMIT: usize = 3;
 const ROLLBACK: usize = 4;
 const INSERT: usize = 5;
 const SELECT: usize = 6;
+const TOUCH: usize = 7;
 
 /// The server's code when `lock_timeout` is over.
 const LOCK_NOT_AVAILABLE: &[u8] = b"55P03";
@@ -120,6 +122,12 @@ impl Line {
         frontend::execute("", 0, &mut self.request).map_err(failed)?;
         frontend::sync(&mut self.request);
         self.answer()
+    }
+
+    /// Ends the transaction after its last statement.
+    fn end(&mut self, written: Result<Option<DataRowBody>>) -> Result<()> {
+        let ended = self.run(if written.is_ok() { COMMIT } else { ROLLBACK }, &[]);
+        written.and(ended).map(drop)
     }
 
     /// Sends what was put together, and reads until the server waits again.
@@ -208,9 +216,14 @@ impl Contender for Transaction {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let statement = if self.out.is_some() { UPDATE } else { INSERT };
         let written = self.line.run(statement, &[payload, &expiry(self.ttl), id.as_bytes()]);
-        let end = if written.is_ok() { COMMIT } else { ROLLBACK };
-        let ended = self.line.run(end, &[]);
-        written.and(ended).map(drop)
+        self.line.end(written)
+    }
+
+    fn touch(&mut self) -> Result<()> {
+        let session = self.begun.take().ok_or_else(unprepared)?;
+        let id = self.ids.get(session).ok_or_else(unprepared)?;
+        let moved = self.line.run(TOUCH, &[&expiry(self.ttl), id.as_bytes()]);
+        self.line.end(moved)
     }
 
     fn release(&mut self) -> Result<()> {

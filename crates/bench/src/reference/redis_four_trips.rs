@@ -101,6 +101,14 @@ impl Contender for FourTrips {
         written.map_err(failed)
     }
 
+    fn touch(&mut self) -> Result<()> {
+        let (session, token) = self.begun.take().ok_or_else(unprepared)?;
+        let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
+        let moved = redis::cmd("EXPIRE").arg(record).arg(self.ttl.as_secs()).exec(&mut self.connection);
+        self.unlock(session, &token)?;
+        moved.map_err(failed)
+    }
+
     fn release(&mut self) -> Result<()> {
         let Some((session, token)) = self.begun.take() else { return Ok(()) };
         self.unlock(session, &token)

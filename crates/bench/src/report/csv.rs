@@ -3,7 +3,7 @@
 use crate::collection::Collection;
 use crate::report::{Faults, Report, WebFigures, WorkerMemory};
 
-const HEADER: [&str; 52] = [
+const HEADER: [&str; 53] = [
     "experiment",
     "store",
     "variant",
@@ -56,6 +56,7 @@ const HEADER: [&str; 52] = [
     "rate",
     "as_published",
     "restarted",
+    "workload",
 ];
 
 impl Report {
@@ -141,6 +142,7 @@ fn of(reports: &[Report]) -> Result<String, csv::Error> {
             report.settings.rate.map_or(String::new(), |due| due.to_string()),
             report.settings.as_published.to_string(),
             row.faults.as_ref().and_then(|it| it.restarted).map_or(String::new(), |restarted| restarted.to_string()),
+            row.workload.clone().unwrap_or_default(),
         ])?;
     }
     let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;

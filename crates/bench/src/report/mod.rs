@@ -137,6 +137,9 @@ pub struct Row {
     pub payload_bytes: usize,
     /// `fixed`, or how sizes differ.
     pub payload_spread: String,
+    /// The workload, where the requests did something else than change a session each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
     /// The tier.
     pub durability: String,
     /// `embedded` or `socket`: figures are compared only within one.
@@ -336,13 +339,21 @@ impl Report {
     }
 
     /// The flags that make the experiment another question than it is without them, as `sessile bench all` has them in its
-    /// parts: `--as-published` of `ops`, and the rate of `cycle`, which alone is a closed loop. Empty for the plain form.
+    /// parts: `--as-published` of `ops`, the rate of `cycle`, which alone is a closed loop, and its workload. Empty for the plain
+    /// form.
     pub fn flags(&self) -> String {
-        match (self.settings.as_published, self.settings.rate) {
-            (true, _) => "--as-published".to_owned(),
-            (false, Some(rate)) if self.experiment() == Some(Experiment::Cycle.name()) => format!("--rate {rate}"),
-            _ => String::new(),
-        }
+        let rate = self.settings.rate.filter(|_| self.experiment() == Some(Experiment::Cycle.name()));
+        let flags = [
+            self.settings.as_published.then(|| "--as-published".to_owned()),
+            self.workload().map(|name| format!("--workload {name}")),
+            rate.filter(|_| !self.settings.as_published).map(|rate| format!("--rate {rate}")),
+        ];
+        flags.into_iter().flatten().collect::<Vec<String>>().join(" ")
+    }
+
+    /// The name of the workload, where there was one.
+    pub fn workload(&self) -> Option<&str> {
+        self.results.first()?.workload.as_deref()
     }
 
     /// The experiment of a row of it, with the flags that tell it from another form: `ops --as-published`.

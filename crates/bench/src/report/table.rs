@@ -6,6 +6,7 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 
 use crate::report::markdown::{picture, section};
 use crate::report::{Modes, Report, Row};
+use crate::traffic::Workload;
 
 /// Legible in a terminal of this width.
 const COLUMNS: u16 = 100;
@@ -36,6 +37,9 @@ impl fmt::Display for Report {
                 f,
                 "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}{way}{awake}, seed {seed}"
             )?;
+            if let Some(workload) = self.workload().and_then(Workload::from_name) {
+                writeln!(f, "workload {}: {}", workload.name(), workload.sentence())?;
+            }
         }
         for (kind, heading) in
             [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]

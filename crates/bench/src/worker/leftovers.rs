@@ -133,7 +133,7 @@ impl Leftovers {
 
 fn fresh_of(plan: &Plan) -> Ids<usize> {
     match plan.action {
-        Action::Create | Action::Stream => plan.fresh.clone(),
+        Action::Create | Action::Stream | Action::Request(_) => plan.fresh.clone(),
         Action::Read | Action::Cycle | Action::Begin | Action::StartWithSweep => 0..0,
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::spread::Spread;
+use crate::traffic::Workload;
 use crate::worker::faults::{Step, Task};
 use crate::worker::oversize::{Save, Saved};
 
@@ -156,6 +157,19 @@ pub enum Action {
     /// The same as `Cycle`, but one call of ten, at a random place among them, is for the next id of `fresh`. Its
     /// session has expired or never was, so the call starts it anew.
     Stream,
+    /// What the requests of a workload do. Ids of `fresh` are those of sessions that have one request.
+    Request(Workload),
+}
+
+impl Action {
+    /// Whether it makes sessions under the ids of `fresh`, and ends when they are used up.
+    pub(crate) const fn creates(self) -> bool {
+        match self {
+            Action::Create => true,
+            Action::Request(workload) => workload.creates(),
+            Action::Read | Action::Cycle | Action::Begin | Action::StartWithSweep | Action::Stream => false,
+        }
+    }
 }
 
 /// One sample of one worker.
@@ -163,9 +177,9 @@ pub enum Action {
 pub struct Plan {
     /// What to do.
     pub action: Action,
-    /// Sessions to choose from, uniformly.
+    /// Sessions to choose from, uniformly unless a workload says otherwise.
     pub sessions: std::ops::Range<usize>,
-    /// For `Create` the unused ids, for `Stream` those without a live session.
+    /// For `Create` and `Request` the unused ids, for `Stream` those without a live session.
     pub fresh: std::ops::Range<usize>,
     /// Not recorded at first.
     pub warm_up_ns: u64,

@@ -3,6 +3,8 @@
 //! Everything inside the loop is either the contender or what `null` measures. Errors are counted and the
 //! loop goes on; an operation that starts in the warm-up is done and verified but not recorded.
 
+mod request;
+
 use std::time::Duration;
 
 use sessile_core::Result;
@@ -12,6 +14,7 @@ use crate::histogram::Latencies;
 use crate::monotonic::{cpu_us, now_ns, wait_until};
 use crate::payload::Payloads;
 use crate::published::CREATED_TTL;
+use crate::traffic::Popularity;
 use crate::worker::protocol::{Action, Churn, Done, LeaseTimes, Plan, Sampled};
 
 /// How one operation ended.
@@ -46,6 +49,8 @@ pub(crate) struct Sample<'a> {
     random: fastrand::Rng,
     payload: Vec<u8>,
     fresh: std::ops::Range<usize>,
+    /// `None` when all sessions are asked for alike.
+    popularity: Option<Popularity>,
     /// The sessions of the next requests, last one first.
     ahead: Vec<usize>,
     /// Calls of a stream since the recording began, and which of the present ten meets no session.
@@ -66,6 +71,10 @@ impl<'a> Sample<'a> {
     ) -> Sample<'a> {
         let mut payload = Vec::new();
         payloads.compose(0, 0, &mut payload);
+        let popularity = match plan.action {
+            Action::Request(workload) => workload.popularity(plan.sessions.len(), plan.seed),
+            _ => None,
+        };
         Sample {
             contender,
             payloads,
@@ -73,6 +82,7 @@ impl<'a> Sample<'a> {
             random: fastrand::Rng::with_seed(plan.seed),
             payload,
             fresh: plan.fresh.clone(),
+            popularity,
             ahead: Vec::with_capacity(AHEAD),
             calls: 0,
             absent_at: 0,
@@ -140,7 +150,7 @@ impl<'a> Sample<'a> {
             if recording_since != 0 {
                 self.result.elapsed_ns = ended.saturating_sub(recording_since + aside_ns);
             }
-            let exhausted = self.plan.action == Action::Create && self.fresh.is_empty();
+            let exhausted = self.plan.action.creates() && self.fresh.is_empty();
             if ended >= end || self.result.operations >= most || exhausted {
                 break;
             }
@@ -178,6 +188,7 @@ impl<'a> Sample<'a> {
             Action::Create => self.create(),
             Action::Read => self.read(),
             Action::Stream => self.stream(times),
+            Action::Request(workload) => self.request(workload, times),
             Action::Cycle | Action::Begin | Action::StartWithSweep => self.cycle(times),
         }
     }
@@ -185,7 +196,12 @@ impl<'a> Sample<'a> {
     /// Draws the next sessions. In a closed loop the time of this counts neither as latency nor in the rate.
     fn look_ahead(&mut self) {
         let (random, sessions) = (&mut self.random, self.plan.sessions.clone());
-        self.ahead.extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD));
+        match &mut self.popularity {
+            Some(popularity) => {
+                self.ahead.extend(std::iter::repeat_with(|| sessions.start + popularity.next()).take(AHEAD));
+            }
+            None => self.ahead.extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD)),
+        }
         self.contender.announce(&self.ahead);
     }
 
@@ -256,7 +272,7 @@ impl<'a> Sample<'a> {
         let found = self.contender.begin(session)?;
         let missed = found.is_none();
         let counter = found.and_then(|payload| self.payloads.check(session as u64, payload));
-        if self.plan.action != Action::Cycle || self.plan.record_leases {
+        if !matches!(self.plan.action, Action::Cycle | Action::Request(_)) || self.plan.record_leases {
             times.granted_ns = now_ns();
         }
         if self.plan.action == Action::StartWithSweep && self.random.u8(..10) == 0 {

@@ -14,7 +14,7 @@ use std::process::Command;
 use contender::open;
 use sessile_bench::report::{After, Outcome, Row};
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Spread, Target, run_choices};
+use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Spread, Target, Workload, run_choices};
 
 const WORKER: &str = "bench-worker";
 const ALONE: &str = "alone";
@@ -40,6 +40,7 @@ fn main() {
         ),
         ("space_is_what_the_files_take_at_the_end", space_is_what_the_files_take_at_the_end),
         ("each_size_and_spread_is_verified_and_weighed", each_size_and_spread_is_verified_and_weighed),
+        ("the_requests_of_a_workload_are_verified", the_requests_of_a_workload_are_verified),
         ("who_is_filled_too_slowly_is_left_out_from_there_on", who_is_filled_too_slowly_is_left_out_from_there_on),
         ("an_expired_session_that_is_answered_is_an_error", an_expired_session_that_is_answered_is_an_error),
         ("a_session_that_is_not_started_anew_is_a_miss", a_session_that_is_not_started_anew_is_a_miss),
@@ -181,6 +182,27 @@ fn each_size_and_spread_is_verified_and_weighed() {
         assert!((row.payload_spread == "fixed") == (row.payload_bytes == 200), "{row:#?}");
     }
     assert!(bad.iter().filter(|row| row.workers == 2).all(|row| row.misses > 0), "{bad:#?}");
+}
+
+/// `hollow` keeps nothing that was begun under an id from 100 on: the sessions of robots, which nobody asks for again.
+fn the_requests_of_a_workload_are_verified() {
+    let options = |workload| {
+        let (sessions, payload_bytes) = (Some(vec![100]), None);
+        Options { workload: Some(workload), sessions, payload_bytes, ..options() }
+    };
+    let rows = report(Experiment::Cycle, &["hollow", "locked"], options(Workload::Bots)).results;
+    assert!(rows[0].misses > 0 && rows[0].errors == 0 && rows[0].lost == 0, "{rows:#?}");
+    assert!(!rows[1].is_bad() && rows[1].operations > 0, "{rows:#?}");
+    let facts = |row: &Row| (row.op.clone(), row.workload.clone(), row.payload_bytes);
+    assert_eq!(facts(&rows[1]), ("request".to_owned(), Some("bots".to_owned()), 500));
+    // Reads, touches and changes all look at what they get.
+    for workload in [Workload::YcsbA, Workload::Shop] {
+        let rows = report(Experiment::Cycle, &["confused", "locked"], options(workload)).results;
+        assert!(rows[0].errors > 0 && !rows[1].is_bad(), "{rows:#?}");
+        assert_eq!(rows[1].payload_spread == "fixed", workload == Workload::YcsbA);
+    }
+    let rows = report(Experiment::Cycle, &["lazy"], options(Workload::BigAdmin)).results;
+    assert!(rows[0].lost > 0, "{rows:#?}");
 }
 
 /// 20 ms a session: 10 take 0.2 s and are tried, 100 would take twice what they may. From 60 on even the first size is given up.

@@ -23,6 +23,7 @@ mod scale;
 mod throughput;
 mod verdict;
 mod warnings;
+mod workloads;
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
@@ -65,6 +66,7 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
         section("rebuild", "A page that builds its cache each time", rebuild::body(runs, ids)),
         section("faults", "Workers and servers that are killed", faults::body(runs, ids)?),
     ];
+    sections.extend(workloads::body(runs, ids)?.map(|body| section("workloads", "Workloads", body)));
     sections.extend(other::body(runs, ids)?.map(|body| section("other", "Other experiments", body)));
     sections.extend([
         section("resources", "Processor time, memory and space", resources::body(runs, ids)),

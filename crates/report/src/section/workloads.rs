@@ -1,0 +1,31 @@
+//! Workloads: each a question of its own, beside no other.
+
+use maud::{Markup, html};
+use sessile_bench::Workload;
+
+use super::throughput;
+use crate::DrawError;
+use crate::ids::Ids;
+use crate::runs::Runs;
+
+/// A part for each workload that was measured; nothing when there is none.
+pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Option<Markup>, DrawError> {
+    let mut parts = Vec::new();
+    for run in runs.of_workloads() {
+        let name = run.report.workload().unwrap_or_default();
+        let sentence = Workload::from_name(name).map_or("", Workload::sentence);
+        let rate = run.report.settings.rate.map(|rate| format!(", {rate} requests a second of each worker"));
+        parts.push(html! {
+            h3 { "Workload " (name) (rate.unwrap_or_default()) }
+            p { "Assumed: " (sentence) "." }
+            (throughput::of_run(&run, ids)?)
+        });
+    }
+    let introduction = html! {
+        p {
+            "Requests that do not all change a session, or do not ask for all sessions alike. What they do is assumed, not measured. Compare "
+            "within a workload only."
+        }
+    };
+    Ok((!parts.is_empty()).then(|| html! { (introduction) @for part in parts { (part) } }))
+}
