@@ -3,6 +3,8 @@
 //! `UPDATE_TABLES=1 cargo test -p sessile-tests --test recorded` writes them anew after a new record. A document marks the place of
 //! one with `<!-- NAME, from the record -->` and `<!-- end NAME, from the record -->`. What sentences around them say is not seen.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod tables;
 
 use sessile_bench::report::Row;

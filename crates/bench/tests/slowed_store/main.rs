@@ -35,9 +35,10 @@ fn twenty_times_as_slow_is_slower() {
         let brief = |part: f64, seed: u64| run(part, Length { seconds, rounds: 9 }, seed);
         let (old, new) = (brief(0.0, 1), brief(19.0, 2));
         let comparison = compare(&old, &new, THRESHOLD).unwrap();
-        assert_eq!(comparison.yardstick.len(), REFERENCES.len(), "{comparison}");
         let back = compare(&new, &old, THRESHOLD).unwrap();
-        if (verdict(&comparison), verdict(&back)) == (Verdict::Slower, Verdict::Faster) {
+        // A reference row that did nothing in so short a sample is no mark.
+        let is_whole = comparison.yardstick.len() == REFERENCES.len();
+        if is_whole && (verdict(&comparison), verdict(&back)) == (Verdict::Slower, Verdict::Faster) {
             return println!("test twenty_times_as_slow_is_slower ... ok");
         }
         told.push(format!("{comparison}\n{back}"));
