@@ -39,7 +39,7 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Gc, true) => preset(&[1], &[22_000], 1.0, 1, Some(500.0)),
         (Experiment::Gc, false) => preset(&[1], &[550_000], 10.0, 1, Some(500.0)),
         (Experiment::Scale, true) => {
-            Preset { spreads: SPREADS, fill_max: Some(1.5), ..preset(&[], &[2_500, 50_000], 0.1, 2, None) }
+            Preset { spreads: SPREADS, fill_max: Some(1.5), ..preset(&[], &[1_000, 50_000], 0.1, 2, None) }
         }
         // Who takes 120 us for a session just gets to a million.
         (Experiment::Scale, false) => {
