@@ -74,7 +74,20 @@ pub fn cycle(record: &Collection) -> String {
             rows,
         )
     };
-    format!("\n{}\n{}\n", headed("embedded", "in the process"), headed("socket", "over a unix socket"))
+    let first = row(run, "sessile", "cycle", 1);
+    let measured = format!(
+        "{} sessions of {} bytes, {} rounds of {} s, durability {}, {}, {} cores, which servers share with their clients. \
+         In brackets the slowest and the fastest round.",
+        grouped(first.sessions as f64),
+        grouped(first.payload_bytes as f64),
+        first.rounds,
+        run.settings.seconds,
+        first.durability,
+        run.environment.cpu,
+        run.environment.cores,
+    );
+    let (embedded, socket) = (headed("embedded", "in the process"), headed("socket", "over a unix socket"));
+    format!("\n{measured}\n\n{embedded}\n{socket}\n")
 }
 
 /// The median of the rounds, and the lowest and highest of them.
@@ -148,16 +161,19 @@ pub fn deletion(record: &Collection) -> String {
     let run = run(record, "gc", "");
     let rows = titles(run, DELETING).into_iter().map(|title| {
         let deleting = row(run, &title, DELETING, 1);
-        let alone = run
-            .results
-            .iter()
-            .find(|row| row.title() == title && row.op == "begin-alone" && row.sessions == deleting.sessions);
-        let p999 = |row: &Row| figure(row.latency_us.p999 / 1e3);
+        let is_alone =
+            |row: &&Row| row.title() == title && row.op == "begin-alone" && row.sessions == deleting.sessions;
+        let alone = run.results.iter().find(is_alone).unwrap_or_else(|| panic!("{title} was not measured alone"));
         let removal = deleting.removal.unwrap_or_else(|| panic!("{title} does not tell what was removed"));
         let removed = removal.removed.map_or("not known".to_owned(), |count| grouped(count as f64));
-        vec![code(&title), removed, figure(removal.seconds), p999(deleting), alone.map_or(String::new(), p999)]
+        let begins = grouped(deleting.operations as f64);
+        let both = |of: fn(&Row) -> f64| [alone, deleting].map(|row| figure(of(row) / 1e3));
+        let cells = [code(&title), removed, figure(removal.seconds), begins].into_iter();
+        cells.chain(both(|row| row.latency_us.p50)).chain(both(|row| row.latency_us.p99)).collect()
     });
-    table(&["store", "removed", "s", "p99.9 of others meanwhile, ms", "alone, ms"], rows)
+    let head =
+        ["store", "removed", "s", "begins meanwhile", "p50 alone, ms", "p50 meanwhile", "p99 alone", "p99 meanwhile"];
+    table(&head, rows)
 }
 
 const DELETING: &str = "begin-while-deleting";

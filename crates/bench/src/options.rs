@@ -161,7 +161,8 @@ impl Options {
         let in_perl = experiment == Experiment::Perl;
         let payload_bytes_min = if in_perl { perl::PAYLOAD_BYTES_MIN } else { PAYLOAD_BYTES_MIN };
         in_range("--payload", payload_bytes, payload_bytes_min, PAYLOAD_BYTES_MAX)?;
-        let mut sizes = self.sessions.clone().unwrap_or_else(|| preset.sessions.to_vec());
+        let of_workload = self.workload.and_then(Workload::sessions).map(|sessions| vec![sessions]);
+        let mut sizes = self.sessions.clone().or(of_workload).unwrap_or_else(|| preset.sessions.to_vec());
         sizes.sort_unstable();
         sizes.dedup();
         let sessions_min = if matches!(experiment, Experiment::Gc | Experiment::Expiry) { 100 } else { 1 };

@@ -2,6 +2,8 @@
 
 use url::Url;
 
+use crate::options::Experiment;
+
 /// What a URL shows in place of its host. Only servers that are reached over TCP have one.
 pub(crate) const SHOWN_HOST: &str = "://<host>";
 /// A word of so many letters and digits is taken for a session id.
@@ -44,8 +46,13 @@ pub(crate) fn command(arguments: &[String]) -> String {
 
 /// A bound as it is written into a shell. What stands where the name of a store belongs is hidden if it is something else.
 fn bound(text: &str) -> String {
-    match text.rsplit_once(':') {
-        Some((store, bound)) if store.contains(['/', ':', '@']) => format!("'{}:{bound}'", word(store)),
+    let is_experiment = |word: &str| Experiment::from_name(word.trim()).is_some();
+    let (experiment, rest) = match text.split_once(':') {
+        Some((first, rest)) if is_experiment(first) => (format!("{first}:"), rest),
+        _ => (String::new(), text),
+    };
+    match rest.rsplit_once(':') {
+        Some((store, bound)) if store.contains(['/', ':', '@']) => format!("'{experiment}{}:{bound}'", word(store)),
         _ => format!("'{text}'"),
     }
 }
@@ -142,10 +149,12 @@ mod tests {
     #[test]
     fn a_bound_is_no_url_and_a_url_beside_it_or_in_it_keeps_no_password() {
         let line = "sessile bench cycle --fail-if sessile:ops_per_second<1000 --stores redis://ada:pw@shop.example:1/2 \
-                    --fail-if=files#shm:p99_us>5000 --fail-if p99_us>7 --fail-if redis://ada:pw@shop.example:p99_us>5";
+                    --fail-if=cycle:files#shm:p99_us>5000 --fail-if ops:p99_us>7 \
+                    --fail-if redis://ada:pw@shop.example:p99_us>5";
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let shown = "sessile bench cycle --fail-if 'sessile:ops_per_second<1000' --stores redis://<host> \
-                     --fail-if='files#shm:p99_us>5000' --fail-if 'p99_us>7' --fail-if 'redis://<host>:p99_us>5'";
+                     --fail-if='cycle:files#shm:p99_us>5000' --fail-if 'ops:p99_us>7' \
+                     --fail-if 'redis://<host>:p99_us>5'";
         assert_eq!(command(&arguments), shown);
     }
 

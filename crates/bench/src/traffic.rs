@@ -93,7 +93,8 @@ impl Workload {
                  five), 68 % touch a session, 10 % change it"
             }
             Workload::BigAdmin => {
-                "4 KiB to 256 KiB, each doubling as often as any other; half of the requests touch a session, half change it"
+                "4 KiB to 256 KiB, each doubling as often as any other; half of the requests touch a session, half change it; 1,000 \
+                 sessions"
             }
             Workload::Profile => "sizes as in the store of --profile; each request changes a session",
         }
@@ -115,6 +116,14 @@ impl Workload {
             Workload::YcsbA => Some(YCSB_BYTES),
             Workload::Bots => Some(BOT_BYTES),
             Workload::Shop | Workload::BigAdmin | Workload::Profile => None,
+        }
+    }
+
+    /// How many, unless `--sessions` says so: with others all contenders together would not fit into a machine.
+    pub(crate) const fn sessions(self) -> Option<usize> {
+        match self {
+            Workload::BigAdmin => Some(1_000),
+            Workload::YcsbA | Workload::Shop | Workload::Bots | Workload::Profile => None,
         }
     }
 

@@ -96,7 +96,8 @@ fn fresh_ids(bench: &Bench) -> usize {
 }
 
 fn fresh_ids_of_sample(bench: &Bench) -> usize {
-    (bench.settings.seconds * FRESH_PER_SECOND) as usize + 1_000
+    let part = bench.settings.workload.map_or(1.0, |workload| f64::from(workload.mix().first) / 100.0);
+    (bench.settings.seconds * FRESH_PER_SECOND * part) as usize + 1_000
 }
 
 /// Takes the samples, and says how many rounds are whole.
