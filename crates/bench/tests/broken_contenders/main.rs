@@ -172,13 +172,16 @@ fn space_is_what_the_files_take_at_the_end() {
 fn each_size_and_spread_is_verified_and_weighed() {
     let (sessions, workers, fill_max) = (Some(vec![40, 10]), Some(vec![2, 1]), Some(600.0));
     let options = Options { sessions, workers, fill_max, churn: Some(1), ..options() };
-    let rows = report(Experiment::Scale, &["locked", "forgetful"], options).results;
+    // What so few sessions add to a process can fit into what it had: then it is weighed again.
+    let measured = || report(Experiment::Scale, &["locked", "forgetful"], options.clone()).results;
+    let weighs = |row: &Row| row.store != "locked" || row.bytes_per_session > 0;
+    let mut runs = (0..3).map(|_| measured());
+    let whole = runs.find(|rows| rows.iter().all(weighs));
+    let rows = whole.unwrap_or_else(|| panic!("in each of three runs a row weighed nothing"));
     let (good, bad): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.store == "locked");
     assert_eq!((good.len(), bad.len()), (8, 8), "two sizes, two spreads, one and two workers");
-    // What so few sessions add to a process can fit into what it had.
-    assert!(good.iter().any(|row| row.bytes_per_session > 0), "{good:#?}");
     for row in good {
-        assert!(!row.is_bad() && row.operations > 0, "{row:#?}");
+        assert!(!row.is_bad() && row.operations > 0 && row.bytes_per_session > 0, "{row:#?}");
         let memory = row.memory.unwrap();
         assert!(memory.page_tables > 0 && memory.proportional > 0 && memory.prepared > 0, "{row:#?}");
         assert!((row.payload_spread == "fixed") == (row.payload_bytes == 200), "{row:#?}");
