@@ -52,8 +52,8 @@ impl Feature {
 }
 
 /// What the marks of the table mean.
-pub const LEGEND: &str = "Rows with * are documented. The others are tested: the conformance suite fails a store that does less \
-                          than it declares.";
+pub const LEGEND: &str = "Rows with * are documented, the others tested: the conformance suite fails a store that does \
+                          less (a restart: strongest tier).";
 
 const URL: &str = "URL";
 const HTTPS: &str = "works behind HTTPS";
