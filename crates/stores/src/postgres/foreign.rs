@@ -1,11 +1,14 @@
 //! A PostgreSQL database of another program, for reading only.
 //!
-//! The session may only read, and each SELECT is a transaction of its own: a longer one would keep the server from
-//! removing old versions of rows. `octet_length` takes the length of a large value from its head.
+//! Each SELECT is a transaction of its own that may only read: a longer one would keep the server from removing old versions
+//! of rows. `octet_length` takes the length of a large value from its head.
+//!
+//! Invariant: nothing is set but within such a transaction. A setting of the session stays on the connection of a proxy that
+//! pools transactions (PgBouncer), and the application that is served by it next could not write any more.
 
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::failure::{Failure, Tried};
+use super::failure::Failure;
 use super::link::{Link, TextRows};
 use super::options::{HELP, Options};
 use crate::foreign::table::{Dialect, Row, Rows, Table, key_of};
@@ -24,19 +27,7 @@ const COLUMNS_MAX: usize = 100_000;
 
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     let options = Options::parse(url)?;
-    let patience = options.timeouts.response;
-    let connected = || -> Tried<Link> {
-        let mut link = Link::connect(&options)?;
-        let schema = options.schema.as_ref().map_or_else(String::new, |schema| format!("SET search_path = {schema};"));
-        let settings = format!(
-            "SET default_transaction_read_only = on; SET standard_conforming_strings = on; {schema}
-            SET statement_timeout = {}",
-            patience.as_millis()
-        );
-        link.run_text(&settings, patience)?;
-        Ok(link)
-    };
-    let link = connected().map_err(Failure::translate)?;
+    let link = Link::connect(&options).map_err(Failure::translate)?;
     Ok(Box::new(Database { link, options, table: String::new(), after: Vec::new() }))
 }
 
@@ -58,8 +49,15 @@ struct Database {
 }
 
 impl Database {
+    /// Statements in one message are one transaction, which ends with it even where one of them fails.
     fn ask(&mut self, sql: &str, most: usize) -> Result<TextRows> {
-        self.link.list_text(sql, most, self.options.timeouts.response).map_err(Failure::translate)
+        let Options { timeouts, schema, .. } = &self.options;
+        let schema = schema.as_ref().map_or_else(String::new, |schema| format!("SET LOCAL search_path = {schema}; "));
+        let text = format!(
+            "SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = {}; {schema}{sql}",
+            timeouts.response.as_millis()
+        );
+        self.link.list_text(&text, most, timeouts.response).map_err(Failure::translate)
     }
 }
 
@@ -108,10 +106,14 @@ impl Rows for Database {
     }
 }
 
-/// A text as it stands in a statement. The server takes what is within the quotes as it is, but for the quotes.
+/// A text as it stands in a statement, in the form that means the same whatever `standard_conforming_strings` says.
 fn literal(bytes: &[u8]) -> Result<String> {
     let text = std::str::from_utf8(bytes).map_err(|_| unexpected())?;
-    if text.contains('\0') { Err(unexpected()) } else { Ok(format!("'{}'", text.replace('\'', "''"))) }
+    if text.contains('\0') {
+        Err(unexpected())
+    } else {
+        Ok(format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''")))
+    }
 }
 
 fn unexpected() -> Error {
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_key_cannot_leave_its_quotes() {
-        assert_eq!(literal(b"it's'; DROP TABLE x --\\").unwrap(), "'it''s''; DROP TABLE x --\\'");
+        assert_eq!(literal(b"it's'; DROP TABLE x --\\").unwrap(), "E'it''s''; DROP TABLE x --\\\\'");
         assert!(literal(b"a\0b").is_err() && literal(b"\xff").is_err());
     }
 }

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod pooled;
+#[cfg(test)]
 mod setup;
 #[cfg(test)]
 mod sqlite;

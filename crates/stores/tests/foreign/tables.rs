@@ -182,7 +182,7 @@ fn tables_on_postgresql_are_seen_in_sessions_that_may_only_read() {
     check_presence(&format!("postgres+unix:{socket}?user=postgres&database=postgres"));
 }
 
-fn psql(dir: &Path, sql: &str) -> String {
+pub fn psql(dir: &Path, sql: &str) -> String {
     let words = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-c", sql, "-h"];
     let output = Command::new("psql").args(words).arg(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
