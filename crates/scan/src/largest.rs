@@ -68,4 +68,16 @@ mod tests {
         }
         assert_eq!(sizes(&largest), [30, 20]);
     }
+
+    /// Keys of a cache of pages say at their ends for whom the page is. Of two that agreed in their first 120 characters one
+    /// was missing.
+    #[test]
+    fn entries_whose_long_keys_differ_at_their_ends_are_both_listed() {
+        let mut largest = Largest::new(3);
+        for (end, bytes) in [("a", 10), ("b", 20)] {
+            let key = format!("{}{end}", "entity_view:node:1:full:".repeat(20));
+            largest.offer(Seen { name: Name::of_cache(key.as_bytes()), ..seen(0, bytes) });
+        }
+        assert_eq!(sizes(&largest), [20, 10]);
+    }
 }

@@ -97,7 +97,7 @@ fn largest(summary: &Summary) -> String {
 
 fn name(seen: &Seen) -> String {
     match (seen.name.shown(), seen.name.digest(), seen.name.tag()) {
-        (Some(name), ..) => name.to_owned(),
+        (Some(name), ..) => name,
         (None, digest, Some(tag)) => format!("sha256:{}  {tag} in the log", digest.unwrap_or_default()),
         (None, digest, None) => format!("sha256:{}", digest.unwrap_or_default()),
     }

@@ -53,12 +53,12 @@ pub enum Name {
     Secret(Vec<u8>),
     /// The same of one of our own stores, whose log lines have a tag for it.
     Tagged(Key),
-    /// The key of a cache entry, fit to be printed.
-    Shown(String),
+    /// The key of a cache entry, whole: two that differ only behind what is shown of them are two.
+    Shown(Vec<u8>),
 }
 
-/// Longest name that is shown, in characters.
-const NAME_CHARS_MAX: usize = 120;
+/// Longest name that is shown, in characters. Drupal's keys have up to 255, ours 256.
+const NAME_CHARS_MAX: usize = 256;
 /// Digits of a digest that are shown: 48 bits tell millions of sessions apart, and lead back to no id.
 const DIGEST_DIGITS: usize = 12;
 
@@ -70,20 +70,18 @@ impl Name {
 
     /// The name of an entry of a cache. Never to be called with what could be the id of a session.
     pub fn of_cache(key: &[u8]) -> Name {
+        Name::Shown(key.to_vec())
+    }
+
+    /// The key, if it is no secret, fit to be printed.
+    pub fn shown(&self) -> Option<String> {
+        let Name::Shown(key) = self else { return None };
         let text = String::from_utf8_lossy(key);
         let mut shown: String = text.chars().take(NAME_CHARS_MAX).map(printable).collect();
         if text.chars().nth(NAME_CHARS_MAX).is_some() {
             shown.push_str("...");
         }
-        Name::Shown(shown)
-    }
-
-    /// The key, if it is no secret.
-    pub fn shown(&self) -> Option<&str> {
-        match self {
-            Name::Shown(text) => Some(text),
-            Name::Secret(_) | Name::Tagged(_) => None,
-        }
+        Some(shown)
     }
 
     /// The first 12 hexadecimal digits of the SHA-256 of a secret id: `printf %s ID | sha256sum | cut -c1-12`.
@@ -123,9 +121,11 @@ fn shows_keys(bin: &str) -> bool {
     (bin == "cache" || bin.starts_with("cache_")) && bin != "cache_form"
 }
 
-/// A terminal obeys control characters.
+/// A terminal obeys control characters, and marks of direction turn what stands beside them around.
 fn printable(letter: char) -> char {
-    if letter.is_control() { '?' } else { letter }
+    let unseen =
+        matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    if letter.is_control() || unseen { '?' } else { letter }
 }
 
 #[cfg(test)]
@@ -144,8 +144,8 @@ mod tests {
         for name in [&secret, &own] {
             assert!(!format!("{name:?}").contains("topsecret"), "{name:?}");
         }
-        let cache = Name::of("cache", b"theme_registry:garland\x1b[2J");
-        assert_eq!(cache.shown(), Some("theme_registry:garland?[2J"));
+        let cache = Name::of("cache", "theme_registry:garland\x1b[2J\u{202e}x".as_bytes());
+        assert_eq!(cache.shown().as_deref(), Some("theme_registry:garland?[2J?x"));
         assert_eq!(cache.digest(), None);
     }
 
@@ -164,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(Name::of(bin, b"x").shown().is_some(), shows, "{bin}");
         }
-        let long = Name::of("cache", &[b'x'; 500]);
-        assert_eq!(long.shown().map(str::len), Some(123));
+        let shown = |bytes: usize| Name::of("cache", &vec![b'x'; bytes]).shown().map(|name| name.len());
+        assert_eq!((shown(256), shown(500)), (Some(256), Some(259)));
     }
 }

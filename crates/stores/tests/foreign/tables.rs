@@ -141,7 +141,7 @@ fn check_drupal(seen: &[Seen]) {
     assert_eq!(last.name, Name::Secret(format!("secret'%\\{}", (ROWS - 1) / 2).into_bytes()));
     let caches = of_bin(seen, "cache");
     let shown: Vec<_> = caches.iter().map(|entry| (entry.bytes, entry.name.shown())).collect();
-    assert_eq!(shown, [(50, Some("variables")), (1_200_000, Some("theme_registry:garland"))]);
+    assert_eq!(shown, [(50, Some("variables".to_owned())), (1_200_000, Some("theme_registry:garland".to_owned()))]);
     assert_eq!(caches[0].expires, Some(Timestamp::from_ms(MOMENT * 1_000)));
     assert_eq!((caches[1].expires, caches[1].created), (None, Some(Timestamp::from_ms(MOMENT * 1_000))));
     let forms = of_bin(seen, "cache_form");
