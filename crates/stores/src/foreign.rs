@@ -100,7 +100,26 @@ pub fn open(url: &str, clock: &Clock) -> Result<(String, Box<dyn Walk>)> {
     let place = StoreUrl::parse(rest)?;
     let label = format!("{}+{}", program.to_ascii_lowercase(), place.redacted());
     let opened = check_options(layout, &place).and_then(|()| (layout.open)(&place, clock));
-    opened.map(|walk| (label.clone(), walk)).map_err(|error| error.during(Operation::Open, &label, None))
+    match opened {
+        Ok(walk) => Ok((label.clone(), Box::new(Labelled { label, walk }))),
+        Err(error) => Err(error.during(Operation::Open, &label, None)),
+    }
+}
+
+/// A walk whose failures say where they were.
+struct Labelled {
+    label: String,
+    walk: Box<dyn Walk>,
+}
+
+impl Walk for Labelled {
+    fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(Seen)) -> Result<bool> {
+        self.walk.page(entries_max, show).map_err(|error| error.during(Operation::List, &self.label, None))
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.walk.sizes()
+    }
 }
 
 fn check_options(layout: &Layout, url: &StoreUrl) -> Result<()> {

@@ -38,6 +38,18 @@ pub(crate) fn prefix(url: &StoreUrl, bytes_max: usize) -> Result<String> {
     Ok(prefix.to_owned())
 }
 
+/// The longest key of Memcached, which is more than anybody has before the ids of sessions.
+const FOREIGN_PREFIX_BYTES_MAX: usize = 250;
+
+/// The first part of the keys of another program. It may be anything, and nothing.
+pub(crate) fn foreign_prefix(url: &StoreUrl, default: &str) -> Result<String> {
+    let prefix = url.text(PREFIX.name).unwrap_or(default);
+    if prefix.len() > FOREIGN_PREFIX_BYTES_MAX {
+        return Err(invalid(format!("option prefix must have at most {FOREIGN_PREFIX_BYTES_MAX} bytes")));
+    }
+    Ok(prefix.to_owned())
+}
+
 /// The key of the same bin with the id that an alias carries.
 pub(crate) fn sibling(key: &Key, id: &[u8]) -> Option<Key> {
     Key::in_bin(key.bin().clone(), std::str::from_utf8(id).ok()?).ok()

@@ -2,11 +2,13 @@
 //!
 //! memcached lists its items in one way only: its crawler writes a line for each to whoever asks (`lru_crawler metadump`,
 //! doc/protocol.txt), without touching them. One dump is one answer, so there is no going on where another has ended: it
-//! is read as it comes, a page of lines at a time, and the crawler waits while nobody reads. A server has one crawler;
-//! while somebody else has it, a scan is refused.
+//! is read as it comes, a page of lines at a time, and the crawler waits while nobody reads. A server has one crawler. It
+//! looks for expired items by itself, too, and refuses everybody else then: a refusal is answered with another try, which the
+//! server makes room for; who has the crawler for long is somebody else who lists.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use percent_encoding::percent_decode;
 use sessile_core::{Clock, Error, ErrorKind, Result, Timestamp};
@@ -17,6 +19,7 @@ use super::options::{OF_CONNECTION, Options};
 use super::reply::Failure;
 use crate::connecting::Address;
 use crate::foreign::{Layout, Name, Seen, Sizes, Walk};
+use crate::key_value;
 use crate::registry::OptionHelp;
 use crate::store_url::StoreUrl;
 use crate::stream::Stream;
@@ -35,16 +38,19 @@ const PREFIX: &str = "memc.sess.key.";
 const LOCK: &[u8] = b"lock.";
 /// A key has up to 250 bytes, three times as many when each is escaped, and the numbers behind it.
 const LINE_BYTES_MAX: u64 = 2_048;
+/// How long a crawler that is at work is asked again, and how often.
+const BUSY_MAX: Duration = Duration::from_secs(10);
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
-    let options = Options::parse(url)?;
-    let prefix = url.text("prefix").map_or(PREFIX, |_| &options.prefix).to_owned();
+    let prefix = key_value::foreign_prefix(url, PREFIX)?;
+    let options = Options::with_prefix(url, String::new())?;
     let mut dumps = Vec::new();
     for address in &options.addresses {
         let server = name_of(address);
         let connection = Connection::open(address, &options.login, options.timeouts);
         let stream = connection.map_err(|failure| translate(failure, &server))?.into_stream();
-        dumps.push(Dump { stream, server, asked: false });
+        dumps.push(Dump { stream, server, asked: false, busy_since: None });
     }
     dumps.reverse();
     Ok(Box::new(Items { bin: "session".into(), prefix, dumps }))
@@ -68,18 +74,36 @@ struct Dump {
     stream: BufReader<Stream>,
     server: String,
     asked: bool,
+    /// When the server first said that its crawler is at work.
+    busy_since: Option<Instant>,
+}
+
+/// What a server says next.
+enum Line {
+    /// Of an item.
+    Item(Vec<u8>),
+    /// There are no more.
+    End,
+    /// Its crawler is at work, and there is time to ask again.
+    Busy,
 }
 
 impl Walk for Items {
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(Seen)) -> Result<bool> {
         let Some(dump) = self.dumps.last_mut() else { return Ok(false) };
         for _ in 0..entries_max {
-            let Some(line) = dump.next_line()? else {
-                self.dumps.pop();
-                return Ok(!self.dumps.is_empty());
-            };
-            if let Some(seen) = item(&line, &self.prefix, &self.bin) {
-                show(seen);
+            match dump.next_line()? {
+                Line::Item(line) => {
+                    if let Some(seen) = item(&line, &self.prefix, &self.bin) {
+                        show(seen);
+                    }
+                }
+                Line::End => {
+                    self.dumps.pop();
+                    return Ok(!self.dumps.is_empty());
+                }
+                // Whoever walks may want to end it between pages.
+                Line::Busy => return Ok(true),
             }
         }
         Ok(true)
@@ -91,8 +115,8 @@ impl Walk for Items {
 }
 
 impl Dump {
-    /// The line of the next item; `None` after the last.
-    fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
+    /// Asks for the dump if need be, and reads a line of it.
+    fn next_line(&mut self) -> Result<Line> {
         let server = self.server.as_str();
         let failed = |error: std::io::Error| translate(Failure::Io(error), server);
         if !self.asked {
@@ -106,17 +130,26 @@ impl Dump {
         };
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.starts_with(b"key=") {
-            return Ok(Some(line.to_vec()));
+            return Ok(Line::Item(line.to_vec()));
         }
         match line {
-            b"END" => Ok(None),
-            _ if line.starts_with(b"BUSY") => {
-                Err(Error::new(ErrorKind::Unreachable, format!("the crawler of the server {server} is at work"))
-                    .advice("somebody else has asked for a list; try again in a minute"))
-            }
+            b"END" => Ok(Line::End),
+            _ if line.starts_with(b"BUSY") => self.wait(),
             _ => Err(Error::new(ErrorKind::Unsupported, format!("the server {server} does not list its items"))
-                .advice("it must be memcached 1.4.31 or later, not started with -o no_lru_crawler")),
+                .advice("it must be memcached 1.4.31 or later, started without -X and -o no_lru_crawler")),
         }
+    }
+
+    /// Waits a little for the crawler.
+    fn wait(&mut self) -> Result<Line> {
+        if self.busy_since.get_or_insert_with(Instant::now).elapsed() >= BUSY_MAX {
+            let why = format!("the crawler of the server {} is at work", self.server);
+            return Err(Error::new(ErrorKind::Unreachable, why)
+                .advice("somebody else has asked for a list; try again in a minute"));
+        }
+        std::thread::sleep(BUSY_PAUSE);
+        self.asked = false;
+        Ok(Line::Busy)
     }
 }
 

@@ -49,12 +49,17 @@ impl Options {
     ///
     /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be read.
     pub(super) fn parse(url: &StoreUrl) -> Result<Options> {
+        Options::with_prefix(url, key_value::prefix(url, PREFIX_BYTES_MAX)?)
+    }
+
+    /// The same with a prefix that was read elsewhere: that of another program has another form.
+    pub(super) fn with_prefix(url: &StoreUrl, prefix: String) -> Result<Options> {
         let timeouts = Timeouts::parse(url)?;
         Ok(Options {
             connect_timeout: timeouts.connect,
             response_timeout: timeouts.response,
             lock_ttl: key_value::lock_ttl(url)?,
-            prefix: key_value::prefix(url, PREFIX_BYTES_MAX)?,
+            prefix,
             client: client(url)?,
         })
     }

@@ -14,6 +14,7 @@ use sessile_core::{Clock, Result, Timestamp};
 use super::failure::{translate, unexpected};
 use super::options::{OF_CONNECTION, Options};
 use crate::foreign::{Layout, Name, Seen, Sizes, Walk};
+use crate::key_value;
 use crate::registry::OptionHelp;
 use crate::store_url::StoreUrl;
 
@@ -21,7 +22,10 @@ pub(crate) const LAYOUT: Layout = Layout {
     schemes: &["php+redis", "php+rediss", "php+redis+unix"],
     reads: "the sessions of PHP's extension redis",
     example: "php+redis://host/0",
-    options: &[OptionHelp { name: "prefix", help: "first part of every key (default PHPREDIS_SESSION:)" }],
+    options: &[OptionHelp {
+        name: "prefix",
+        help: "that of session.save_path (default PHPREDIS_SESSION:; in a cluster PHPREDIS_CLUSTER_SESSION:)",
+    }],
     of_connection: |_| OF_CONNECTION,
     open,
 };
@@ -32,8 +36,8 @@ const LOCK_SUFFIX: &[u8] = b"_LOCK";
 const ANSWERS_PER_KEY: usize = 3;
 
 fn open(url: &StoreUrl, clock: &Clock) -> Result<Box<dyn Walk>> {
-    let options = Options::parse(url)?;
-    let prefix = url.text("prefix").map_or_else(|| PREFIX.to_owned(), |_| options.prefix.clone());
+    let prefix = key_value::foreign_prefix(url, PREFIX)?;
+    let options = Options::with_prefix(url, String::new())?;
     let mut connection = connect(&options).map_err(translate)?;
     let untouched = redis::cmd("CLIENT").arg("NO-TOUCH").arg("ON").exec(&mut connection).is_ok();
     let sizes = if untouched { Sizes::Payload } else { Sizes::Memory };
@@ -61,8 +65,7 @@ impl Walk for Keys {
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(Seen)) -> Result<bool> {
         let mut scan = redis::cmd("SCAN");
         scan.arg(if self.cursor.is_empty() { b"0" } else { self.cursor.as_slice() });
-        // The alphabet of a prefix has no character that means something in a pattern.
-        scan.arg("MATCH").arg(format!("{}*", self.prefix)).arg("COUNT").arg(entries_max).arg("TYPE").arg("string");
+        scan.arg("MATCH").arg(beginning_with(&self.prefix)).arg("COUNT").arg(entries_max).arg("TYPE").arg("string");
         let (next, mut keys): (Vec<u8>, Vec<Vec<u8>>) = scan.query(&mut self.connection).map_err(translate)?;
         keys.retain(|key| !key.ends_with(LOCK_SUFFIX));
         self.look_at(&keys, show)?;
@@ -118,6 +121,19 @@ impl Keys {
         }
         Ok(())
     }
+}
+
+/// The pattern of all keys that begin so. What has a meaning in a pattern loses it.
+fn beginning_with(prefix: &str) -> String {
+    let mut pattern = String::with_capacity(prefix.len() + 1);
+    for letter in prefix.chars() {
+        if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern.push('*');
+    pattern
 }
 
 fn number(value: &Value) -> Option<u64> {

@@ -1,10 +1,12 @@
 //! The keys of phpredis and of php-memcached on private servers.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread::JoinHandle;
 
-use sessile_core::Timestamp;
-use sessile_stores::foreign::Sizes;
+use sessile_core::{Clock, Timestamp};
+use sessile_stores::foreign::{self, Sizes};
+use tempfile::TempDir;
 
 use crate::setup::{Private, refused, walked};
 
@@ -52,6 +54,13 @@ fn sessions_of_phpredis_are_seen_and_not_touched() {
     }
     assert!(idle() >= 2, "the scan has touched a session");
     assert_eq!(walked(&format!("{url}?prefix=shop:"), 10).0.len(), 1);
+    // A prefix of phpredis may be anything: here what has a meaning in a pattern, and keys that only the pattern would find.
+    for key in ["{shop}/[ab]*?\\:secret", "{shop}/a-secret", "{shop}/[ab]-secret"] {
+        redis::cmd("SET").arg(key).arg("xyz").exec(&mut raw).unwrap();
+    }
+    for (prefix, found) in [("{shop}/[ab]*?%5C:", 1), ("{shop}/[ab]", 2), ("{shop}/", 3), ("", 2_504)] {
+        assert_eq!(walked(&format!("{url}?prefix={prefix}"), 1_000).0.len(), found, "{prefix}");
+    }
     assert!(refused(&format!("{url}?lock_ttl_ms=5")).contains("unknown option"));
 }
 
@@ -83,7 +92,11 @@ fn sessions_of_php_memcached_are_seen() {
         }
         set("memc.sess.key.lock.secret1", 1, 60);
         set("page:index", 1, 0);
+        set("shop/sess|secret", 1, 0);
     }
+    let url = format!("php+memcached+unix:{}", first.server.socket().display());
+    assert_eq!(walked(&format!("{url}?prefix=shop/sess%7C"), 10).0.len(), 1);
+    assert!(refused(&format!("{url}?prefix={}", "x".repeat(251))).contains("at most 250 bytes"));
     for page in [7, 5_000] {
         for server in [first, second] {
             let url = format!("php+memcached+unix:{}", server.server.socket().display());
@@ -95,4 +108,48 @@ fn sessions_of_php_memcached_are_seen() {
             assert!(seen.iter().all(|entry| now_s() + 5 - seconds(entry.used) < 600));
         }
     }
+}
+
+/// In the place of a memcached: to each request the answer for the number of lists that were asked for by then, until there is
+/// none. In the end it knows that number.
+fn impostor(answer: impl Fn(u32) -> Option<&'static str> + Send + 'static) -> (TempDir, String, JoinHandle<u32>) {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = 0;
+        for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+            asked += u32::from(line.contains("metadump"));
+            let Some(answer) = answer(asked) else { break };
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+        asked
+    });
+    (dir, format!("php+memcached+unix:{}", socket.display()), server)
+}
+
+const STATS: &str = "STAT pid 1\r\nSTAT uptime 1\r\nSTAT time 1700000000\r\nEND\r\n";
+
+/// A server looks for expired items by itself, too, and refuses lists meanwhile. That failed the scan.
+#[test]
+fn a_crawler_that_is_at_work_is_asked_again() {
+    let (_dir, url, server) = impostor(|asked| {
+        Some(match asked {
+            0 => STATS,
+            1 | 2 => "BUSY currently processing crawler request\r\n",
+            _ => "key=memc.sess.key.secret exp=1700000000 la=1699990000 cas=1 fetch=yes cls=7 size=1024\r\nEND\r\n",
+        })
+    });
+    let (seen, _) = walked(&url, 10);
+    assert_eq!((seen.len(), server.join().unwrap()), (1, 3));
+}
+
+#[test]
+fn a_failure_in_the_middle_of_a_walk_says_where_it_was() {
+    let (_dir, url, server) = impostor(|asked| (asked == 0).then_some(STATS));
+    let (_, mut walk) = foreign::open(&url, &Clock::system()).unwrap();
+    let error = walk.page(10, &mut |_| ()).unwrap_err();
+    assert!(error.to_string().contains(&url), "{error:#}");
+    server.join().unwrap();
 }
