@@ -4,7 +4,7 @@
 
 use sessile_core::{Clock, Result};
 
-use super::table::{Moment, Table, TableWalk, has, named_table, no_table};
+use super::table::{Moment, Table, TableWalk, has, named, no_table};
 use super::{Layout, Walk, database};
 use crate::registry::OptionHelp;
 use crate::store_url::StoreUrl;
@@ -27,7 +27,7 @@ pub(super) const LAYOUT: Layout = Layout {
 };
 
 fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
-    let name = named_table(url, "django_session")?;
+    let name = named(url, "table", "django_session")?;
     let mut rows = database::open(url)?;
     let wanted = ["session_key", "session_data", "expire_date"];
     if !has(&rows.columns(&wanted)?, &name, &wanted) {
@@ -35,9 +35,9 @@ fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     }
     let table = Table {
         name,
-        key: vec!["session_key"],
+        key: vec!["session_key".to_owned()],
         shows_keys: false,
-        content: "session_data",
+        content: "session_data".to_owned(),
         created: Moment::Absent,
         used: Moment::Absent,
         expires: Moment::Date("expire_date"),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use sessile_core::{Clock, Limits, Result};
 
-use super::table::{Moment, Table, TableWalk, has, is_word, no_table};
+use super::table::{Moment, Table, TableWalk, has, is_word, no_table, sum};
 use super::{Layout, Walk, database};
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
@@ -43,6 +43,8 @@ const OF_SESSIONS: [&str; 3] = ["sid", "session", "timestamp"];
 const SECURE_ID: &str = "ssid";
 /// The end of the name of the cache that has tokens of visitors' forms for keys.
 const OF_FORMS: &str = "cache_form";
+/// In the name of a cache that a module keeps sessions in, such as `cache_session_cache`: their ids are part of its keys.
+const OF_SESSION_MODULES: &str = "session";
 
 fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let prefix = url.text("prefix").unwrap_or_default();
@@ -64,7 +66,7 @@ fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let tables: Vec<Table> = all
         .into_iter()
         .filter(|name| is_word(name) && wanted(name))
-        .filter_map(|name| table(&columns, name, maxlifetime))
+        .filter_map(|name| table(&columns, name, name.strip_prefix(prefix)?, maxlifetime))
         .collect();
     if tables.is_empty() {
         return Err(no_table("table of Drupal"));
@@ -72,14 +74,15 @@ fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     Ok(Box::new(TableWalk::new(rows, tables)))
 }
 
-fn table(columns: &[(String, String)], name: &str, maxlifetime: u64) -> Option<Table> {
+/// `plain` is the name without the prefix.
+fn table(columns: &[(String, String)], name: &str, plain: &str, maxlifetime: u64) -> Option<Table> {
     if has(columns, name, &OF_CACHES) {
         let made = Moment::Seconds("\"created\"".to_owned());
         return Some(Table {
             name: name.to_owned(),
-            key: vec!["cid"],
-            shows_keys: !name.ends_with(OF_FORMS),
-            content: "data",
+            key: vec!["cid".to_owned()],
+            shows_keys: !plain.ends_with(OF_FORMS) && !plain.contains(OF_SESSION_MODULES),
+            content: "data".to_owned(),
             created: made.clone(),
             // Reading an entry leaves no trace.
             used: made,
@@ -94,10 +97,10 @@ fn table(columns: &[(String, String)], name: &str, maxlifetime: u64) -> Option<T
     Some(Table {
         name: name.to_owned(),
         shows_keys: false,
-        key: if secure { vec!["sid", SECURE_ID] } else { vec!["sid"] },
-        content: "session",
+        key: ["sid", SECURE_ID].into_iter().take(1 + usize::from(secure)).map(str::to_owned).collect(),
+        content: "session".to_owned(),
         created: Moment::Absent,
         used: Moment::Seconds("\"timestamp\"".to_owned()),
-        expires: Moment::Seconds(format!("\"timestamp\" + {maxlifetime}")),
+        expires: Moment::Seconds(sum("timestamp", &maxlifetime.to_string())),
     })
 }

@@ -5,7 +5,7 @@
 
 use sessile_core::{Clock, Result};
 
-use super::table::{Moment, Table, TableWalk, has, named_table, no_table};
+use super::table::{Moment, Table, TableWalk, has, named, no_table, sum};
 use super::{Layout, Walk, database};
 use crate::registry::OptionHelp;
 use crate::store_url::StoreUrl;
@@ -22,7 +22,13 @@ pub(super) const LAYOUT: Layout = Layout {
     ],
     reads: "the table of Symfony's PdoSessionHandler",
     example: "symfony+postgres://user@host/database",
-    options: &[OptionHelp { name: "table", help: "name of the table (default sessions)" }],
+    options: &[
+        OptionHelp { name: "table", help: "db_table (default sessions)" },
+        OptionHelp { name: "id_col", help: "db_id_col (default sess_id)" },
+        OptionHelp { name: "data_col", help: "db_data_col (default sess_data)" },
+        OptionHelp { name: "lifetime_col", help: "db_lifetime_col (default sess_lifetime)" },
+        OptionHelp { name: "time_col", help: "db_time_col (default sess_time)" },
+    ],
     of_connection: database::options,
     open,
 };
@@ -31,22 +37,25 @@ pub(super) const LAYOUT: Layout = Layout {
 const LIFETIME_MAX: u64 = 315_576_000;
 
 fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
-    let name = named_table(url, "sessions")?;
+    let name = named(url, "table", "sessions")?;
+    let (id, content) = (named(url, "id_col", "sess_id")?, named(url, "data_col", "sess_data")?);
+    let (lifetime, time) = (named(url, "lifetime_col", "sess_lifetime")?, named(url, "time_col", "sess_time")?);
     let mut rows = database::open(url)?;
-    let wanted = ["sess_id", "sess_data", "sess_lifetime", "sess_time"];
+    let wanted = [&id, &content, &lifetime, &time].map(String::as_str);
     if !has(&rows.columns(&wanted)?, &name, &wanted) {
-        return Err(no_table("table of Symfony's sessions"));
+        return Err(no_table("table of Symfony's sessions").advice(
+            "name the database, the table with ?table=, and its columns with ?id_col= and the like (scan --help)",
+        ));
     }
-    let expires = format!(
-        "CASE WHEN \"sess_lifetime\" <= {LIFETIME_MAX} THEN \"sess_lifetime\" + \"sess_time\" ELSE \"sess_lifetime\" END"
-    );
+    let end = sum(&lifetime, &format!("\"{time}\""));
+    let expires = format!("CASE WHEN \"{lifetime}\" <= {LIFETIME_MAX} THEN {end} ELSE \"{lifetime}\" END");
     let table = Table {
         name,
-        key: vec!["sess_id"],
+        key: vec![id],
         shows_keys: false,
-        content: "sess_data",
+        content,
         created: Moment::Absent,
-        used: Moment::Seconds("\"sess_time\"".to_owned()),
+        used: Moment::Seconds(format!("\"{time}\"")),
         expires: Moment::Seconds(expires),
     };
     Ok(Box::new(TableWalk::new(rows, vec![table])))

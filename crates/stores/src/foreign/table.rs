@@ -18,11 +18,11 @@ pub(crate) struct Table {
     /// A word.
     pub name: String,
     /// The columns of its primary key, the first of which names an entry: one or two.
-    pub key: Vec<&'static str>,
+    pub key: Vec<String>,
     /// It is a cache, whose keys are no secrets. All other keys are.
     pub shows_keys: bool,
     /// The column with the content.
-    pub content: &'static str,
+    pub content: String,
     /// When an entry was made.
     pub created: Moment,
     /// When it was last used or written.
@@ -86,6 +86,11 @@ impl Dialect {
     }
 }
 
+/// A column and a number more: never beyond the type of the column, which fails the statement in PostgreSQL.
+pub(crate) fn sum(column: &str, more: &str) -> String {
+    format!("CAST(\"{column}\" AS DECIMAL(20)) + {more}")
+}
+
 /// The columns of a key, in quotes, with commas.
 pub(crate) fn key_of(table: &Table) -> String {
     table.key.iter().map(|column| format!("\"{column}\"")).collect::<Vec<_>>().join(", ")
@@ -96,10 +101,11 @@ pub(crate) fn has(columns: &[(String, String)], table: &str, wanted: &[&str]) ->
     wanted.iter().all(|name| columns.iter().any(|(of, column)| of == table && column == name))
 }
 
-/// The name of a table that a URL may give: it stands in every statement, so it is a word.
-pub(crate) fn named_table(url: &StoreUrl, default: &str) -> Result<String> {
-    let name = url.text("table").unwrap_or(default);
-    if is_word(name) { Ok(name.to_owned()) } else { Err(invalid("option table must be a word of A-Z a-z 0-9 and _")) }
+/// The name of a table or column that a URL may give: it stands in every statement, so it is a word.
+pub(crate) fn named(url: &StoreUrl, option: &str, default: &str) -> Result<String> {
+    let name = url.text(option).unwrap_or(default);
+    let malformed = || invalid(format!("option {option} must be a word of A-Z a-z 0-9 and _"));
+    if is_word(name) { Ok(name.to_owned()) } else { Err(malformed()) }
 }
 
 /// Whether a name can stand in a statement as it is.

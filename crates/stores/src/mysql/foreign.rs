@@ -82,7 +82,7 @@ impl Rows for Database {
             (_, 0) => String::new(),
             // In this form the server goes to the place in the index; it does not with (a, b) > (?, ?).
             ([first, second], _) => format!("WHERE \"{first}\" >= ? AND (\"{first}\" > ? OR \"{second}\" > ?)"),
-            (single, _) => format!("WHERE \"{}\" > ?", single.first().unwrap_or(&"")),
+            (single, _) => format!("WHERE \"{}\" > ?", single.first().map_or("", String::as_str)),
         };
         let values = match self.after.as_slice() {
             [first, second] => vec![first.clone(), first.clone(), second.clone()],

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::Connection;
+use sessile_core::Timestamp;
 
 use crate::setup::{refused, walked};
-use crate::tables::{Kind, check_all, statements};
+use crate::tables::{Kind, MOMENT, ROWS, check_all, statements};
 
 fn filled(path: &Path, journal: &str) -> Connection {
     let connection = Connection::open(path).unwrap();
@@ -120,6 +121,40 @@ fn ids_stay_secret_in_a_table_that_is_called_like_a_cache() {
     // The table is named without the prefix; the prefix was ignored.
     let only = walked(&format!("drupal+sqlite:{place}?prefix=shop_cache_&table=cache"), 10).0;
     assert_eq!(only.len(), 2);
+    let forms = walked(&format!("drupal+sqlite:{place}?table=shop_cache_cache_form"), 10).0;
+    assert!(forms.len() == 1 && forms[0].name.shown().is_none());
+}
+
+/// Symfony's table and all of its columns may have other names.
+#[test]
+fn the_columns_of_symfony_are_those_that_it_was_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let connection = filled(&path, "DELETE");
+    for (old, new) in [("id", "guid"), ("data", "value"), ("lifetime", "life"), ("time", "at")] {
+        connection.execute_batch(&format!("ALTER TABLE sf_sessions RENAME COLUMN sess_{old} TO {new}")).unwrap();
+    }
+    drop(connection);
+    let url = format!("symfony+sqlite:{}?table=sf_sessions", path.display());
+    let named = "&id_col=guid&data_col=value&lifetime_col=life&time_col=at";
+    let seen = walked(&format!("{url}{named}"), 10).0;
+    assert_eq!((seen.len() as u64, seen.iter().map(|entry| entry.bytes).sum::<u64>()), (ROWS, 211 * ROWS));
+    let end = Timestamp::from_ms((MOMENT + 1_440) * 1_000);
+    assert!(seen.iter().all(|entry| entry.expires == Some(end)), "{seen:?}");
+    assert!(refused(&url).contains("?id_col="));
+    assert!(refused(&format!("{url}{named}%22%20--")).contains("option time_col must be a word"));
+}
+
+/// A module for Drupal 7 keeps sessions in a cache, and their ids in its keys.
+#[test]
+fn the_keys_of_a_cache_of_sessions_are_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shop.db");
+    let connection = filled(&path, "DELETE");
+    connection.execute_batch("ALTER TABLE cache RENAME TO cache_session_cache").unwrap();
+    drop(connection);
+    let seen = walked(&format!("drupal+sqlite:{}?table=cache_session_cache", path.display()), 10).0;
+    assert!(seen.len() == 2 && seen.iter().all(|entry| entry.name.shown().is_none()), "{seen:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use sessile_stores::{Context, presence};
 use crate::setup::{Private, refused, walked};
 
 /// Rows of each table of sessions: more than a page of most tests.
-const ROWS: u64 = 23;
+pub const ROWS: u64 = 23;
 /// The moment of the rows, in seconds.
 pub const MOMENT: u64 = 1_700_000_000;
 
@@ -179,6 +179,20 @@ fn tables_on_postgresql_are_seen_in_sessions_that_may_only_read() {
         format!("{program}+postgres+unix:{socket}?user=postgres&database=postgres&{options}")
     });
     assert_eq!(sums(), before);
+    // The end of the column's type. With the lifetime it lay beyond, and the server refused the whole page.
+    let last = i64::from(i32::MAX);
+    psql(
+        &dir,
+        &format!(
+            "UPDATE sessions SET timestamp = {last}; UPDATE sf_sessions SET sess_time = {last}, sess_lifetime = 1440"
+        ),
+    );
+    for (url, end) in [("drupal", last + 200_000), ("symfony", last + 1_440)] {
+        let table = if url == "drupal" { "sessions" } else { "sf_sessions" };
+        let url = format!("{url}+postgres+unix:{socket}?user=postgres&database=postgres&table={table}");
+        let end = Some(Timestamp::from_ms(end.unsigned_abs() * 1_000));
+        assert!(walked(&url, 10).0.iter().all(|entry| entry.expires == end), "{url}");
+    }
     check_presence(&format!("postgres+unix:{socket}?user=postgres&database=postgres"));
 }
 
