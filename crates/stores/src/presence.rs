@@ -1,13 +1,21 @@
 //! Whether one of our own stores is there at all, asked before it is opened: opening makes what is missing.
 //!
-//! For a look that must change nothing. Invariant: nothing is made. Of a store whose opening makes nothing, or that is made
-//! of others, it is said that it is there. Not here: whether what is there is sound, and whether it is ours; opening tells.
+//! For a look that must change nothing. Invariant: nothing is made. Of a store whose opening makes nothing it is said that it
+//! is there; one that is made of others is there when all of these are. Not here: whether what is there is sound, and whether it is ours; opening tells.
 
 use std::io::ErrorKind::NotFound;
 
 use sessile_core::{Error, ErrorKind, Operation, Result};
 
 use crate::store_url::StoreUrl;
+
+/// The options of `route:` that name stores.
+const PARTS: [&str; 3] = ["home", "large", "bins_in"];
+
+/// A URL as it stands in an option of another one: there a plus sign is read as a space, and a URL has no spaces.
+pub(crate) fn decoded(option: &str) -> String {
+    option.replace(' ', "+")
+}
 
 /// Refuses a URL that leads to nothing yet.
 ///
@@ -17,6 +25,9 @@ use crate::store_url::StoreUrl;
 /// a server from being asked.
 pub fn check(url: &str) -> Result<()> {
     let url = StoreUrl::parse(url)?;
+    if url.scheme() == "route" {
+        return PARTS.iter().filter_map(|part| url.text(part)).try_for_each(|part| check(&decoded(part)));
+    }
     let label = url.redacted();
     let checked = is_there(&url).and_then(|there| {
         let missing = || {
@@ -71,5 +82,20 @@ mod tests {
             check(&url).unwrap();
         }
         check("memory:").unwrap();
+    }
+
+    #[cfg(feature = "route")]
+    #[test]
+    fn a_store_that_is_made_of_others_is_there_when_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().display();
+        let url = format!("route:?home=files:{place}/home&large=sqlite:{place}/large.db");
+        let missing = |url: &str| check(url).unwrap_err().to_string();
+        assert!(missing(&url).contains("home"), "{}", missing(&url));
+        drop(crate::open(&format!("files:{place}/home"), &Context::default()).unwrap());
+        assert!(missing(&url).contains("large.db"), "{}", missing(&url));
+        assert!(!dir.path().join("large.db").exists());
+        drop(crate::open(&url, &Context::default()).unwrap());
+        check(&url).unwrap();
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use sessile_core::{Bin, Error, Operation, Result, Sessions};
 
+use crate::presence;
 use crate::registry::{self, Context, OptionHelp};
 use crate::store_url::{StoreUrl, invalid};
 
@@ -61,9 +62,7 @@ pub(super) fn open_parts(url: &StoreUrl, context: &Context) -> Result<Opened> {
 }
 
 fn open_one(option: &str, url: &str, context: &Context) -> Result<Sessions> {
-    // In a query a plus sign stands for a space. A URL contains none (it is written %20), but plus signs.
-    let url = url.replace(' ', "+");
-    let opened = registry::open(&url, context).and_then(Sessions::under_a_decorator);
+    let opened = registry::open(&presence::decoded(url), context).and_then(Sessions::under_a_decorator);
     opened.map_err(|error| {
         let why = format!("the store of the option {option} cannot be opened: {error}");
         Error::new(error.kind().clone(), why).source(error).during(Operation::Open, "route:", None)
