@@ -1,6 +1,7 @@
 <?php
 // The experiment of garbage collection as a result that `sessile bench report` reads: schema 1 of `sessile bench --json`.
-// What PHP knows more finely than that has room for stands in `php` of a row, which that reader passes over.
+// What PHP knows more finely than that has room for stands in `php` of each row. It tells readers that the row is of a handler, not of
+// the store whose name it may have.
 
 /** Upper bounds of histograms in microseconds, those of `sessile bench`: all pictures of a page have the same. */
 const BOUNDS_US = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,

@@ -68,6 +68,10 @@ fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
         words.dedup();
     }
     match tiers.first() {
+        Some(_) if tiers.contains(&tier) && site.is_spread() => format!(
+            "the rows of cycle and scale at tier {tier} are of no store that several hosts can share: measure sessile bench \
+             cycle --durability {tier} --round-trip 0.3"
+        ),
         // They are there, but of reference rows or of stores that are gone.
         Some(_) if tiers.contains(&tier) => format!("the rows of cycle and scale at tier {tier} are of no store"),
         Some(other) => format!(

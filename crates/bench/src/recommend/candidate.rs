@@ -18,7 +18,7 @@ use crate::report::{Report, Row};
 const OVERHEAD_BYTES: u64 = 1_024;
 const PAGE_BYTES: u64 = 4_096;
 /// So many times more or fewer sessions take about as much each.
-const SESSIONS_ALIKE: u64 = 4;
+pub(super) const SESSIONS_ALIKE: u64 = 4;
 
 /// Where the sessions lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -100,6 +100,11 @@ impl Candidate {
     /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(self.store, self.variant)
+    }
+
+    /// Whether all of the site's hosts find a visitor's session in it.
+    pub(super) fn serves(&self, site: &Site) -> bool {
+        !site.is_spread() || self.capabilities.shared_by_hosts
     }
 
     /// Space of all sessions of a site, and what that rests on.
@@ -220,12 +225,13 @@ impl Question {
     }
 }
 
-/// In a closed loop only: at a fixed rate all are as fast as the rate. Several servers are asked over a network.
+/// In a closed loop only: at a fixed rate all are as fast as the rate. Several servers are asked over a network, and by how many
+/// stores that they cannot share a question was answered does not count.
 fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<Question> {
     let mut questions: Vec<(Question, Vec<String>)> = Vec::new();
     for report in results.iter().filter(|report| report.settings.rate.is_none()) {
         for row in cycles(report).filter(|row| row.durability == site.durability.name() && !row.is_bad()) {
-            if !candidates.iter().any(|candidate| is_of(row, candidate)) {
+            if !candidates.iter().any(|candidate| is_of(row, candidate) && candidate.serves(site)) {
                 continue;
             }
             let question = Question::of(row, report);
@@ -246,11 +252,12 @@ fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<Q
     best.map(|(question, _)| question)
 }
 
-/// How far a question is from the site: a debug build is far from any; then the network counts, then the number of
-/// sessions, then of workers.
+/// How far a question is from the site: a debug build is far from any; then the network counts, then the number and size of
+/// sessions, then the number of workers.
 fn distance(question: &Question, site: &Site) -> f64 {
     let network = if (question.round_trip_us > 0.0) == (site.web_servers > 1) { 0.0 } else { 1_000.0 };
-    let ratio = apart(question.sessions as u64, site.sessions);
+    let ratio =
+        apart(question.sessions as u64, site.sessions) + apart(question.payload_bytes as u64, site.payload_bytes);
     let uneven = if question.payload_spread == "fixed" { 0.0 } else { 0.1 };
     let debug = if question.build == "release" { 0.0 } else { 10_000.0 };
     debug + network + ratio + uneven - 0.01 * question.workers as f64

@@ -3,10 +3,10 @@
 //! It owns one invariant: of another machine, build or durability tier no row counts, neither for a store nor against it, and
 //! no row is of a handler. What follows from those that count is the business of the rules.
 
-use super::candidate::{Candidate, Question, apart, is_cycle, is_of};
+use super::candidate::{Candidate, Question, apart, is_of};
+use super::paced::{self, FellBehind, Paced};
 use super::site::Site;
 use crate::report::faults::{ALL, SERVER};
-use crate::report::warnings::keeps_up;
 use crate::report::{Report, Row};
 use crate::statistics::Spread;
 
@@ -21,9 +21,10 @@ pub struct Measured {
     pub footprint: Option<Footprint>,
     /// The slowest sweeps within requests, where they were a second mode.
     pub sweep: Option<Sweep>,
-    /// The most requests a second that were due at a fixed rate and done.
+    /// The most requests a second that were due at a fixed rate and done, at a load that is no lighter than the site's.
     pub kept_up: Option<f64>,
-    /// The fewest requests a second that were due at a fixed rate and not done, if no higher rate was kept up with.
+    /// The fewest requests a second that were due at a fixed rate and not done, at a load that is no harder than the site's,
+    /// if no higher rate was kept up with.
     pub fell_behind: Option<FellBehind>,
     /// Memory of the machine that it was measured on.
     pub memory_bytes: Option<u64>,
@@ -33,7 +34,8 @@ pub struct Measured {
     pub lost_at_restart: Option<RestartLoss>,
 }
 
-/// Measured space of a session, at the payload and number of sessions that are nearest to the site's.
+/// Measured space of a session, at the payload and number of sessions that are nearest to the site's; of equally near ones the
+/// largest, in whichever order the results come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// Space of one session in bytes.
@@ -53,15 +55,6 @@ pub struct Sweep {
     pub sessions: u64,
 }
 
-/// A fixed rate that was too much.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FellBehind {
-    /// Requests a second that were due.
-    pub due: f64,
-    /// Requests a second that were done.
-    pub done: f64,
-}
-
 /// What was gone after a server, or all processes that had an embedded store open, were killed and started again. Whether
 /// its tier promises more is another matter: whoever was logged in is not any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +72,7 @@ pub(super) fn measured(
     site: &Site,
 ) -> Measured {
     let mut measured = Measured { memory_bytes: question.map(|question| question.memory_bytes), ..Measured::default() };
-    let (mut nearest, mut paced) = ((f64::INFINITY, f64::INFINITY), Vec::new());
+    let (mut nearest, mut runs) = ((f64::INFINITY, f64::INFINITY, 0.0), Vec::new());
     let of_machine = |report: &&Report| question.is_none_or(|question| question.is_of_machine(report));
     for report in results.iter().filter(of_machine) {
         let rows = report.results.iter().filter(|row| is_of(row, candidate) && is_about(row, site));
@@ -97,16 +90,18 @@ pub(super) fn measured(
             }
             let weighs = row.bytes_per_session > 0 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
             let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
-            let from_site = (apart(payload_bytes, site.payload_bytes), apart(sessions, site.sessions));
+            let (payload_apart, sessions_apart) =
+                (apart(payload_bytes, site.payload_bytes), apart(sessions, site.sessions));
+            let from_site = (payload_apart, sessions_apart, -(row.bytes_per_session as f64));
             if weighs && from_site < nearest {
                 nearest = from_site;
                 measured.footprint = Some(Footprint { bytes: row.bytes_per_session, payload_bytes, sessions });
             }
             measured.sweeps_of(row, site);
-            paced.extend(Paced::of(row, report, question));
+            runs.extend(Paced::of(row, report, question));
         }
     }
-    measured.paces(&paced);
+    (measured.kept_up, measured.fell_behind) = (paced::kept_up(&runs, site), paced::fell_behind(&runs, site));
     measured
 }
 
@@ -120,41 +115,14 @@ impl Measured {
             self.sweep = Some(sweep);
         }
     }
-
-    /// Of locked requests at fixed rates. Who fell behind while the machine stood still, and kept up with more, can do less.
-    fn paces(&mut self, paced: &[Paced]) {
-        let kept_up = paced.iter().filter(|run| run.kept_up).map(|run| run.due);
-        self.kept_up = kept_up.reduce(f64::max);
-        let too_much = |run: &&Paced| !run.kept_up && self.kept_up.is_none_or(|kept_up| kept_up < run.due);
-        let behind = paced.iter().filter(too_much).min_by(|a, b| a.due.total_cmp(&b.due));
-        self.fell_behind = behind.map(|run| FellBehind { due: run.due, done: run.done });
-    }
-}
-
-/// Requests a second at a fixed rate.
-struct Paced {
-    due: f64,
-    done: f64,
-    kept_up: bool,
-}
-
-impl Paced {
-    /// What a row says, if servers were about as far away as in the question.
-    fn of(row: &Row, report: &Report, question: Option<&Question>) -> Option<Paced> {
-        let rate = report.settings.rate.filter(|_| is_cycle(row) && !row.is_bad())?;
-        let way = report.settings.round_trip_us.unwrap_or(0.0);
-        let other = question.map_or(way, |question| question.round_trip_us);
-        let as_far = way.max(other) <= 2.0 * way.min(other);
-        let (due, done) = (rate * row.workers as f64, row.ops_per_second.median);
-        as_far.then(|| Paced { due, done, kept_up: keeps_up(row, rate) })
-    }
 }
 
 /// Whether a row can say something of a store at the site: measured in its tier, and of the store itself, not of a handler or
-/// keeper in another language that has its name, with failures of its own. A workload is another question.
+/// keeper in another language that has its name, with failures and pauses of its own. A workload is another question.
 fn is_about(row: &Row, site: &Site) -> bool {
     row.durability == site.durability.name()
         && row.workload.is_none()
+        && row.php.is_none()
         && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
 }
 

@@ -7,6 +7,7 @@ mod anonymous;
 mod basis;
 mod candidate;
 mod measured;
+mod paced;
 mod rules;
 mod show;
 mod site;
@@ -14,7 +15,8 @@ mod site;
 use serde::Serialize;
 
 pub use self::candidate::{Candidate, Medium, Question, SpaceBasis};
-pub use self::measured::{FellBehind, Footprint, Measured, RestartLoss, Sweep};
+pub use self::measured::{Footprint, Measured, RestartLoss, Sweep};
+pub use self::paced::FellBehind;
 pub use self::rules::{Effect, RULES, Rule};
 pub use self::show::table;
 pub use self::site::{Kind, Site, kinds};
@@ -171,6 +173,10 @@ fn of_question(site: &Site, question: &Question, candidates: &[Candidate], ranki
     if (question.sessions as u64) < site.sessions / 4 {
         let (measured, wanted) = (question.sessions, site.sessions);
         notes.push(format!("measured with {measured} sessions; measure with --sessions {wanted}"));
+    }
+    if (question.payload_bytes as u64) <= site.payload_bytes / 2 {
+        let (measured, wanted) = (question.payload_bytes, site.payload_bytes);
+        notes.push(format!("measured with {measured} bytes a session; measure with --payload {wanted}"));
     }
     let usable = ranking.iter().filter(|it| !it.excluded && it.ops_per_second.is_some());
     if let [first, second] = usable.take(2).collect::<Vec<&Ranked>>().as_slice() {

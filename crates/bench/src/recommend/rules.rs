@@ -8,7 +8,8 @@ use serde::Serialize;
 use sessile_core::{Expiry, Ownership, SessionsBound, Waiting};
 
 use super::candidate::{Candidate, Medium, promises};
-use super::measured::{FellBehind, RestartLoss, Sweep};
+use super::measured::{RestartLoss, Sweep};
+use super::paced::FellBehind;
 use super::site::Site;
 
 /// What a rule does to a candidate.
@@ -56,7 +57,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("not-shared-by-hosts", Effect::Excludes, |site, it| {
         let why = format!("a visitor's requests come to {} web servers, and it serves one host", site.web_servers);
-        (site.is_spread() && !it.capabilities.shared_by_hosts).then_some(why)
+        (!it.serves(site)).then_some(why)
     }),
     rule("lost-at-restart", Effect::Excludes, |site, it| {
         lost_at_restart(site, it).filter(|_| !site.restart_may_log_out)

@@ -16,6 +16,10 @@ impl fmt::Display for Recommendation {
         if let Some(question) = &self.question {
             let (workers, sessions, payload) = (question.workers, question.sessions, question.payload_bytes);
             let (experiment, tier) = (&question.experiment, &question.durability);
+            let sizes = match question.payload_spread.as_str() {
+                "fixed" => String::new(),
+                spread => format!(" ({spread})"),
+            };
             let way = match question.round_trip_us {
                 0.0 => String::new(),
                 us => format!(", servers {} us away", figure(us)),
@@ -26,7 +30,7 @@ impl fmt::Display for Recommendation {
             };
             writeln!(
                 f,
-                "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} bytes, tier {tier}{way}{aged}",
+                "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} bytes{sizes}, tier {tier}{way}{aged}",
                 grouped(sessions as f64)
             )?;
         }

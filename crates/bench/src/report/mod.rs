@@ -210,6 +210,10 @@ pub struct Row {
     /// What was measured inside Perl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeper: Option<KeeperFigures>,
+    /// What `make php-gc-bench` knows more finely than a row has room for, as it wrote it. Where it is, the row is of a handler in
+    /// PHP's own process, also if that has the name of a store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub php: Option<serde_json::Value>,
 }
 
 /// Latencies in microseconds.

@@ -4,6 +4,7 @@
 
 mod anonymous;
 mod faults;
+mod question;
 mod restart;
 mod rows;
 mod space;

@@ -32,6 +32,20 @@ fn derived_space_is_in_whole_pages_and_from_the_nearest_payload() {
     assert_eq!(named(&many, "files").bytes_are, SpaceBasis::Derived, "from a fifth of the sessions");
 }
 
+/// Which of two results was given first decided how large a store is.
+#[test]
+fn of_equally_near_rows_the_largest_space_counts_in_whichever_order() {
+    let weighed = |experiment: &str, bytes: u64| {
+        let mut row = row("files", "default", 1.0);
+        (row["experiment"], row["bytes_per_session"]) = (json!(experiment), json!(bytes));
+        results(vec![row])
+    };
+    for all in [[weighed("ops", 2_100), weighed("cycle", 3_600)], [weighed("cycle", 3_600), weighed("ops", 2_100)]] {
+        let recommendation = recommend(&all_installed(), &all);
+        assert_eq!(named(&recommendation, "files").bytes, 36_000_000, "{recommendation}");
+    }
+}
+
 #[test]
 fn space_is_that_of_the_measured_rows_or_of_the_formula() {
     let site = Site { sessions: 1_000_000, payload_bytes: 4_000, ..all_installed() };

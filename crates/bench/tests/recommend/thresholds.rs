@@ -44,10 +44,13 @@ fn paced(rate: f64, done: f64) -> Report {
 
 /// 10,000 requests a second of `sqlite` were measured in a closed loop.
 fn fired(wanted: f64, runs: Vec<Report>) -> Vec<(&'static str, String)> {
-    let site = Site { requests_per_second: wanted, ..all_installed() };
+    fired_at(&Site { requests_per_second: wanted, ..all_installed() }, runs)
+}
+
+fn fired_at(site: &Site, runs: Vec<Report>) -> Vec<(&'static str, String)> {
     let mut all = vec![results(usual())];
     all.extend(runs);
-    let recommendation = recommend(&site, &all);
+    let recommendation = recommend(site, &all);
     let of_load = |rule: &str| matches!(rule, "too-slow" | "falls-behind" | "little-room");
     let rules = named(&recommendation, "sqlite").rules.iter().filter(|fired| of_load(fired.rule));
     rules.map(|fired| (fired.rule, fired.why.clone())).collect()
@@ -99,6 +102,61 @@ fn rates_with_servers_at_another_distance_are_another_question() {
     let mut peeked = paced(500.0, 100.0);
     peeked.results[0].op = "peek".to_owned();
     assert_eq!(names(&fired(4_000.0, vec![peeked])), ["little-room"], "a peek is no locked request");
+}
+
+/// A rate that a store had kept up with among a hundred small sessions was room for a million large ones, and one that it had not
+/// kept up with among a million excluded it for a hundred.
+#[test]
+fn a_rate_speaks_for_no_harder_load_than_was_measured_and_against_no_lighter_one() {
+    let site = Site { requests_per_second: 4_000.0, sessions: 100_000, ..all_installed() };
+    let at = |sessions: usize, payload_bytes: usize, done: f64| {
+        let mut run = paced(500.0, done);
+        (run.results[0].sessions, run.results[0].payload_bytes) = (sessions, payload_bytes);
+        run
+    };
+    let told = |runs: Vec<Report>| names(&fired_at(&site, runs));
+    let (room, little, excluded) = (vec![], vec!["little-room"], vec!["falls-behind", "little-room"]);
+    for (sessions, payload, kept_up, behind) in [
+        (100_000, 1_500, &room, &excluded),
+        (25_000, 1_500, &room, &excluded),
+        (24_999, 1_500, &little, &excluded),
+        (400_000, 1_500, &room, &excluded),
+        (400_004, 1_500, &room, &little),
+        (100_000, 1_499, &little, &excluded),
+        (100_000, 1_501, &room, &little),
+        (1_000, 9_000, &little, &little),
+    ] {
+        let (done, half) = (at(sessions, payload, 4_000.0), at(sessions, payload, 2_000.0));
+        assert_eq!(told(vec![done]), *kept_up, "kept up with: {sessions} sessions of {payload} bytes");
+        assert_eq!(told(vec![half]), *behind, "not kept up with: {sessions} sessions of {payload} bytes");
+    }
+    // Whoever did twice as much of the same has not fallen behind, whomever that speaks for; of something easier it says nothing.
+    let twice = |sessions: usize, payload_bytes: usize| {
+        let mut run = paced(1_000.0, 8_000.0);
+        (run.results[0].sessions, run.results[0].payload_bytes) = (sessions, payload_bytes);
+        vec![run, at(10_000, 1_500, 2_000.0)]
+    };
+    assert_eq!(told(twice(10_000, 1_500)), little);
+    assert_eq!(told(twice(9_999, 1_500)), excluded);
+    assert_eq!(told(twice(10_000, 1_499)), excluded);
+}
+
+#[test]
+fn rates_of_other_spreads_and_ages_and_too_much_for_fewer_workers_are_another_question() {
+    let site = Site { requests_per_second: 4_000.0, ..all_installed() };
+    let told = |change: fn(&mut Report)| -> Vec<&'static str> {
+        let both = [3_900.0, 100.0].map(|done| {
+            let mut run = paced(500.0, done);
+            change(&mut run);
+            names(&fired_at(&site, vec![run])).into_iter().next().unwrap_or("room")
+        });
+        both.to_vec()
+    };
+    assert_eq!(told(|_| ()), ["room", "falls-behind"]);
+    assert_eq!(told(|run| run.results[0].payload_spread = "lognormal".to_owned()), ["little-room"; 2]);
+    assert_eq!(told(|run| run.settings.churn = 10), ["little-room"; 2]);
+    assert_eq!(told(|run| (run.results[0].workers, run.settings.rate) = (4, Some(1_000.0))), ["room", "little-room"]);
+    assert_eq!(told(|run| (run.results[0].workers, run.settings.rate) = (16, Some(250.0))), ["room", "falls-behind"]);
 }
 
 #[test]
