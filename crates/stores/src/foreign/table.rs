@@ -117,7 +117,7 @@ pub(crate) fn is_word(name: &str) -> bool {
 /// What to say where the tables are not there.
 pub(crate) fn no_table(what: &str) -> Error {
     Error::new(ErrorKind::Incompatible, format!("the database has no {what}"))
-        .advice("name the database of that program, and its table with ?table= if it has another name")
+        .advice("name the database of that program, on PostgreSQL its ?schema=, and its table with ?table= if it has another name")
 }
 
 /// Tables one after the other.

@@ -179,6 +179,12 @@ fn tables_on_postgresql_are_seen_in_sessions_that_may_only_read() {
         format!("{program}+postgres+unix:{socket}?user=postgres&database=postgres&{options}")
     });
     assert_eq!(sums(), before);
+    // Tables are looked for in the first schema of the user's search_path, or in the one that is named.
+    psql(&dir, "CREATE SCHEMA postgres");
+    let url = format!("django+postgres+unix:{socket}?user=postgres&database=postgres");
+    assert!(refused(&url).contains("?schema="), "{}", refused(&url));
+    assert_eq!(walked(&format!("{url}&schema=public"), 10).0.len() as u64, ROWS);
+    psql(&dir, "DROP SCHEMA postgres");
     // The end of the column's type. With the lifetime it lay beyond, and the server refused the whole page.
     let last = i64::from(i32::MAX);
     psql(
