@@ -7,6 +7,7 @@ use sessile_core::ErrorKind;
 use sessile_fixtures::Awake;
 use sessile_stores::Context;
 
+use crate::against;
 use crate::all::Position;
 use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
@@ -75,9 +76,37 @@ pub(crate) fn run_at(
     position: Option<Position>,
 ) -> Result<Report, RunError> {
     refuse_debug_build()?;
+    let (settings, selection) = chosen(experiment, options, position.is_some())?;
+    measure(settings, selection, options, Programs { launch, other: None }, position)
+}
+
+/// The same of this program and of another one in the same rounds: the result of the other one, and that of this.
+///
+/// # Errors
+///
+/// As [`run`]; and when the other program is none of ours.
+pub fn run_against(
+    experiment: Experiment,
+    options: &Options,
+    launch: &Launch,
+    other: &Launch,
+) -> Result<(Report, Report), RunError> {
+    refuse_debug_build()?;
+    against::check(experiment)?;
+    let options = &against::complete(options);
+    against::check_stores(&prepare(experiment, options)?.1)?;
+    let environment = against::environment_of(other)?;
+    let (settings, selection) = chosen(experiment, options, false)?;
+    let selection = against::with_twins(selection);
+    let both = measure(settings, selection, options, Programs { launch, other: Some(other) }, None)?;
+    Ok(against::apart(both, environment))
+}
+
+/// Settings and the contenders that can be measured with them.
+fn chosen(experiment: Experiment, options: &Options, in_series: bool) -> Result<(Settings, Selection), RunError> {
     let (settings, selection) = prepare(experiment, options)?;
     // Each experiment of a series has payloads of its own, as a workload has, and nobody chose the contender for all of them.
-    let chosen_for_it = position.is_none() && settings.workload.is_none() && !options.stores.is_empty();
+    let chosen_for_it = !in_series && settings.workload.is_none() && !options.stores.is_empty();
     let selection = fitting(selection, &settings, chosen_for_it)?;
     for choice in &selection.choices {
         if settings.round_trip.is_some() && choice.over_socket && matches!(choice.target, Target::Url(..)) {
@@ -85,7 +114,15 @@ pub(crate) fn run_at(
             return Err(UsageError(why).into());
         }
     }
-    measure(settings, selection, options, launch, position)
+    Ok((settings, selection))
+}
+
+/// Whose processes the workers are.
+#[derive(Clone, Copy)]
+struct Programs<'a> {
+    launch: &'a Launch,
+    /// That of the twins.
+    other: Option<&'a Launch>,
 }
 
 /// Figures of a debug build would mislead.
@@ -119,18 +156,33 @@ pub fn run_choices(
     choices: Vec<Choice>,
 ) -> Result<Report, RunError> {
     let settings = options.check(experiment)?;
-    measure(settings, Selection { choices, left_out: Vec::new() }, options, launch, None)
+    let programs = Programs { launch, other: None };
+    measure(settings, Selection { choices, left_out: Vec::new() }, options, programs, None)
+}
+
+/// The same with twins among them, which a test makes of what it likes.
+#[doc(hidden)]
+pub fn run_choices_against(
+    experiment: Experiment,
+    options: &Options,
+    launch: &Launch,
+    choices: Vec<Choice>,
+) -> Result<(Report, Report), RunError> {
+    let both = run_choices(experiment, options, launch, choices)?;
+    let environment = both.environment.clone();
+    Ok(against::apart(both, environment))
 }
 
 fn measure(
     settings: Settings,
     selection: Selection,
     options: &Options,
-    launch: &Launch,
+    programs: Programs<'_>,
     position: Option<Position>,
 ) -> Result<Report, RunError> {
     interruption::listen(Duration::from_secs_f64(settings.warm_up_seconds + settings.seconds));
-    let mut bench = Bench::new(settings.clone(), launch.clone(), selection, position);
+    let mut bench = Bench::new(settings.clone(), programs.launch.clone(), selection, position);
+    bench.other = programs.other.cloned();
     let before = ProcessorTime::so_far();
     // A closed loop leaves nobody time to sleep, except for the time on the way.
     let idle = settings.rate.is_some() || settings.round_trip.is_some();
@@ -166,6 +218,7 @@ fn measure(
             stolen: Some(stolen),
             churn: settings.churn,
             as_published: settings.as_published,
+            against: None,
             confidence: confidence_of_range(rounds),
         },
         interrupted,

@@ -300,6 +300,13 @@ pub struct RunArguments {
     /// How many seconds filling one contender may take at each number of sessions; what would take longer is left out (scale)
     #[arg(long, value_name = "S")]
     pub fill_max: Option<f64>,
+    /// Another build of sessile that is measured in the same rounds, turn by turn, and compared with this one: what a machine does
+    /// to both falls out. Many short rounds unless --rounds and --seconds say otherwise (cycle, ops)
+    #[arg(long, value_name = "PROGRAM")]
+    pub against: Option<PathBuf>,
+    /// Write the result of that build as JSON to a file, for `bench compare`
+    #[arg(long, value_name = "FILE", requires = "against")]
+    pub against_json: Option<PathBuf>,
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,

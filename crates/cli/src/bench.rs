@@ -9,7 +9,7 @@ use sessile_bench::{Bound, Collection, Experiment, INTERRUPTION, Options, Profil
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
 use crate::outcome::{Failure, Outcome};
-use crate::{bench_all, bench_setup, compare, page, result_file};
+use crate::{bench_against, bench_all, bench_setup, compare, page, result_file};
 
 /// Runs the experiment.
 pub fn run(arguments: &BenchArguments) -> Outcome {
@@ -36,6 +36,9 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
     let launch = Launch::this_program(WORKER_VERB)
         .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
     let options = Options { spreads: spreads(arguments)?, ..options(arguments) };
+    if let Some(program) = &arguments.against {
+        return bench_against::run(experiment, arguments, &options, &launch, outputs, program);
+    }
     let report = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     show(&report, outputs)?;
     judge(&report, &arguments.fail_if)
@@ -82,7 +85,8 @@ fn spreads(arguments: &RunArguments) -> Result<Option<Vec<Spread>>, Failure> {
     Ok(Some(named.into_iter().chain([Spread::Profile(Box::new(profile))]).collect()))
 }
 
-fn failure(error: RunError) -> Failure {
+/// What becomes of the exit code.
+pub fn failure(error: RunError) -> Failure {
     match &error {
         RunError::Usage(_) | RunError::Nothing(_) => Failure::usage(error.to_string()),
         RunError::Open(_) | RunError::Broken(_) => Failure::unavailable(error.to_string()),
@@ -109,15 +113,13 @@ pub fn check_outputs(outputs: [Option<&Path>; 4]) -> Outcome {
     Ok(())
 }
 
-fn show(report: &Report, [json, csv, markdown, html]: [Option<&Path>; 4]) -> Outcome {
-    let convert =
-        |error: &dyn std::fmt::Display| Failure::unavailable(format!("the result cannot be written: {error}"));
+/// Writes it where it was asked for, and shows it on the terminal unless that is where a file went.
+pub fn show(report: &Report, [json, csv, markdown, html]: [Option<&Path>; 4]) -> Outcome {
     if let Some(path) = json {
-        let text = report.to_json().map_err(|error| convert(&error))?;
-        write(path, &format!("{text}\n"))?;
+        write_json(report, path)?;
     }
     if let Some(path) = csv {
-        write(path, &report.to_csv().map_err(|error| convert(&error))?)?;
+        write(path, &report.to_csv().map_err(|error| no_form(&error))?)?;
     }
     if let Some(path) = markdown {
         write(path, &report.to_markdown())?;
@@ -129,6 +131,16 @@ fn show(report: &Report, [json, csv, markdown, html]: [Option<&Path>; 4]) -> Out
         return Ok(());
     }
     write(Path::new("-"), &report.to_string())
+}
+
+/// Writes the result in its own form.
+pub fn write_json(report: &Report, path: &Path) -> Outcome {
+    let text = report.to_json().map_err(|error| no_form(&error))?;
+    write(path, &format!("{text}\n"))
+}
+
+fn no_form(error: &dyn std::fmt::Display) -> Failure {
+    Failure::unavailable(format!("the result cannot be written: {error}"))
 }
 
 /// Writes a result to a file, as a whole or not at all, or to standard output.
@@ -155,7 +167,7 @@ pub fn is_stdout(path: &Path) -> bool {
 }
 
 /// A measurement in which something failed is a failure of the command too, after all is shown.
-fn judge(report: &Report, bounds: &[Bound]) -> Outcome {
+pub fn judge(report: &Report, bounds: &[Bound]) -> Outcome {
     if report.interrupted {
         let rows = report.results.len();
         let what = format!("the result is incomplete: {rows} rows were measured to the end before the signal came");

@@ -32,7 +32,8 @@ pub fn read_collection(path: &Path) -> Result<Collection, Failure> {
     Collection::from_json(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))
 }
 
-fn judge(comparison: &Comparison, strict: bool) -> Outcome {
+/// A row that is slower, or bad in NEW, is a failure of the command.
+pub fn judge(comparison: &Comparison, strict: bool) -> Outcome {
     let several = comparison.runs().len() > 1;
     let named = |row: &RowName| {
         let run = if several { format!("{}: ", row.run()) } else { String::new() };

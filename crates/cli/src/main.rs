@@ -6,6 +6,7 @@
 
 mod arguments;
 mod bench;
+mod bench_against;
 mod bench_all;
 mod bench_setup;
 mod command_line;

@@ -35,6 +35,8 @@ pub(super) struct Pair {
     pub measure: Measure,
     pub old: Estimate,
     pub new: Estimate,
+    /// How much NEW is larger than OLD, where their rounds belong together: from the differences of each.
+    pub together: Option<Estimate>,
 }
 
 /// What was found.
@@ -74,7 +76,7 @@ impl Measure {
 impl Pair {
     /// How much faster NEW is.
     pub(super) fn speed(&self) -> Estimate {
-        let difference = self.new.less(self.old);
+        let difference = self.together.unwrap_or_else(|| self.new.less(self.old));
         Estimate { mean: self.measure.sign() * difference.mean, ..difference }
     }
 
@@ -138,7 +140,7 @@ impl Matched {
         for (name, row) in old_names.iter().zip(&run.old.results) {
             let other = new_names.iter().position(|it| it == name).and_then(|place| run.new.results.get(place));
             let missing = || "it is not in NEW".to_owned();
-            match other.ok_or_else(missing).and_then(|other| of_rows(name, row, other, run.old)) {
+            match other.ok_or_else(missing).and_then(|other| of_rows(name, row, other, run)) {
                 Ok(pairs) => self.pairs.extend(pairs),
                 Err(why) => {
                     let of_ours = reference::by_name(&name.store).is_none();
@@ -165,14 +167,14 @@ impl Matched {
     }
 }
 
-fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<Pair>, String> {
+fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pair>, String> {
     match (old.is_bad(), new.is_bad()) {
         (false, true) => return Err(format!("it is bad in NEW: {}", new.fault())),
         (true, false) => return Err(format!("it was bad in OLD: {}", old.fault())),
         (true, true) => return Err("it is bad in both".to_owned()),
         (false, false) => {}
     }
-    let paced = report.settings.rate.is_some() && name.op != CLOSED_LOOP;
+    let paced = run.old.settings.rate.is_some() && name.op != CLOSED_LOOP;
     let measures: &[Measure] = if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
     if WITHOUT_ROUNDS.contains(&name.experiment.as_str()) {
         return Ok(Vec::new()); // both are sound, and no more can be said
@@ -187,8 +189,19 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, report: &Report) -> Result<Vec<
                 )
             })
         };
-        let socket = old.kind == "socket";
-        Ok(Pair { name: name.clone(), socket, measure: *measure, old: estimate(old)?, new: estimate(new)? })
+        let together = || {
+            let rounds = old.samples.iter().zip(&new.samples);
+            Estimate::of(&rounds.map(|(old, new)| measure.of(new) / measure.of(old)).collect::<Vec<f64>>())
+        };
+        let is_whole = old.samples.len() == new.samples.len();
+        Ok(Pair {
+            name: name.clone(),
+            socket: old.kind == "socket",
+            measure: *measure,
+            old: estimate(old)?,
+            new: estimate(new)?,
+            together: if run.is_one() && is_whole { together() } else { None },
+        })
     };
     measures.iter().map(pair).collect()
 }

@@ -187,7 +187,10 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
     // The machine drifts while `bench all` runs: each experiment has a yardstick of its own.
     let beside = |other: &&Pair| other.measure == pair.measure && other.name.is_of_run(&pair.name);
     let marks: Vec<Mark> = all.iter().filter(beside).map(Pair::mark).collect();
-    let machine = Machine::for_row(&pair.name.store, pair.socket, pair.name.workers, &marks);
+    let machine = match pair.together {
+        Some(_) => Machine::of_same_rounds(),
+        None => Machine::for_row(&pair.name.store, pair.socket, pair.name.workers, &marks),
+    };
     let found = pair.speed().less(machine.drift).less(machine.fortune);
     let reach = student(1.0 - tail, found.freedom) * found.error();
     let least = -(1.0 - threshold).ln();

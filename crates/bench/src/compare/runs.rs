@@ -16,6 +16,13 @@ pub(super) struct RunPair<'a> {
     pub new: &'a Report,
 }
 
+impl RunPair<'_> {
+    /// Both were measured in the same rounds, turn by turn.
+    pub(super) fn is_one(&self) -> bool {
+        self.old.settings.against.is_some() && self.old.settings.against == self.new.settings.against
+    }
+}
+
 struct Run<'a> {
     title: String,
     report: &'a Report,

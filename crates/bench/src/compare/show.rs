@@ -49,6 +49,10 @@ impl Comparison {
                     .to_owned(),
             ),
             (
+                of(&|row| row.basis == Basis::SameRounds),
+                "measured in the same rounds, turn by turn: rows are held against themselves, round by round".to_owned(),
+            ),
+            (
                 of(&few),
                 format!(
                     "fewer than {REFERENCE_ROWS_FEW} reference rows alike in kind and workers: what is assumed of rows is \

@@ -53,6 +53,8 @@ pub enum Basis {
     ReferenceRows,
     /// The other stores: what they have in common is taken for the machine's.
     OtherStores,
+    /// Itself, measured with the other program in the same rounds: the machine was the same.
+    SameRounds,
     /// Nothing: the machine is assumed to drift.
     Nothing,
 }
@@ -91,7 +93,7 @@ impl Machine {
         // varies by up to half of pi more than the mean.
         let (drift, loss) = match basis {
             Basis::ReferenceRows => (means.iter().sum::<f64>() / count, 1.0),
-            Basis::OtherStores | Basis::Nothing => (median(&means), std::f64::consts::FRAC_PI_2),
+            _ => (median(&means), std::f64::consts::FRAC_PI_2),
         };
         let squares: f64 = means.iter().map(|mean| (mean - drift).powi(2)).sum();
         let of_rounds: f64 = differences.iter().map(|it| it.variance).sum::<f64>() / count;
@@ -112,11 +114,25 @@ impl Machine {
         (self.fortune.variance / 2.0).sqrt()
     }
 
+    /// Of two that took turns. Their processes are others all the same, and have a fortune of their own.
+    pub(super) fn of_same_rounds() -> Machine {
+        Machine {
+            drift: Estimate { freedom: FREEDOM, ..Estimate::default() },
+            fortune: assumed(APART),
+            basis: Basis::SameRounds,
+            ..Machine::unknown()
+        }
+    }
+
     fn unknown() -> Machine {
-        let assumed = |deviation: f64| Estimate { mean: 0.0, variance: 2.0 * deviation.powi(2), freedom: FREEDOM };
         let (drift, fortune) = (assumed(MACHINE_APART), assumed(APART));
         Machine { drift, fortune, basis: Basis::Nothing, voices: 0, same_workers: true }
     }
+}
+
+/// What two runs differ by.
+fn assumed(deviation: f64) -> Estimate {
+    Estimate { mean: 0.0, variance: 2.0 * deviation.powi(2), freedom: FREEDOM }
 }
 
 /// What the rows of one store say together.

@@ -76,8 +76,9 @@ impl Bench {
         };
         let leftovers = stage
             .outlives_its_workers(choice)
-            .then(|| Leftovers::new(&self.launch, &opening, workers, title.clone(), stage.hidden.clone()));
-        let mut crew = Crew::start(&self.launch, &opening, workers, stage.server_pid(), leftovers).map_err(hide)?;
+            .then(|| Leftovers::new(self.launch_of(choice), &opening, workers, title.clone(), stage.hidden.clone()));
+        let mut crew =
+            Crew::start(self.launch_of(choice), &opening, workers, stage.server_pid(), leftovers).map_err(hide)?;
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
         let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
         self.progress.say(&format!("{title}: fill in {sessions} sessions"));

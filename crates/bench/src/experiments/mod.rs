@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, HashMap};
 
 pub(crate) use contention::CLOSED_LOOP;
 
+use crate::against;
 use crate::all::Position;
 use crate::interruption::interrupted;
 use crate::options::{Experiment, Settings};
@@ -42,6 +43,8 @@ use progress::Progress;
 pub(crate) struct Bench {
     pub settings: Settings,
     launch: Launch,
+    /// The program whose processes the workers of twins are; without one they are of this.
+    pub other: Option<Launch>,
     choices: Vec<Choice>,
     progress: Progress,
     pub rows: Vec<Row>,
@@ -76,6 +79,7 @@ impl Bench {
         Bench {
             settings,
             launch,
+            other: None,
             choices: selection.choices,
             progress: Progress::new(position),
             rows: Vec::new(),
@@ -84,6 +88,11 @@ impl Bench {
             fill_ns: HashMap::new(),
             programs: BTreeMap::new(),
         }
+    }
+
+    /// Whose processes its workers are.
+    fn launch_of(&self, choice: &Choice) -> &Launch {
+        self.other.as_ref().filter(|_| against::is_twin(&choice.variant)).unwrap_or(&self.launch)
     }
 
     /// Leaves out what the experiment cannot use, with the reason.

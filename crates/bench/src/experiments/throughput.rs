@@ -4,6 +4,7 @@
 //! that is drawn anew from the seed, so that a slow minute of the machine hits all of them. After a signal the rounds that
 //! were whole by then are verified and kept.
 
+use crate::against;
 use crate::experiments::member::TOO_SLOW;
 use crate::experiments::tally::Tally;
 use crate::experiments::{Bench, Member, go_on, verification};
@@ -110,13 +111,10 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
         if interrupted() {
             return round;
         }
-        let mut order: Vec<usize> = (0..cells.len()).collect();
-        random.shuffle(&mut order);
-        for number in order {
+        for (number, seed) in turns(members, cells, &mut random) {
             if interrupted() {
                 return round;
             }
-            let seed = random.u64(..);
             let Some(cell) = cells.get_mut(number).filter(|cell| !cell.tally.has_failed()) else { continue };
             let (Some(member), Some(used)) = (members.get_mut(cell.member), used_ids.get_mut(cell.member)) else {
                 continue;
@@ -131,6 +129,28 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
         cells.iter_mut().for_each(|cell| cell.tally.keep_round());
     }
     settings.rounds
+}
+
+/// The order of a round, drawn anew, with what the choices of each sample are drawn from. What is held against each other comes
+/// next to each other, in either order, and makes the same choices.
+fn turns(members: &[Member], cells: &[Cell], random: &mut fastrand::Rng) -> Vec<(usize, u64)> {
+    let mut together: Vec<(_, Vec<usize>)> = Vec::new();
+    for (number, cell) in cells.iter().enumerate() {
+        let of = members.get(cell.member).map(|it| (it.choice.store, against::common(&it.choice.variant)));
+        let question = (of, cell.op.name, cell.workers);
+        match together.iter_mut().find(|(it, _)| *it == question) {
+            Some((_, numbers)) => numbers.push(number),
+            None => together.push((question, vec![number])),
+        }
+    }
+    random.shuffle(&mut together);
+    let mut turns = Vec::with_capacity(cells.len());
+    for (_, mut numbers) in together {
+        let seed = random.u64(..);
+        random.shuffle(&mut numbers);
+        turns.extend(numbers.into_iter().map(|number| (number, seed)));
+    }
+    turns
 }
 
 impl Cell {

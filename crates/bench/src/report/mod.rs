@@ -112,6 +112,10 @@ pub struct Settings {
     /// operation, and what is created lives for a minute. Left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub as_published: bool,
+    /// What this result has in common with that of another program which was measured in the same rounds, turn by turn, and
+    /// with no other one. Left out where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
     /// Chance that the true median lies between `low` and `high`.
     pub confidence: f64,
 }

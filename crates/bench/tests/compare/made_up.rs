@@ -54,6 +54,18 @@ impl Machine {
         report
     }
 
+    /// Two runs in the same rounds: the machine is another one from round to round, by the same for both.
+    pub(crate) fn run_against(&mut self, store: &str, [old, new]: [f64; 2], of_round: f64) -> [Report; 2] {
+        let drifts: Vec<f64> = (0..self.noise.rounds).map(|_| self.normal(of_round)).collect();
+        [old, new].map(|speed| {
+            let mut report = self.run(&[(store, speed)]);
+            report.settings.against = Some("the same".to_owned());
+            let fortune = self.normal(self.noise.fortune);
+            report.results[0].samples = drifts.iter().map(|drift| self.sample(speed, drift + fortune)).collect();
+            report
+        })
+    }
+
     fn sample(&mut self, speed: f64, of_run: f64) -> RoundSample {
         let disturbed = self.random.f64() < self.noise.outliers;
         let slow = if disturbed { 0.1 + 0.3 * self.random.f64() } else { 0.0 };

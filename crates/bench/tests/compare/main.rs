@@ -165,6 +165,29 @@ fn beyond_what_is_assumed_many_rows_raise_false_alarms_and_most_of_these_come_wi
     assert!(told * 4 >= alarmed.len() * 3, "{told} of {} say that rows scatter", alarmed.len());
 }
 
+/// A machine that is another one each second: what moves a round by 15 % moves both programs alike.
+#[test]
+fn two_programs_in_the_same_rounds_are_held_against_each_other_round_by_round() {
+    let noise = Noise { rounds: 50, ..QUIET };
+    let tried = |slower: f64, together: bool| {
+        let one = |seed: u64| {
+            let [mut old, new] = Machine::new(seed, noise).run_against("files", [1e5, 1e5 * (1.0 - slower)], 0.15);
+            if !together {
+                old.settings.against = Some("of another run".to_owned());
+            }
+            judged(&compare(&old, &new, THRESHOLD).unwrap(), "files")
+        };
+        (0..TRIALS).map(one).collect::<Vec<Compared>>()
+    };
+    let (slowed, equal) = (tried(0.1, true), tried(0.0, true));
+    assert!(slowed.iter().all(|row| row.basis == Basis::SameRounds));
+    let (found, alarms) = (count(&slowed, Verdict::Slower), count(&equal, Verdict::Slower));
+    assert!(found >= 985, "{found} of 1000 slowdowns are reported");
+    assert!(alarms <= 10, "{alarms} of 1000 are false alarms");
+    let apart = count(&tried(0.1, false), Verdict::Slower);
+    assert!(apart < 100, "{apart} of 1000 are found where rounds do not belong together");
+}
+
 /// The change slows every store by an amount of its own. Intervals that grow with how far rows lie apart hide that.
 #[test]
 fn a_change_that_slows_each_store_by_another_amount_is_reported() {

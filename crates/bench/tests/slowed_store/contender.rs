@@ -9,8 +9,8 @@ use sessile_stores::Context;
 
 const TTL: Duration = Duration::from_secs(3_600);
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// A longer time between two requests is a pause of the harness.
-const PAUSE: Duration = Duration::from_millis(50);
+/// A longer time between two requests is a pause of the harness, or the turn of another one.
+const PAUSE: Duration = Duration::from_millis(10);
 /// Waited for in pieces of this length and not after each request, because the clock is too coarse for a tenth of
 /// a microsecond.
 const PIECE_SECONDS: f64 = 2e-6;

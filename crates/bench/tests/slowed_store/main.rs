@@ -1,8 +1,8 @@
 //! The comparison of two results, tried on real runs: a store that was slowed on purpose is found, the same store is not.
 //!
-//! Without arguments it is a test of seconds: twenty times as slow must be seen on any machine. With `trials` it is the
-//! proof (`make compare-trials`): twenty times a run, the same again, and one of the store slowed by a tenth, on a
-//! machine that does nothing else. This program is its own worker.
+//! Without arguments it is a test of seconds: twenty times as slow must be seen on any machine, in two runs and in one. With
+//! `trials` (`make compare-trials`) it is twenty times the store against itself in the same rounds, and against itself slowed by a
+//! tenth, on a machine that does nothing else. This program is its own worker.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -10,20 +10,27 @@ mod contender;
 
 use std::process::ExitCode;
 
-use sessile_bench::compare::{Comparison, THRESHOLD, Verdict, compare};
+use sessile_bench::compare::{Basis, Comparison, THRESHOLD, Verdict, compare};
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{Choice, Collection, Experiment, Options, Target, reference, run_choices};
+use sessile_bench::{
+    Choice, Collection, Experiment, Options, Target, against, reference, run_choices, run_choices_against,
+};
 
 const WORKER: &str = "bench-worker";
 /// The store, unless `SESSILE_TRIAL_STORE` names another scheme that takes a directory (`files`).
 const STORE: &str = "sessile";
+/// Length of a sample of a trial.
+const SECONDS_OF_TRIAL: f64 = 0.05;
 const REFERENCES: [&str; 3] = ["limit", "null", "lmdb"];
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some(WORKER) => serve(&contender::open).unwrap(),
         Some("trials") => return trials(20, 0.1),
-        _ => twenty_times_as_slow_is_slower(),
+        _ => {
+            twenty_times_as_slow_is_slower();
+            five_times_as_slow_is_slower_in_the_same_rounds();
+        }
     }
     ExitCode::SUCCESS
 }
@@ -46,17 +53,36 @@ fn twenty_times_as_slow_is_slower() {
     panic!("{}", told.join("\n"));
 }
 
+fn five_times_as_slow_is_slower_in_the_same_rounds() {
+    let mut told = Vec::new();
+    for seconds in [0.05, 0.1, 0.2] {
+        let (old, new) = run_against(4.0, Length { seconds, rounds: 9 }, 3);
+        // A sample in which a busy machine let nothing be done is no ratio.
+        let (Ok(comparison), Ok(back)) = (compare(&old, &new, THRESHOLD), compare(&new, &old, THRESHOLD)) else {
+            continue;
+        };
+        assert_eq!(comparison.rows[0].basis, Basis::SameRounds, "{comparison}");
+        if (verdict(&comparison), verdict(&back)) == (Verdict::Slower, Verdict::Faster) {
+            return println!("test five_times_as_slow_is_slower_in_the_same_rounds ... ok");
+        }
+        told.push(format!("{comparison}\n{back}"));
+    }
+    panic!("{}", told.join("\n"));
+}
+
 /// What was said of the store in each trial, in one line; the exit code says whether all of it was right.
 fn trials(count: u64, part: f64) -> ExitCode {
     if cfg!(debug_assertions) {
         println!("a debug build measures its own checks; use make compare-trials");
         return ExitCode::FAILURE;
     }
-    let length = Length { seconds: 0.15, rounds: 25 };
+    let length = Length { seconds: SECONDS_OF_TRIAL, rounds: against::ROUNDS };
     let mut wrong = 0;
     for trial in 1..=count {
-        let [old, same, slowed] = [(0.0, 1), (0.0, 2), (part, 3)].map(|(part, n)| run(part, length, 10 * trial + n));
-        let (same, slowed) = (compare(&old, &same, THRESHOLD).unwrap(), compare(&old, &slowed, THRESHOLD).unwrap());
+        let [same, slowed] = [(0.0, 1), (part, 2)].map(|(part, n)| {
+            let (old, new) = run_against(part, length, 10 * trial + n);
+            compare(&old, &new, THRESHOLD).unwrap()
+        });
         let right = verdict(&same) != Verdict::Slower && verdict(&slowed) == Verdict::Slower;
         wrong += u32::from(!right);
         let word = if right { "right" } else { "WRONG" };
@@ -73,17 +99,14 @@ fn verdict(comparison: &Comparison) -> Verdict {
 
 fn line(comparison: &Comparison) -> String {
     let row = &comparison.rows[0];
-    let marks: Vec<String> =
-        comparison.yardstick.iter().map(|mark| format!("{} {:.3}", mark.row.store, mark.ratio)).collect();
     format!(
-        "{:?} x {:.3} ({:.3}..{:.3}, would see {:.1} %; as measured {:.3}, {})",
+        "{:?} x {:.3} ({:.3}..{:.3}, would see {:.1} %; means {:.3})",
         row.verdict,
         row.ratio,
         row.low,
         row.high,
         row.would_see * 100.0,
         row.new / row.old,
-        marks.join(" ")
     )
 }
 
@@ -95,13 +118,22 @@ struct Length {
 
 /// One run of the store, slowed by a part, beside the reference rows.
 fn run(part: f64, length: Length, seed: u64) -> Collection {
-    let store: &'static str = std::env::var("SESSILE_TRIAL_STORE").unwrap_or_else(|_| STORE.to_owned()).leak();
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let name: &'static str = format!("{store}+{part}").leak();
-    let target = Target::Test(name, dir.path().display().to_string().leak());
-    let mut choices = vec![choice(store, target, true)];
+    let mut choices = vec![store(part, &dir)];
     choices.extend(REFERENCES.map(|name| choice(name, Target::Reference(reference::by_name(name).unwrap()), false)));
-    let options = Options {
+    run_choices(Experiment::Cycle, &options(length, seed), &launch(), choices).unwrap().into()
+}
+
+/// The store, and itself slowed by a part, in the same rounds.
+fn run_against(part: f64, length: Length, seed: u64) -> (Collection, Collection) {
+    let dirs = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
+    let choices = vec![store(0.0, &dirs[0]).into_twin(), store(part, &dirs[1])];
+    let (old, new) = run_choices_against(Experiment::Cycle, &options(length, seed), &launch(), choices).unwrap();
+    (old.into(), new.into())
+}
+
+fn options(length: Length, seed: u64) -> Options {
+    Options {
         workers: Some(vec![1]),
         sessions: Some(vec![10_000]),
         seconds: Some(length.seconds),
@@ -109,9 +141,17 @@ fn run(part: f64, length: Length, seed: u64) -> Collection {
         seed,
         quick: true,
         ..Options::default()
-    };
-    let launch = Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] };
-    run_choices(Experiment::Cycle, &options, &launch, choices).unwrap().into()
+    }
+}
+
+fn launch() -> Launch {
+    Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] }
+}
+
+fn store(part: f64, dir: &tempfile::TempDir) -> Choice {
+    let store: &'static str = std::env::var("SESSILE_TRIAL_STORE").unwrap_or_else(|_| STORE.to_owned()).leak();
+    let name: &'static str = format!("{store}+{part}").leak();
+    choice(store, Target::Test(name, dir.path().display().to_string().leak()), true)
 }
 
 fn choice(store: &'static str, target: Target, creates: bool) -> Choice {

@@ -1,0 +1,41 @@
+//! `sessile bench cycle --against PROGRAM`: two programs in the same rounds, and what differs.
+
+use std::path::Path;
+
+use sessile_bench::compare::THRESHOLD;
+use sessile_bench::worker::Launch;
+use sessile_bench::{Collection, Experiment, Options};
+
+use crate::arguments::{RunArguments, WORKER_VERB};
+use crate::outcome::{Failure, Outcome};
+use crate::{bench, compare, terminal};
+
+/// Measures both, writes what was asked for, shows the comparison and judges by it.
+pub fn run(
+    experiment: Experiment,
+    arguments: &RunArguments,
+    options: &Options,
+    launch: &Launch,
+    outputs: [Option<&Path>; 4],
+    program: &Path,
+) -> Outcome {
+    let old_json = arguments.against_json.as_deref();
+    if old_json.is_some_and(|path| outputs.contains(&Some(path)) || bench::is_stdout(path)) {
+        return Err(Failure::usage("--against-json needs a file of its own"));
+    }
+    bench::check_outputs([old_json, None, None, None])?;
+    let other = Launch { program: program.to_owned(), arguments: vec![WORKER_VERB.into()] };
+    let (old, new) = sessile_bench::run_against(experiment, options, launch, &other).map_err(bench::failure)?;
+    if let Some(path) = old_json {
+        bench::write_json(&old, path)?;
+    }
+    bench::show(&new, outputs)?;
+    let bad_in_new = bench::judge(&new, &arguments.fail_if);
+    let comparison = sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD)
+        .map_err(|error| Failure::measured(format!("nothing can be compared: {error}")))?;
+    if !outputs.into_iter().flatten().any(bench::is_stdout) {
+        terminal::print(&format!("\n{comparison}"))?;
+    }
+    bad_in_new?;
+    compare::judge(&comparison, false)
+}

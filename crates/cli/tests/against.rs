@@ -1,0 +1,83 @@
+//! `--against`: another program in the same rounds, as a user meets it.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod started;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use started::{sessile, stderr, stdout};
+
+/// This program under another name, which notes with what verb it was started.
+fn other_program(dir: &Path) -> (PathBuf, PathBuf) {
+    let (program, log) = (dir.join("before"), dir.join("started"));
+    let text = format!("#!/bin/sh\necho \"$1\" >>{}\nexec {} \"$@\"\n", log.display(), env!("CARGO_BIN_EXE_sessile"));
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    (program, log)
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn titles(result: &Value) -> Vec<(String, String, String)> {
+    let word = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    let rows = result["results"].as_array().unwrap().iter();
+    let mut titles: Vec<_> = rows.map(|row| (word(row, "store"), word(row, "variant"), word(row, "op"))).collect();
+    titles.sort();
+    titles
+}
+
+#[test]
+fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, log) = other_program(dir.path());
+    let [old, new] = ["old.json", "new.json"].map(|name| dir.path().join(name));
+    let [program, old_name, new_name] = [&program, &old, &new].map(|path| path.to_str().unwrap().to_owned());
+    let brief = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "7", "--payload", "100"];
+    let flags = ["bench", "ops", "--stores", "memory,sqlite,null", "--against", &program];
+    let files = ["--json", &new_name, "--against-json", &old_name];
+    let output = sessile(&[&flags[..], &brief, &files].concat());
+    let said = stdout(&output);
+    // Of a loaded machine either may be slower.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}{}", stderr(&output));
+    assert!(said.contains("new/old") && said.contains("measured in the same rounds"), "{said}");
+    let starts = std::fs::read_to_string(log).unwrap();
+    let workers = starts.lines().filter(|verb| *verb != "bench").count();
+    assert_eq!(workers, 2, "one for each store and none for the reference row: {starts}");
+
+    let (old, new) = (read(&old), read(&new));
+    assert_eq!(titles(&old), titles(&new));
+    assert!(titles(&new).iter().all(|(_, variant, _)| variant == "default"), "{new}");
+    assert!(old["settings"]["against"].is_string());
+    assert_eq!(old["settings"]["against"], new["settings"]["against"]);
+    assert_ne!(old["results"], new["results"]);
+    let compared = sessile(&["bench", "compare", &old_name, &new_name, "--json"]);
+    let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
+    let basis = compared["rows"].as_array().unwrap().iter().map(|row| row["basis"].as_str().unwrap());
+    assert_eq!(basis.collect::<Vec<&str>>(), ["same_rounds"; 6]);
+}
+
+#[test]
+fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, _) = other_program(dir.path());
+    let (program, sessions) = (program.to_str().unwrap(), dir.path().join("sessions"));
+    let url = format!("files:{}", sessions.display());
+    for (flags, why) in [
+        (&["cycle", "--against", "/bin/true"][..], "does not answer"),
+        (&["cycle", "--against", "/nowhere/sessile"], "cannot be started"),
+        (&["gc", "--against", program], "for cycle and ops"),
+        (&["cycle", "--against", program, "--stores", &url], "private stores"),
+        (&["cycle", "--against-json", "old.json"], "--against"),
+        (&["cycle", "--against", program, "--json", "-", "--against-json", "-"], "a file of its own"),
+    ] {
+        let output = sessile(&[&["bench"], flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+        assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
+    }
+    assert!(!sessions.exists());
+}
