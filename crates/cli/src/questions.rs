@@ -9,7 +9,7 @@ use crate::arguments::{Answers, percent, requests_per_second, yes_or_no};
 
 /// Asks for what is missing.
 pub fn ask(arguments: &mut Answers, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
-    let mut asked = Questions { input, output };
+    let mut asked = Questions { input, output, ended: false };
     asked.number("How many web servers run the application?", "1", &mut arguments.web_servers)?;
     if arguments.web_servers.is_some_and(|count| count > 1) && !arguments.affinity {
         let mut affinity = None;
@@ -29,6 +29,8 @@ pub fn ask(arguments: &mut Answers, input: &mut dyn BufRead, output: &mut dyn Wr
 struct Questions<'a> {
     input: &'a mut dyn BufRead,
     output: &'a mut dyn Write,
+    /// Nobody answers any more: a terminal would go on to ask.
+    ended: bool,
 }
 
 impl Questions<'_> {
@@ -51,17 +53,19 @@ impl Questions<'_> {
             return Ok(());
         }
         loop {
-            write!(self.output, "{question} [{default}] ")?;
-            self.output.flush()?;
             let mut line = String::new();
-            let ended = self.input.read_line(&mut line)? == 0;
+            if !self.ended {
+                write!(self.output, "{question} [{default}] ")?;
+                self.output.flush()?;
+                self.ended = self.input.read_line(&mut line)? == 0;
+            }
             let answer = if line.trim().is_empty() { default } else { line.trim() };
             match parse(answer) {
                 Ok(value) => {
                     *into = Some(value);
                     return Ok(());
                 }
-                Err(_) if ended => return Ok(()),
+                Err(_) if self.ended => return Ok(()),
                 Err(why) => writeln!(self.output, "{why}")?,
             }
         }
@@ -84,6 +88,23 @@ mod tests {
         assert_eq!((it.web_servers, it.affinity, it.sessions), (Some(3), true, Some(10_000)));
         assert_eq!((it.requests_per_second, it.anonymous, it.bots), (Some(200.0), Some(90.0), Some(5.0)));
         assert_eq!((it.restart_may_log_out, shown.matches('?').count()), (Some(true), 7));
+    }
+
+    /// After one Ctrl-D a terminal can be read again: each question waited for another one.
+    #[test]
+    fn the_end_of_the_input_answers_all_that_is_left() {
+        struct Terminal(u32);
+        impl io::Read for Terminal {
+            fn read(&mut self, _into: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                assert_eq!(self.0, 1, "it was read again after its end");
+                Ok(0)
+            }
+        }
+        let (mut answers, mut shown) = (Answers::default(), Vec::new());
+        ask(&mut answers, &mut io::BufReader::new(Terminal(0)), &mut shown).unwrap();
+        assert_eq!((answers.web_servers, answers.restart_may_log_out), (Some(1), Some(false)));
+        assert_eq!(String::from_utf8(shown).unwrap().matches('?').count(), 1);
     }
 
     #[test]
