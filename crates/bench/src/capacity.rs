@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::statvfs;
 use sessile_core::Durability;
 
+use crate::options::Settings;
 use crate::selection::{Choice, Target};
 
 /// Part of the free room that may be used: the rest of the machine goes on living.
@@ -18,6 +19,16 @@ const PREPARED_BYTES: u64 = 100;
 /// Assumed of a store that was not seen yet: the payload, in whole pages if in files, and as much as an inode for itself.
 const PAGE_BYTES: u64 = 4_096;
 const OVERHEAD_BYTES: u64 = 1_024;
+
+/// What a contender is about to hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filling {
+    /// Sessions that are filled in.
+    pub sessions: usize,
+    /// Ids that each worker prepares: of these sessions, and of those that requests will make.
+    pub ids: usize,
+    pub workers: usize,
+}
 
 /// Room in memory and on the medium of a contender.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +46,8 @@ enum Medium {
 }
 
 impl Room {
-    /// What may be used now.
-    pub(crate) fn now(choice: &Choice) -> Room {
+    /// What may be used now. What lies in the kernel's cache of files counts as free, the sessions of others on a disk too.
+    fn now(choice: &Choice) -> Room {
         let usable = |bytes: u64| (bytes as f64 * USABLE) as u64;
         let memory = usable(memory_available());
         let medium = match medium(choice) {
@@ -48,15 +59,50 @@ impl Room {
     }
 }
 
+/// What a contender needs and what it may use now, or why it cannot be filled. `seen` is how many bytes a session of it took when
+/// that was last looked at.
+pub(crate) fn fit(
+    choice: &Choice,
+    settings: &Settings,
+    filling: Filling,
+    seen: Option<u64>,
+) -> Result<(Room, Room), String> {
+    let session_bytes = match seen {
+        // A server may keep less in memory than it has stored.
+        Some(bytes) if choice.over_socket => bytes.max(settings.payload_bytes as u64),
+        Some(bytes) => bytes,
+        None => assumed_session_bytes(choice, settings.payload_bytes),
+    };
+    let (need, room) = (need(choice, filling, session_bytes), Room::now(choice));
+    let (needed, free, place) = if need.memory > room.memory {
+        (need.memory, room.memory, "memory")
+    } else if need.medium > room.medium {
+        (need.medium, room.medium, "the place of its sessions")
+    } else {
+        return Ok((need, room));
+    };
+    let (sessions, bytes, spread) = (filling.sessions, settings.payload_bytes, settings.spread.name());
+    Err(format!(
+        "{sessions} sessions or more of {bytes} bytes ({spread}) need about {}, and {} of {place} may be used",
+        in_words(needed),
+        in_words(free)
+    ))
+}
+
+fn in_words(bytes: u64) -> String {
+    let (unit, name) = if bytes < 1 << 30 { (1 << 20, "MiB") } else { (1 << 30, "GiB") };
+    format!("{:.1} {name}", bytes as f64 / f64::from(unit))
+}
+
 /// What a contender needs: in memory, and on its medium if that is another one.
-pub(crate) fn need(choice: &Choice, sessions: usize, session_bytes: u64, workers: usize) -> Room {
-    let prepared = sessions as u64 * PREPARED_BYTES * workers as u64;
-    let stored = sessions as u64 * session_bytes;
+fn need(choice: &Choice, filling: Filling, session_bytes: u64) -> Room {
+    let prepared = filling.ids as u64 * PREPARED_BYTES * filling.workers as u64;
+    let stored = filling.sessions as u64 * session_bytes;
     Room { memory: prepared + stored, medium: if medium(choice) == Medium::Memory { 0 } else { stored } }
 }
 
 /// What a session is assumed to take of a store that was not seen yet.
-pub(crate) fn assumed_session_bytes(choice: &Choice, payload_bytes: usize) -> u64 {
+fn assumed_session_bytes(choice: &Choice, payload_bytes: usize) -> u64 {
     let payload = payload_bytes as u64;
     let in_pages = medium(choice) != Medium::Memory;
     OVERHEAD_BYTES + if in_pages { payload.next_multiple_of(PAGE_BYTES) } else { payload }
@@ -109,16 +155,27 @@ fn memory_available() -> u64 {
     kib.map_or(u64::MAX, |kib| kib * 1_024).min(container_headroom().unwrap_or(u64::MAX))
 }
 
-/// The limit of the control group, as a container sees its own (v2): file cache is given back when memory is short.
+/// The limit of the control group, as a container sees its own (v2).
 fn container_headroom() -> Option<u64> {
-    let number = |name: &str| fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse::<u64>().ok();
-    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+    let read = |name: &str| fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok();
+    headroom(&read("memory.max")?, &read("memory.current")?, &read("memory.stat").unwrap_or_default())
+}
+
+/// What is left below a limit. What is used contains the cache of files, which the kernel gives back when memory is short; shared
+/// memory is not on these two lists.
+fn headroom(limit: &str, used: &str, stat: &str) -> Option<u64> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let entries = stat.lines().filter_map(|line| line.split_once(' '));
+    let of_files = entries.filter(|(name, _)| matches!(*name, "inactive_file" | "active_file"));
+    let cache: u64 = of_files.filter_map(|(_, bytes)| number(bytes)).sum();
+    Some(number(limit)?.saturating_sub(number(used)?.saturating_sub(cache)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::Experiment;
+    use crate::options::Options;
     use crate::selection::select;
 
     /// A store on a disk was measured with more sessions than fit into memory, and nothing said that the disk was measured then.
@@ -126,11 +183,44 @@ mod tests {
     fn a_store_on_disk_must_fit_into_memory_too() {
         let stores: Vec<String> = ["files#default", "files#shm", "memory"].map(str::to_owned).into();
         let choices = select(&stores, Experiment::Scale, Durability::None).unwrap().choices;
-        let needs: Vec<Room> = choices.iter().map(|choice| need(choice, 1_000, 4_096, 2)).collect();
+        let filling = Filling { sessions: 1_000, ids: 1_000, workers: 2 };
+        let needs: Vec<Room> = choices.iter().map(|choice| need(choice, filling, 4_096)).collect();
         assert_eq!(needs.iter().map(|need| need.memory).collect::<Vec<_>>(), [4_296_000, 4_296_000, 4_296_000]);
         assert_eq!(needs.iter().map(|need| need.medium).collect::<Vec<_>>(), [4_096_000, 4_096_000, 0]);
         let assumed = choices.iter().map(|choice| assumed_session_bytes(choice, 1_500));
         assert_eq!(assumed.collect::<Vec<_>>(), [5_120, 5_120, 2_524]);
+    }
+
+    /// `ops` prepares ids for whatever it may create: more of them than sessions that it fills in.
+    #[test]
+    fn what_workers_prepare_counts_for_each_of_them_and_for_what_they_may_create() {
+        let choice = select(&["memory".to_owned()], Experiment::Ops, Durability::None).unwrap().choices.remove(0);
+        let memory = |ids, workers| need(&choice, Filling { sessions: 10, ids, workers }, 2_000).memory;
+        assert_eq!([memory(10, 1), memory(10, 8), memory(1_010, 8)], [21_000, 28_000, 828_000]);
+    }
+
+    #[test]
+    fn what_no_machine_has_room_for_is_refused_with_what_it_needs() {
+        let options = Options { payload_bytes: Some(1 << 20), ..Options::default() };
+        let settings = options.check(Experiment::Cycle).unwrap();
+        let choice = select(&["memory".to_owned()], Experiment::Cycle, Durability::None).unwrap().choices.remove(0);
+        let fit = |sessions, seen| fit(&choice, &settings, Filling { sessions, ids: sessions, workers: 1 }, seen);
+        assert!(fit(1, None).is_ok());
+        let why = fit(1_000_000_000, None).unwrap_err();
+        assert!(why.starts_with("1000000000 sessions or more of 1048576 bytes (fixed) need about 97"), "{why}");
+        assert!(why.contains(" GiB, and ") && why.ends_with("iB of memory may be used"), "{why}");
+        // A session was seen to take a byte: what is left of it are the ids.
+        assert!(fit(1_000, Some(1)).is_ok());
+        assert_eq!([in_words(3 << 19), in_words(3 << 29)], ["1.5 MiB", "1.5 GiB"]);
+    }
+
+    /// A container that had read or built much was said to have no memory left: all that it could not get back at once was used.
+    #[test]
+    fn the_cache_of_files_is_not_what_a_container_has_used_up() {
+        let stat = "anon 100\nfile 900\nshmem 200\ninactive_file 300\nactive_file 400\nunevictable 0\n";
+        assert_eq!(headroom("2000\n", "1000\n", stat), Some(1_700));
+        assert_eq!(headroom("900\n", "1000\n", ""), Some(0));
+        assert_eq!(headroom("max\n", "1000\n", stat), None);
     }
 
     #[test]

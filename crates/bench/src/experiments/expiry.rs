@@ -8,6 +8,7 @@
 use std::ops::Range as Ids;
 use std::time::Duration;
 
+use crate::capacity::Filling;
 use crate::experiments::phase::Phase;
 use crate::experiments::{Bench, Member, go_on};
 use crate::histogram::Latencies;
@@ -50,6 +51,11 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.progress.expect_more(bench.choices.len() * (1 + bench.settings.rounds * STREAMS.len()));
     for choice in bench.choices.clone() {
         go_on()?;
+        // Those that expire, and those that calls start anew, are there beside those that are filled in first.
+        let ids = ids_of(bench);
+        if !bench.has_room(&choice, Filling { sessions: ids, ids, workers: crew_of(&choice) }) {
+            continue;
+        }
         let first_row = bench.rows.len();
         let measured = measure(bench, &choice);
         go_on()?;
@@ -66,9 +72,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
 fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), Failure> {
     let settings = bench.settings.clone();
     let absent = absent_of_sample(bench);
-    let ids = settings.sessions + STREAMS.len() * settings.rounds * absent;
-    let crew = if choice.shared_by_processes { CREW } else { 1 };
-    let mut member = bench.enlist(choice, crew, settings.sessions, ids)?;
+    let mut member = bench.enlist(choice, crew_of(choice), settings.sessions, ids_of(bench))?;
     bench.progress.step();
     let mut streams = STREAMS.map(Stream::new);
     let mut random = fastrand::Rng::with_seed(settings.seed);
@@ -101,6 +105,15 @@ fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), Failure> {
         verified.into_iter().for_each(|verified| verified.put_on(row));
     }
     Ok(())
+}
+
+fn crew_of(choice: &Choice) -> usize {
+    if choice.shared_by_processes { CREW } else { 1 }
+}
+
+/// Sessions that are there in the end, at most.
+fn ids_of(bench: &Bench) -> usize {
+    bench.settings.sessions + STREAMS.len() * bench.settings.rounds * absent_of_sample(bench)
 }
 
 /// Calls of one sample that meet no session.

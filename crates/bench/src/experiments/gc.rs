@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::Expiry;
 
+use crate::capacity::Filling;
 use crate::experiments::phase::Phase;
 use crate::experiments::{Bench, Member, go_on};
 use crate::monotonic::now_ns;
@@ -52,6 +53,10 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         }
         for (sessions, whole) in [(bench.settings.sessions, true), (SMALL, false)] {
             go_on()?;
+            if !bench.has_room(&choice, Filling { sessions, ids: sessions, workers: CREW }) {
+                bench.progress.step();
+                continue;
+            }
             let first_row = bench.rows.len();
             let measured = match bench.enlist(&choice, CREW, live_of(sessions, whole), sessions) {
                 Ok(mut member) if whole => with_removal(bench, &mut member)?,

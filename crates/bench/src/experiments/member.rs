@@ -2,11 +2,12 @@
 //!
 //! Owns the account of its sessions: what was acknowledged, and what must therefore be there at the end.
 
+use crate::capacity::{Filling, fit};
 use crate::experiments::Bench;
 use crate::footprint::Footprint;
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
-use crate::options::Settings;
+use crate::options::{Experiment, Settings};
 use crate::redact;
 use crate::report::Row;
 use crate::selection::Choice;
@@ -45,6 +46,18 @@ pub(super) struct Member {
 }
 
 impl Bench {
+    /// Asks for room right before a contender is filled, beside what was filled until then. Where there is too little it is left
+    /// out, with the reason.
+    pub(super) fn has_room(&mut self, choice: &Choice, filling: Filling) -> bool {
+        let Err(why) = fit(choice, &self.settings, filling, None) else { return true };
+        let advice = match self.settings.experiment {
+            Experiment::Cycle | Experiment::Ops => "; fewer --sessions need less, and so do fewer --stores at once",
+            _ => "; fewer --sessions need less",
+        };
+        self.left_out.push(choice.left_out(why + advice));
+        false
+    }
+
     /// Makes a contender real, starts its workers, fills it, and rewrites it as often as the settings ask for;
     /// `ids` is for sessions to come.
     pub(super) fn enlist(

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::capacity::{Room, assumed_session_bytes, need};
+use crate::capacity::{Filling, fit};
 use crate::experiments::member::too_slow;
 use crate::experiments::throughput::{self, Op};
 use crate::experiments::{Bench, cycle, go_on};
@@ -89,35 +89,19 @@ fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Ve
     let (mut memory, mut media) = (0, 0);
     for choice in waiting.drain(..) {
         let seen = known.get(&choice.title()).copied().filter(|bytes| *bytes > 0);
-        let session_bytes = match seen {
-            // A server may keep less in memory than it has stored.
-            Some(bytes) if choice.over_socket => bytes.max(settings.payload_bytes as u64),
-            Some(bytes) => bytes,
-            None => assumed_session_bytes(&choice, settings.payload_bytes),
-        };
         let workers = if choice.shared_by_processes { settings.workers.iter().max().copied().unwrap_or(1) } else { 1 };
-        let (need, room) = (need(&choice, settings.sessions, session_bytes, workers), Room::now(&choice));
-        if need.memory > room.memory || need.medium > room.medium {
-            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            let (needed, free, place) = if need.memory > room.memory {
-                (need.memory, room.memory, "memory")
-            } else {
-                (need.medium, room.medium, "the place of its sessions")
-            };
-            let (sessions, bytes, spread) = (settings.sessions, settings.payload_bytes, settings.spread.name());
-            let advice = if seen.is_some() { "" } else { "; a smaller size before it shows what it really needs" };
-            let reason = format!(
-                "{sessions} sessions or more of {bytes} bytes ({spread}) need about {:.1} GiB, and {:.1} GiB of {place} may be used{advice}",
-                gib(needed),
-                gib(free)
-            );
-            bench.left_out.push(choice.left_out(reason));
-        } else if memory + need.memory <= room.memory && media + need.medium <= room.medium {
-            memory += need.memory;
-            media += need.medium;
-            group.push(choice);
-        } else {
-            later.push(choice);
+        let filling = Filling { sessions: settings.sessions, ids: settings.sessions, workers };
+        match fit(&choice, &settings, filling, seen) {
+            Err(why) => {
+                let advice = if seen.is_some() { "" } else { "; a smaller size before it shows what it really needs" };
+                bench.left_out.push(choice.left_out(why + advice));
+            }
+            Ok((need, room)) if memory + need.memory <= room.memory && media + need.medium <= room.medium => {
+                memory += need.memory;
+                media += need.medium;
+                group.push(choice);
+            }
+            Ok(_) => later.push(choice),
         }
     }
     *waiting = later;

@@ -5,6 +5,7 @@
 //! were whole by then are verified and kept.
 
 use crate::against;
+use crate::capacity::Filling;
 use crate::experiments::member::TOO_SLOW;
 use crate::experiments::tally::Tally;
 use crate::experiments::{Bench, Member, go_on, verification};
@@ -41,6 +42,9 @@ const FRESH_PER_SECOND: f64 = 60_000.0;
 pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(), RunError> {
     let creates = ops.iter().any(|op| op.action.creates());
     let fresh = if creates { fresh_ids(bench) } else { 0 };
+    // `scale` has asked for all of them together, and knows what their sessions took before. Of twins neither may be missing.
+    let with_twins = choices.iter().any(|choice| against::is_twin(&choice.variant));
+    let asks = bench.settings.experiment != Experiment::Scale && !with_twins;
     let (mut members, mut cells) = (Vec::new(), Vec::new());
     bench.progress.expect_more(choices.len());
     for choice in choices {
@@ -51,6 +55,11 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
         let combinations: Vec<(Op, usize)> =
             ops.flat_map(|op| workers.iter().map(move |workers| (*op, *workers))).collect();
         let ids = bench.settings.sessions + if choice.creates { fresh } else { 0 };
+        let filling = Filling { sessions: bench.settings.sessions, ids, workers: most };
+        if asks && !bench.has_room(choice, filling) {
+            bench.progress.step();
+            continue;
+        }
         match bench.enlist(choice, most, bench.settings.sessions, ids) {
             Ok(member) => {
                 bench.fill_ns.insert(choice.title(), member.fill_ns as f64 / bench.settings.sessions.max(1) as f64);
