@@ -49,3 +49,62 @@ pub(super) fn held(waited: Duration) -> Error {
     let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited };
     Error::new(kind, "another request holds the session")
 }
+
+/// What a touch says that moved the expiry of so many rows. One is right, also if that is what it was before; the row is locked, so
+/// nobody else has removed it.
+pub(super) fn of_one_row(rows: u64) -> Result<()> {
+    match rows {
+        1 => Ok(()),
+        0 => Err(Error::new(ErrorKind::Gone, "the session to be touched is not there")),
+        _ => Err(Error::new(ErrorKind::Corrupt, "a touch has moved the expiry of several sessions")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sessile_fixtures::{PrivateDir, ServerKind, ServerOptions};
+
+    use crate::reference;
+    use crate::spread::Spread;
+    use crate::worker::protocol::What;
+
+    use super::*;
+
+    /// Whatever became of its row, a touch succeeded: it is the one operation whose effect no sample reads.
+    #[test]
+    fn a_touch_that_finds_no_row_is_an_error_and_one_that_changes_nothing_is_none() {
+        for name in ["mysql-transaction", "postgres-transaction"] {
+            let reference = reference::by_name(name).unwrap();
+            let kind = reference.server.and_then(ServerKind::by_name).unwrap();
+            if kind.find().is_none() {
+                assert!(std::env::var_os("CI").is_none(), "{} is not installed", kind.name);
+                println!("skipped: {} is not installed", kind.name);
+                continue;
+            }
+            let dir = PrivateDir::on_disk().unwrap();
+            let server = kind.start(dir.path(), &ServerOptions::default()).unwrap();
+            let what = What::Reference { name: name.to_owned(), place: server.socket().to_owned() };
+            let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
+            let opening = Opening { what, worker: 0, seed: 7, ids: 2, payload_bytes: 64, spread, ttl, lock_ttl: None };
+            let mut contender = (reference.open)(server.socket(), &opening).unwrap();
+            contender.create(0, b"a cart", ttl).unwrap();
+            // Most of them in the second of the one before: the expiry is moved to where it is.
+            for _ in 0..20 {
+                assert_eq!(contender.begin(0).unwrap(), Some(&b"a cart"[..]), "{name}");
+                contender.touch().unwrap();
+            }
+            assert_eq!(contender.begin(1).unwrap(), None, "{name}");
+            let error = contender.touch().unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Gone), "{name}: {error}");
+            // The transaction is over: the same connection begins another one, and what was there is there.
+            assert_eq!(contender.begin(0).unwrap(), Some(&b"a cart"[..]), "{name}");
+            contender.touch().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_touch_of_more_rows_than_one_is_an_error() {
+        assert!(of_one_row(1).is_ok());
+        assert!(matches!(of_one_row(2).unwrap_err().kind(), ErrorKind::Corrupt));
+    }
+}

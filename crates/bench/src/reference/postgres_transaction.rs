@@ -12,11 +12,11 @@ use std::time::Duration;
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
-use postgres_protocol::message::backend::{DataRowBody, ErrorResponseBody, Message};
+use postgres_protocol::message::backend::{CommandCompleteBody, DataRowBody, ErrorResponseBody, Message};
 use postgres_protocol::message::frontend::{self, BindError};
 use sessile_core::{Durability, Error, ErrorKind, Result};
 
-use super::handlers::{expires, held, ids, touch};
+use super::handlers::{expires, held, ids, of_one_row, touch};
 use crate::contender::Contender;
 use crate::reference::{AfterDeath, Reference, unprepared};
 use crate::worker::protocol::Opening;
@@ -87,13 +87,15 @@ struct Line {
     request: BytesMut,
     received: BytesMut,
     chunk: Box<[u8; 16_384]>,
+    /// Rows that the last statement has updated, as the server says with its end.
+    updated: u64,
 }
 
 impl Line {
     fn open(place: &Path) -> Result<Line> {
         let stream = UnixStream::connect(place).map_err(failed)?;
         let (request, received) = (BytesMut::new(), BytesMut::new());
-        let mut line = Line { stream, request, received, chunk: Box::new([0; 16_384]) };
+        let mut line = Line { stream, request, received, chunk: Box::new([0; 16_384]), updated: 0 };
         let words = [("user", "postgres"), ("database", "postgres"), ("client_encoding", "UTF8")];
         frontend::startup_message(words, &mut line.request).map_err(failed)?;
         line.answer()?;
@@ -140,6 +142,7 @@ impl Line {
                 Some(Message::ReadyForQuery(_)) => return refused.map_or(Ok(row), Err),
                 Some(Message::DataRow(body)) => row = Some(body),
                 Some(Message::ErrorResponse(body)) => refused = Some(refusal(&body)),
+                Some(Message::CommandComplete(body)) => self.updated = updated(&body),
                 Some(_) => {}
                 None => {
                     let count = self.stream.read(self.chunk.as_mut_slice()).map_err(failed)?;
@@ -151,6 +154,12 @@ impl Line {
             }
         }
     }
+}
+
+/// `UPDATE 1`. Other statements have updated nothing.
+fn updated(body: &CommandCompleteBody) -> u64 {
+    let rows = body.tag().ok().and_then(|tag| tag.strip_prefix("UPDATE ")?.parse().ok());
+    rows.unwrap_or(0)
 }
 
 fn refusal(body: &ErrorResponseBody) -> Error {
@@ -223,6 +232,7 @@ impl Contender for Transaction {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let moved = self.line.run(TOUCH, &[&expiry(self.ttl), id.as_bytes()]);
+        let moved = moved.and_then(|row| of_one_row(self.line.updated).map(|()| row));
         self.line.end(moved)
     }
 
