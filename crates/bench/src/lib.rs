@@ -34,6 +34,7 @@ mod payload;
 pub mod perl;
 pub mod php;
 mod presets;
+mod progress;
 mod published;
 pub mod recommend;
 mod redact;

@@ -19,6 +19,7 @@ use crate::redact;
 use crate::report::{self, Report};
 use crate::selection::{self, Choice, Selection, Target, reasons};
 use crate::statistics::confidence_of_range;
+use crate::worker::Remains;
 use crate::worker::process::Launch;
 
 /// Lets a debug build measure, for tests of the programs around it. Results then say `debug`.
@@ -59,12 +60,12 @@ impl From<UsageError> for RunError {
     }
 }
 
-/// Runs an experiment.
+/// Runs an experiment. Who has written the result drops what remains of the run, and so has it removed.
 ///
 /// # Errors
 ///
 /// See [`RunError`]. What goes wrong with a contender during the measurement is part of the report.
-pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result<Report, RunError> {
+pub fn run(experiment: Experiment, options: &Options, launch: &Launch) -> Result<(Report, Remains), RunError> {
     run_at(experiment, options, launch, None)
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn run_at(
     options: &Options,
     launch: &Launch,
     position: Option<Position>,
-) -> Result<Report, RunError> {
+) -> Result<(Report, Remains), RunError> {
     refuse_debug_build()?;
     let (settings, selection) = chosen(experiment, options, position.is_some())?;
     measure(settings, selection, options, Programs { launch, other: None }, position)
@@ -98,7 +99,8 @@ pub fn run_against(
     let environment = against::environment_of(other)?;
     let (settings, selection) = chosen(experiment, options, false)?;
     let selection = against::with_twins(selection);
-    let both = measure(settings, selection, options, Programs { launch, other: Some(other) }, None)?;
+    // Nothing remains of private stores.
+    let (both, _) = measure(settings, selection, options, Programs { launch, other: Some(other) }, None)?;
     Ok(against::apart(both, environment))
 }
 
@@ -157,7 +159,8 @@ pub fn run_choices(
 ) -> Result<Report, RunError> {
     let settings = options.check(experiment)?;
     let programs = Programs { launch, other: None };
-    measure(settings, Selection { choices, left_out: Vec::new() }, options, programs, None)
+    let measured = measure(settings, Selection { choices, left_out: Vec::new() }, options, programs, None);
+    measured.map(|(report, _)| report)
 }
 
 /// The same with twins among them, which a test makes of what it likes.
@@ -179,7 +182,7 @@ fn measure(
     options: &Options,
     programs: Programs<'_>,
     position: Option<Position>,
-) -> Result<Report, RunError> {
+) -> Result<(Report, Remains), RunError> {
     interruption::listen(Duration::from_secs_f64(settings.warm_up_seconds + settings.seconds));
     let mut bench = Bench::new(settings.clone(), programs.launch.clone(), selection, position);
     bench.other = programs.other.cloned();
@@ -234,7 +237,7 @@ fn measure(
         }
     });
     report.warnings = report::warnings::of(&report);
-    Ok(report)
+    Ok((report, bench.remains))
 }
 
 /// The contenders into which the payload fits. One into which it does not is left out, and the others are measured all the same,

@@ -39,8 +39,9 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
     if let Some(program) = &arguments.against {
         return bench_against::run(experiment, arguments, &options, &launch, outputs, program);
     }
-    let report = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
+    let (report, remains) = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     show(&report, outputs)?;
+    drop(remains); // it takes a while, and what was measured is written
     judge(&report, &arguments.fail_if)
 }
 

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use sessile_core::{Filter, Key, Sessions, Stat, Ttl};
+use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions};
 use sessile_stores::Context;
 
 /// For whatever is waited for: this machine may be busy with other tests.
@@ -19,6 +21,8 @@ const OWN: u64 = 25;
 struct Measured {
     store: Sessions,
     child: Child,
+    /// Lines of standard error.
+    said: Receiver<String>,
     _dir: tempfile::TempDir,
 }
 
@@ -26,15 +30,19 @@ impl Measured {
     fn start(scheme: &str, arguments: &[&str]) -> Measured {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let url = format!("{scheme}:{}", dir.path().join("store").display());
-        let store = sessile_stores::open(&url, &Context::default()).unwrap();
+        Measured::start_in(&url, dir, arguments)
+    }
+
+    fn start_in(url: &str, dir: tempfile::TempDir, arguments: &[&str]) -> Measured {
+        let store = sessile_stores::open(url, &Context::default()).unwrap();
         let hour = Ttl::sliding(Duration::from_secs(3_600)).unwrap();
         for number in 0..OWN {
             store.create(&key(number), format!("of the user {number}").as_bytes(), hour).unwrap();
         }
-        let child = Command::new(env!("CARGO_BIN_EXE_sessile"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sessile"))
             .arg("bench")
             .args(arguments)
-            .args(["--stores", &url])
+            .args(["--stores", url])
             .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -42,7 +50,10 @@ impl Measured {
             .process_group(0)
             .spawn()
             .unwrap();
-        Measured { store, child, _dir: dir }
+        let (sender, said) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Measured { store, child, said, _dir: dir }
     }
 
     fn stat(&self) -> Stat {
@@ -75,10 +86,21 @@ impl Measured {
         }
     }
 
-    fn said(&mut self) -> String {
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        said
+    /// Waits for the next line with this beginning.
+    fn line(&self, beginning: &str) -> String {
+        let mut before = Vec::new();
+        loop {
+            let line = self.said.recv_timeout(WITHIN).unwrap_or_else(|error| panic!("{error}, after {before:?}"));
+            if line.starts_with(beginning) {
+                return line;
+            }
+            before.push(line);
+        }
+    }
+
+    /// All that it had to say until its end, but for what was read before.
+    fn said(&self) -> String {
+        self.said.iter().collect::<Vec<String>>().join("\n")
     }
 
     /// Waits for its end, and says its exit code and what it had to say.
@@ -168,4 +190,58 @@ fn a_run_that_comes_to_its_end_leaves_nothing() {
         assert_eq!(code, Some(0), "{flags:?}: {said}");
         measured.only_the_users_sessions_are_there(&said);
     }
+}
+
+/// It was removed first and without a word, which takes as long again as to fill a store, and the result had to wait for that.
+#[test]
+fn the_result_is_written_before_its_sessions_are_removed_and_a_line_says_how_many() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("out.json");
+    let json = path.to_str().unwrap();
+    let flags = ["cycle", "--sessions", "3000", "--workers", "1", "--seconds", "0.1", "--rounds", "1", "--json", json];
+    for (flags, place, sessions) in [
+        (&flags[..], "/results", 3_000),
+        (&["all", "--quick", "--only", "cycle", "--json", json], "/runs/0/results", 5_000),
+    ] {
+        let mut measured = Measured::start("files", flags);
+        let line = measured.line("removing ");
+        let written: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(line, format!("removing {sessions} sessions from files (this run's own)"));
+        let rows = written.pointer(place).and_then(|rows| rows.as_array().map(Vec::len));
+        assert!(rows > Some(0), "{flags:?}: {written:#}");
+        let (code, said) = measured.end();
+        assert_eq!(code, Some(0), "{flags:?}: {said}");
+        measured.only_the_users_sessions_are_there(&said);
+    }
+}
+
+/// A server of the user's, with the URL of it; none when it is not installed.
+fn redis() -> Option<(Server, String, PrivateDir)> {
+    let kind = ServerKind::by_name("redis-server").unwrap();
+    if kind.find().is_none() {
+        assert!(std::env::var_os("CI").is_none(), "redis-server is not installed");
+        eprintln!("SKIPPED: redis-server is not installed");
+        return None;
+    }
+    let home = PrivateDir::on_disk().unwrap();
+    let server = kind.start(home.path(), &ServerOptions::default()).unwrap();
+    let url = format!("redis+unix:{}", server.socket().display());
+    Some((server, url, home))
+}
+
+#[test]
+fn what_cannot_be_removed_is_told_with_a_way_to_remove_it_and_without_the_place_of_the_store() {
+    let Some((mut server, url, _home)) = redis() else { return };
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let flags = ["cycle", "--sessions", "300000", "--workers", "2", "--seconds", "1"];
+    let mut measured = Measured::start_in(&url, dir, &flags);
+    measured.until(OWN + 500);
+    server.kill();
+    measured.interrupt(); // or it would try each of a thousand sessions that it has begun to fill in
+    let (code, said) = measured.end();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("sessions from redis (this run's own)"), "{said}");
+    assert!(said.contains("redis: up to ") && said.contains(" sessions of the benchmark remain: "), "{said}");
+    assert!(said.contains("they expire within") && said.contains("`sessile gc` with its URL removes them"), "{said}");
+    assert!(!said.contains(&server.socket().display().to_string()), "{said}");
 }

@@ -93,19 +93,21 @@ impl Plan {
             pace.took(step.expected, took);
             left = left.saturating_sub(step.expected);
             let (reached, reason) = match &measured {
-                Ok(report) if report.interrupted => (PartState::Interrupted, None),
+                Ok((report, _)) if report.interrupted => (PartState::Interrupted, None),
                 Ok(_) => (PartState::Done, None),
                 Err(error) => without_report(error),
             };
             let (mut rows, mut bad) = (0, 0);
-            if let Ok(report) = measured {
+            let remains = measured.ok().map(|(report, remains)| {
                 (rows, bad) = (report.results.len(), report.bad_rows().count());
                 collection.runs.push(report);
-            }
+                remains
+            });
             collection.interrupted |= reached == PartState::Interrupted || interrupted();
             state(&mut collection, step.part, reached, reason.clone());
             let this = Ended { title, number, of, rows, bad, took, reason, state: reached };
             seen(Some(&this), &collection);
+            drop(remains); // it takes a while, and what was measured is written
             ended.push(this);
             if collection.interrupted {
                 break;

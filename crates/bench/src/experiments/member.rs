@@ -20,8 +20,8 @@ use crate::worker::protocol::{Churn, Done, Failure, Opening, Range, Request};
 /// The code of a failure that is no fault: filling takes longer than it may.
 pub(super) const TOO_SLOW: &str = "too-slow";
 
-/// A contender that is ready to be measured. The crew goes before the stage, and takes along what it made in a store of the
-/// user's; private ones go as a whole.
+/// A contender that is ready to be measured. The crew goes before the stage, and leaves what it made in a store of the user's to
+/// the run; private ones go as a whole.
 pub(super) struct Member {
     pub choice: Choice,
     pub crew: Crew,
@@ -69,6 +69,8 @@ impl Bench {
     ) -> Result<Member, Failure> {
         let settings = &self.settings;
         let title = choice.title();
+        // Nobody is measured beside what others have left in the same place.
+        self.progress.aside(|| self.remains.clear());
         self.progress.say(&format!("{title}: start"));
         // There is no stage yet that knows what must be hidden, and a server's log is full of places.
         let failed = |message: String| Failure { code: "start".to_owned(), message: redact::paths(&message) };
@@ -87,11 +89,11 @@ impl Bench {
             ttl: settings.ttl,
             lock_ttl: settings.lock_ttl,
         };
+        let launch = self.launch_of(choice);
         let leftovers = stage
             .outlives_its_workers(choice)
-            .then(|| Leftovers::new(self.launch_of(choice), &opening, workers, title.clone(), stage.hidden.clone()));
-        let mut crew =
-            Crew::start(self.launch_of(choice), &opening, workers, stage.server_pid(), leftovers).map_err(hide)?;
+            .then(|| Leftovers::new(launch, &opening, workers, title.clone(), stage.hidden.clone(), &self.remains));
+        let mut crew = Crew::start(launch, &opening, workers, stage.server_pid(), leftovers).map_err(hide)?;
         let prepared = (1..=workers).map(|count| crew.memory(count).resident).collect();
         let footprint = Footprint::of_empty(stage.place(choice), crew.first_pid());
         self.progress.say(&format!("{title}: fill in {sessions} sessions"));

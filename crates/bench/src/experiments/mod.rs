@@ -16,7 +16,6 @@ mod ops;
 mod oversize;
 pub(crate) mod perl;
 mod phase;
-mod progress;
 pub(crate) mod rebuild;
 mod scale;
 mod tally;
@@ -31,13 +30,14 @@ use crate::against;
 use crate::all::Position;
 use crate::interruption::interrupted;
 use crate::options::{Experiment, Settings};
+use crate::progress::Progress;
 use crate::report::Row;
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection};
+use crate::worker::Remains;
 use crate::worker::process::Launch;
 use crate::worker::protocol::Failure;
 use member::Member;
-use progress::Progress;
 
 /// A run in progress.
 pub(crate) struct Bench {
@@ -55,6 +55,8 @@ pub(crate) struct Bench {
     fill_ns: HashMap<String, f64>,
     /// Versions of programs that only this experiment uses.
     pub programs: BTreeMap<String, String>,
+    /// The last field: what an error leaves is removed when the progress line is gone.
+    pub remains: Remains,
 }
 
 pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
@@ -87,6 +89,7 @@ impl Bench {
             left_out: selection.left_out,
             fill_ns: HashMap::new(),
             programs: BTreeMap::new(),
+            remains: Remains::default(),
         }
     }
 

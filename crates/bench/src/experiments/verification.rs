@@ -12,7 +12,7 @@ use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::Failure;
 
 /// Verifies members and keeps the rows, each of which goes with the number of its member. `rounds` are complete; a member has
-/// no row when there are none. What members made in stores of the user's goes with them, when all were looked at.
+/// no row when there are none. What members made in stores of the user's stays until all were looked at, and the result is written.
 pub(super) fn finish(
     bench: &mut Bench,
     mut members: Vec<Member>,

@@ -1,7 +1,7 @@
 //! The parent's side: the workers of one contender.
 //!
-//! Invariant: a crew that is dropped has no process left, and no session in a store of the user's. A worker that dies, stays
-//! silent or answers something else fails its contender's rows, never the run.
+//! Invariant: a crew that is dropped has no process left, and what it has made in a store of the user's is in the hands of who
+//! removes it. A worker that dies, stays silent or answers something else fails its contender's rows, never the run.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Crew {
     workers: Vec<Process>,
     /// The private server that they talk to.
     server: Option<u32>,
-    /// What it has made, where the store does not end with it. Dropped when its workers have ended.
+    /// What it has made, where the store does not end with it.
     leftovers: Option<Leftovers>,
 }
 
@@ -214,5 +214,8 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         Process::end(self.workers.iter_mut());
+        if let Some(leftovers) = self.leftovers.take() {
+            leftovers.hand_over();
+        }
     }
 }

@@ -1,13 +1,17 @@
 //! What a run has put into a store of the user's, and takes out again.
 //!
-//! Invariant: whatever a crew was told to make there is taken down before it is told, and is removed when the crew ends, in
-//! whichever way that happens. What remains is told. It asks new workers: those of the crew may have been killed, or may still
-//! be at work. Only ids of the run are named to them, so what the user has in the store stays as it is.
+//! Invariant: whatever a crew was told to make there is taken down before it is told, and is removed after the crew has ended, in
+//! whichever way that happens: when the result is written, before another crew starts, or with the run. Whoever waits is told what
+//! for, and what was not removed is told. It asks new workers: those of the crew may have been killed, or may still be at work.
+//! Only ids of the run are named to them, so what the user has in the store stays as it is.
 
+use std::io::Write;
 use std::ops::Range as Ids;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
-use crate::interruption::{clears_no_more, interrupted};
+use crate::interruption::clears_no_more;
+use crate::progress::Progress;
 use crate::redact;
 use crate::worker::crew::Crew;
 use crate::worker::process::{INTERRUPTED, Launch};
@@ -18,8 +22,19 @@ pub(super) const PIECE: usize = 1_000;
 /// A store that needs longer for a piece than this does not answer any more.
 const PIECE_WITHIN: Duration = Duration::from_secs(120);
 
-/// Whoever pressed Ctrl-C and has waited for so long wants to know what for.
-const SILENT: Duration = Duration::from_secs(2);
+/// What crews that have ended have left in stores of the user's. Dropping it removes that, and says so on standard error: when the
+/// result is written, because it takes as long again as it took to fill the stores.
+#[derive(Default)]
+#[must_use = "it is removed at once, while somebody may still wait for the result"]
+pub struct Remains(Arc<Mutex<Vec<Leftovers>>>);
+
+impl Remains {
+    /// Removes it now.
+    pub(crate) fn clear(&self) {
+        let leftovers = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(leftovers); // not under the lock: it may take minutes
+    }
+}
 
 /// Sessions of a run in a store that is not its own.
 pub(crate) struct Leftovers {
@@ -32,6 +47,8 @@ pub(crate) struct Leftovers {
     /// Numbers of sessions that may be there: those that were filled in, and those that samples have made.
     filled: Vec<Ids<usize>>,
     sampled: Vec<Ids<usize>>,
+    /// Where it goes when its crew has ended.
+    remains: Weak<Mutex<Vec<Leftovers>>>,
 }
 
 impl Leftovers {
@@ -42,9 +59,17 @@ impl Leftovers {
         workers: usize,
         title: String,
         hidden: Vec<(String, &'static str)>,
+        remains: &Remains,
     ) -> Leftovers {
-        let (launch, opening, filled, sampled) = (launch.clone(), opening.clone(), Vec::new(), Vec::new());
-        Leftovers { launch, opening, workers, title, hidden, filled, sampled }
+        let (launch, opening, remains) = (launch.clone(), opening.clone(), Arc::downgrade(&remains.0));
+        Leftovers { launch, opening, workers, title, hidden, filled: Vec::new(), sampled: Vec::new(), remains }
+    }
+
+    /// Its crew has ended. Who runs the experiment removes it; when there is nobody any more it is removed here.
+    pub(super) fn hand_over(self) {
+        if let Some(remains) = self.remains.upgrade() {
+            remains.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        }
     }
 
     /// Takes down what a request may make. There is no line for all the others: a new request belongs into one of these.
@@ -97,11 +122,17 @@ impl Leftovers {
         self.filled.iter().chain(&self.sampled)
     }
 
+    fn count(&self) -> usize {
+        self.made().map(ExactSizeIterator::len).sum()
+    }
+
     /// Removes them, piece by piece, and says how many may remain, and why.
     fn remove(&self) -> Result<(), (usize, String)> {
-        let mut left: usize = self.made().map(ExactSizeIterator::len).sum();
+        let mut left = self.count();
         let (mut failed, mut why) = (0, String::new());
-        let (start, mut told) = (Instant::now(), false);
+        let progress = Progress::new(None);
+        progress.expect_more(self.made().map(|ids| ids.len().div_ceil(PIECE)).sum());
+        progress.say(&format!("{}: remove this run's own sessions", self.title));
         let opened = Crew::open(&self.launch, &self.opening, self.workers, None, clears_no_more);
         let mut crew = opened.map_err(|failure| (left, self.reason(failure)))?;
         for ids in self.made() {
@@ -110,14 +141,11 @@ impl Leftovers {
                 let removed = crew.ask(self.workers, piece, &Request::Destroy, PIECE_WITHIN, clears_no_more);
                 let done = removed.map_err(|failure| (left + failed, self.reason(failure)))?;
                 left -= piece.to - piece.from;
-                if interrupted() && !told && left > 0 && start.elapsed() > SILENT {
-                    told = true;
-                    log::warn!("{}: up to {left} sessions of the benchmark are still to be removed", self.title);
-                }
                 failed += usize::try_from(done.errors).unwrap_or(usize::MAX);
                 if let Some(message) = done.first_error.filter(|_| why.is_empty()) {
                     why = redact::message(&message, &self.hidden);
                 }
+                progress.step();
             }
         }
         if failed == 0 { Ok(()) } else { Err((failed, why)) }
@@ -140,9 +168,13 @@ fn fresh_of(plan: &Plan) -> Ids<usize> {
 
 impl Drop for Leftovers {
     fn drop(&mut self) {
-        if self.made().all(Ids::is_empty) {
+        let sessions = self.count();
+        if sessions == 0 {
             return;
         }
+        // One write: it does not mix with lines of others. Nobody can be told when it fails.
+        let line = format!("removing {sessions} sessions from {} (this run's own)\n", self.title);
+        let _ = std::io::stderr().write_all(line.as_bytes());
         if let Err((left, why)) = self.remove() {
             log::warn!(
                 "{}: up to {left} sessions of the benchmark remain: {why}; they expire within {} minutes, and after that \
@@ -160,17 +192,32 @@ mod tests {
     use crate::spread::Spread;
     use crate::worker::protocol::What;
 
-    fn leftovers() -> Leftovers {
+    fn leftovers(remains: &Remains) -> Leftovers {
         let launch = Launch { program: "false".into(), arguments: Vec::new() };
         let what = What::Store { url: "files:/nowhere".to_owned(), reconnects: false };
         let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
         let opening = Opening { what, worker: 0, seed: 1, ids: 9, payload_bytes: 9, spread, ttl, lock_ttl: None };
-        Leftovers::new(&launch, &opening, 1, "files".to_owned(), Vec::new())
+        Leftovers::new(&launch, &opening, 1, "files".to_owned(), Vec::new(), remains)
+    }
+
+    /// It was removed with the crew, and the result had to wait for that.
+    #[test]
+    fn what_a_crew_leaves_waits_for_who_runs_the_experiment_and_is_gone_when_it_is_cleared() {
+        let remains = Remains::default();
+        let waiting = |remains: &Remains| remains.0.lock().unwrap().len();
+        leftovers(&remains).hand_over();
+        leftovers(&remains).hand_over();
+        assert_eq!(waiting(&remains), 2);
+        remains.clear();
+        assert_eq!(waiting(&remains), 0);
+        let late = leftovers(&remains);
+        drop(remains);
+        late.hand_over(); // nobody is there, and this ends all the same
     }
 
     #[test]
     fn what_may_be_there_is_known_and_no_more() {
-        let mut leftovers = leftovers();
+        let mut leftovers = leftovers(&Remains::default());
         let fill = |from, to| Request::Fill(Range { step: 2, ..Range::whole(&(from..to)) });
         for (from, to) in [(0, 1_000), (1, 1_000), (1_000, 1_500), (1_001, 1_500)] {
             leftovers.expect(&fill(from, to));

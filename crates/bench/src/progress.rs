@@ -41,6 +41,11 @@ impl Progress {
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }
+
+    /// Does something that has lines of its own to show.
+    pub(crate) fn aside(&self, what: impl FnOnce()) {
+        self.0.suspend(what);
+    }
 }
 
 /// `3 of 8 contention, about 12 min left `.
