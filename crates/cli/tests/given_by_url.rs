@@ -229,6 +229,23 @@ fn redis() -> Option<(Server, String, PrivateDir)> {
     Some((server, url, home))
 }
 
+/// Of the ids of a fill that was given up the first were made. All of them were asked for, and a store may keep a trace of each.
+#[test]
+fn a_fill_that_was_given_up_on_a_server_is_removed_and_no_more_is_asked_for() {
+    let Some((_server, url, _home)) = redis() else { return };
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let flags = ["scale", "--sessions", "400000", "--payload", "64", "--spread", "fixed", "--workers", "2"];
+    let mut measured = Measured::start_in(&url, dir, &[&flags[..], &["--fill-max", "0.3"]].concat());
+    let line = measured.line("removing ");
+    let (code, said) = measured.end();
+    assert!(code == Some(2) && said.contains("--fill-max"), "{code:?}: {said}");
+    let removed = line.strip_suffix(" sessions from redis (this run's own)").and_then(|line| line.rsplit(' ').next());
+    let removed: usize = removed.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+    // It fills in pieces of a thousand, and the last one is cut short.
+    assert!(removed >= 1_000 && removed.is_multiple_of(1_000) && removed < 400_000, "{line}");
+    measured.only_the_users_sessions_are_there(&said);
+}
+
 #[test]
 fn what_cannot_be_removed_is_told_with_a_way_to_remove_it_and_without_the_place_of_the_store() {
     let Some((mut server, url, _home)) = redis() else { return };
