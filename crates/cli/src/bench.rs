@@ -40,9 +40,9 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         return bench_against::run(experiment, arguments, &options, &launch, outputs, program);
     }
     let (report, remains) = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
-    show(&report, outputs)?;
+    let shown = show(&report, outputs);
     drop(remains); // it takes a while, and what was measured is written
-    judge(&report, &arguments.fail_if)
+    Failure::of_all([shown, judge(&report, &arguments.fail_if)])
 }
 
 fn options(arguments: &RunArguments) -> Options {
@@ -114,24 +114,20 @@ pub fn check_outputs(outputs: [Option<&Path>; 4]) -> Outcome {
     Ok(())
 }
 
-/// Writes it where it was asked for, and shows it on the terminal unless that is where a file went.
-pub fn show(report: &Report, [json, csv, markdown, html]: [Option<&Path>; 4]) -> Outcome {
-    if let Some(path) = json {
-        write_json(report, path)?;
-    }
-    if let Some(path) = csv {
-        write(path, &report.to_csv().map_err(|error| no_form(&error))?)?;
-    }
-    if let Some(path) = markdown {
-        write(path, &report.to_markdown())?;
-    }
-    if let Some(path) = html {
-        page::write(path, &Collection::from(report.clone()))?;
-    }
-    if [json, csv, markdown, html].into_iter().flatten().any(is_stdout) {
-        return Ok(());
-    }
-    write(Path::new("-"), &report.to_string())
+/// Writes it where it was asked for, and shows it on the terminal unless that is where a file went. One that cannot be written
+/// takes nothing from the others.
+pub fn show(report: &Report, outputs: [Option<&Path>; 4]) -> Outcome {
+    let [json, csv, markdown, html] = outputs;
+    let to_csv = |path| write(path, &report.to_csv().map_err(|error| no_form(&error))?);
+    let written = [
+        json.map(|path| write_json(report, path)),
+        csv.map(to_csv),
+        markdown.map(|path| write(path, &report.to_markdown())),
+        html.map(|path| page::write(path, &Collection::from(report.clone()))),
+    ];
+    let is_there = outputs.into_iter().flatten().any(is_stdout);
+    let shown = (!is_there).then(|| write(Path::new("-"), &report.to_string()));
+    Failure::of_all(written.into_iter().chain([shown]).flatten())
 }
 
 /// Writes the result in its own form.
@@ -140,7 +136,8 @@ pub fn write_json(report: &Report, path: &Path) -> Outcome {
     write(path, &format!("{text}\n"))
 }
 
-fn no_form(error: &dyn std::fmt::Display) -> Failure {
+/// A result has no such form.
+pub fn no_form(error: &dyn std::fmt::Display) -> Failure {
     Failure::unavailable(format!("the result cannot be written: {error}"))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sessile_bench::compare::THRESHOLD;
 use sessile_bench::worker::Launch;
-use sessile_bench::{Collection, Experiment, Options};
+use sessile_bench::{Collection, Experiment, Options, Report};
 
 use crate::arguments::{RunArguments, WORKER_VERB};
 use crate::outcome::{Failure, Outcome};
@@ -26,14 +26,16 @@ pub fn run(
     bench::check_outputs([old_json, None, None, None])?;
     let other = Launch { program: program.to_owned(), arguments: vec![WORKER_VERB.into()] };
     let (old, new) = sessile_bench::run_against(experiment, options, launch, &other).map_err(bench::failure)?;
-    if let Some(path) = old_json {
-        bench::write_json(&old, path)?;
-    }
-    bench::show(&new, outputs)?;
+    let written = [old_json.map_or(Ok(()), |path| bench::write_json(&old, path)), bench::show(&new, outputs)];
+    let is_taken = outputs.into_iter().flatten().any(bench::is_stdout);
+    Failure::of_all(written.into_iter().chain([judge(arguments, old, new, !is_taken)]))
+}
+
+fn judge(arguments: &RunArguments, old: Report, new: Report, is_shown: bool) -> Outcome {
     let bad_in_new = bench::judge(&new, &arguments.fail_if);
     let comparison = sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD)
         .map_err(|error| Failure::measured(format!("nothing can be compared: {error}")))?;
-    if !outputs.into_iter().flatten().any(bench::is_stdout) {
+    if is_shown {
         terminal::print(&format!("\n{comparison}"))?;
     }
     bad_in_new?;

@@ -7,7 +7,7 @@ use sessile_bench::worker::Launch;
 use sessile_bench::{Bound, Collection, INTERRUPTION, Part, PartState};
 
 use crate::arguments::{AllArguments, WORKER_VERB};
-use crate::bench::{check_outputs, is_stdout, write};
+use crate::bench::{check_outputs, is_stdout, no_form, write};
 use crate::outcome::{Failure, Outcome};
 use crate::{page, terminal};
 
@@ -26,12 +26,11 @@ pub fn run(arguments: &AllArguments) -> Outcome {
         None => outputs.before(collection),
         Some(ended) => outputs.after(ended, collection),
     });
-    outputs.write(&collection, |path| !is_stdout(path))?;
-    outputs.write(&collection, is_stdout)?;
-    if !outputs.any(is_stdout) {
-        terminal::print(&format!("\n{summary}"))?;
-    }
-    judge(&collection, &arguments.fail_if)
+    let files = outputs.write(&collection, |path| !is_stdout(path));
+    let rest = outputs.write(&collection, is_stdout);
+    let shown = (!outputs.any(is_stdout)).then(|| terminal::print(&format!("\n{summary}")));
+    let judged = judge(&collection, &arguments.fail_if);
+    Failure::of_all(files.into_iter().chain(rest).chain(shown).chain([judged]))
 }
 
 fn series(arguments: &AllArguments) -> Series {
@@ -61,7 +60,7 @@ impl Outputs<'_> {
     fn before(&self, collection: &Collection) {
         let results =
             if collection.runs.is_empty() { *self } else { Outputs { json: self.json, ..Outputs::default() } };
-        if let Err(failure) = results.write(collection, |path| !is_stdout(path)) {
+        if let Err(failure) = Failure::of_all(results.write(collection, |path| !is_stdout(path))) {
             log::warn!("{}", failure.message());
         }
     }
@@ -69,33 +68,29 @@ impl Outputs<'_> {
     /// After each experiment: a line for whoever looks, and what is there so far.
     fn after(&self, ended: &Ended, collection: &Collection) {
         eprintln!("{ended}");
-        if let (false, Some(report), None) = (self.any(|_| true), collection.runs.last(), &ended.reason) {
+        // A full disk may have room again after the next experiment, and the last attempt is the one that counts.
+        let written = self.write(collection, |path| !is_stdout(path));
+        let is_kept = self.any(is_stdout) || written.iter().any(Result::is_ok);
+        if let (false, Some(report), None) = (is_kept, collection.runs.last(), &ended.reason) {
             // Nobody else keeps it.
             let _ = terminal::print(&format!("\n== {}\n{report}\n", ended.title));
         }
-        // A full disk may have room again after the next experiment, and the last attempt is the one that counts.
-        if let Err(failure) = self.write(collection, |path| !is_stdout(path)) {
+        if let Err(failure) = Failure::of_all(written) {
             log::warn!("{}", failure.message());
         }
     }
 
-    fn write(&self, collection: &Collection, wanted: impl Fn(&Path) -> bool) -> Outcome {
-        let convert =
-            |error: &dyn std::fmt::Display| Failure::unavailable(format!("the result cannot be written: {error}"));
-        if let Some(path) = self.json.filter(|path| wanted(path)) {
-            let text = collection.to_json().map_err(|error| convert(&error))?;
-            write(path, &format!("{text}\n"))?;
-        }
-        if let Some(path) = self.csv.filter(|path| wanted(path)) {
-            write(path, &collection.to_csv().map_err(|error| convert(&error))?)?;
-        }
-        if let Some(path) = self.markdown.filter(|path| wanted(path)) {
-            write(path, &collection.to_markdown())?;
-        }
-        if let Some(path) = self.page.filter(|path| wanted(path)) {
-            page::write(path, collection)?;
-        }
-        Ok(())
+    /// What became of each that is wanted: one that cannot be written takes nothing from the others.
+    fn write(&self, collection: &Collection, is_wanted: impl Fn(&Path) -> bool) -> Vec<Outcome> {
+        let to_json = |path| write(path, &format!("{}\n", collection.to_json().map_err(|error| no_form(&error))?));
+        let to_csv = |path| write(path, &collection.to_csv().map_err(|error| no_form(&error))?);
+        let written = [
+            self.json.filter(|path| is_wanted(path)).map(to_json),
+            self.csv.filter(|path| is_wanted(path)).map(to_csv),
+            self.markdown.filter(|path| is_wanted(path)).map(|path| write(path, &collection.to_markdown())),
+            self.page.filter(|path| is_wanted(path)).map(|path| page::write(path, collection)),
+        ];
+        written.into_iter().flatten().collect()
     }
 
     fn any(&self, is: impl Fn(&Path) -> bool) -> bool {

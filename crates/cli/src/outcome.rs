@@ -59,6 +59,15 @@ impl Failure {
         Failure { code: INTERRUPTED, message: message.into() }
     }
 
+    /// The first failure gives the exit code, and the message tells all of them.
+    pub fn of_all(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
+        let mut failures = outcomes.into_iter().filter_map(Result::err);
+        let Some(first) = failures.next() else { return Ok(()) };
+        let join =
+            |all: Failure, next: Failure| Failure { message: format!("{}; {}", all.message, next.message), ..all };
+        Err(failures.fold(first, join))
+    }
+
     /// What went wrong.
     pub fn message(&self) -> &str {
         &self.message
