@@ -239,8 +239,6 @@ impl Options {
             ("--seconds", self.seconds.is_some()),
             ("--rate", self.rate.is_some()),
             ("--round-trip", self.round_trip_ms.is_some()),
-            ("--churn", self.churn.is_some()),
-            ("--op", self.ops.is_some()),
             ("--spread", self.spreads.is_some()),
         ];
         if let Some((flag, _)) = foreign.iter().find(|(_, given)| *given) {
@@ -264,8 +262,6 @@ impl Options {
             ("--seconds", self.seconds.is_some()),
             ("--rate", self.rate.is_some()),
             ("--round-trip", self.round_trip_ms.is_some()),
-            ("--churn", self.churn.is_some()),
-            ("--op", self.ops.is_some()),
             ("--spread", self.spreads.is_some()),
         ];
         let why = |flag| format!("perl has one process, and so many sessions as it has; leave {flag} out");
@@ -306,8 +302,6 @@ impl Options {
             Contention if self.sessions.as_ref().is_some_and(|sessions| *sessions != [1]) => {
                 "contention is about one session; --sessions can only be 1".to_owned()
             }
-            Lifecycle => return self.check_lifecycle(workers),
-            Perl => return self.check_perl(workers),
             Ops | Scale if self.rate.is_some() => {
                 format!("{name} is a closed loop; --rate is for cycle, contention, gc and expiry")
             }
@@ -319,6 +313,8 @@ impl Options {
             }
             _ if self.ops.is_some() && !cycles => format!("{name} has its own operations; --op is for cycle and scale"),
             _ if self.ops.as_ref().is_some_and(Vec::is_empty) => "--op takes cycle, peek or both".to_owned(),
+            Lifecycle => return self.check_lifecycle(workers),
+            Perl => return self.check_perl(workers),
             _ => return Ok(()),
         };
         Err(UsageError(why))
@@ -423,6 +419,12 @@ mod tests {
             (Experiment::Lifecycle, Options { payload_bytes: Some(100), ..options() }),
             (Experiment::Lifecycle, Options { seconds: Some(1.0), ..options() }),
             (Experiment::Lifecycle, Options { workers: Some(vec![8]), sessions: Some(vec![7]), ..options() }),
+            (Experiment::Lifecycle, Options { as_published: true, ..options() }),
+            (Experiment::Lifecycle, Options { churn: Some(1), ..options() }),
+            (Experiment::Lifecycle, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
+            (Experiment::Perl, Options { as_published: true, ..options() }),
+            (Experiment::Perl, Options { churn: Some(1), ..options() }),
+            (Experiment::Perl, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
             (Experiment::Perl, Options { workers: Some(vec![2]), ..options() }),
             (Experiment::Perl, Options { seconds: Some(1.0), ..options() }),
             (Experiment::Perl, Options { round_trip_ms: Some(1.0), ..options() }),

@@ -35,7 +35,11 @@ fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not
 
 #[test]
 fn only_ops_was_published_like_that() {
-    let output = sessile(&["bench", "cycle", "--as-published", "--stores", "memory"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--as-published"), "{}", stderr(&output));
+    for (experiment, store) in [("cycle", "memory"), ("lifecycle", "files"), ("perl", "fast-mmap"), ("rebuild", "all")]
+    {
+        let output = sessile(&["bench", experiment, "--as-published", "--stores", store]);
+        assert_eq!(output.status.code(), Some(2), "{experiment}: {}", stderr(&output));
+        let words = format!("leave --as-published out of {experiment}");
+        assert!(stderr(&output).contains(&words), "{}", stderr(&output));
+    }
 }
