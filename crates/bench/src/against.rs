@@ -9,6 +9,7 @@
 use std::process::{Command, Stdio};
 
 use crate::options::{Experiment, Options, UsageError};
+use crate::reference;
 use crate::report::{self, Environment, Report, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, Selection, Target};
@@ -16,11 +17,11 @@ use crate::worker::process::Launch;
 
 /// Behind the variant of a twin while it is measured; no variant that a user gives has a space.
 const MARK: &str = " of the other program";
-/// So many rounds, and samples of so many seconds, unless told otherwise: a change of a machine from one second to the next is
-/// in many short samples alike, and not in a few long ones.
-pub const ROUNDS: usize = 200;
-/// See [`ROUNDS`].
-pub const SECONDS: f64 = 0.1;
+/// Rounds, and the length of a sample in seconds, unless told otherwise: what a machine does from one second to the next is in
+/// many short samples alike, and not in a few long ones.
+pub const TURNS: (usize, f64) = (200, 0.1);
+/// The same of `ops`, which creates sessions in each sample and keeps them to the end.
+const TURNS_OF_OPS: (usize, f64) = (60, 0.05);
 
 /// What tells whether the contender is measured with the other program.
 pub(crate) fn is_twin(variant: &str) -> bool {
@@ -51,8 +52,9 @@ pub(crate) fn check(experiment: Experiment) -> Result<(), UsageError> {
 }
 
 /// What the user leaves open.
-pub(crate) fn complete(options: &Options) -> Options {
-    Options { rounds: options.rounds.or(Some(ROUNDS)), seconds: options.seconds.or(Some(SECONDS)), ..options.clone() }
+pub(crate) fn complete(options: &Options, experiment: Experiment) -> Options {
+    let (rounds, seconds) = if experiment == Experiment::Ops { TURNS_OF_OPS } else { TURNS };
+    Options { rounds: options.rounds.or(Some(rounds)), seconds: options.seconds.or(Some(seconds)), ..options.clone() }
 }
 
 /// Each program makes its stores anew.
@@ -96,8 +98,9 @@ pub(crate) fn apart(both: Report, environment: Environment) -> (Report, Report) 
     let mut old = Report { environment, ..new.clone() };
     new.results.retain(|row| !is_twin(&row.variant));
     new.left_out.retain(|left| !is_twin(&left.variant));
-    let has_twin = |row: &Row| old.results.iter().any(|it| is_twin(&it.variant) && is_twin_of(it, row));
-    let of_both: Vec<Row> = new.results.iter().filter(|row| !has_twin(row)).cloned().collect();
+    // Nobody has changed them. A store whose twin is missing has nothing that it could be held against.
+    let of_both: Vec<Row> =
+        new.results.iter().filter(|row| reference::by_name(&row.store).is_some()).cloned().collect();
     old.results.retain(|row| is_twin(&row.variant));
     old.results.extend(of_both);
     old.left_out.retain(|left| is_twin(&left.variant) || !new.results.iter().any(|row| row.store == left.store));
@@ -107,8 +110,4 @@ pub(crate) fn apart(both: Report, environment: Environment) -> (Report, Report) 
         report.warnings = report::warnings::of(report);
     }
     (old, new)
-}
-
-fn is_twin_of(twin: &Row, row: &Row) -> bool {
-    (&twin.store, common(&twin.variant)) == (&row.store, row.variant.as_str())
 }

@@ -94,7 +94,7 @@ pub fn run_against(
 ) -> Result<(Report, Report), RunError> {
     refuse_debug_build()?;
     against::check(experiment)?;
-    let options = &against::complete(options);
+    let options = &against::complete(options, experiment);
     against::check_stores(&prepare(experiment, options)?.1)?;
     let environment = against::environment_of(other)?;
     let (settings, selection) = chosen(experiment, options, false)?;

@@ -22,7 +22,7 @@ Exit codes:
   1    something that was measured failed (errors, misses, lost updates, a worker that died),
        verify found problems, compare found a slower row, or a figure is beyond --fail-if
   2    usage: unknown store, malformed URL, flags that contradict each other, results that
-       cannot be compared
+       cannot be compared, nothing to measure that is installed
   3    a store cannot be opened or fails, an experiment cannot be measured to its end, or a
        result cannot be written
   4    the store cannot do this by its nature

@@ -42,9 +42,8 @@ const FRESH_PER_SECOND: f64 = 60_000.0;
 pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(), RunError> {
     let creates = ops.iter().any(|op| op.action.creates());
     let fresh = if creates { fresh_ids(bench) } else { 0 };
-    // `scale` has asked for all of them together, and knows what their sessions took before. Of twins neither may be missing.
-    let with_twins = choices.iter().any(|choice| against::is_twin(&choice.variant));
-    let asks = bench.settings.experiment != Experiment::Scale && !with_twins;
+    // `scale` has asked for all of them together, and knows what their sessions took before.
+    let asks = bench.settings.experiment != Experiment::Scale;
     let (mut members, mut cells) = (Vec::new(), Vec::new());
     bench.progress.expect_more(choices.len());
     for choice in choices {

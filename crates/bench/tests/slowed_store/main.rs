@@ -76,7 +76,7 @@ fn trials(count: u64, part: f64) -> ExitCode {
         println!("a debug build measures its own checks; use make compare-trials");
         return ExitCode::FAILURE;
     }
-    let length = Length { seconds: SECONDS_OF_TRIAL, rounds: against::ROUNDS };
+    let length = Length { seconds: SECONDS_OF_TRIAL, rounds: against::TURNS.0 };
     let mut wrong = 0;
     for trial in 1..=count {
         let [same, slowed] = [(0.0, 1), (part, 2)].map(|(part, n)| {
