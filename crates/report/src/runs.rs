@@ -23,6 +23,9 @@ pub(crate) struct Run<'a> {
     all: &'a [Report],
     pub report: &'a Report,
     pub rows: Vec<&'a Row>,
+    /// What a heading or a caption says of the durability tier of all rows, where other parts of the section have another one:
+    /// empty, or how the heading ends.
+    pub beside: String,
 }
 
 impl<'a> Runs<'a> {
@@ -47,6 +50,14 @@ impl<'a> Runs<'a> {
         self.of_rows(|row| row.experiment == name && row.workload.is_none())
     }
 
+    /// The same, each tier of a report apart: what a commit costs and what promises nothing stand in no curve, chart or table
+    /// together. Only reports that are meant count, also for whether there are several tiers.
+    pub(crate) fn by_tier(&self, name: &str, is_meant: impl Fn(&Report) -> bool) -> Vec<Run<'a>> {
+        let meant = || self.of_experiment(name).into_iter().filter(|run| is_meant(run.report));
+        let several = tiers(&meant().collect::<Vec<Run<'_>>>()).len() > 1;
+        meant().flat_map(|run| run.apart(several)).collect()
+    }
+
     /// What was measured of workloads, which is beside no other.
     pub(crate) fn of_workloads(&self) -> Vec<Run<'a>> {
         self.of_rows(|row| row.workload.is_some())
@@ -57,6 +68,7 @@ impl<'a> Runs<'a> {
             all: self.reports,
             report,
             rows: report.results.iter().filter(|row| are_meant(row)).collect(),
+            beside: String::new(),
         };
         self.reports.iter().map(run).filter(|run| !run.rows.is_empty()).collect()
     }
@@ -100,6 +112,24 @@ impl<'a> Runs<'a> {
     }
 }
 
+impl<'a> Run<'a> {
+    /// A part for each tier, in the order of the rows.
+    fn apart(self, several: bool) -> Vec<Run<'a>> {
+        let part = |tier: &str| Run {
+            rows: self.rows.iter().filter(|row| row.durability == tier).copied().collect(),
+            beside: if several { format!(", tier {tier}") } else { String::new() },
+            ..self.clone()
+        };
+        tiers(std::slice::from_ref(&self)).into_iter().map(part).collect()
+    }
+
+    /// The tier of all rows; nothing where they have several, or none is named.
+    pub(crate) fn tier(&self) -> Option<&'a str> {
+        let first = self.rows.first()?.durability.as_str();
+        (!first.is_empty() && self.rows.iter().all(|row| row.durability == first)).then_some(first)
+    }
+}
+
 impl Run<'_> {
     /// The number of a contender among all that are shown beside it somewhere on the page, for its colour and mark.
     pub(crate) fn number(&self, row: &Row) -> usize {
@@ -123,6 +153,17 @@ impl Run<'_> {
 pub(crate) fn form(title: &str) -> (&str, &str) {
     let mut words = title.split(' ');
     (words.next().unwrap_or_default(), words.next().unwrap_or_default())
+}
+
+/// The durability tiers of all rows, each once, in their order.
+pub(crate) fn tiers<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
+    let mut tiers: Vec<&str> = Vec::new();
+    for row in runs.iter().flat_map(|run| &run.rows) {
+        if !tiers.contains(&row.durability.as_str()) {
+            tiers.push(&row.durability);
+        }
+    }
+    tiers
 }
 
 /// Each title once, in the order of the rows.

@@ -15,7 +15,7 @@ use crate::runs::{MARK, Run, Runs, fault, marked, titles};
 use crate::table::{Cell, Table, right, text};
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("contention");
+    let measured = runs.by_tier("contention", |_| true);
     Ok(html! {
         p {
             "A page whose requests all want the same session at once. What counts is how long a request waits that found it taken, whether "
@@ -48,7 +48,7 @@ fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     };
     let chart = Bars {
         words: Words {
-            title: "Cycles a second on one session".to_owned(),
+            title: format!("Cycles a second on one session{}", run.beside),
             description: "A bar for each contender, the fastest first; its values are in the table below.".to_owned(),
         },
         unit: "cycles a second, all workers together".to_owned(),
@@ -58,7 +58,7 @@ fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
     Ok(html! {
         @if !rows.is_empty() {
-            h3 { "As fast as they can" }
+            h3 { "As fast as they can" (run.beside) }
             figure { (chart.draw(ids)?) figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) } }
         }
     })
@@ -82,7 +82,7 @@ fn waits(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     };
     let chart = Bars {
         words: Words {
-            title: "Waits of the requests that found the session taken".to_owned(),
+            title: format!("Waits of the requests that found the session taken{}", run.beside),
             description:
                 "Two bars for each contender, its median and its 99th percentile; its values are in the table below."
                     .to_owned(),
@@ -93,7 +93,7 @@ fn waits(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     };
     Ok(html! {
         @if !rows.is_empty() {
-            h3 { "How long a request waits that found the session taken" }
+            h3 { "How long a request waits that found the session taken" (run.beside) }
             figure { (chart.draw(ids)?) figcaption { "At a fixed rate, with 0.2 ms of work under the lock. Further to the left is better." } }
         }
     })
@@ -116,8 +116,10 @@ fn table(run: &Run<'_>) -> Table {
         "lost updates",
         "went wrong",
     ];
-    let caption =
-        "One session, all workers; waits in microseconds; fairness 1 means that all workers had the same share";
+    let caption = format!(
+        "One session, all workers; waits in microseconds; fairness 1 means that all workers had the same share{}",
+        run.beside
+    );
     let mut table = Table::new(caption, &columns);
     for row in &run.rows {
         let waits = row.waits;

@@ -12,7 +12,7 @@ use crate::runs::{Run, Runs, marked};
 use crate::table::{Cell, Table, right, text};
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("expiry");
+    let measured = runs.by_tier("expiry", |_| true);
     Ok(html! {
         p {
             "A tenth of a steady stream of requests meets a session that has expired, and nobody sweeps. Two streams in whose place "
@@ -43,7 +43,7 @@ fn chart(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     };
     let chart = Bars {
         words: Words {
-            title: "The slow end of the calls: 99.9th percentile".to_owned(),
+            title: format!("The slow end of the calls: 99.9th percentile{}", run.beside),
             description: "Three bars for each contender: the stream that met expired sessions, and two that did not; values in the table below.".to_owned(),
         },
         unit: "microseconds".to_owned(),
@@ -58,7 +58,8 @@ fn chart(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
 fn table(run: &Run<'_>) -> Table {
     let columns =
         ["store", "met", "p99.9 from", "expired", "baseline a", "baseline b", "ratio", "verdict", "went wrong"];
-    let mut table = Table::new("The slow end in microseconds, with expired sessions and without", &columns);
+    let caption = format!("The slow end in microseconds, with expired sessions and without{}", run.beside);
+    let mut table = Table::new(caption, &columns);
     for row in &run.rows {
         if row.failed.is_some() {
             table.row(vec![

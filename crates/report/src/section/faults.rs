@@ -34,7 +34,7 @@ const KILLS: [(&str, &str, &str); 4] = [
 const ALL: &str = "all-killed";
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("faults");
+    let measured = runs.by_tier("faults", |_| true);
     Ok(html! {
         p {
             "Workers and servers are killed with SIGKILL: how long until a session can be used again, and which updates "
@@ -57,9 +57,9 @@ fn kill(run: &Run<'_>, op: &str, caption: &str, waited: &str, ids: &Ids) -> Resu
     let rows: Vec<&Row> = run.rows.iter().filter(|row| row.op == op).copied().collect();
     Ok(html! {
         @if !table.is_empty() {
-            h3 { (caption) }
+            h3 { (caption) (run.beside) }
             @if op == ALL { (whose_times(&rows)) }
-            @if !waited.is_empty() { (times(&rows, &format!("How long until {}", until(waited)), ids)?) }
+            @if !waited.is_empty() { (times(&rows, &format!("How long until {}{}", until(waited), run.beside), ids)?) }
             (table.draw(ids))
             @for row in &rows { (done_again(row)) }
         }
@@ -159,7 +159,7 @@ fn table(run: &Run<'_>, op: &str, caption: &str, waited: &str) -> Table {
         columns.extend([waited, longest.as_str(), "lock ends after", "down", "refused"]);
     }
     columns.extend(["updates", "updates lost", "sessions lost", "promised", "outcome"]);
-    let mut table = Table::new(caption, &columns);
+    let mut table = Table::new(format!("{caption}{}", run.beside), &columns);
     for row in run.rows.iter().filter(|row| row.op == op) {
         let mut cells = vec![text(marked(&row.shown_title())), text(&row.durability)];
         match &row.faults {

@@ -46,7 +46,7 @@ fn phase(row: &Row) -> &str {
 }
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("gc");
+    let measured = runs.by_tier("gc", |_| true);
     Ok(html! {
         p {
             "PHP's garbage collection makes one request in so many remove what has expired. A second hump to the right is the visitors who wait "
@@ -84,16 +84,17 @@ fn pictures(run: &Run<'_>, heading: &str, phases: &[(&str, &str)], ids: &Ids) ->
         for sessions in sizes {
             let own: Vec<&Row> =
                 rows.iter().filter(|row| row.shown_title() == title && row.sessions == sessions).copied().collect();
-            figures.push(picture(heading, &title, sessions, &own, phases, shown, ids)?);
+            let many = format!("{} sessions{}", count(sessions as f64), run.beside);
+            figures.push(picture(heading, &title, &many, &own, phases, shown, ids)?);
         }
     }
-    Ok(html! { h3 { (heading) } div.multiples { @for figure in figures { (figure) } } })
+    Ok(html! { h3 { (heading) (run.beside) } div.multiples { @for figure in figures { (figure) } } })
 }
 
 fn picture(
     heading: &str,
     title: &str,
-    sessions: usize,
+    many: &str,
     rows: &[&Row],
     phases: &[(&str, &str)],
     shown: (usize, usize),
@@ -103,7 +104,7 @@ fn picture(
         .iter()
         .filter_map(|(op, name)| Some((*name, rows.iter().find(|row| phase(row) == *op)?.histogram.as_ref()?)));
     let found: Vec<(&str, &Buckets)> = found.collect();
-    let name = format!("{title}, {} sessions", count(sessions as f64));
+    let name = format!("{title}, {many}");
     let slowest = |buckets: &Buckets| {
         let last = buckets.counts.iter().rposition(|count| *count > 0).unwrap_or(0);
         buckets
@@ -130,9 +131,7 @@ fn picture(
         let counts = found.iter().map(|(_, buckets)| right(buckets.counts.get(bucket).copied().unwrap_or(0)));
         table.row(std::iter::once(text(label)).chain(counts).collect());
     }
-    Ok(
-        html! { figure { figcaption { strong { (title) } ", " (count(sessions as f64)) " sessions" } (steps.draw(ids)?) (table.folded(ids)) } },
-    )
+    Ok(html! { figure { figcaption { strong { (title) } ", " (many) } (steps.draw(ids)?) (table.folded(ids)) } })
 }
 
 /// The first and the last bucket that any of them uses.
@@ -150,7 +149,7 @@ fn table(run: &Run<'_>) -> Table {
     let columns =
         ["store", "sessions", "phase", "p50", "p99", "p99.9", "max", "removed", "in s", "modes", "went wrong"];
     let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether those that swept are a mode of their own";
-    let mut table = Table::new(caption, &columns);
+    let mut table = Table::new(format!("{caption}{}", run.beside), &columns);
     for row in &run.rows {
         let mut cells = vec![text(row.shown_title()), right(count(row.sessions as f64)), text(phase(row))];
         if row.failed.is_some() {

@@ -20,7 +20,7 @@ const LOCKS: [(Option<bool>, &str); 3] =
     [(Some(true), "with a lock"), (Some(false), "without a lock"), (None, "of whose lock nothing is known")];
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("lifecycle");
+    let measured = runs.by_tier("lifecycle", |_| true);
     Ok(html! {
         p {
             "nginx and php-fpm give out a page that starts a session, stores 100 values, regenerates the id, destroys the session and starts "
@@ -39,12 +39,12 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let requests = pages.iter().map(|row| row.sessions).max().unwrap_or(0);
     Ok(html! {
         p.conditions {
-            (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64)) " requests in each combination." (spoilt(run.report))
+            (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64)) " requests in each combination" (run.beside) "." (spoilt(run.report))
         }
         (charts(run, &pages, ids)?)
-        (by_parallel(&pages).draw(ids))
-        (costs(&pages).draw(ids))
-        @if others.iter().any(|row| row.is_of_visitors()) { (visitors(&others).draw(ids)) }
+        (by_parallel(&pages, &run.beside).draw(ids))
+        (costs(&pages, &run.beside).draw(ids))
+        @if others.iter().any(|row| row.is_of_visitors()) { (visitors(&others, &run.beside).draw(ids)) }
         @for row in others.iter().filter(|row| row.op == "overflow") { (overflow(row)) }
     })
 }
@@ -57,7 +57,7 @@ fn charts(run: &Run<'_>, pages: &[&Row], ids: &Ids) -> Result<Markup, DrawError>
             let here = |row: &&&Row| row.kind == kind && php::locks(&row.title()) == locks;
             let rows: Vec<&Row> = pages.iter().filter(here).copied().collect();
             if !rows.is_empty() {
-                let title = format!("{place}, {words}");
+                let title = format!("{place}, {words}{}", run.beside);
                 figures.push(html! {
                     h3 { (title) }
                     figure { (curves(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." } }
@@ -100,12 +100,12 @@ fn curves(run: &Run<'_>, rows: &[&Row], title: &str) -> Curves {
 }
 
 /// A line for each handler, a column for each number of parallel requests.
-fn by_parallel(rows: &[&Row]) -> Table {
+fn by_parallel(rows: &[&Row], beside: &str) -> Table {
     let parallel = parallel(rows);
     let columns: Vec<String> = parallel.iter().map(|count| format!("C={count}")).collect();
     let header: Vec<&str> = ["handler", "tier", "lock"].into_iter().chain(columns.iter().map(String::as_str)).collect();
-    let mut table =
-        Table::new("Requests a second by the number of parallel requests C: median (lowest to highest)", &header);
+    let caption = "Requests a second by the number of parallel requests C: median (lowest to highest)";
+    let mut table = Table::new(format!("{caption}{beside}"), &header);
     for title in titles(rows) {
         let own = |count: &usize| rows.iter().find(|row| row.workers == *count && row.title() == title);
         let tier = rows.iter().find(|row| row.title() == title).map_or("", |row| row.durability.as_str());
@@ -135,7 +135,7 @@ fn rate(row: &Row) -> Cell {
     }
 }
 
-fn costs(rows: &[&Row]) -> Table {
+fn costs(rows: &[&Row], beside: &str) -> Table {
     let columns = [
         "handler",
         "C",
@@ -150,7 +150,7 @@ fn costs(rows: &[&Row]) -> Table {
         "went wrong",
     ];
     let caption = "Latency, processor time of a request (web server and PHP, the store's server, the client), and sessions that were there in the end";
-    let mut table = Table::new(caption, &columns);
+    let mut table = Table::new(format!("{caption}{beside}"), &columns);
     for row in rows {
         let mut cells = vec![text(row.title()), right(row.workers)];
         cells.extend(cost(row));
@@ -162,7 +162,7 @@ fn costs(rows: &[&Row]) -> Table {
 
 /// What lazy start saves: without it a visitor for whom nothing is remembered leaves a record. Where nobody was served nothing
 /// is known.
-fn visitors(rows: &[&Row]) -> Table {
+fn visitors(rows: &[&Row], beside: &str) -> Table {
     let columns = [
         "handler",
         "sessions in",
@@ -180,7 +180,7 @@ fn visitors(rows: &[&Row]) -> Table {
     let caption = "Visitors without a cookie, for each of whom a session is started: records and cookies that they left, by how much the place \
         of the sessions has grown, and what a Redis server counts by itself. Look at the records, not at the growth: an empty file takes \
         an inode and no block, the engine takes its memory in larger pieces, and a server's memory may shrink meanwhile";
-    let mut table = Table::new(caption, &columns);
+    let mut table = Table::new(format!("{caption}{beside}"), &columns);
     for row in rows.iter().filter(|row| row.is_of_visitors()) {
         let title = row.title();
         let lazy = row.lazy_start().map_or("no such rule", |lazy| if lazy { "on" } else { "off" });

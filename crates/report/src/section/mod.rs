@@ -114,6 +114,7 @@ fn conditions(run: &Run<'_>) -> Markup {
     if let Some(us) = settings.round_trip_us {
         said.push(format!("servers {us:.0} \u{b5}s away"));
     }
+    said.extend(run.tier().map(|tier| format!("tier {tier}")));
     html! { p.conditions { (said.join(", ")) "." (spoilt(run.report)) } }
 }
 

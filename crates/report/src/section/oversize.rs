@@ -10,7 +10,7 @@ use crate::runs::{Run, Runs, titles};
 use crate::table::{Cell, Table, right, text};
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
-    let measured = runs.of_experiment("oversize");
+    let measured = runs.by_tier("oversize", |_| true);
     html! {
         p {
             "A request saves a large payload over a small one. A time: it was stored and read back. " em { "Refused" } ": there was an error, and the "
@@ -29,8 +29,9 @@ fn table(run: &Run<'_>) -> Table {
     let columns: Vec<String> = sizes.iter().map(|size| bytes(*size as f64)).collect();
     let header: Vec<&str> =
         std::iter::once("store").chain(columns.iter().map(String::as_str)).chain(["its limit in bytes"]).collect();
-    let mut table =
-        Table::new("One session whose payload becomes large: what the store said beside what it holds", &header);
+    let tier = run.tier().map_or(String::new(), |tier| format!(", tier {tier}"));
+    let caption = format!("One session whose payload becomes large: what the store said beside what it holds{tier}");
+    let mut table = Table::new(caption, &header);
     for title in titles(&run.rows) {
         let own = || run.rows.iter().filter(|row| row.shown_title() == title);
         let cells = sizes.iter().map(|size| {

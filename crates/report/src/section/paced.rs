@@ -8,12 +8,11 @@ use crate::DrawError;
 use crate::chart::{Axis, Curve, Curves, Words};
 use crate::ids::Ids;
 use crate::number::{count, figure, time};
-use crate::runs::{Run, Runs, titles};
+use crate::runs::{Run, Runs, tiers, titles};
 use crate::table::{Cell, Table, right, text};
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let mut paced: Vec<Run<'_>> =
-        runs.of_experiment("cycle").into_iter().filter(|run| run.report.settings.rate.is_some()).collect();
+    let mut paced = runs.by_tier("cycle", |report| report.settings.rate.is_some());
     let rate = |run: &Run<'_>| run.report.settings.rate.unwrap_or_default();
     paced.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     Ok(html! {
@@ -22,9 +21,9 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
             "latency counts from the moment when a request was due: this is what a visitor waits."
         }
         @if paced.is_empty() { (not_run(runs, "cycle --rate 1000")) }
-        @if paced.len() > 1 { (by_rate(&paced, ids)?) }
+        @for tier in tiers(&paced) { (by_rate(&paced, tier, ids)?) }
         @for run in &paced {
-            h3 { (count(rate(run))) " requests a second of each worker" }
+            h3 { (count(rate(run))) " requests a second of each worker" (run.beside) }
             (conditions(run))
             (percentiles::of_run(run, &format!(", {} a second each", count(rate(run))), ids)?)
             (table(run, rate(run)).draw(ids))
@@ -35,7 +34,9 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
 /// Whoever could not keep up is named: its latency is that of a queue.
 fn table(run: &Run<'_>, rate: f64) -> Table {
     let columns = ["store", "workers", "due a second", "done a second", "p50", "p99", "p99.9", "went wrong"];
-    let mut table = Table::new("Done in time, and latency in microseconds from when a request was due", &columns);
+    let each = format!("{} a second each{}", count(rate), run.beside);
+    let caption = format!("Done in time, and latency in microseconds from when a request was due, {each}");
+    let mut table = Table::new(caption, &columns);
     for row in &run.rows {
         let due = rate * row.workers as f64;
         let mut cells = vec![text(row.shown_title()), right(row.workers), right(count(due))];
@@ -57,13 +58,18 @@ fn table(run: &Run<'_>, rate: f64) -> Table {
     table
 }
 
-/// The 99th percentile by the rate, where several were measured.
-fn by_rate(runs: &[Run<'_>], ids: &Ids) -> Result<Markup, DrawError> {
+/// The 99th percentile by the rate, where several were measured in a tier.
+fn by_rate(all: &[Run<'_>], tier: &str, ids: &Ids) -> Result<Markup, DrawError> {
+    let runs: Vec<&Run<'_>> = all.iter().filter(|run| run.rows.iter().all(|row| row.durability == tier)).collect();
     let mut figures = Vec::new();
+    if runs.len() < 2 {
+        return Ok(html! {});
+    }
+    let beside = runs.first().map_or("", |run| run.beside.as_str());
     for (kind, place) in KINDS {
         let here = |row: &&Row| row.op == "cycle" && row.kind == kind;
         let mut points: Vec<(f64, &Run<'_>, &Row)> = Vec::new();
-        for run in runs {
+        for run in runs.iter().copied() {
             let due = |row: &Row| run.report.settings.rate.unwrap_or_default() * row.workers as f64;
             // Fewer workers at a higher rate are another question, though as many requests are due.
             let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
@@ -78,8 +84,8 @@ fn by_rate(runs: &[Run<'_>], ids: &Ids) -> Result<Markup, DrawError> {
                 format!("{} a second due", count(own.map_or(0.0, |(due, ..)| *due)))
             };
             figures.push(html! {
-                h3 { (place) ", by the rate of requests" }
-                figure { (curves(&points, place).draw(ids)?) }
+                h3 { (place) ", by the rate of requests" (beside) }
+                figure { (curves(&points, &format!("{place}{beside}")).draw(ids)?) }
                 (wrong_ones(&rows, &due))
             });
         }

@@ -14,8 +14,7 @@ use crate::table::{Cell, Table, right, text};
 const NAMES: [&str; 6] = ["min", "p50", "p90", "p99", "p99.9", "max"];
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let closed: Vec<Run<'_>> =
-        runs.of_experiment("cycle").into_iter().filter(|run| run.report.settings.rate.is_none()).collect();
+    let closed = runs.by_tier("cycle", |report| report.settings.rate.is_none());
     Ok(html! {
         p {
             "The same locked requests as above, by how long they took: half of them less than p50, all but one in a hundred less than p99. "
@@ -34,7 +33,7 @@ pub(super) fn of_run(run: &Run<'_>, what: &str, ids: &Ids) -> Result<Markup, Dra
             let here = |row: &&&Row| row.kind == kind && row.workers == workers && row.op == "cycle";
             let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
             if !rows.is_empty() {
-                let title = format!("{place}, {}{what}", of(workers, "worker"));
+                let title = format!("{place}, {}{what}{}", of(workers, "worker"), run.beside);
                 figures.push(html! { h3 { (title) } (one(run, &rows, &title, ids)?) });
             }
         }
@@ -57,7 +56,9 @@ fn one(run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, D
         curves: rows.iter().map(|row| curve(run, row)).collect(),
     };
     let columns: Vec<&str> = std::iter::once("store").chain(NAMES).chain(["went wrong"]).collect();
-    let mut table = Table::new(format!("Latency in microseconds: {title}"), &columns);
+    // The heading has the tier where there are several.
+    let tier = run.tier().filter(|_| run.beside.is_empty()).map_or(String::new(), |tier| format!(", tier {tier}"));
+    let mut table = Table::new(format!("Latency in microseconds: {title}{tier}"), &columns);
     for row in rows {
         let figures = values(row).map(|us| if row.failed.is_some() { Cell::Empty } else { right(figure(us)) });
         table.row(std::iter::once(text(row.shown_title())).chain(figures).chain([went_wrong(row)]).collect());

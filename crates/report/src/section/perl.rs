@@ -16,7 +16,7 @@ use crate::table::{Cell, Table, right, text};
 const OPS: [&str; 2] = ["make", "reopen"];
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("perl");
+    let measured = runs.by_tier("perl", |_| true);
     Ok(html! {
         p {
             "In a process of Perl sessions are opened, ten values are read and ten written in turn, and they are closed: as new ones "
@@ -38,7 +38,7 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
                     |row: &&&Row| row.op == op && row.kind == kind && locking(row) == lock && row.sessions == sessions;
                 let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
                 if !rows.is_empty() {
-                    let group = format!("{}, lock: {lock}, {}", small(place), of(sessions, "session"));
+                    let group = format!("{}, lock: {lock}, {}{}", small(place), of(sessions, "session"), run.beside);
                     charts.push(html! { h3 { (op) ", " (group) } (chart(run, &rows, op, &group, ids)?) });
                 }
             }
@@ -94,7 +94,7 @@ fn chart(run: &Run<'_>, rows: &[&Row], op: &str, group: &str, ids: &Ids) -> Resu
 fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
     let columns =
         ["store", "operation", "sessions", "lock", "a second", "slowest..fastest", "p50", "p99", "p99.9", "went wrong"];
-    let mut table = Table::new(format!("{place}: open to close, latency in microseconds"), &columns);
+    let mut table = Table::new(format!("{place}: open to close, latency in microseconds{}", run.beside), &columns);
     for row in run.rows.iter().filter(|row| row.kind == kind) {
         let mut cells = vec![text(row.title()), text(&row.op), right(count(row.sessions as f64)), text(locking(row))];
         if row.failed.is_some() {
@@ -114,8 +114,8 @@ fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
 
 fn races(run: &Run<'_>) -> Table {
     let columns = ["store", "lock", "changes", "changes lost", "new sessions", "new sessions lost"];
-    let mut table =
-        Table::new("Two processes at once: they change one session, then each makes sessions of its own", &columns);
+    let caption = "Two processes at once: they change one session, then each makes sessions of its own";
+    let mut table = Table::new(format!("{caption}{}", run.beside), &columns);
     for row in &run.rows {
         let Some(keeper) = &row.keeper else { continue };
         let Some(race) = &keeper.race else { continue };

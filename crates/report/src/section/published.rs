@@ -9,7 +9,7 @@ use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, Length, Words};
 use crate::ids::Ids;
 use crate::number::{count, figure};
-use crate::runs::{Run, Runs, complaint};
+use crate::runs::{Run, Runs, complaint, tiers};
 use crate::table::{Cell, Table, right, text};
 
 /// What the published form appends to the name of a contender that connects anew.
@@ -29,14 +29,19 @@ pub(super) fn body(
     ids: &Ids,
 ) -> Result<Markup, DrawError> {
     let pairs = pairs(corrected, published);
+    let tiers = tiers(published);
+    let tables = tiers.iter().map(|tier| table(&pairs, tier, &beside(&tiers, tier)));
     let mut figures = Vec::new();
     for op in OPS {
         for (kind, place) in KINDS {
-            let here = |(row, _): &&Pair<'_>| row.op == op && row.kind == kind;
-            let own: Vec<Pair<'_>> = pairs.iter().filter(here).copied().collect();
-            if !own.is_empty() {
-                let title = format!("As published and corrected: {op}, {}", small(place));
-                figures.push(html! { h3 { (title) } (chart(&own, &title, op, ids)?) });
+            for tier in &tiers {
+                let here = |(row, _): &&Pair<'_>| row.op == op && row.kind == kind && row.durability == *tier;
+                let own: Vec<Pair<'_>> = pairs.iter().filter(here).copied().collect();
+                if !own.is_empty() {
+                    let beside = beside(&tiers, tier);
+                    let title = format!("As published and corrected: {op}, {}{beside}", small(place));
+                    figures.push(html! { h3 { (title) } (chart(&own, &title, op, ids)?) });
+                }
             }
         }
     }
@@ -50,7 +55,7 @@ pub(super) fn body(
         @if published.is_empty() { (not_run(runs, "ops --as-published")) }
         @else {
             @if corrected.is_empty() { p.not-run { strong { "There is no corrected run to compare it with." } } }
-            @for run in published { (conditions(run)) } (drawing(&pairs)) @for figure in figures { (figure) } (table(&pairs).draw(ids))
+            @for run in published { (conditions(run)) } (drawing(&pairs)) @for figure in figures { (figure) } @for table in tables { (table.draw(ids)) }
         }
     })
 }
@@ -119,14 +124,19 @@ fn chart(pairs: &[Pair<'_>], heading: &str, op: &str, ids: &Ids) -> Result<Marku
     Ok(html! { figure { (chart.draw(ids)?) figcaption { "Further to the right is better." } } })
 }
 
-fn table(pairs: &[Pair<'_>]) -> Table {
+/// How a heading ends that is of one tier among several.
+fn beside(tiers: &[&str], tier: &str) -> String {
+    if tiers.len() > 1 { format!(", tier {tier}") } else { String::new() }
+}
+
+fn table(pairs: &[Pair<'_>], tier: &str, beside: &str) -> Table {
     let columns = ["store", "operation", "workers", "corrected", "as published", "times", "note"];
-    let mut table = Table::new("Operations a second, corrected and as published", &columns);
+    let mut table = Table::new(format!("Operations a second, corrected and as published{beside}"), &columns);
     let speed = |row: &Row| match row.failed {
         Some(_) => Cell::Bad("failed".to_owned()),
         None => right(count(row.ops_per_second.median)),
     };
-    for pair in pairs {
+    for pair in pairs.iter().filter(|(published, _)| published.durability == tier) {
         let (published, corrected) = *pair;
         let rate = |row: &Row| if row.failed.is_none() { row.ops_per_second.median } else { 0.0 };
         let (was, is) = (corrected.map_or(0.0, rate), rate(published));

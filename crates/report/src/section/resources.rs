@@ -6,7 +6,7 @@ use sessile_bench::report::Row;
 use super::went_wrong;
 use crate::ids::Ids;
 use crate::number::{bytes, count, figure};
-use crate::runs::{Run, Runs};
+use crate::runs::{Run, Runs, tiers};
 use crate::table::{Cell, Table, right, text};
 
 /// In these the space of a session says something: they end with as many as they began with.
@@ -28,16 +28,48 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     }
 }
 
+/// How the rows of a table are named: by the store, and by the tier where there are several.
+struct Named<'a> {
+    tiers: Vec<&'a str>,
+}
+
+impl<'a> Named<'a> {
+    fn of(measured: &[Run<'a>]) -> Named<'a> {
+        Named { tiers: tiers(measured) }
+    }
+
+    /// Of one tier the caption tells.
+    fn table(&self, caption: &str, experiment: &str, columns: &[&str]) -> Table {
+        let (named, tier): (&[&str], String) = match self.tiers.as_slice() {
+            [] | [""] => (&["store"], String::new()),
+            [tier] => (&["store"], format!(", tier {tier}")),
+            [..] => (&["store", "tier"], String::new()),
+        };
+        Table::new(format!("{caption} ({experiment}{tier})"), &[named, columns].concat())
+    }
+
+    fn cells(&self, row: &Row) -> Vec<Cell> {
+        let mut cells = vec![text(row.shown_title())];
+        if self.tiers.len() > 1 {
+            cells.push(text(&row.durability));
+        }
+        cells
+    }
+}
+
 fn time(runs: &Runs<'_>, experiment: &str) -> Table {
-    let columns = ["store", "operation", "workers", "worker", "server", "together", "went wrong"];
-    let mut table = Table::new(format!("Processor time of an operation in microseconds ({experiment})"), &columns);
     // At a fixed rate workers spin until a request is due, and at each size of `scale` there is another figure.
     let closed = |run: &Run<'_>| {
         run.report.settings.rate.is_none() && !run.report.settings.as_published && experiment != "scale"
     };
-    for run in runs.of_experiment(experiment).into_iter().filter(closed) {
+    let measured: Vec<Run<'_>> = runs.of_experiment(experiment).into_iter().filter(closed).collect();
+    let columns = ["operation", "workers", "worker", "server", "together", "went wrong"];
+    let named = Named::of(&measured);
+    let mut table = named.table("Processor time of an operation in microseconds", experiment, &columns);
+    for run in &measured {
         for row in &run.rows {
-            let mut cells = vec![text(row.shown_title()), text(&row.op), right(row.workers)];
+            let mut cells = named.cells(row);
+            cells.extend([text(&row.op), right(row.workers)]);
             cells.extend(time_of(row));
             cells.push(went_wrong(row));
             table.row(cells);
@@ -59,18 +91,20 @@ fn time_of(row: &Row) -> [Cell; 3] {
 }
 
 fn space(runs: &Runs<'_>, experiment: &str) -> Table {
-    let columns =
-        ["store", "payload", "sessions", "bytes a session", "times the payload", "all together", "went wrong"];
-    let mut table = Table::new(format!("Space of a session at the end of the run ({experiment})"), &columns);
-    let mut shown: Vec<(String, usize, usize)> = Vec::new();
-    for run in runs.of_experiment(experiment) {
+    let columns = ["payload", "sessions", "bytes a session", "times the payload", "all together", "went wrong"];
+    let measured = runs.of_experiment(experiment);
+    let named = Named::of(&measured);
+    let mut table = named.table("Space of a session at the end of the run", experiment, &columns);
+    let mut shown: Vec<(String, &str, usize, usize)> = Vec::new();
+    for run in &measured {
         let weighed = run.rows.iter().filter(|row| row.failed.is_none() && row.bytes_per_session > 0);
         let failed = run.rows.iter().filter(|row| row.failed.is_some());
         for row in weighed.chain(failed) {
-            // Several operations on one store: the first says it for all, and one that failed only where none has a figure.
-            let key = (row.title(), row.payload_bytes, row.sessions);
+            // Several operations on one store: the first of a tier says it for all, and one that failed only where none has a
+            // figure.
+            let key = (row.title(), row.durability.as_str(), row.payload_bytes, row.sessions);
             if !shown.contains(&key) {
-                table.row(space_of(row));
+                table.row(named.cells(row).into_iter().chain(space_of(row)).collect());
                 shown.push(key);
             }
         }
@@ -80,8 +114,7 @@ fn space(runs: &Runs<'_>, experiment: &str) -> Table {
 
 fn space_of(row: &Row) -> Vec<Cell> {
     let each = row.bytes_per_session as f64;
-    let mut cells =
-        vec![text(row.shown_title()), right(count(row.payload_bytes as f64)), right(count(row.sessions as f64))];
+    let mut cells = vec![right(count(row.payload_bytes as f64)), right(count(row.sessions as f64))];
     if row.failed.is_some() {
         cells.extend([Cell::Bad("failed".to_owned()), Cell::Empty, Cell::Empty]);
     } else {

@@ -13,7 +13,7 @@ use crate::runs::{Run, Runs, titles};
 use crate::table::{Cell, Table, right, text};
 
 pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let measured = runs.of_experiment("scale");
+    let measured = runs.by_tier("scale", |_| true);
     Ok(html! {
         p {
             "The locked request with more and more sessions in the store, and with more and more workers. A line that stays level costs nothing "
@@ -49,7 +49,7 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
             let here = |row: &&&Row| row.kind == kind && row.payload_spread == spread && row.op == "cycle";
             let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
             let sizes = if spread == "fixed" { "payloads of one size" } else { "payloads of different sizes" };
-            figures.extend(of_place(run, &rows, &format!("{sizes}, {}", small(place)), ids)?);
+            figures.extend(of_place(run, &rows, &format!("{sizes}, {}{}", small(place), run.beside), ids)?);
         }
     }
     let tables = KINDS.into_iter().map(|(kind, place)| table(run, kind, place)).filter(|table| !table.is_empty());
@@ -132,8 +132,10 @@ fn table(run: &Run<'_>, kind: &str, place: &str) -> Table {
         "resident MiB",
         "went wrong",
     ];
-    let caption =
-        format!("{place}: speed, latency in microseconds, space of a session and memory of all workers together");
+    let caption = format!(
+        "{place}: speed, latency in microseconds, space of a session and memory of all workers together{}",
+        run.beside
+    );
     let mut table = Table::new(&caption, &columns);
     let mib = |bytes: u64| right(figure(bytes as f64 / f64::from(1 << 20)));
     for row in run.rows.iter().filter(|row| row.kind == kind) {

@@ -50,12 +50,17 @@ fn failed<'a>(runs: &Runs<'a>) -> Table {
         "{} in which something went wrong; a failure is a result, and stands in its place below too",
         of(bad.len(), "row")
     );
-    let mut table = Table::new(caption, &["store", "experiment", "operation", "workers", "what", "why"]).wordy();
+    let several = bad.windows(2).any(|pair| matches!(pair, [(_, a), (_, b)] if a.durability != b.durability));
+    let tier: &[&str] = if several { &["tier"] } else { &[] };
+    let columns = [&["store", "experiment"], tier, &["operation", "workers", "what", "why"]].concat();
+    let mut table = Table::new(caption, &columns).wordy();
     for (report, row) in bad {
         let what = if row.failed.is_some() { "failed".to_owned() } else { fault(row).unwrap_or_default() };
         let why = row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
-        let (title, experiment) = (text(row.title()), text(report.title_of(row)));
-        table.row(vec![title, experiment, text(&row.op), right(row.workers), Cell::Bad(what), text(why)]);
+        let mut cells = vec![text(row.title()), text(report.title_of(row))];
+        cells.extend(several.then(|| text(&row.durability)));
+        cells.extend([text(&row.op), right(row.workers), Cell::Bad(what), text(why)]);
+        table.row(cells);
     }
     table
 }

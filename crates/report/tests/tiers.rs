@@ -1,0 +1,169 @@
+//! The page of several results that differ in what must survive a power cut: each figure stands with its durability tier, and
+//! none is merged with, or dropped for, that of another tier.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "no row is changed here")]
+mod drawn;
+
+use drawn::{page, section, small};
+use sessile_bench::{Collection, Report};
+
+/// Sections whose headings and captions do not say the tier of a result that is alone.
+const SECTIONS: [&str; 10] =
+    ["percentiles", "paced", "contention", "scale", "gc", "expiry", "oversize", "perl", "faults", "lifecycle"];
+
+/// As `--durability commit` would have made it.
+fn in_commit(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.results.iter_mut().for_each(|row| row.durability = "commit".into());
+    report
+}
+
+/// The results, and the same again of another tier.
+fn both() -> Collection {
+    let mut results = small();
+    let others: Vec<Report> = results.runs.iter().map(in_commit).collect();
+    results.runs.extend(others);
+    results
+}
+
+/// The same rows, where one result has those of both tiers.
+fn both_in_one() -> Collection {
+    let mut results = small();
+    for run in &mut results.runs {
+        let others = in_commit(run).results;
+        run.results.extend(others);
+    }
+    results
+}
+
+/// What stands between two tags, without the tags within.
+fn inside(section: &str, tag: &str) -> Vec<String> {
+    let (begin, end) = (format!("<{tag}"), format!("</{tag}>"));
+    let parts = section.split(&begin).skip(1).filter_map(|part| part.split(&end).next()?.split_once('>'));
+    let plain = |(_, inside): (&str, &str)| {
+        inside.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text)).collect::<String>()
+    };
+    parts.map(plain).collect()
+}
+
+/// Two parts of a section had headings, charts and captions that were the same word for word.
+#[test]
+fn every_heading_chart_and_caption_of_two_tiers_says_which_it_is_of() {
+    for results in [both(), both_in_one()] {
+        let page = page(&results);
+        for id in SECTIONS {
+            let section = section(&page, id);
+            for tag in ["caption", "title", "h3"] {
+                let said = inside(section, tag);
+                let of = |tier: &str| said.iter().filter(|words| words.contains(tier)).count();
+                let (none, commit) = (of(", tier none"), of(", tier commit"));
+                assert!(none == commit && none + commit == said.len(), "{id}, {tag}: {said:?}");
+            }
+        }
+    }
+}
+
+/// It says so once, and its headings are as short as ever.
+#[test]
+fn a_result_of_one_tier_says_it_beside_the_conditions_or_in_a_caption() {
+    let page = page(&small());
+    for id in SECTIONS {
+        let section = section(&page, id);
+        let headings = inside(section, "h3");
+        assert!(headings.iter().all(|words| !words.contains("tier none")), "{id}: {headings:?}");
+        assert!(section.contains("tier none") || section.contains(">tier</th>"), "{id}: {section}");
+        assert!(!section.contains("tier commit"), "{id}");
+    }
+    let resources = section(&page, "resources");
+    assert!(inside(resources, "caption").iter().all(|words| words.contains(", tier none)")), "{resources}");
+    assert!(!inside(resources, "th").contains(&"tier".to_owned()), "{resources}");
+}
+
+/// One curve went from what promises nothing at one rate to what writes each commit at another.
+#[test]
+fn a_curve_by_the_rate_has_points_of_one_tier_only() {
+    let of_rate = |rate: f64| {
+        let all = small().runs.into_iter();
+        let meant = |run: &Report| run.settings.rate == Some(rate) && run.results[0].experiment == "cycle";
+        all.filter(meant).collect::<Vec<Report>>().remove(0)
+    };
+    let (slow, fast) = (of_rate(500.0), of_rate(2_000.0));
+    let page_of = |runs: Vec<Report>| page(&Collection { runs, ..Collection::default() });
+    let by_rate = |page: &str| {
+        let headings = inside(section(page, "paced"), "h3").into_iter();
+        headings.filter(|words| words.contains("by the rate of requests")).collect::<Vec<String>>()
+    };
+    let alone = by_rate(&page_of(vec![slow.clone(), fast.clone()]));
+    assert!(alone.len() == 2 && alone.iter().all(|words| words.ends_with("by the rate of requests")), "{alone:?}");
+    // There is no curve of one point, and what was measured stands in the tables all the same.
+    let mixed = page_of(vec![slow.clone(), in_commit(&fast)]);
+    assert_eq!(by_rate(&mixed), Vec::<String>::new());
+    let paced = section(&mixed, "paced");
+    assert!(paced.contains("500 requests a second of each worker, tier none"), "{paced}");
+    assert!(paced.contains("2,000 requests a second of each worker, tier commit"), "{paced}");
+    // Each tier has curves of its own, with as many points as when it is alone.
+    let others = [in_commit(&slow), in_commit(&fast)];
+    let four = page_of(vec![slow.clone(), others[0].clone(), fast.clone(), others[1].clone()]);
+    let headings = by_rate(&four);
+    assert_eq!(headings.iter().filter(|words| words.ends_with(", tier none")).count(), 2, "{headings:?}");
+    assert_eq!(headings.iter().filter(|words| words.ends_with(", tier commit")).count(), 2, "{headings:?}");
+}
+
+/// The space of the second result was left out, because a store of that name had a row.
+#[test]
+fn processor_time_and_space_have_a_row_for_each_tier() {
+    let mut results = both();
+    let of_sqlite = |run: &mut Report, bytes: u64| {
+        for row in run.results.iter_mut().filter(|row| row.experiment == "cycle" && row.title() == "sqlite") {
+            (row.bytes_per_session, row.failed) = (bytes, None);
+        }
+    };
+    for run in &mut results.runs {
+        let commit = run.results.iter().any(|row| row.durability == "commit");
+        of_sqlite(run, if commit { 4_321 } else { 1_234 });
+    }
+    let page = page(&results);
+    let resources = section(&page, "resources");
+    let lines_of = |caption: &str| {
+        let table = resources.split("<table").find(|table| table.contains(caption)).unwrap();
+        let lines = table.split("<tr>").filter(|line| line.contains(">sqlite<")).map(str::to_owned);
+        lines.collect::<Vec<String>>()
+    };
+    let space = lines_of("Space of a session at the end of the run (cycle)");
+    assert_eq!(space.len(), 2, "{space:?}");
+    assert!(space[0].contains(">none<") && space[0].contains(">1,234<"), "{space:?}");
+    assert!(space[1].contains(">commit<") && space[1].contains(">4,321<"), "{space:?}");
+    let time = lines_of("Processor time of an operation in microseconds (cycle)");
+    let of = |tier: &str| time.iter().filter(|line| line.contains(&format!(">{tier}<"))).count();
+    assert!(of("none") > 0 && of("none") == of("commit") && of("none") * 2 == time.len(), "{time:?}");
+}
+
+/// Bars of both tiers stood under one name, and both were looked up in one table.
+#[test]
+fn what_was_published_is_compared_within_a_tier() {
+    let page = page(&both());
+    let ops = section(&page, "ops");
+    let headings: Vec<String> = inside(ops, "h3").into_iter().filter(|words| words.contains("As published")).collect();
+    let of = |tier: &str| headings.iter().filter(|words| words.ends_with(&format!(", tier {tier}"))).count();
+    assert!(of("none") > 0 && of("none") == of("commit") && 2 * of("none") == headings.len(), "{headings:?}");
+    let bars = |ops: &str| ops.matches(", published").count();
+    assert_eq!(bars(ops), 2 * bars(section(&self::page(&small()), "ops")), "each bar once");
+    let captions = inside(ops, "caption");
+    let tables = captions.iter().filter(|words| words.contains("corrected and as published, tier"));
+    assert_eq!(tables.count(), 2, "{captions:?}");
+}
+
+/// Two rows that failed, one of each tier, were the same but for the reason.
+#[test]
+fn a_row_in_which_something_went_wrong_says_its_tier() {
+    let mut results = both();
+    for run in results.runs.iter_mut().filter(|run| run.results[0].experiment == "contention") {
+        run.results[0].failed = Some("the server went away".into());
+    }
+    let page = page(&results);
+    let warnings = section(&page, "warnings");
+    let lines: Vec<&str> = warnings.split("<tr>").filter(|line| line.contains("the server went away")).collect();
+    assert!(lines.len() == 2 && lines[0].contains(">none<") && lines[1].contains(">commit<"), "{lines:?}");
+}
