@@ -12,16 +12,31 @@ use crate::selection::{Choice, Target, of_fixture};
 /// The sizes that are saved, from half a megabyte to eight, in bytes.
 pub(crate) const SIZES: [usize; 5] = [512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20];
 
+/// What a server takes that is started with its defaults, and what is to be set for more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stock {
+    /// The largest payload in bytes.
+    pub bytes: u64,
+    /// The server's setting that raises it.
+    pub setting: &'static str,
+}
+
 /// What a memcached server takes in one item when nobody says otherwise, with room for the key and what a store puts before a payload.
-const MEMCACHED_BYTES: u64 = (1 << 20) - 1_024;
+const MEMCACHED: Stock = Stock { bytes: (1 << 20) - 1_024, setting: "-I" };
+
+/// The limit of a server that is started with its defaults, where that is below what the server can do.
+pub(crate) fn stock(server: Option<&str>) -> Option<Stock> {
+    (server == Some("memcached")).then_some(MEMCACHED)
+}
 
 /// The largest payload that a private server takes which is started with its defaults.
 pub(crate) fn stock_limit(server: Option<&str>) -> u64 {
-    if server == Some("memcached") { MEMCACHED_BYTES } else { u64::MAX }
+    stock(server).map_or(u64::MAX, |stock| stock.bytes)
 }
 
 /// The server's own answer to large items.
-const RAISED: (&Fixture, &[&str]) = (&Fixture { variant: "8m", url: "memcached+unix:{socket}" }, &["-I", "8m"]);
+const RAISED: (&Fixture, &[&str]) =
+    (&Fixture { variant: "8m", url: "memcached+unix:{socket}" }, &[MEMCACHED.setting, "8m"]);
 
 /// Ours: what memcached does not take goes to a store that does.
 const ROUTES: &[Fixture] = &[

@@ -4,6 +4,7 @@
 //! no row is of a handler. What follows from those that count is the business of the rules.
 
 use super::candidate::{Candidate, Question, apart, is_of};
+use super::large::Large;
 use super::paced::{self, FellBehind, Paced};
 use super::site::Site;
 use crate::report::faults::{ALL, SERVER};
@@ -32,6 +33,8 @@ pub struct Measured {
     pub fault: Option<String>,
     /// Sessions that a restart cost in the tier of the site, where it cost any.
     pub lost_at_restart: Option<RestartLoss>,
+    /// What became of payloads of about the site's size, where large ones were saved.
+    pub large: Option<Large>,
 }
 
 /// Measured space of a session, at the payload and number of sessions that are nearest to the site's; of equally near ones the
@@ -87,6 +90,9 @@ pub(super) fn measured(
             if let Some(loss) = restart_loss(row) {
                 let known = measured.lost_at_restart.filter(|known| known.sessions >= loss.sessions);
                 measured.lost_at_restart = known.or(Some(loss));
+            }
+            if let Some(large) = Large::of(row, site) {
+                measured.large = Some(measured.large.map_or(large, |known| known.graver(large)));
             }
             let weighs = row.bytes_per_session > 0 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
             let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);

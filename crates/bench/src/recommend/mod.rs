@@ -6,6 +6,7 @@
 mod anonymous;
 mod basis;
 mod candidate;
+mod large;
 mod measured;
 mod paced;
 mod rules;
@@ -15,6 +16,7 @@ mod site;
 use serde::Serialize;
 
 pub use self::candidate::{Candidate, Medium, Question, SpaceBasis};
+pub use self::large::Large;
 pub use self::measured::{Footprint, Measured, RestartLoss, Sweep};
 pub use self::paced::FellBehind;
 pub use self::rules::{Effect, RULES, Rule};

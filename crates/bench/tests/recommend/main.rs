@@ -4,6 +4,7 @@
 
 mod anonymous;
 mod faults;
+mod large;
 mod question;
 mod restart;
 mod rows;
