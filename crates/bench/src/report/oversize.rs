@@ -6,7 +6,7 @@ use comfy_table::{Cell, ColumnConstraint, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::report::markdown::section;
-use crate::report::table::{empty, figure, grouped, right};
+use crate::report::table::{by_tier, empty, figure, grouped, right};
 use crate::report::{Report, Row};
 use crate::worker::oversize::{After, Outcome};
 
@@ -44,8 +44,12 @@ impl Report {
         if rows.is_empty() {
             return Ok(());
         }
-        let heading = "One session whose payload becomes large: what the store said beside what it holds";
-        section(f, heading, &table(&rows))?;
+        for (tier, rows) in by_tier(&rows) {
+            let heading = format!(
+                "One session whose payload becomes large, tier {tier}: what the store said beside what it holds"
+            );
+            section(f, &heading, &table(&rows))?;
+        }
         writeln!(
             f,
             "a time: stored and read back; refused: an error, and the old payload in place; LOST: acknowledged, and not there"
@@ -120,5 +124,26 @@ mod tests {
         assert!(line("mute").contains("LOST") && line("mute").contains("0.00 ms"), "{text}");
         assert!(text.contains("0.5 MiB"), "{text}");
         assert_eq!(text.lines().count(), 3, "{text}");
+    }
+
+    /// The table did not say the tier, and of a store with rows of two the second was left out.
+    #[test]
+    fn each_durability_tier_has_a_table_that_says_so() {
+        let of_tier = |experiment: &str, tier: &str, store: &str| Row {
+            experiment: experiment.into(),
+            store: store.into(),
+            variant: "default".into(),
+            kind: "embedded".into(),
+            durability: tier.into(),
+            sessions: 1_000,
+            ..Row::default()
+        };
+        for experiment in ["oversize", "scale"] {
+            let results = [of_tier(experiment, "none", "quick"), of_tier(experiment, "commit", "quick")].to_vec();
+            let both = Report { results, ..Report::default() }.to_string();
+            let parts: Vec<&str> = both.split(", tier ").skip(1).collect();
+            assert!(parts.len() == 2 && parts[0].starts_with("none") && parts[1].starts_with("commit"), "{both}");
+            assert!(parts.iter().all(|part| part.matches("quick").count() == 1), "{both}");
+        }
     }
 }

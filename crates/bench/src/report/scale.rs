@@ -5,7 +5,7 @@ use std::fmt;
 use comfy_table::{Cell, ColumnConstraint, Table};
 
 use crate::report::markdown::section;
-use crate::report::table::{empty, figure, grouped, right};
+use crate::report::table::{by_tier, empty, figure, grouped, right};
 use crate::report::{Report, Row};
 
 /// What physics allows, at the same size.
@@ -17,8 +17,8 @@ impl Report {
         {
             let here = |row: &&Row| row.experiment == "scale" && row.kind == kind;
             let rows: Vec<&Row> = self.results.iter().filter(here).collect();
-            if !rows.is_empty() {
-                let heading = format!("More and more sessions, {place}{}", meaning(kind));
+            for (tier, rows) in by_tier(&rows) {
+                let heading = format!("More and more sessions, {place}, tier {tier}{}", meaning(kind));
                 section(f, &heading, &table(&rows, kind))?;
             }
         }

@@ -220,6 +220,18 @@ fn in_words(modes: Modes, sessions: usize) -> &'static str {
     }
 }
 
+/// The rows of each durability tier, for a table of its own: what a commit costs is not compared with what promises nothing.
+pub(super) fn by_tier<'a>(rows: &[&'a Row]) -> Vec<(&'a str, Vec<&'a Row>)> {
+    let mut tiers: Vec<(&str, Vec<&Row>)> = Vec::new();
+    for row in rows.iter().copied() {
+        match tiers.iter_mut().find(|(tier, _)| *tier == row.durability) {
+            Some((_, own)) => own.push(row),
+            None => tiers.push((&row.durability, vec![row])),
+        }
+    }
+    tiers
+}
+
 pub(crate) fn empty(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
