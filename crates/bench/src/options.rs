@@ -174,6 +174,7 @@ impl Options {
             [smallest, _, ..] if in_perl || experiment == Experiment::Scale => *smallest,
             _ => return Err(UsageError("--sessions takes one number, or several for scale and perl".to_owned())),
         };
+        check_requests(experiment, &workers, sessions)?;
         let rounds = self.rounds.unwrap_or(preset.rounds);
         in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
         if experiment == Experiment::Gc && rounds != 1 {
@@ -233,7 +234,7 @@ impl Options {
     }
 
     /// What its page does is published; ab has no other knobs.
-    fn check_lifecycle(&self, parallel: &[usize]) -> Result<(), UsageError> {
+    fn check_lifecycle(&self) -> Result<(), UsageError> {
         let foreign = [
             ("--payload", self.payload_bytes.is_some()),
             ("--seconds", self.seconds.is_some()),
@@ -246,11 +247,6 @@ impl Options {
                 "the page of lifecycle is what it is, {flag} changes nothing; it takes --workers and --sessions"
             );
             return Err(UsageError(why));
-        }
-        let (requests, most) = (self.sessions.as_ref().and_then(|it| it.iter().min()), parallel.iter().max());
-        if requests.zip(most).is_some_and(|(requests, most)| requests < most) {
-            let why = "each of the parallel requests needs one to make: --sessions is below the largest of --workers";
-            return Err(UsageError(why.to_owned()));
         }
         Ok(())
     }
@@ -313,7 +309,7 @@ impl Options {
             }
             _ if self.ops.is_some() && !cycles => format!("{name} has its own operations; --op is for cycle and scale"),
             _ if self.ops.as_ref().is_some_and(Vec::is_empty) => "--op takes cycle, peek or both".to_owned(),
-            Lifecycle => return self.check_lifecycle(workers),
+            Lifecycle => return self.check_lifecycle(),
             Perl => return self.check_perl(workers),
             _ => return Ok(()),
         };
@@ -362,6 +358,19 @@ impl Options {
         };
         Err(UsageError(why))
     }
+}
+
+/// Its load generator has as many requests under way at once as there are workers, and makes no more than there are sessions.
+fn check_requests(experiment: Experiment, parallel: &[usize], requests: usize) -> Result<(), UsageError> {
+    let by_web_server = matches!(experiment, Experiment::Lifecycle | Experiment::Rebuild);
+    let most = parallel.iter().max().filter(|most| by_web_server && requests < **most);
+    most.map_or(Ok(()), |most| {
+        Err(UsageError(format!(
+            "{most} requests at a time (--workers) need one each to make, and --sessions is {requests}; give {} at least \
+             --sessions {most}, or fewer --workers",
+            experiment.name()
+        )))
+    })
 }
 
 fn in_range<T: PartialOrd + fmt::Display>(flag: &str, value: T, least: T, most: T) -> Result<(), UsageError> {
@@ -437,6 +446,8 @@ mod tests {
             (Experiment::Faults, Options { rate: Some(5.0), ..options() }),
             (Experiment::Rebuild, Options { seconds: Some(1.0), ..options() }),
             (Experiment::Rebuild, Options { workers: Some(vec![1, 4]), ..options() }),
+            (Experiment::Rebuild, Options { sessions: Some(vec![3]), ..options() }),
+            (Experiment::Rebuild, Options { workers: Some(vec![41]), ..options() }),
         ];
         for (experiment, options) in wrong {
             assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");

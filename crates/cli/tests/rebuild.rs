@@ -97,7 +97,9 @@ fn our_handler_says_what_it_cannot_save_and_a_route_keeps_it() {
 
 #[test]
 fn what_it_does_not_take_is_refused() {
-    for wrong in [["--seconds", "1"], ["--workers", "1,4"], ["--stores", "redis"], ["--durability", "commit"]] {
+    let fewer_than_at_once = ["--sessions", "2"];
+    let others = [["--seconds", "1"], ["--workers", "1,4"], ["--stores", "redis"], ["--durability", "commit"]];
+    for wrong in others.into_iter().chain([fewer_than_at_once]) {
         let (code, _, said) = run(&wrong);
         assert!(code == Some(2) && !said.contains("panicked"), "{wrong:?}: {said}");
     }
