@@ -10,6 +10,7 @@ use crate::experiment::Experiment;
 use crate::options::UsageError;
 use crate::reference;
 use crate::report::{Report, Row};
+use crate::selection::{LeftOut, Selection};
 
 /// `[EXPERIMENT:][STORE:]FIGURE<NUMBER` or with `>`: what makes a run fail.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +76,9 @@ impl FromStr for Bound {
         let value = value.ok_or_else(|| wrong(format!("{number:?} is no number, 0 or more")))?;
         let (about, name) = left.rsplit_once(':').map_or((None, left), |(about, name)| (Some(about), name));
         let (experiment, store) = about.map_or((None, None), subject);
+        if store.as_ref().is_some_and(String::is_empty) {
+            return Err(wrong("the name of its store is empty".to_owned()));
+        }
         let name = name.trim();
         let figure = FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
             let known: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
@@ -93,12 +97,61 @@ fn subject(about: &str) -> (Option<Experiment>, Option<String>) {
     }
 }
 
+/// Who takes part in an experiment of a run.
+pub(crate) struct Part {
+    pub experiment: Experiment,
+    /// The name of each contender, and the one with its variant.
+    pub contenders: Vec<(String, String)>,
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Part {
+    pub(crate) fn of(experiment: Experiment, selection: &Selection) -> Part {
+        let contenders = selection.choices.iter().map(|choice| (choice.store.to_owned(), choice.title())).collect();
+        Part { experiment, contenders, left_out: selection.left_out.clone() }
+    }
+}
+
+/// Refuses bounds that no row of these parts can be about, before anything is measured.
+pub(crate) fn check(bounds: &[Bound], parts: &[Part]) -> Result<(), UsageError> {
+    bounds.iter().try_for_each(|bound| bound.can_be_met(parts))
+}
+
 impl Bound {
+    fn can_be_met(&self, parts: &[Part]) -> Result<(), UsageError> {
+        let refused = |why: String| Err(UsageError(format!("--fail-if on {}: {why}", self.figure.name)));
+        let of_it = |part: &&Part| self.experiment.is_none_or(|experiment| experiment == part.experiment);
+        let parts: Vec<&Part> = parts.iter().filter(of_it).collect();
+        if let (Some(experiment), true) = (self.experiment, parts.is_empty()) {
+            return refused(format!("{} is not among what is measured", experiment.name()));
+        }
+        let is_met = |part: &&Part| {
+            part.contenders.iter().any(|(store, title)| self.is_about(part.experiment.name(), store, title))
+        };
+        if parts.iter().any(is_met) {
+            return Ok(());
+        }
+        let Some(name) = &self.store else {
+            return refused("only reference rows are measured, which are meant when they are named".to_owned());
+        };
+        // What stands there may be a URL with a password.
+        let shown = if name.contains(['@', '/']) { "such a store".to_owned() } else { format!("{name:?}") };
+        let left =
+            parts.iter().flat_map(|part| &part.left_out).find(|left| left.store == *name || left.title() == *name);
+        if let Some(left) = left {
+            return refused(format!("{shown} is left out: {}", left.reason));
+        }
+        let known: BTreeSet<&str> =
+            parts.iter().flat_map(|part| &part.contenders).map(|(_, title)| title.as_str()).collect();
+        refused(format!("{shown} is not among what is measured: {}", Vec::from_iter(known).join(", ")))
+    }
+
     /// What breaks it, one entry a row, and one for the stores that it tells nothing of. Rows that failed as a whole have no
     /// figures and are told elsewhere.
     pub fn broken_by(&self, reports: &[Report]) -> Vec<String> {
         let rows = reports.iter().flat_map(|report| report.results.iter().map(move |row| (report, row)));
-        let rows: Vec<(&Report, &Row)> = rows.filter(|(_, row)| row.failed.is_none() && self.is_about(row)).collect();
+        let rows: Vec<(&Report, &Row)> =
+            rows.filter(|(_, row)| row.failed.is_none() && self.is_about_row(row)).collect();
         if rows.is_empty() {
             return vec![format!("{}: no row was measured that it is about", self.text)];
         }
@@ -129,12 +182,15 @@ impl Bound {
         beyond.then(|| format!("{} {} at {} has {value:.1}", row.title(), row.op, row.workers))
     }
 
-    fn is_about(&self, row: &Row) -> bool {
-        let experiment = self.experiment.is_none_or(|experiment| experiment.name() == row.experiment);
-        experiment
+    fn is_about_row(&self, row: &Row) -> bool {
+        self.is_about(&row.experiment, &row.store, &row.title())
+    }
+
+    fn is_about(&self, experiment: &str, store: &str, title: &str) -> bool {
+        self.experiment.is_none_or(|it| it.name() == experiment)
             && match &self.store {
-                Some(name) => *name == row.store || *name == row.title(),
-                None => reference::by_name(&row.store).is_none(),
+                Some(name) => name == store || name == title,
+                None => reference::by_name(store).is_none(),
             }
     }
 }
@@ -155,6 +211,8 @@ mod tests {
             ("p99>5", "known: ops_per_second"),
             ("p99_us>=5", "no number"),
             ("p99_us>-1", "no number"),
+            (":p99_us>5", "is empty"),
+            ("cycle::p99_us>5", "is empty"),
             ("p99_us>nan", "no number"),
             ("", "for example"),
         ] {

@@ -57,7 +57,7 @@ pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use presets::default_in_words;
 pub use report::Report;
-pub use run::{DEBUG_OVERRIDE, RunError, run, run_against, run_choices, run_choices_against};
+pub use run::{DEBUG_OVERRIDE, RunError, check_bounds, run, run_against, run_choices, run_choices_against};
 pub use selection::{Choice, Target};
 pub use spread::Spread;
 pub use traffic::Workload;

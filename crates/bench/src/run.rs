@@ -9,6 +9,7 @@ use sessile_stores::Context;
 
 use crate::against;
 use crate::all::Position;
+use crate::bound::{self, Bound};
 use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::interruption::{self, INTERRUPTION};
@@ -147,6 +148,19 @@ pub(crate) fn prepare(experiment: Experiment, options: &Options) -> Result<(Sett
     }?;
     let selection = if settings.as_published { published::contenders(selection) } else { selection };
     Ok((settings, selection))
+}
+
+/// Refuses bounds that no row of a run with these options can be about, before anything is started.
+///
+/// # Errors
+///
+/// When there is such a bound, or the options make no sense.
+pub fn check_bounds(experiment: Experiment, options: &Options, bounds: &[Bound]) -> Result<(), UsageError> {
+    if bounds.is_empty() {
+        return Ok(());
+    }
+    let (_, selection) = prepare(experiment, options)?;
+    bound::check(bounds, &[bound::Part::of(experiment, &selection)])
 }
 
 /// Runs an experiment on contenders of a test, in a debug build too.

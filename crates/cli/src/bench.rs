@@ -36,6 +36,8 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
     let launch = Launch::this_program(WORKER_VERB)
         .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
     let options = Options { spreads: spreads(arguments)?, ..options(arguments) };
+    sessile_bench::check_bounds(experiment, &options, &arguments.fail_if)
+        .map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(program) = &arguments.against {
         return bench_against::run(experiment, arguments, &options, &launch, outputs, program);
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sessile_bench::all::{Ended, Series};
 use sessile_bench::worker::Launch;
-use sessile_bench::{Bound, Collection, INTERRUPTION, Part, PartState};
+use sessile_bench::{Bound, Collection, INTERRUPTION, Part, PartState, UsageError};
 
 use crate::arguments::{AllArguments, WORKER_VERB};
 use crate::bench::{check_outputs, is_stdout, no_form, write};
@@ -19,7 +19,9 @@ pub fn run(arguments: &AllArguments) -> Outcome {
     check_outputs([json, csv, markdown, page])?;
     let launch = Launch::this_program(WORKER_VERB)
         .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
-    let plan = series(arguments).plan().map_err(|error| Failure::usage(error.to_string()))?;
+    let refused = |error: UsageError| Failure::usage(error.to_string());
+    let plan = series(arguments).plan().map_err(refused)?;
+    plan.check_bounds(&arguments.fail_if).map_err(refused)?;
     let minutes = plan.expected().as_secs().div_ceil(60);
     eprintln!("measuring {}: about {minutes} min", plan.experiments().join(", "));
     let (collection, summary) = plan.run(&launch, |ended, collection| match ended {

@@ -6,10 +6,11 @@
 use std::time::{Duration, Instant};
 
 use super::{Summary, expected};
+use crate::bound::{self, Bound};
 use crate::collection::{Collection, LeftOutExperiment, Part, PartState};
 use crate::experiment::Experiment;
 use crate::interruption::interrupted;
-use crate::options::Options;
+use crate::options::{Options, UsageError};
 use crate::run::{self, RunError};
 use crate::worker::Launch;
 
@@ -71,6 +72,23 @@ impl Plan {
     /// About how long it will take on a machine of two processors.
     pub fn expected(&self) -> Duration {
         self.steps.iter().map(|step| step.expected).sum()
+    }
+
+    /// Refuses bounds that no row of any part can be about.
+    ///
+    /// # Errors
+    ///
+    /// When there is such a bound.
+    pub fn check_bounds(&self, bounds: &[Bound]) -> Result<(), UsageError> {
+        if bounds.is_empty() {
+            return Ok(());
+        }
+        let part = |step: &Step| {
+            let (_, selection) = run::prepare(step.experiment, &step.options)?;
+            Ok(bound::Part::of(step.experiment, &selection))
+        };
+        let parts = self.steps.iter().map(part).collect::<Result<Vec<bound::Part>, UsageError>>()?;
+        bound::check(bounds, &parts)
     }
 
     fn title(&self, step: &Step) -> String {
