@@ -22,7 +22,7 @@ pub struct AllArguments {
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// Shorter, with fewer sessions: about ten minutes on two processors in place of more than an hour
+    /// Shorter, with fewer sessions: about ten minutes on two processors in place of about an hour
     #[arg(long)]
     pub quick: bool,
     /// What every commit must survive: none, 1s (all but the last second) or commit
