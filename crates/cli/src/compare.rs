@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sessile_bench::Collection;
-use sessile_bench::compare::{Comparison, RowName, compare};
+use sessile_bench::compare::{Comparison, NoComparison, RowName, compare};
 
 use crate::arguments::CompareArguments;
 use crate::outcome::{Failure, Outcome};
@@ -50,10 +50,25 @@ pub fn judge(comparison: &Comparison, strict: bool) -> Outcome {
     add("bad in NEW", comparison.broken().map(|row| named(&row.row)).collect());
     if strict {
         add("cannot be judged", comparison.unclear().map(|row| named(&row.row)).collect());
-        let missing = comparison.not_compared.iter().filter(|row| !row.broken);
-        add("not in both", missing.map(|row| named(&row.row)).collect());
+        let mut others: Vec<(String, Vec<String>)> = Vec::new();
+        for row in comparison.not_compared.iter().filter(|row| !row.broken) {
+            let what = not_compared(row.reason);
+            match others.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, rows)) => rows.push(named(&row.row)),
+                None => others.push((what, vec![named(&row.row)])),
+            }
+        }
+        others.into_iter().for_each(|(what, rows)| add(&what, rows));
         let runs = comparison.runs_not_compared.iter();
         add("not compared at all", runs.map(|run| run.experiment.clone()).collect());
     }
     if found.is_empty() { Ok(()) } else { Err(Failure::found(found.join("; "))) }
+}
+
+fn not_compared(reason: NoComparison) -> String {
+    match reason {
+        NoComparison::NotInBoth => "not in both".to_owned(),
+        NoComparison::Bad(sides) => format!("cannot be compared (bad in {sides})"),
+        NoComparison::FewSamples => "cannot be compared (too few or empty samples)".to_owned(),
+    }
 }

@@ -74,7 +74,28 @@ fn a_slower_row_is_exit_code_1_and_an_equal_one_is_0() {
     let missing = compare(&old, &without, &[]);
     assert_eq!(missing.status.code(), Some(0), "{}", stderr(&missing));
     assert!(stdout(&missing).contains("not compared: files cycle@1: it is not in NEW"), "{}", stdout(&missing));
-    assert_eq!(compare(&old, &without, &["--strict"]).status.code(), Some(1));
+    let strict = compare(&old, &without, &["--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(stderr(&strict).contains("1 not in both: files cycle at 1"), "{}", stderr(&strict));
+}
+
+/// Rows that are in both were called "not in both".
+#[test]
+fn strict_says_of_a_row_in_both_why_it_cannot_be_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut json = measured(dir.path());
+
+    let new = write(dir.path(), "new.json", &json);
+    json["results"][1]["errors"] = json!(3);
+    let few: Value = json["results"][2]["samples"].as_array().unwrap()[..2].into();
+    json["results"][2]["samples"] = few;
+    let old = write(dir.path(), "old.json", &json);
+    let strict = compare(&old, &new, &["--strict"]);
+    let message = stderr(&strict);
+    assert_eq!(strict.status.code(), Some(1), "{message}");
+    assert!(message.contains("1 cannot be compared (bad in OLD): files cycle at 1"), "{message}");
+    assert!(message.contains("1 cannot be compared (too few or empty samples): files#shm cycle at 1"), "{message}");
+    assert!(!message.contains("not in both"), "{message}");
 }
 
 /// A file of `bench all` was refused, and that is how results are recorded.

@@ -6,7 +6,7 @@
 use super::estimate::{Estimate, ROUNDS_MIN};
 use super::runs::{self, RunPair};
 use super::yardstick::Mark;
-use super::{NotCompared, RowName, RunNotCompared};
+use super::{NoComparison, NotCompared, RowName, RunNotCompared};
 use crate::collection::Collection;
 use crate::experiments::CLOSED_LOOP;
 use crate::naming;
@@ -139,18 +139,19 @@ impl Matched {
         let (old_names, new_names) = (names(run.old), names(run.new));
         for (name, row) in old_names.iter().zip(&run.old.results) {
             let other = new_names.iter().position(|it| it == name).and_then(|place| run.new.results.get(place));
-            let missing = || "it is not in NEW".to_owned();
+            let missing = || (NoComparison::NotInBoth, "it is not in NEW".to_owned());
             match other.ok_or_else(missing).and_then(|other| of_rows(name, row, other, run)) {
                 Ok(pairs) => self.pairs.extend(pairs),
-                Err(why) => {
+                Err((reason, why)) => {
                     let of_ours = reference::by_name(&name.store).is_none();
                     let broken = of_ours && !row.is_bad() && other.is_some_and(Row::is_bad);
-                    self.not_compared.push(NotCompared { row: name.clone(), why, broken });
+                    self.not_compared.push(NotCompared { row: name.clone(), why, reason, broken });
                 }
             }
         }
         for row in new_names.into_iter().filter(|name| !old_names.contains(name)) {
-            self.not_compared.push(NotCompared { row, why: "it is not in OLD".to_owned(), broken: false });
+            let (reason, why) = (NoComparison::NotInBoth, "it is not in OLD".to_owned());
+            self.not_compared.push(NotCompared { row, why, reason, broken: false });
         }
         if run.old.experiment().is_some_and(|it| WITHOUT_ROUNDS.contains(&it)) {
             self.measured_once.push(run.title.clone());
@@ -167,11 +168,12 @@ impl Matched {
     }
 }
 
-fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pair>, String> {
+fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pair>, (NoComparison, String)> {
+    let bad = |sides: &'static str, why: String| Err((NoComparison::Bad(sides), why));
     match (old.is_bad(), new.is_bad()) {
-        (false, true) => return Err(format!("it is bad in NEW: {}", new.fault())),
-        (true, false) => return Err(format!("it was bad in OLD: {}", old.fault())),
-        (true, true) => return Err("it is bad in both".to_owned()),
+        (false, true) => return bad("NEW", format!("it is bad in NEW: {}", new.fault())),
+        (true, false) => return bad("OLD", format!("it was bad in OLD: {}", old.fault())),
+        (true, true) => return bad("both", "it is bad in both".to_owned()),
         (false, false) => {}
     }
     let paced = run.old.settings.rate.is_some() && name.op != CLOSED_LOOP;
@@ -183,10 +185,11 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
         let estimate = |row: &Row| {
             Estimate::of(&row.samples.iter().map(|sample| measure.of(sample)).collect::<Vec<f64>>()).ok_or_else(|| {
                 let (rounds, experiment) = (row.samples.len(), &name.experiment);
-                format!(
+                let why = format!(
                     "the samples of its {rounds} rounds are too few or empty; measure {experiment} with --rounds \
                      {ROUNDS_MIN} or more"
-                )
+                );
+                (NoComparison::FewSamples, why)
             })
         };
         let together = || {

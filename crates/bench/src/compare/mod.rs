@@ -120,8 +120,22 @@ pub struct NotCompared {
     pub row: RowName,
     /// Why.
     pub why: String,
+    /// Why, in a word or two.
+    #[serde(skip)]
+    pub reason: NoComparison,
     /// A store's row that was sound in OLD and has failures, misses or lost updates in NEW.
     pub broken: bool,
+}
+
+/// The kinds of reasons for which a row cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoComparison {
+    /// Only one of the two results has it.
+    NotInBoth,
+    /// Something went wrong in it.
+    Bad(&'static str),
+    /// Its samples are too few, or empty.
+    FewSamples,
 }
 
 /// An experiment, or a form of it, that cannot be compared.
