@@ -86,9 +86,16 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
     let refused = |why: String| RunError::Usage(UsageError(format!("--against {shown}: {why}")));
     let asked = Command::new(&other.program).args(["bench", "environment"]).stdin(Stdio::null()).output();
     let asked = asked.map_err(|error| refused(format!("it cannot be started: {error}")))?;
-    serde_json::from_slice(&asked.stdout).map_err(|_| {
+    let environment: Environment = serde_json::from_slice(&asked.stdout).map_err(|_| {
         refused("it does not answer `bench environment` as sessile does; give the program of another build".to_owned())
-    })
+    })?;
+    let (build, this) = (environment.build.as_str(), Environment::build_of_this_program());
+    if build != this {
+        return Err(refused(format!(
+            "it is a {build} build and this is a {this} build, which is a difference in itself"
+        )));
+    }
+    Ok(environment)
 }
 
 /// The result of the other program, and that of this one.

@@ -49,12 +49,16 @@ impl Environment {
             system: field_of_os_release("PRETTY_NAME").unwrap_or_else(|| "unknown".into()),
             disk_file_system: file_system(&disk),
             sessile: env!("CARGO_PKG_VERSION").to_owned(),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            build: Environment::build_of_this_program().to_owned(),
             versions: versions(),
         }
     }
 
     /// It with the versions of further programs.
+    pub(crate) fn build_of_this_program() -> &'static str {
+        if cfg!(debug_assertions) { "debug" } else { "release" }
+    }
+
     pub(crate) fn with(mut self, programs: &BTreeMap<String, String>) -> Environment {
         self.versions.extend(programs.clone());
         self

@@ -32,12 +32,13 @@ pub fn run(
 }
 
 fn judge(arguments: &RunArguments, old: Report, new: Report, is_shown: bool) -> Outcome {
-    let bad_in_new = bench::judge(&new, &arguments.fail_if);
-    let comparison = sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD)
-        .map_err(|error| Failure::measured(format!("nothing can be compared: {error}")))?;
-    if is_shown {
-        terminal::print(&format!("\n{comparison}"))?;
+    let of_new = bench::judge(&new, &arguments.fail_if);
+    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD) {
+        Ok(comparison) => {
+            let shown = if is_shown { terminal::print(&format!("\n{comparison}")) } else { Ok(()) };
+            let slower = compare::judge(&comparison, false);
+            Failure::of_all([of_new, shown, slower, compare::judge_missing(&comparison)])
+        }
+        Err(error) => Failure::of_all([of_new, Err(Failure::usage(format!("nothing can be compared: {error}")))]),
     }
-    bad_in_new?;
-    compare::judge(&comparison, false)
 }

@@ -65,6 +65,19 @@ pub fn judge(comparison: &Comparison, strict: bool) -> Outcome {
     if found.is_empty() { Ok(()) } else { Err(Failure::found(found.join("; "))) }
 }
 
+/// Where both sides were to have the same rows, one that has nothing to be held against was not compared as it was asked for.
+pub fn judge_missing(comparison: &Comparison) -> Outcome {
+    let missing = comparison.not_compared.iter().filter(|row| !row.broken);
+    let rows =
+        missing.map(|row| format!("{} {} at {}: {}", row.row.title(), row.row.operation(), row.row.workers, row.why));
+    let rows: Vec<String> = rows.collect();
+    if rows.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::found(format!("{} not compared: {}", rows.len(), rows.join("; "))))
+    }
+}
+
 fn not_compared(reason: NoComparison) -> String {
     match reason {
         NoComparison::NotInBoth => "not in both".to_owned(),

@@ -61,6 +61,36 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
     assert_eq!(basis.collect::<Vec<&str>>(), ["same_rounds"; 6]);
 }
 
+/// A program that says how it was built, and of whose workers only the first one comes up.
+fn broken_program(dir: &Path, build: &str) -> PathBuf {
+    let (program, started) = (dir.join(build), dir.join("started"));
+    let environment = stdout(&sessile(&["bench", "environment"])).replace("\"debug\"", &format!("\"{build}\""));
+    let (started, real) = (started.display(), env!("CARGO_BIN_EXE_sessile"));
+    let worker = format!("mkdir {started} 2>/dev/null || exit 1\nexec {real} \"$@\"");
+    let text = format!("#!/bin/sh\nif [ \"$1\" = bench ]; then\ncat <<'END'\n{environment}\nEND\nexit\nfi\n{worker}\n");
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    program
+}
+
+/// As a gate it said that no store was slower, and had not compared all.
+#[test]
+fn a_store_that_the_other_program_cannot_measure_is_a_failure_and_another_kind_of_build_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let brief = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "5", "--payload", "100"];
+    let against = |build: &str| {
+        let program = broken_program(dir.path(), build);
+        let flags = ["bench", "cycle", "--stores", "memory,sqlite", "--against", program.to_str().unwrap()];
+        sessile(&[&flags[..], &brief].concat())
+    };
+    let failed = against("debug");
+    assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
+    assert!(stderr(&failed).contains("1 not compared: sqlite cycle at 1: it was bad in OLD"), "{}", stderr(&failed));
+    let refused = against("release");
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("it is a release build and this is a debug build"), "{}", stderr(&refused));
+}
+
 #[test]
 fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
     let dir = tempfile::tempdir().unwrap();

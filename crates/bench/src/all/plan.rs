@@ -126,6 +126,7 @@ impl Plan {
             let this = Ended { title, number, of, rows, bad, took, reason, state: reached };
             seen(Some(&this), &collection);
             drop(remains); // it takes a while, and what was measured is written
+            collection.interrupted |= interrupted(); // a signal ends that, too
             ended.push(this);
             if collection.interrupted {
                 break;

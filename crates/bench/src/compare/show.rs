@@ -73,9 +73,14 @@ impl Comparison {
         let unclear = self.unclear().count();
         if unclear > 0 {
             let (all, twice) = (self.rows.len(), percent(2.0 * self.threshold));
+            let advice = if self.unclear().all(|row| row.basis == Basis::SameRounds) {
+                "with more --rounds, or on a machine that does less else"
+            } else {
+                "with more --rounds, on a machine that does nothing else (10 % of one row takes 25 rounds there), or in the same \
+                 rounds with --against"
+            };
             self.notes.push(format!(
-                "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; measure both again \
-                 with more --rounds, on a machine that does nothing else (10 % of one row takes 25 rounds there)"
+                "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; measure both again {advice}"
             ));
         }
     }

@@ -49,6 +49,7 @@ impl Bench {
     /// Asks for room right before a contender is filled, beside what was filled until then. Where there is too little it is left
     /// out, with the reason.
     pub(super) fn has_room(&mut self, choice: &Choice, filling: Filling) -> bool {
+        self.remove_remains();
         let Err(why) = fit(choice, &self.settings, filling, None) else { return true };
         let advice = match self.settings.experiment {
             Experiment::Cycle | Experiment::Ops => "; fewer --sessions need less, and so do fewer --stores at once",
@@ -56,6 +57,11 @@ impl Bench {
         };
         self.left_out.push(choice.left_out(why + advice));
         false
+    }
+
+    /// Nobody is measured, and nobody's room reckoned, beside what others have left in the same place.
+    pub(super) fn remove_remains(&self) {
+        self.progress.aside(|| self.remains.clear());
     }
 
     /// Makes a contender real, starts its workers, fills it, and rewrites it as often as the settings ask for;
@@ -69,8 +75,7 @@ impl Bench {
     ) -> Result<Member, Failure> {
         let settings = &self.settings;
         let title = choice.title();
-        // Nobody is measured beside what others have left in the same place.
-        self.progress.aside(|| self.remains.clear());
+        self.remove_remains();
         self.progress.say(&format!("{title}: start"));
         // There is no stage yet that knows what must be hidden, and a server's log is full of places.
         let failed = |message: String| Failure { code: "start".to_owned(), message: redact::paths(&message) };

@@ -84,6 +84,7 @@ fn in_time(bench: &mut Bench, choices: Vec<Choice>) -> Vec<Choice> {
 
 /// Takes those from the front that fit together; of the first one nothing else is in memory.
 fn next_group(bench: &mut Bench, waiting: &mut Vec<Choice>, known: &Known) -> Vec<Choice> {
+    bench.remove_remains();
     let settings = bench.settings.clone();
     let (mut group, mut later) = (Vec::new(), Vec::new());
     let (mut memory, mut media) = (0, 0);

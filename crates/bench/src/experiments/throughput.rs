@@ -77,6 +77,7 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
         }
         bench.progress.step();
     }
+    bench.remove_remains(); // of a contender that did not come up
     let rounds = measure(bench, &mut members, &mut cells);
     let sessions = bench.settings.sessions;
     members.iter_mut().for_each(|member| member.weigh(sessions));
