@@ -50,7 +50,7 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
 
-compare-trials: toolchain ## Tries `bench compare` 20 times on a store and on the same one slowed by 10 %, in the same rounds (30 min)
+compare-trials: toolchain ## Tries `bench compare` 20 times on a store and on the same one slowed by 10 %, in the same rounds (20 min)
 	$(CARGO) test --release $(LOCKED) -p sessile-bench --test slowed_store -- trials
 
 storm: toolchain ## Kills and stops processes that work on a store for ten minutes, then servers (STORE=files SECONDS=60)

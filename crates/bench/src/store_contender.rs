@@ -115,7 +115,7 @@ impl Contender for StoreContender {
 mod tests {
     use std::time::Instant;
 
-    use sessile_fixtures::{Instance, PrivateDir, ServerKind, ServerOptions, StartError};
+    use sessile_fixtures::{Instance, PrivateDir, ServerOptions, StartError};
 
     use super::*;
     use crate::reference;
@@ -153,13 +153,7 @@ mod tests {
         let what = What::Store { url: "memory:".to_owned(), reconnects: false };
         touched(&mut StoreContender::open("memory:", false, &opening(what)).unwrap());
         for name in ["redis-four-trips", "memcached-four-trips"] {
-            let reference = reference::by_name(name).unwrap();
-            let kind = reference.server.and_then(ServerKind::by_name).unwrap();
-            if kind.find().is_none() {
-                assert!(std::env::var_os("CI").is_none(), "{} is not installed", kind.name);
-                println!("skipped: {} is not installed", kind.name);
-                continue;
-            }
+            let Some((reference, kind)) = reference::with_server(name) else { continue };
             let home = PrivateDir::on_disk().unwrap();
             let server = kind.start(home.path(), &ServerOptions::default()).unwrap();
             touched(&mut *(reference.open)(server.socket(), &opening(place(name))).unwrap());

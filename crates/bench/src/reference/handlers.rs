@@ -62,7 +62,7 @@ pub(super) fn of_one_row(rows: u64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use sessile_fixtures::{PrivateDir, ServerKind, ServerOptions};
+    use sessile_fixtures::{PrivateDir, ServerOptions};
 
     use crate::reference;
     use crate::spread::Spread;
@@ -74,13 +74,7 @@ mod tests {
     #[test]
     fn a_touch_that_finds_no_row_is_an_error_and_one_that_changes_nothing_is_none() {
         for name in ["mysql-transaction", "postgres-transaction"] {
-            let reference = reference::by_name(name).unwrap();
-            let kind = reference.server.and_then(ServerKind::by_name).unwrap();
-            if kind.find().is_none() {
-                assert!(std::env::var_os("CI").is_none(), "{} is not installed", kind.name);
-                println!("skipped: {} is not installed", kind.name);
-                continue;
-            }
+            let Some((reference, kind)) = reference::with_server(name) else { continue };
             let dir = PrivateDir::on_disk().unwrap();
             let server = kind.start(dir.path(), &ServerOptions::default()).unwrap();
             let what = What::Reference { name: name.to_owned(), place: server.socket().to_owned() };

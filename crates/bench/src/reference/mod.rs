@@ -122,6 +122,19 @@ pub fn by_name(name: &str) -> Option<&'static Reference> {
     REFERENCES.iter().find(|reference| reference.name == name)
 }
 
+/// For tests: a row and its server. One that is not installed is said, and in CI a failure.
+#[cfg(test)]
+pub(crate) fn with_server(name: &str) -> Option<(&'static Reference, &'static sessile_fixtures::ServerKind)> {
+    let reference = by_name(name)?;
+    let kind = sessile_fixtures::ServerKind::by_name(reference.server?)?;
+    if kind.find().is_none() {
+        assert!(std::env::var_os("CI").is_none(), "{} is not installed", kind.name);
+        println!("skipped: {} is not installed", kind.name);
+        return None;
+    }
+    Some((reference, kind))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -205,9 +205,10 @@ impl Contender for Transaction {
 
 #[cfg(test)]
 mod tests {
-    use sessile_fixtures::{PrivateDir, ServerKind, ServerOptions};
+    use sessile_fixtures::{PrivateDir, ServerOptions};
 
     use super::*;
+    use crate::reference;
     use crate::spread::Spread;
     use crate::worker::protocol::What;
 
@@ -228,12 +229,7 @@ mod tests {
     /// What two requests that begin and then commit a session each are told, and how many transactions were done again; `None`
     /// when the server is not installed.
     fn two_at_once(sessions: [usize; 2], level: Option<&str>) -> Option<([Result<()>; 2], u64)> {
-        let kind = ServerKind::by_name("mariadbd").unwrap();
-        if kind.find().is_none() {
-            assert!(std::env::var_os("CI").is_none(), "mariadbd is not installed");
-            println!("skipped: mariadbd is not installed");
-            return None;
-        }
+        let (_, kind) = reference::with_server(REFERENCE.name)?;
         let dir = PrivateDir::on_disk().unwrap();
         let server = kind.start(dir.path(), &ServerOptions::default()).unwrap();
         let what = What::Reference { name: REFERENCE.name.to_owned(), place: server.socket().to_owned() };
