@@ -1,12 +1,14 @@
 <?php
 // Sessions in a database through PDO, the way that frameworks have as their default: a request is a transaction that holds the
 // row of its session, so that others on the same session wait. The path is a DSN. Connections stay, statements are sent in
-// one trip. SQLite locks no rows: there a request holds the database.
+// one trip. SQLite locks no rows: there a request holds the database. With `contender.lock = 0` each statement is a transaction
+// of its own and nobody waits, as in the database handler of Drupal 7.
 
 final class PdoHandler implements SessionHandlerInterface
 {
     private ?PDO $database = null;
     private string $driver = '';
+    private bool $locks = true;
     private bool $begun = false;
 
     public function open(string $path, string $name): bool
@@ -15,6 +17,7 @@ final class PdoHandler implements SessionHandlerInterface
             return true;
         }
         $this->driver = strstr($path, ':', true);
+        $this->locks = get_cfg_var('contender.lock') !== '0';
         $options = [PDO::ATTR_PERSISTENT => true, PDO::ATTR_TIMEOUT => 60];
         if ($this->driver === 'mysql') {
             $options[PDO::MYSQL_ATTR_INIT_COMMAND] = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED';
@@ -39,6 +42,9 @@ final class PdoHandler implements SessionHandlerInterface
 
     public function read(string $id): string|false
     {
+        if (!$this->locks) {
+            return (string) $this->select($id);
+        }
         $this->database->exec($this->driver === 'sqlite' ? 'BEGIN IMMEDIATE' : 'BEGIN');
         $this->begun = true;
         $data = $this->select($id);
@@ -96,7 +102,7 @@ final class PdoHandler implements SessionHandlerInterface
 
     private function select(string $id): string|false
     {
-        $lock = $this->driver === 'sqlite' ? '' : 'FOR UPDATE';
+        $lock = !$this->locks || $this->driver === 'sqlite' ? '' : 'FOR UPDATE';
         $found = $this->database->prepare("SELECT data, expires FROM sessions WHERE id = ? $lock");
         $found->execute([$id]);
         $row = $found->fetch(PDO::FETCH_NUM);

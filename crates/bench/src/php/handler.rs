@@ -78,6 +78,40 @@ const fn pdo(
     Handler { name, save_handler: "user", save_path, extensions, package, source, ..PLAIN }
 }
 
+/// What the frameworks' handlers take and Drupal's does not: a transaction around the request that holds the row of its session.
+const fn without_lock(handler: Handler) -> Handler {
+    Handler { variant: "nolock", locks: false, at_start: &[("contender.lock", "0")], ..handler }
+}
+
+const PDO_MYSQL: Handler = Handler {
+    server: Some("mariadbd"),
+    durability: ALL,
+    ..pdo("pdo-mysql", "mysql:unix_socket={socket};dbname=test", &["pdo", "mysqlnd", "pdo_mysql"], "php-mysql")
+};
+
+const PDO_POSTGRES: Handler = Handler {
+    server: Some("postgres"),
+    durability: ALL,
+    ..pdo(
+        "pdo-postgres",
+        "pgsql:host={socket_dir};port=5432;dbname=postgres;user=postgres",
+        &["pdo", "pdo_pgsql"],
+        "php-pgsql",
+    )
+};
+
+const PHP_MEMCACHED: Handler = Handler {
+    name: "php-memcached",
+    save_handler: "memcached",
+    save_path: "{socket}:0",
+    extensions: &["igbinary", "msgpack", "memcached"],
+    package: "php-memcached",
+    server: Some("memcached"),
+    // Its lock is on by default.
+    settings: &[("memcached.sess_persistent", "1")],
+    ..PLAIN
+};
+
 const fn phpredis(variant: &'static str, locks: bool, settings: &'static [(&'static str, &'static str)]) -> Handler {
     Handler {
         name: "phpredis",
@@ -114,32 +148,17 @@ pub const HANDLERS: &[Handler] = &[
     },
     phpredis("default", false, &[]),
     phpredis("lock", true, &[("redis.session.locking_enabled", "1")]),
+    PHP_MEMCACHED,
     Handler {
-        name: "php-memcached",
-        save_handler: "memcached",
-        save_path: "{socket}:0",
-        extensions: &["igbinary", "msgpack", "memcached"],
-        package: "php-memcached",
-        server: Some("memcached"),
-        // Its lock is on by default.
-        settings: &[("memcached.sess_persistent", "1")],
-        ..PLAIN
+        variant: "nolock",
+        locks: false,
+        settings: &[("memcached.sess_persistent", "1"), ("memcached.sess_locking", "0")],
+        ..PHP_MEMCACHED
     },
-    Handler {
-        server: Some("mariadbd"),
-        durability: ALL,
-        ..pdo("pdo-mysql", "mysql:unix_socket={socket};dbname=test", &["pdo", "mysqlnd", "pdo_mysql"], "php-mysql")
-    },
-    Handler {
-        server: Some("postgres"),
-        durability: ALL,
-        ..pdo(
-            "pdo-postgres",
-            "pgsql:host={socket_dir};port=5432;dbname=postgres;user=postgres",
-            &["pdo", "pdo_pgsql"],
-            "php-pgsql",
-        )
-    },
+    PDO_MYSQL,
+    without_lock(PDO_MYSQL),
+    PDO_POSTGRES,
+    without_lock(PDO_POSTGRES),
     pdo("pdo-sqlite", "sqlite:{disk}/sessions.db", &["pdo", "pdo_sqlite"], "php-sqlite3"),
     Handler { durability: VOLATILE, ..sessile("default", "sessile:{shm}/sessile") },
     Handler { durability: NONE_OR_SECOND, ..sessile("disk", "sessile:{disk}/sessile?control={shm}") },
