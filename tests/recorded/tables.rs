@@ -1,5 +1,7 @@
 //! The tables as Markdown. What the record lacks is a failed test that names it.
 
+pub mod gc;
+
 use sessile_bench::report::{Outcome, Row};
 use sessile_bench::{Collection, Report};
 
@@ -155,28 +157,6 @@ pub fn visitors(record: &Collection) -> String {
         rows,
     )
 }
-
-/// Source B, without PHP: what removing nine in ten takes, and what others notice of it.
-pub fn deletion(record: &Collection) -> String {
-    let run = run(record, "gc", "");
-    let rows = titles(run, DELETING).into_iter().map(|title| {
-        let deleting = row(run, &title, DELETING, 1);
-        let is_alone =
-            |row: &&Row| row.title() == title && row.op == "begin-alone" && row.sessions == deleting.sessions;
-        let alone = run.results.iter().find(is_alone).unwrap_or_else(|| panic!("{title} was not measured alone"));
-        let removal = deleting.removal.unwrap_or_else(|| panic!("{title} does not tell what was removed"));
-        let removed = removal.removed.map_or("not known".to_owned(), |count| grouped(count as f64));
-        let begins = grouped(deleting.operations as f64);
-        let both = |of: fn(&Row) -> f64| [alone, deleting].map(|row| figure(of(row) / 1e3));
-        let cells = [code(&title), removed, figure(removal.seconds), begins].into_iter();
-        cells.chain(both(|row| row.latency_us.p50)).chain(both(|row| row.latency_us.p99)).collect()
-    });
-    let head =
-        ["store", "removed", "s", "begins meanwhile", "p50 alone, ms", "p50 meanwhile", "p99 alone", "p99 meanwhile"];
-    table(&head, rows)
-}
-
-const DELETING: &str = "begin-while-deleting";
 
 /// Source C: a thousand sessions made and opened again.
 pub fn perl(record: &Collection) -> String {
