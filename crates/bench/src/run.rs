@@ -99,10 +99,11 @@ pub fn run_against(
     against::check_stores(&prepare(experiment, options)?.1)?;
     let environment = against::environment_of(other)?;
     let (settings, selection) = chosen(experiment, options, false)?;
+    let left_out_of_both = selection.left_out.clone();
     let selection = against::with_twins(selection);
     // Nothing remains of private stores.
     let (both, _) = measure(settings, selection, options, Programs { launch, other: Some(other) }, None)?;
-    Ok(against::apart(both, environment))
+    Ok(against::apart(both, environment, &left_out_of_both))
 }
 
 /// Settings and the contenders that can be measured with them.
@@ -187,7 +188,7 @@ pub fn run_choices_against(
 ) -> Result<(Report, Report), RunError> {
     let both = run_choices(experiment, options, launch, choices)?;
     let environment = both.environment.clone();
-    Ok(against::apart(both, environment))
+    Ok(against::apart(both, environment, &[]))
 }
 
 fn measure(

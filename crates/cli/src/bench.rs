@@ -100,7 +100,9 @@ pub fn failure(error: RunError) -> Failure {
 /// Before a measurement of minutes: can the results be written where they are wanted?
 pub fn check_outputs(outputs: [Option<&Path>; 4]) -> Outcome {
     let named: Vec<&Path> = outputs.into_iter().flatten().collect();
-    if named.iter().enumerate().any(|(number, path)| named.iter().skip(number + 1).any(|other| other == path)) {
+    let is_again =
+        |(number, path): (usize, &&Path)| named.iter().skip(number + 1).any(|other| result_file::is_same(path, other));
+    if named.iter().enumerate().any(is_again) {
         return Err(Failure::usage("--json, --csv, --markdown and --report name the same file; give each its own"));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
@@ -110,7 +112,7 @@ pub fn check_outputs(outputs: [Option<&Path>; 4]) -> Outcome {
         let opened = std::fs::File::options().append(true).create(true).open(path);
         opened.map_err(|error| unwritable(path, &error))?;
         if !existed {
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(result_file::meant(path));
         }
     }
     Ok(())

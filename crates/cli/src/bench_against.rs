@@ -8,7 +8,7 @@ use sessile_bench::{Collection, Experiment, Options, Report};
 
 use crate::arguments::{RunArguments, WORKER_VERB};
 use crate::outcome::{Failure, Outcome};
-use crate::{bench, compare, terminal};
+use crate::{bench, compare, result_file, terminal};
 
 /// Measures both, writes what was asked for, shows the comparison and judges by it.
 pub fn run(
@@ -20,15 +20,16 @@ pub fn run(
     program: &Path,
 ) -> Outcome {
     let old_json = arguments.against_json.as_deref();
-    if old_json.is_some_and(|path| outputs.contains(&Some(path)) || bench::is_stdout(path)) {
+    let is_taken = |path| outputs.into_iter().flatten().any(|other| result_file::is_same(path, other));
+    if old_json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
         return Err(Failure::usage("--against-json needs a file of its own"));
     }
     bench::check_outputs([old_json, None, None, None])?;
     let other = Launch { program: program.to_owned(), arguments: vec![WORKER_VERB.into()] };
     let (old, new) = sessile_bench::run_against(experiment, options, launch, &other).map_err(bench::failure)?;
     let written = [old_json.map_or(Ok(()), |path| bench::write_json(&old, path)), bench::show(&new, outputs)];
-    let is_taken = outputs.into_iter().flatten().any(bench::is_stdout);
-    Failure::of_all(written.into_iter().chain([judge(arguments, old, new, !is_taken)]))
+    let is_shown = !outputs.into_iter().flatten().any(bench::is_stdout);
+    Failure::of_all(written.into_iter().chain([judge(arguments, old, new, is_shown)]))
 }
 
 fn judge(arguments: &RunArguments, old: Report, new: Report, is_shown: bool) -> Outcome {

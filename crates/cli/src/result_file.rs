@@ -4,10 +4,37 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// A ring of links leads nowhere. Linux itself follows 40.
+const LINKS_MAX: u32 = 40;
+
+/// Whether two names lead to one file, however they are written: the later result would replace the earlier one. What is written to,
+/// a pipe or a device, takes several; only one that is named twice in the same words is a mistake.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let is_file = |path: &Path| !fs::metadata(path).is_ok_and(|status| !status.is_file());
+    one == other || (is_file(one) && is_file(other) && meant(one) == meant(other))
+}
+
+/// The file that a name leads to, also one that is not there yet.
+pub fn meant(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        if let Ok(found) = fs::canonicalize(&path) {
+            return found;
+        }
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.with_file_name(target);
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let (Ok(dir), Some(name)) = (fs::canonicalize(dir), path.file_name()) {
+        return dir.join(name);
+    }
+    path
+}
+
 /// Replaces a file by a text, or makes it. What is no regular file, a pipe or a device, is written to.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     // Of a link the file that it leads to is replaced.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let path = meant(path);
     if fs::metadata(&path).is_ok_and(|status| !status.is_file()) {
         return fs::write(path, text);
     }
@@ -46,6 +73,32 @@ mod tests {
         assert_eq!((fs::read_to_string(&file).unwrap(), fs::read_link(&link).unwrap()), ("second".to_owned(), file));
         assert_eq!(io::read_to_string(old).unwrap(), "a long first text", "who reads it meanwhile sees no half of it");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    /// `new.json` and `./new.json` passed for two files, and one result replaced the other.
+    #[test]
+    fn one_file_is_known_by_any_name_before_and_after_it_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("sub")).unwrap();
+        for (name, leads_to) in [("link", "out"), ("link-to-link", "link"), ("sub-too", "sub"), ("loop", "loop")] {
+            symlink(leads_to, path(name)).unwrap();
+        }
+        for is_there in [false, true] {
+            if is_there {
+                ["link-to-link", "sub/out"].iter().for_each(|name| replace(&path(name), "x").unwrap());
+                assert!(path("out").is_file() && path("link").is_symlink() && path("link-to-link").is_symlink());
+            }
+            for name in ["./out", "sub/../out", "sub-too/../out", "link", "link-to-link"] {
+                assert!(is_same(&path("out"), &path(name)) && is_same(&path(name), &path("out")), "{name} {is_there}");
+            }
+            assert!(is_same(&path("sub/out"), &path("sub-too/out")));
+            for name in ["other", "sub/out", "sub-too/out", "loop", "missing/out"] {
+                assert!(!is_same(&path("out"), &path(name)), "{name} {is_there}");
+            }
+        }
+        assert!(is_same(Path::new("out"), Path::new("./out")));
+        assert!(!is_same(Path::new("/dev/null"), Path::new("/dev/../dev/null")), "nothing is replaced there");
     }
 
     #[test]

@@ -97,6 +97,12 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
     let (program, _) = other_program(dir.path());
     let (program, sessions) = (program.to_str().unwrap(), dir.path().join("sessions"));
     let url = format!("files:{}", sessions.display());
+    let [json, again] = ["new.json", "again.json"].map(|name| dir.path().join(name));
+    std::os::unix::fs::symlink("new.json", &again).unwrap();
+    let [json, again] = [&json, &again].map(|path| path.to_str().unwrap());
+    let brief = ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--seconds", "0.01"];
+    let two_against = [&brief[..], &["--against", program, "--json", json, "--against-json", again]].concat();
+    let two_outputs = [&brief[..], &["--csv", json, "--json", again]].concat();
     for (flags, why) in [
         (&["cycle", "--against", "/bin/true"][..], "does not answer"),
         (&["cycle", "--against", "/nowhere/sessile"], "cannot be started"),
@@ -104,6 +110,8 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
         (&["cycle", "--against", program, "--stores", &url], "private stores"),
         (&["cycle", "--against-json", "old.json"], "--against"),
         (&["cycle", "--against", program, "--json", "-", "--against-json", "-"], "a file of its own"),
+        (&two_against, "a file of its own"),
+        (&two_outputs, "name the same file"),
     ] {
         let output = sessile(&[&["bench"], flags].concat());
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
