@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sessile_core::{Bin, Key, Ttl};
+use sessile_fixtures::PrivateDir;
 use sessile_stores::Context;
 
 fn scan(arguments: &[&str]) -> Output {
@@ -67,11 +68,18 @@ fn traces(dir: &Path) -> Trace {
 fn a_scan_of_our_own_store_counts_all_and_lists_the_largest() {
     for scheme in ["files:", "sqlite:", "sessile:"] {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let url = format!("{scheme}{}/store", dir.path().display());
+        // What a store on a disk keeps in memory stays there when its directory is gone.
+        let control = PrivateDir::in_shared_memory().unwrap();
+        let (store, mut url) = (dir.path().join("store"), format!("{scheme}{}/store", dir.path().display()));
         if scheme != "sqlite:" {
-            std::fs::create_dir(dir.path().join("store")).unwrap();
+            std::fs::create_dir(store).unwrap();
+        }
+        if scheme == "sessile:" {
+            url = format!("{url}?control={}", control.path().display());
         }
         fill(&url);
+        let is_in_control = control.path().read_dir().unwrap().count() > 1; // beside the mark of its owner
+        assert_eq!(is_in_control, scheme == "sessile:", "{url}");
         for page in ["1", "5", "1000"] {
             let scanned = json(&[&url, "--page", page, "--top", "3"]);
             assert_eq!((&scanned["entries"], &scanned["bytes"]), (&12.into(), &8_530.into()), "{url} {page} {scanned}");
