@@ -262,3 +262,25 @@ fn what_cannot_be_removed_is_told_with_a_way_to_remove_it_and_without_the_place_
     assert!(said.contains("they expire within") && said.contains("`sessile gc` with its URL removes them"), "{said}");
     assert!(!said.contains(&server.socket().display().to_string()), "{said}");
 }
+
+/// Each of a thousand sessions that it had begun to fill in was tried for a second and a half.
+#[test]
+fn a_server_that_dies_while_it_is_filled_fails_its_row_at_the_first_error_and_no_other() {
+    let Some((mut server, url, _home)) = redis() else { return };
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("out.json");
+    let flags = ["cycle", "--sessions", "300000", "--workers", "1", "--seconds", "0.1", "--rounds", "1"];
+    let others = ["--stores", "null", "--json", path.to_str().unwrap()];
+    let mut measured = Measured::start_in(&url, dir, &[&flags[..], &others].concat());
+    measured.until(OWN + 500);
+    server.kill();
+    let (code, said) = measured.end();
+    assert_eq!(code, Some(1), "{said}");
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let failed = |store: &str| {
+        let rows = report["results"].as_array().unwrap();
+        rows.iter().find(|row| row["store"] == store).unwrap()["failed"].clone()
+    };
+    assert!(failed("redis").as_str().unwrap().contains("it was given up after "), "{report:#}");
+    assert!(failed("null").is_null(), "{report:#}");
+}

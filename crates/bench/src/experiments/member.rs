@@ -136,7 +136,12 @@ fn fill(crew: &mut Crew, settings: &Settings, workers: usize, sessions: usize) -
     let all = Range { until_ns, ..Range::whole(&(0..sessions)) };
     let filled = crew.share(workers, all, Request::Fill)?;
     if let Some(message) = filled.first_error {
-        let message = format!("{} of {sessions} sessions cannot be created: {message}", filled.errors);
+        let (made, errors) = (filled.count, filled.errors);
+        let message = if made + errors < sessions as u64 {
+            format!("filling it was given up after {made} of {sessions} sessions: {message}")
+        } else {
+            format!("{errors} of {sessions} sessions cannot be created: {message}")
+        };
         return Err(Failure { code: "fill".to_owned(), message });
     }
     if filled.count < sessions as u64 {

@@ -76,6 +76,10 @@ impl Contender for Files {
         if self.is("frozen") || self.is("sluggish") {
             std::thread::sleep(Duration::from_millis(20)); // what is filled slowly is verified last
         }
+        if self.is("unreachable") && session >= 5 || self.is("full") && session == 5 {
+            let kind = if self.is("full") { ErrorKind::Full } else { ErrorKind::Unreachable };
+            return Err(Error::new(kind, format!("no to {session}")));
+        }
         if ttl < Duration::from_secs(60) {
             fs::File::create(self.path(session).with_extension("until")).unwrap();
             let until = fs::File::options().write(true).open(self.path(session).with_extension("until")).unwrap();

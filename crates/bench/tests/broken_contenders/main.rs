@@ -49,6 +49,10 @@ fn main() {
             a_large_save_is_believed_only_if_it_is_there_afterwards,
         ),
         ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
+        (
+            "a_store_that_is_gone_is_asked_no_more_while_it_is_filled",
+            a_store_that_is_gone_is_asked_no_more_while_it_is_filled,
+        ),
         ("a_lock_that_ends_with_its_process_passes", faults::a_lock_that_ends_with_its_process_passes),
         (
             "an_update_that_dies_with_its_worker_is_counted_as_lost",
@@ -135,6 +139,16 @@ fn a_worker_that_dies_fails_its_row_and_no_other() {
     let rows = measure(Experiment::Cycle, &["dying", "sound"], &[1]);
     assert!(rows[0].failed.as_deref().unwrap().contains("ended during the measurement"), "{rows:#?}");
     assert!(!rows[1].is_bad() && rows[1].operations > 0, "{rows:#?}");
+}
+
+/// Each session of a piece was tried, and each try took as long as a client waits for a server.
+fn a_store_that_is_gone_is_asked_no_more_while_it_is_filled() {
+    let rows = measure(Experiment::Cycle, &["unreachable", "full", "sound"], &[1]);
+    let why = |row: &Row| row.failed.clone().unwrap_or_default();
+    let [gone, full, sound] = rows.as_slice() else { panic!("{rows:#?}") };
+    assert!(why(gone).starts_with("filling it was given up after 5 of 20 sessions: no to 5"), "{rows:#?}");
+    assert!(why(full).starts_with("1 of 20 sessions cannot be created: no to 5"), "{rows:#?}");
+    assert!(!sound.is_bad() && sound.operations > 0, "{rows:#?}");
 }
 
 /// Both are whole again when the samples begin: only the churn can have seen it.
