@@ -186,6 +186,7 @@ impl Options {
         }
         let rate = self.rate.or(preset.rate);
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
+        self.check_pauses(experiment, rate)?;
         in_range("--round-trip", self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX), 0.01, ROUND_TRIP_MS_MAX)?;
         let churn = self.churn.unwrap_or(0);
         in_range("--churn", churn, 0, CHURN_MAX)?;
@@ -231,6 +232,17 @@ impl Options {
             (None, Some(spreads)) => spreads.clone(),
             (None, None) => preset.spreads.to_vec(),
         }
+    }
+
+    /// Who works without a pause leaves no processor time to sleep.
+    fn check_pauses(&self, experiment: Experiment, rate: Option<f64>) -> Result<(), UsageError> {
+        if !self.let_sleep || rate.is_some() || self.round_trip_ms.is_some() {
+            return Ok(());
+        }
+        let name = experiment.name();
+        Err(UsageError(format!(
+            "{name} works without a pause here; --let-sleep is for contention, gc, expiry, cycle --rate, and --round-trip"
+        )))
     }
 
     /// What its page does is published; ab has no other knobs.
@@ -452,6 +464,25 @@ mod tests {
         for (experiment, options) in wrong {
             assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");
         }
+    }
+
+    /// It was taken, and changed nothing.
+    #[test]
+    fn processors_may_sleep_only_where_requests_have_pauses() {
+        use Experiment::{Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Rebuild, Scale};
+        let options = || Options { let_sleep: true, ..options() };
+        let refused = |experiment: Experiment, options: Options| {
+            options.check(experiment).is_err_and(|error| error.0.contains("--let-sleep is for"))
+        };
+        for experiment in [Cycle, Ops, Scale, Oversize, Faults, Rebuild, Lifecycle, Perl] {
+            assert!(refused(experiment, options()), "{experiment:?}");
+        }
+        for experiment in [Contention, Gc, Expiry] {
+            assert!(options().check(experiment).unwrap().let_sleep, "{experiment:?}");
+        }
+        let (rate, round_trip_ms) = (Some(250.0), Some(0.3));
+        assert!(Options { rate, ..options() }.check(Cycle).unwrap().let_sleep);
+        assert!(Options { round_trip_ms, ..options() }.check(Ops).unwrap().let_sleep);
     }
 
     #[test]

@@ -270,7 +270,8 @@ pub struct RunArguments {
     /// Requests a second of each worker, latency from the moment when a request was due (cycle, contention, gc, expiry)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Lets processors sleep between requests at a fixed rate: how long this machine takes to wake up is measured too
+    /// Lets processors sleep between requests: how long this machine takes to wake up is measured too (contention, gc, expiry,
+    /// cycle --rate, --round-trip)
     #[arg(long)]
     pub let_sleep: bool,
     /// Puts a network before private servers, on which a round trip takes MS milliseconds: 0.1 to 0.5 in one data centre
