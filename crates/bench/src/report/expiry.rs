@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::Latencies;
 use crate::report::Report;
 use crate::report::markdown::section;
-use crate::report::table::{empty, figure, right};
+use crate::report::table::{empty, figure, keep_whole, right};
 
 /// A slow end within this factor of the baseline's is called the same.
 const SAME: f64 = 1.2;
@@ -64,12 +64,15 @@ impl Report {
         if verdicts.is_empty() {
             return Ok(());
         }
-        let header = ["store", "met", "p99.9 from", "expired us", "baseline a us", "baseline b us", "ratio", "verdict"];
+        let header =
+            ["store", "tier", "met", "p99.9 from", "expired us", "baseline a us", "baseline b us", "ratio", "verdict"];
         let mut table = empty(&header);
+        keep_whole(&mut table, &header, &["store", "p99.9 from", "verdict"]);
         for (row, verdict) in verdicts {
             for (from, end) in [("the call", verdict.from_call), ("when due", verdict.from_due)] {
                 table.add_row(vec![
                     Cell::new(row.shown_title()),
+                    Cell::new(&row.durability),
                     right(verdict.met),
                     Cell::new(from),
                     right(figure(end.expired)),

@@ -6,7 +6,7 @@ use comfy_table::Cell;
 
 use crate::report::markdown::section;
 use crate::report::scale::payload;
-use crate::report::table::{empty, figure, grouped, right};
+use crate::report::table::{by_tier, empty, figure, grouped, right};
 use crate::report::{Report, Row};
 
 const MIB: f64 = (1 << 20) as f64;
@@ -14,50 +14,52 @@ const MIB: f64 = (1 << 20) as f64;
 impl Report {
     pub(super) fn space(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows: Vec<&Row> = self.results.iter().filter(|row| row.bytes_per_session > 0 && weighs(row)).collect();
-        let with_memory = rows.iter().any(|row| row.memory.is_some());
-        let mut header = vec!["store", "payload", "sessions", "bytes each", "x payload"];
-        if with_memory {
-            header.extend(["workers", "page tables", "resident", "Pss", "before"]);
-        }
-        let mut table = empty(&header);
-        let mut shown: Vec<Vec<String>> = Vec::new();
-        for row in rows {
-            let mut cells = vec![
-                row.title(),
-                payload(row),
-                grouped(row.sessions as f64),
-                grouped(row.bytes_per_session as f64),
-                figure(row.bytes_per_session as f64 / row.payload_bytes.max(1) as f64),
-            ];
-            if let Some(memory) = row.memory {
-                cells.push(row.workers.to_string());
-                let parts = [memory.page_tables, memory.resident, memory.proportional, memory.prepared];
-                cells.extend(parts.map(|bytes| figure(bytes as f64 / MIB)));
-            }
-            // Several operations on one store: the first says it for all.
-            let key: Vec<String> =
-                cells.iter().take(3).cloned().chain(row.memory.map(|_| row.workers.to_string())).collect();
-            if shown.contains(&key) {
-                continue;
-            }
-            shown.push(key);
-            table.add_row(cells.into_iter().enumerate().map(
-                |(column, text)| {
-                    if column == 0 { Cell::new(text) } else { right(text) }
-                },
-            ));
-        }
-        if shown.is_empty() {
-            return Ok(());
-        }
-        let mut heading = "Space at the end of the run: files and shared memory, or growth of the process".to_owned();
-        if with_memory {
-            heading.push_str(
-                "\nMemory of the workers in MiB, all of a row together; `before`: resident when nothing was stored",
-            );
-        }
-        section(f, &heading, &table)
+        by_tier(&rows).into_iter().try_for_each(|(tier, rows)| of_tier(f, tier, &rows))
     }
+}
+
+fn of_tier(f: &mut fmt::Formatter<'_>, tier: &str, rows: &[&Row]) -> fmt::Result {
+    let with_memory = rows.iter().any(|row| row.memory.is_some());
+    let mut header = vec!["store", "payload", "sessions", "bytes each", "x payload"];
+    if with_memory {
+        header.extend(["workers", "page tables", "resident", "Pss", "before"]);
+    }
+    let mut table = empty(&header);
+    let mut shown: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        let mut cells = vec![
+            row.title(),
+            payload(row),
+            grouped(row.sessions as f64),
+            grouped(row.bytes_per_session as f64),
+            figure(row.bytes_per_session as f64 / row.payload_bytes.max(1) as f64),
+        ];
+        if let Some(memory) = row.memory {
+            cells.push(row.workers.to_string());
+            let parts = [memory.page_tables, memory.resident, memory.proportional, memory.prepared];
+            cells.extend(parts.map(|bytes| figure(bytes as f64 / MIB)));
+        }
+        // Several operations on one store: the first says it for all.
+        let key: Vec<String> =
+            cells.iter().take(3).cloned().chain(row.memory.map(|_| row.workers.to_string())).collect();
+        if shown.contains(&key) {
+            continue;
+        }
+        shown.push(key);
+        table.add_row(cells.into_iter().enumerate().map(
+            |(column, text)| {
+                if column == 0 { Cell::new(text) } else { right(text) }
+            },
+        ));
+    }
+    let mut heading =
+        format!("Space at the end of the run, tier {tier}: files and shared memory, or growth of the process");
+    if with_memory {
+        heading.push_str(
+            "\nMemory of the workers in MiB, all of a row together; `before`: resident when nothing was stored",
+        );
+    }
+    section(f, &heading, &table)
 }
 
 /// `gc` ends with few sessions and `contention` has one: a figure a session would mislead.

@@ -10,8 +10,8 @@ use crate::traffic::Workload;
 
 /// Legible in a terminal of this width.
 const COLUMNS: u16 = 100;
-/// The table of throughput has more columns than others, and none of them in two pieces.
-const COLUMNS_OF_THROUGHPUT: u16 = 106;
+/// Some tables have more columns than others.
+const COLUMNS_OF_MANY: u16 = 106;
 
 /// The alternate form has Markdown for tables and no machine: see [`Report::to_markdown`].
 impl fmt::Display for Report {
@@ -91,14 +91,7 @@ fn throughput(rows: &[&Row]) -> Table {
         vec!["store", "op", "workers", "tier", "per s", "low..high", "p50 us", "p99 us", "p99.9 us", "cpu us/op"];
     header.retain(|name| spread || *name != "low..high");
     let mut table = empty(&header);
-    table.set_width(COLUMNS_OF_THROUGHPUT);
-    // A name in two pieces cannot be searched for, and a number in two pieces is read as another one.
-    for whole in ["store", "op", "low..high", "cpu us/op"] {
-        let place = header.iter().position(|name| *name == whole);
-        if let Some(column) = place.and_then(|place| table.column_mut(place)) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
+    keep_whole(&mut table, &header, &["store", "op", "low..high", "cpu us/op"]);
     for row in rows {
         let cpu = row.cpu_us_per_op;
         let cpu = if row.kind == "socket" {
@@ -154,8 +147,10 @@ impl Report {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut table =
-            empty(&["store", "op", "fairness", "found taken", "wait p50 us", "wait p99 us", "all p50 us", "lost"]);
+        let header =
+            ["store", "op", "tier", "fairness", "found taken", "wait p50 us", "wait p99 us", "all p50 us", "lost"];
+        let mut table = empty(&header);
+        keep_whole(&mut table, &header, &["store", "op", "found taken"]);
         for row in rows {
             let waits = row.waits.unwrap_or_default();
             let waited = |value: f64| if row.waits.is_some() { figure(value) } else { String::new() };
@@ -164,6 +159,7 @@ impl Report {
             table.add_row(vec![
                 Cell::new(row.shown_title()),
                 Cell::new(&row.op),
+                Cell::new(&row.durability),
                 right(row.fairness.map_or(String::new(), |fairness| format!("{fairness:.2}"))),
                 right(taken),
                 right(waited(waits.taken_p50)),
@@ -177,18 +173,18 @@ impl Report {
 
     /// Histograms of one contender and size side by side.
     fn histograms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown: Vec<(String, usize)> = Vec::new();
+        let mut shown: Vec<(String, &str, usize)> = Vec::new();
         for row in self.results.iter().filter(|row| row.histogram.is_some() && row.waits.is_none()) {
-            let group = (row.title(), row.sessions);
+            let group = group_of(row);
             if shown.contains(&group) {
                 continue;
             }
-            let same: Vec<&Row> =
-                self.results.iter().filter(|other| (other.title(), other.sessions) == group).collect();
+            let same: Vec<&Row> = self.results.iter().filter(|other| group_of(other) == group).collect();
             for pair in same.chunks(2) {
                 let buckets: Vec<(String, &crate::report::Buckets)> =
                     pair.iter().filter_map(|row| Some((row.op.clone(), row.histogram.as_ref()?))).collect();
-                let heading = format!("{} with {} sessions (bars are logarithmic)", group.0, group.1);
+                let (title, tier, sessions) = &group;
+                let heading = format!("{title} with {sessions} sessions, tier {tier} (bars are logarithmic)");
                 picture(f, &heading, &super::bars::side_by_side(&buckets))?;
             }
             for row in same {
@@ -210,6 +206,11 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// What histograms that stand side by side have in common.
+fn group_of(row: &Row) -> (String, &str, usize) {
+    (row.title(), &row.durability, row.sessions)
 }
 
 fn in_words(modes: Modes, sessions: usize) -> &'static str {
@@ -237,6 +238,17 @@ pub(crate) fn empty(header: &[&str]) -> Table {
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(COLUMNS).set_header(header.to_vec());
     table
+}
+
+/// Gives a table with many columns more room, and these columns as much of it as their widest cell takes: a name in two pieces
+/// cannot be searched for, and a number in two pieces is read as another one.
+pub(super) fn keep_whole(table: &mut Table, header: &[&str], columns: &[&str]) {
+    table.set_width(COLUMNS_OF_MANY);
+    for place in columns.iter().filter_map(|whole| header.iter().position(|name| name == whole)) {
+        if let Some(column) = table.column_mut(place) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
 }
 
 pub(crate) fn right(text: impl ToString) -> Cell {
@@ -282,7 +294,7 @@ pub(crate) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{CpuUs, LatencyUs};
+    use crate::report::{Buckets, CpuUs, ExpiryVerdict, LatencyUs, SlowEnd, Waits};
 
     #[test]
     fn names_stay_whole_in_rows_of_wide_figures() {
@@ -300,6 +312,45 @@ mod tests {
             let text = throughput(&[&row]).to_string();
             assert!(text.contains("redis-four-trips ") && text.contains("begin-while-sweeping "), "{text}");
             assert_eq!(text.contains("low.."), rounds > 1, "{text}");
+        }
+    }
+
+    /// Waits, slow ends, space and histograms did not say it, and space of two tiers was told for the first.
+    #[test]
+    fn each_table_says_the_durability_tier_and_keeps_names_and_numbers_whole() {
+        let rows = |change: &dyn Fn(&mut Row)| {
+            let tiers = ["none", "commit"].map(|tier| {
+                let (store, op) = ("postgres-transaction".into(), "closed-loop".into());
+                let (durability, variant) = (tier.into(), "default".into());
+                let mut row = Row { store, op, durability, variant, sessions: 5_000_000, ..Row::default() };
+                change(&mut row);
+                row
+            });
+            Report { results: tiers.to_vec(), ..Report::default() }.to_string()
+        };
+        let waits = Waits { begins: 123_456, taken: 12_345, taken_p99: 1_234_567.0, ..Waits::default() };
+        let slow = SlowEnd { expired: 1_234_567.0, same: true, ..SlowEnd::default() };
+        let expiry = ExpiryVerdict { met: 123_456, from_call: slow, from_due: slow };
+        for (heading, text, whole) in [
+            ("One session, all workers", rows(&|row| row.waits = Some(waits)), "12345 of 123456"),
+            ("The slow end of a stream", rows(&|row| row.expiry = Some(expiry)), "1 234 567"),
+        ] {
+            let table = text.split(heading).nth(1).unwrap_or_else(|| panic!("{text}"));
+            let lines = table.lines().filter(|line| line.contains("postgres-transaction ")).collect::<Vec<&str>>();
+            for (tier, line) in ["none", "commit"].iter().flat_map(|tier| vec![tier; lines.len() / 2]).zip(&lines) {
+                assert!(line.split_whitespace().any(|word| word == *tier) && line.contains(whole), "{table}");
+            }
+            assert!(lines.len() >= 2 && table.lines().all(|line| line.len() <= 106), "{table}");
+        }
+        let weighed = rows(&|row| (row.bytes_per_session, row.payload_bytes) = (123_456, 65_536));
+        let histogram = Buckets { bounds_us: Vec::new(), counts: vec![1] };
+        let pictured = rows(&|row| row.histogram = Some(histogram.clone()));
+        for tier in ["none", "commit"] {
+            let heading = format!("Space at the end of the run, tier {tier}: ");
+            let table = weighed.split(&heading).nth(1).unwrap_or_else(|| panic!("{weighed}"));
+            assert!(table.lines().nth(2).unwrap().contains("postgres-transaction "), "{weighed}");
+            let heading = format!("postgres-transaction with 5000000 sessions, tier {tier} (bars");
+            assert_eq!(pictured.matches(&heading).count(), 1, "{pictured}");
         }
     }
 
