@@ -141,6 +141,9 @@ impl Choice {
     }
 }
 
+/// The tier of a server that is not ours: nobody asked it.
+pub(crate) const AS_CONFIGURED: &str = "as configured";
+
 /// The variant of a store on a server that connects anew for each request, as programs do that keep no connections.
 pub(crate) const RECONNECT: &str = "reconnect";
 
@@ -275,7 +278,7 @@ fn of_url(text: &str, durability: Durability) -> Result<Choice, UsageError> {
         }
         (true, Some(given)) => given.name(),
         (true, None) => durability.name(),
-        (false, _) => "as configured",
+        (false, _) => AS_CONFIGURED,
     };
     let mut text = text.to_owned();
     if takes_durability && given.is_none() {

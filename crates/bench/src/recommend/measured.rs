@@ -1,7 +1,8 @@
 //! What results say of one candidate, as far as it is about the site.
 //!
 //! It owns one invariant: of another machine, build or durability tier no row counts, neither for a store nor against it, and
-//! no row is of a handler. What follows from those that count is the business of the rules.
+//! no row is of a handler. Only of how large a payload may be a server that is not ours says something in any tier: which one it
+//! has, nobody asked it. What follows from rows that count is the business of the rules.
 
 use super::candidate::{Candidate, Question, apart, is_of};
 use super::large::Large;
@@ -34,7 +35,7 @@ pub struct Measured {
     /// Sessions that a restart cost in the tier of the site, where it cost any.
     pub lost_at_restart: Option<RestartLoss>,
     /// What became of payloads of about the site's size, where large ones were saved.
-    pub large: Option<Large>,
+    pub large: Large,
 }
 
 /// Measured space of a session, at the payload and number of sessions that are nearest to the site's; of equally near ones the
@@ -78,6 +79,9 @@ pub(super) fn measured(
     let (mut nearest, mut runs) = ((f64::INFINITY, f64::INFINITY, 0.0), Vec::new());
     let of_machine = |report: &&Report| question.is_none_or(|question| question.is_of_machine(report));
     for report in results.iter().filter(of_machine) {
+        for row in &report.results {
+            measured.large.learn(row, candidate, site);
+        }
         let rows = report.results.iter().filter(|row| is_of(row, candidate) && is_about(row, site));
         for row in rows {
             if row.is_bad() && measured.fault.is_none() {
@@ -90,9 +94,6 @@ pub(super) fn measured(
             if let Some(loss) = restart_loss(row) {
                 let known = measured.lost_at_restart.filter(|known| known.sessions >= loss.sessions);
                 measured.lost_at_restart = known.or(Some(loss));
-            }
-            if let Some(large) = Large::of(row, site) {
-                measured.large = Some(measured.large.map_or(large, |known| known.graver(large)));
             }
             let weighs = row.bytes_per_session > 0 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
             let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
@@ -123,13 +124,15 @@ impl Measured {
     }
 }
 
-/// Whether a row can say something of a store at the site: measured in its tier, and of the store itself, not of a handler or
-/// keeper in another language that has its name, with failures and pauses of its own. A workload is another question.
+/// Whether a row can say something of a store at the site: measured in its tier, and of the store itself.
 fn is_about(row: &Row, site: &Site) -> bool {
-    row.durability == site.durability.name()
-        && row.workload.is_none()
-        && row.php.is_none()
-        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
+    row.durability == site.durability.name() && is_of_store(row)
+}
+
+/// Whether a row is of a store, not of a handler or keeper in another language that has its name, with failures and pauses of
+/// its own. A workload is another question.
+pub(super) fn is_of_store(row: &Row) -> bool {
+    row.workload.is_none() && row.php.is_none() && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
 }
 
 /// Sessions that a restart cost.

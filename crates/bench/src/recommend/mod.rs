@@ -12,11 +12,12 @@ mod paced;
 mod rules;
 mod show;
 mod site;
+mod size;
 
 use serde::Serialize;
 
 pub use self::candidate::{Candidate, Medium, Question, SpaceBasis};
-pub use self::large::Large;
+pub use self::large::{Large, Lost, Refused, Taken};
 pub use self::measured::{Footprint, Measured, RestartLoss, Sweep};
 pub use self::paced::FellBehind;
 pub use self::rules::{Effect, RULES, Rule};

@@ -8,11 +8,10 @@ use serde::Serialize;
 use sessile_core::{Expiry, Limits, Ownership, SessionsBound, Waiting};
 
 use super::candidate::{Candidate, Medium, promises};
-use super::large::Large;
 use super::measured::{RestartLoss, Sweep};
 use super::paced::FellBehind;
 use super::site::Site;
-use crate::oversize::stock;
+use super::size;
 
 /// What a rule does to a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -72,7 +71,7 @@ pub const RULES: &[Rule] = &[
         let why = format!("it does not offer the durability tier {}", site.durability.name());
         (!promises(it, site.durability)).then_some(why)
     }),
-    rule("session-too-large", Effect::Excludes, too_large),
+    rule("session-too-large", Effect::Excludes, size::too_large),
     rule("measured-faults", Effect::Excludes, |_, it| it.measured.fault.clone()),
     rule("too-slow", Effect::Excludes, |site, it| {
         let most = it.measured.cycles?.median;
@@ -150,6 +149,7 @@ pub const RULES: &[Rule] = &[
             "with {sessions} sessions requests that sweep were a second mode that nobody feels: a tenth of them took more than {ms:.1} ms"
         ))
     }),
+    rule("server-limit-to-raise", Effect::Note, size::to_raise),
     rule("payload-limit-to-raise", Effect::Note, |site, it| {
         let (wanted, default) = (site.payload_bytes, Limits::PAYLOAD_BYTES_MAX_DEFAULT);
         let why = || {
@@ -167,43 +167,6 @@ pub const RULES: &[Rule] = &[
 
 const fn rule(name: &'static str, effect: Effect, fires: fn(&Site, &Candidate) -> Option<String>) -> Rule {
     Rule { name, effect, fires }
-}
-
-/// What was measured says more than what is known of a server with its defaults; and that more than what the store could take.
-fn too_large(site: &Site, it: &Candidate) -> Option<String> {
-    let (most, server) = (it.capabilities.value_bytes_max, it.capabilities.server);
-    if site.payload_bytes > most {
-        return Some(format!("it takes sessions of at most {} bytes", size(most)));
-    }
-    let stock = stock(server);
-    let remedy = || match (stock, server) {
-        (Some(stock), Some(server)) => {
-            format!("start {server} with a larger {}, which goes up to {} bytes", stock.setting, size(most))
-        }
-        (None, Some(server)) => format!("raise what {server} takes, or use a store that takes them"),
-        (_, None) => "use a store that takes them".to_owned(),
-    };
-    match it.measured.large {
-        Some(Large::Taken) => None,
-        Some(Large::Lost { payload_bytes, silent: true }) => Some(format!(
-            "of {} bytes a session was acknowledged and then not there: lost silently, which is worse than refused, because \
-             nobody is told; use a store that takes or refuses them",
-            size(payload_bytes)
-        )),
-        Some(Large::Lost { payload_bytes, silent: false }) => Some(format!(
-            "of {} bytes a session was refused and the one that it should have replaced was lost, which is worse than refused \
-             alone; use a store that takes them",
-            size(payload_bytes)
-        )),
-        Some(Large::Refused { payload_bytes, limit }) => {
-            let limit = limit.map_or(String::new(), |limit| format!(" by a limit of {} bytes", size(limit)));
-            Some(format!("a session of {} bytes was refused{limit}: {}", size(payload_bytes), remedy()))
-        }
-        None => {
-            let limit = size(stock.filter(|stock| site.payload_bytes > stock.bytes)?.bytes);
-            Some(format!("with its defaults its server takes sessions of at most {limit} bytes: {}", remedy()))
-        }
-    }
 }
 
 /// What a fixed rate has shown counts, and beyond that a part of what a closed loop has.
@@ -240,10 +203,6 @@ fn lost_at_restart(site: &Site, it: &Candidate) -> Option<String> {
     })
 }
 
-fn size(bytes: u64) -> String {
-    whole(bytes as f64)
-}
-
-fn whole(value: f64) -> String {
+pub(super) fn whole(value: f64) -> String {
     crate::report::table::grouped(value)
 }

@@ -8,13 +8,13 @@ use sessile_stores::registry::STORES;
 
 use crate::rows::{all_installed, all_installed_at, at_tier, best, made, named, results, row, rules, usual, why};
 
-const RULE: &str = "session-too-large";
-const MIB: u64 = 1 << 20;
+pub const RULE: &str = "session-too-large";
+pub const MIB: u64 = 1 << 20;
 /// What a memcached said of itself that was started with its defaults.
-const LIMIT: u64 = 1_047_895;
+pub const LIMIT: u64 = 1_047_895;
 
 /// A large save: what became of it, whether without an error, and the limit that an error named.
-fn saved(store: &str, payload_bytes: u64, outcome: &str, silent: bool, limit: Option<u64>) -> Value {
+pub fn saved(store: &str, payload_bytes: u64, outcome: &str, silent: bool, limit: Option<u64>) -> Value {
     let mut row = row(store, "default", 0.0);
     (row["experiment"], row["op"], row["bytes_per_session"]) = (json!("oversize"), json!("save"), json!(0));
     (row["payload_bytes"], row["sessions"], row["workers"]) = (json!(payload_bytes), json!(1), json!(1));
@@ -30,20 +30,20 @@ fn saved(store: &str, payload_bytes: u64, outcome: &str, silent: bool, limit: Op
     row
 }
 
-fn stored(store: &str, payload_bytes: u64) -> Value {
+pub fn stored(store: &str, payload_bytes: u64) -> Value {
     saved(store, payload_bytes, "stored", true, None)
 }
 
-fn refused(store: &str, payload_bytes: u64, limit: Option<u64>) -> Value {
+pub fn refused(store: &str, payload_bytes: u64, limit: Option<u64>) -> Value {
     saved(store, payload_bytes, "refused", false, limit)
 }
 
 /// Three web servers, and few sessions, which may be lost and are of this size.
-fn site(payload_bytes: u64) -> Site {
+pub fn site(payload_bytes: u64) -> Site {
     Site { web_servers: 3, sessions: 100, restart_may_log_out: true, payload_bytes, ..all_installed() }
 }
 
-fn told(store: &str, payload_bytes: u64, rows: Vec<Value>) -> Option<String> {
+pub fn told(store: &str, payload_bytes: u64, rows: Vec<Value>) -> Option<String> {
     why(&recommend(&site(payload_bytes), &[results(usual()), results(rows)]), store, RULE)
 }
 

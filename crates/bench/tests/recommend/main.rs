@@ -6,6 +6,7 @@ mod anonymous;
 mod faults;
 mod large;
 mod question;
+mod raised;
 mod restart;
 mod rows;
 mod space;
