@@ -4,6 +4,8 @@
 //! sessions, one payload, one durability tier, one way to the server. Of all questions that the results answer, the one is taken
 //! that most candidates have answered and that is closest to the site.
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 use sessile_core::{Capabilities, Durability, SessionsBound};
 use sessile_stores::registry::STORES;
@@ -11,14 +13,11 @@ use sessile_stores::{Fixture, StoreEntry};
 
 use super::measured::{Measured, measured};
 use super::site::Site;
+use super::thresholds::{ANSWERED, OVERHEAD, SESSIONS_ALIKE, UNEVEN, WORKER};
 use crate::naming;
 use crate::report::{Report, Row};
 
-/// Assumed of a store that was not measured: its own record beside the payload.
-const OVERHEAD_BYTES: u64 = 1_024;
 const PAGE_BYTES: u64 = 4_096;
-/// So many times more or fewer sessions take about as much each.
-pub(super) const SESSIONS_ALIKE: u64 = 4;
 
 /// Where the sessions lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -113,7 +112,7 @@ impl Candidate {
         let paged = |bytes: u64| bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
         let Some(measured) = self.measured.footprint else {
             let payload = if in_pages { paged(payload_bytes) } else { payload_bytes };
-            return (sessions.saturating_mul(payload.saturating_add(OVERHEAD_BYTES)), SpaceBasis::Formula);
+            return (sessions.saturating_mul(payload.saturating_add(OVERHEAD.value)), SpaceBasis::Formula);
         };
         // What takes less than whole pages shares them between sessions.
         let whole_pages = in_pages && measured.bytes >= paged(measured.payload_bytes);
@@ -121,8 +120,8 @@ impl Candidate {
         // What a session takes besides its payload hardly depends on the payload.
         let besides = measured.bytes.saturating_sub(taken(measured.payload_bytes));
         let bytes = sessions.saturating_mul(besides.saturating_add(taken(payload_bytes)));
-        let alike = measured.sessions / SESSIONS_ALIKE <= sessions
-            && sessions / SESSIONS_ALIKE <= measured.sessions
+        let alike = measured.sessions / SESSIONS_ALIKE.value <= sessions
+            && sessions / SESSIONS_ALIKE.value <= measured.sessions
             && measured.payload_bytes == payload_bytes;
         (bytes, if alike { SpaceBasis::Measured } else { SpaceBasis::Derived })
     }
@@ -245,22 +244,27 @@ fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<Q
     }
     let most = questions.iter().map(|(_, answered)| answered.len()).max()?;
     // A question that half of them have answered is as good as one that all have.
-    let asked = questions.into_iter().filter(|(_, answered)| 2 * answered.len() >= most);
-    let best = asked.min_by(|(a, by_a), (b, by_b)| {
-        distance(a, site).total_cmp(&distance(b, site)).then(by_b.len().cmp(&by_a.len()))
-    });
+    let asked = questions.into_iter().filter(|(_, answered)| answered.len() as f64 >= ANSWERED.part() * most as f64);
+    let best = asked.min_by(|(a, by_a), (b, by_b)| nearer(a, b, site).then(by_b.len().cmp(&by_a.len())));
     best.map(|(question, _)| question)
 }
 
-/// How far a question is from the site: a debug build is far from any; then the network counts, then the number and size of
+/// Which of two questions is nearer to the site: a debug build is far from any; then the network counts, then the number and size of
 /// sessions, then the number of workers.
+fn nearer(a: &Question, b: &Question, site: &Site) -> Ordering {
+    let is_debug = |question: &Question| question.build != "release";
+    let is_elsewhere = |question: &Question| (question.round_trip_us > 0.0) != (site.web_servers > 1);
+    is_debug(a)
+        .cmp(&is_debug(b))
+        .then(is_elsewhere(a).cmp(&is_elsewhere(b)))
+        .then(distance(a, site).total_cmp(&distance(b, site)))
+}
+
 fn distance(question: &Question, site: &Site) -> f64 {
-    let network = if (question.round_trip_us > 0.0) == (site.web_servers > 1) { 0.0 } else { 1_000.0 };
     let ratio =
         apart(question.sessions as u64, site.sessions) + apart(question.payload_bytes as u64, site.payload_bytes);
-    let uneven = if question.payload_spread == "fixed" { 0.0 } else { 0.1 };
-    let debug = if question.build == "release" { 0.0 } else { 10_000.0 };
-    debug + network + ratio + uneven - 0.01 * question.workers as f64
+    let uneven = if question.payload_spread == "fixed" { 0.0 } else { UNEVEN.part() };
+    ratio + uneven - WORKER.part() * question.workers as f64
 }
 
 /// By what factor two numbers differ, as a logarithm.

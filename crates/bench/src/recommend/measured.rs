@@ -28,7 +28,7 @@ pub struct Measured {
     /// The fewest requests a second that were due at a fixed rate and not done, at a load that is no harder than the site's,
     /// if no higher rate was kept up with.
     pub fell_behind: Option<FellBehind>,
-    /// Memory of the machine that it was measured on.
+    /// Memory of the machine that was measured.
     pub memory_bytes: Option<u64>,
     /// Rows in which something went wrong: the first of them.
     pub fault: Option<String>,
@@ -75,7 +75,7 @@ pub(super) fn measured(
     question: Option<&Question>,
     site: &Site,
 ) -> Measured {
-    let mut measured = Measured { memory_bytes: question.map(|question| question.memory_bytes), ..Measured::default() };
+    let mut measured = Measured { memory_bytes: memory_of(results, question), ..Measured::default() };
     let (mut nearest, mut runs) = ((f64::INFINITY, f64::INFINITY, 0.0), Vec::new());
     let of_machine = |report: &&Report| question.is_none_or(|question| question.is_of_machine(report));
     for report in results.iter().filter(of_machine) {
@@ -122,6 +122,16 @@ impl Measured {
             self.sweep = Some(sweep);
         }
     }
+}
+
+/// The memory of the machine that the question was asked on; without one, of the machine that all results are of.
+fn memory_of(results: &[Report], question: Option<&Question>) -> Option<u64> {
+    let of_results = || {
+        let mut all = results.iter().map(|report| report.environment.memory_bytes);
+        let first = all.next()?;
+        all.all(|other| other == first).then_some(first)
+    };
+    question.map(|question| question.memory_bytes).or_else(of_results)
 }
 
 /// Whether a row can say something of a store at the site: measured in its tier, and of the store itself.

@@ -13,6 +13,7 @@ mod rules;
 mod show;
 mod site;
 mod size;
+mod thresholds;
 
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ pub use self::paced::FellBehind;
 pub use self::rules::{Effect, RULES, Rule};
 pub use self::show::table;
 pub use self::site::{Kind, Site, kinds};
+use self::thresholds::{PAYLOAD_FAR, SESSIONS_ALIKE};
+pub use self::thresholds::{THRESHOLDS, Threshold};
 use crate::naming;
 use crate::report::Report;
 
@@ -173,11 +176,11 @@ fn of_question(site: &Site, question: &Question, candidates: &[Candidate], ranki
             "servers were measured without a network; measure with --round-trip 0.3 for several hosts".to_owned(),
         );
     }
-    if (question.sessions as u64) < site.sessions / 4 {
+    if (question.sessions as u64) < site.sessions / SESSIONS_ALIKE.value {
         let (measured, wanted) = (question.sessions, site.sessions);
         notes.push(format!("measured with {measured} sessions; measure with --sessions {wanted}"));
     }
-    if (question.payload_bytes as u64) <= site.payload_bytes / 2 {
+    if (question.payload_bytes as u64) <= site.payload_bytes / PAYLOAD_FAR.value {
         let (measured, wanted) = (question.payload_bytes, site.payload_bytes);
         notes.push(format!("measured with {measured} bytes a session; measure with --payload {wanted}"));
     }

@@ -3,8 +3,9 @@
 //! It owns one invariant: a rate that was kept up with speaks for no site with larger sessions or many more of them than
 //! there were, and one that was not against no site with smaller ones or far fewer. What follows is the business of the rules.
 
-use super::candidate::{Question, SESSIONS_ALIKE, is_cycle};
+use super::candidate::{Question, is_cycle};
 use super::site::Site;
+use super::thresholds::{ROUND_TRIP_ALIKE, SESSIONS_ALIKE};
 use crate::report::warnings::keeps_up;
 use crate::report::{Report, Row};
 
@@ -34,7 +35,7 @@ impl Paced {
         let (way, kept_up) = (report.settings.round_trip_us.unwrap_or(0.0), keeps_up(row, rate));
         let is_comparable = question.is_none_or(|question| {
             let (near, far) = (way.min(question.round_trip_us), way.max(question.round_trip_us));
-            far <= 2.0 * near
+            far <= ROUND_TRIP_ALIKE.value as f64 * near
                 && row.payload_spread == question.payload_spread
                 && report.settings.churn == question.churn
                 && (kept_up || row.workers >= question.workers)
@@ -50,12 +51,12 @@ impl Paced {
 
     /// Whether the site has sessions that are no larger, and at most so many times more that they take about as much each.
     fn is_as_hard_as(&self, site: &Site) -> bool {
-        self.payload_bytes >= site.payload_bytes && self.sessions >= site.sessions / SESSIONS_ALIKE
+        self.payload_bytes >= site.payload_bytes && self.sessions >= site.sessions / SESSIONS_ALIKE.value
     }
 
     /// Whether the site has sessions that are no smaller, and at least about as many.
     fn is_as_light_as(&self, site: &Site) -> bool {
-        self.payload_bytes <= site.payload_bytes && self.sessions / SESSIONS_ALIKE <= site.sessions
+        self.payload_bytes <= site.payload_bytes && self.sessions / SESSIONS_ALIKE.value <= site.sessions
     }
 
     /// Whether it shows that the other run fell behind because the machine stood still: it did no less, and nothing easier.

@@ -1,4 +1,4 @@
-//! The rules, all of them, in one table.
+//! The rules, all of them, in one table. From where on something counts, measured rows say, else `thresholds`.
 //!
 //! A rule looks at the site and at one candidate and says why it fires, or nothing. What excludes a candidate and what
 //! speaks against it comes before speed, so that a fast store is not recommended where it would lose sessions; what
@@ -12,6 +12,7 @@ use super::measured::{RestartLoss, Sweep};
 use super::paced::FellBehind;
 use super::site::Site;
 use super::size;
+use super::thresholds::{BOTS_MANY, FELT, LOAD_MAX, MEMORY_PART, MEMORY_UNKNOWN};
 
 /// What a rule does to a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -37,18 +38,6 @@ pub struct Rule {
     /// Why it fires.
     pub fires: fn(&Site, &Candidate) -> Option<String>,
 }
-
-/// The part of what a closed loop measured that requests may take, where no fixed rate says more: the rest is for the
-/// application, and for a busy hour.
-const LOAD_MAX: f64 = 0.25;
-/// Percent of sessions that are robots', from where they decide what a full store throws out.
-const BOTS_MANY: f64 = 50.0;
-/// A pause that is seen beside the time that a page takes. Shorter sweeps may be a second mode, and nobody feels them.
-const FELT_US: f64 = 10_000.0;
-/// The part of a machine's memory that sessions should not take without somebody having been asked, and what that is where
-/// no machine was measured: a quarter of 8 GiB.
-const MEMORY_PART: u64 = 4;
-const MEMORY_LARGE: u64 = 2 << 30;
 
 /// All rules, in the order in which they are told.
 pub const RULES: &[Rule] = &[
@@ -87,7 +76,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("little-room", Effect::Against, little_room),
     rule("sweeps-are-felt", Effect::Against, |_, it| {
-        let Sweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| sweep.p90_us >= FELT_US)?;
+        let Sweep { p90_us, sessions } = it.measured.sweep.filter(is_felt)?;
         let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
         Some(format!(
             "with {sessions} sessions requests that sweep were a second mode: a tenth of them took more than {ms:.0} ms"
@@ -95,7 +84,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("pushes-out", Effect::Against, |site, it| {
         let full = matches!(it.capabilities.sessions_bounded_by, SessionsBound::ServerMemory { evicts: true, .. });
-        let bots = site.bots_percent >= BOTS_MANY;
+        let bots = are_bots_many(site);
         let why = "when it is full it throws out what was not used for long, and robots fill it";
         (full && bots).then(|| why.to_owned())
     }),
@@ -116,9 +105,10 @@ pub const RULES: &[Rule] = &[
         let (bytes, _) = it.space(site.sessions, site.payload_bytes);
         let in_memory = matches!(it.medium, Medium::Memory | Medium::SharedMemory);
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-        let large = it.measured.memory_bytes.map_or(MEMORY_LARGE, |memory| memory / MEMORY_PART);
+        let part = MEMORY_PART.value;
+        let large = it.measured.memory_bytes.map_or(MEMORY_UNKNOWN.value << 30, |memory| memory / 100 * part);
         let of = it.measured.memory_bytes.map_or(String::new(), |memory| {
-            format!(", more than a quarter of the {:.1} GiB of the machine that was measured", gib(memory))
+            format!(", more than {part} % of the {:.1} GiB of the machine that was measured", gib(memory))
         });
         (in_memory && bytes > large).then(|| format!("the sessions take {:.1} GiB of memory{of}", gib(bytes)))
     }),
@@ -143,7 +133,7 @@ pub const RULES: &[Rule] = &[
         (it.capabilities.expiry == Expiry::Sweep).then(|| why.to_owned())
     }),
     rule("sweeps-are-short", Effect::Note, |_, it| {
-        let Sweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| sweep.p90_us < FELT_US)?;
+        let Sweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| !is_felt(sweep))?;
         let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
         Some(format!(
             "with {sessions} sessions requests that sweep were a second mode that nobody feels: a tenth of them took more than {ms:.1} ms"
@@ -161,7 +151,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("bots-short", Effect::Note, |site, _| {
         let why = "give a new session a short life until its second request: robots never come back";
-        (site.bots_percent >= BOTS_MANY).then(|| why.to_owned())
+        are_bots_many(site).then(|| why.to_owned())
     }),
 ];
 
@@ -169,11 +159,19 @@ const fn rule(name: &'static str, effect: Effect, fires: fn(&Site, &Candidate) -
     Rule { name, effect, fires }
 }
 
+fn is_felt(sweep: &Sweep) -> bool {
+    sweep.p90_us >= FELT.value as f64 * 1_000.0
+}
+
+fn are_bots_many(site: &Site) -> bool {
+    site.bots_percent >= BOTS_MANY.value as f64
+}
+
 /// What a fixed rate has shown counts, and beyond that a part of what a closed loop has.
 fn little_room(site: &Site, it: &Candidate) -> Option<String> {
     let wanted = site.requests_per_second;
     let (most, kept_up) = (it.measured.cycles.map(|spread| spread.median), it.measured.kept_up);
-    let room = [most.map(|most| LOAD_MAX * most), kept_up].into_iter().flatten().reduce(f64::max)?;
+    let room = [most.map(|most| LOAD_MAX.part() * most), kept_up].into_iter().flatten().reduce(f64::max)?;
     // Who cannot do so much at all is told by the rules before.
     if wanted <= room || most.is_some_and(|most| wanted > most) {
         return None;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{Effect, Site, recommend};
+use sessile_bench::recommend::{Effect, Site, THRESHOLDS, recommend};
 
 use crate::rows::{all_installed, made, named, results, row, rules, usual, why};
 
@@ -171,7 +171,33 @@ fn much_memory_is_a_quarter_of_what_the_measured_machine_has() {
     };
     assert_eq!(said(8), None);
     let told = said(7).unwrap();
-    assert!(told.contains("1.9 GiB of memory") && told.contains("a quarter of the 7.0 GiB"), "{told}");
+    assert!(told.contains("1.9 GiB of memory") && told.contains("more than 25 % of the 7.0 GiB"), "{told}");
     let unmeasured = why(&recommend(&site, &[]), "redis", "much-memory").unwrap();
-    assert!(unmeasured.contains("2.4 GiB") && !unmeasured.contains("quarter"), "{unmeasured}");
+    assert!(unmeasured.contains("2.4 GiB") && !unmeasured.contains('%'), "{unmeasured}");
+}
+
+/// A machine of 64 GiB was measured, in another tier or by `gc` alone, and memory was judged by one of 8 GiB.
+#[test]
+fn how_much_memory_a_machine_has_is_known_from_results_that_say_nothing_of_speed() {
+    let site = Site { sessions: 1_000_000, ..all_installed() };
+    let of = |gib: u64| made(vec![swept(1_000, 4e3)], "/environment/memory_bytes", json!(gib << 30));
+    let said = |reports: &[Report]| {
+        let recommendation = recommend(&site, reports);
+        assert!(recommendation.question.is_none(), "{recommendation}");
+        why(&recommendation, "redis", "much-memory")
+    };
+    assert_eq!(said(&[of(64), of(64)]), None);
+    assert!(said(&[of(4)]).unwrap().contains("25 % of the 4.0 GiB"));
+    assert!(!said(&[of(64), of(4)]).unwrap().contains('%'), "of two machines nobody knows which is meant");
+}
+
+#[test]
+fn what_is_a_judgement_stands_in_the_document_with_its_reason() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recommend.md")).unwrap();
+    for threshold in THRESHOLDS {
+        let line = format!("| {} | {threshold} | {} |", threshold.name, threshold.why);
+        assert!(text.lines().any(|known| known == line), "docs/recommend.md lacks: {line}");
+    }
+    let names: std::collections::BTreeSet<&str> = THRESHOLDS.iter().map(|threshold| threshold.name).collect();
+    assert_eq!(names.len(), THRESHOLDS.len());
 }
