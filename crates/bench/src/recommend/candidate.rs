@@ -8,10 +8,11 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 use sessile_core::{Capabilities, Durability, SessionsBound};
+use sessile_stores::Fixture;
 use sessile_stores::registry::STORES;
-use sessile_stores::{Fixture, StoreEntry};
 
 use super::measured::{Measured, measured};
+use super::shown_url::shown_url;
 use super::site::Site;
 use super::thresholds::{ANSWERED, OVERHEAD, SESSIONS_ALIKE, UNEVEN, WORKER};
 use crate::naming;
@@ -143,13 +144,16 @@ pub(super) fn all(site: &Site, results: &[Report]) -> (Vec<Candidate>, Option<Qu
         .iter()
         .filter(|entry| !entry.decorates)
         .flat_map(|entry| entry.fixtures.iter().map(move |fixture| (entry, fixture)))
-        .map(|(entry, fixture)| Candidate {
-            store: entry.name,
-            variant: fixture.variant,
-            url: shown(entry, fixture.url),
-            capabilities: entry.capabilities,
-            medium: medium(fixture, &entry.capabilities),
-            measured: Measured::default(),
+        .map(|(entry, fixture)| {
+            let medium = medium(fixture, &entry.capabilities);
+            Candidate {
+                store: entry.name,
+                variant: fixture.variant,
+                url: shown_url(entry, fixture, medium, site),
+                capabilities: entry.capabilities,
+                medium,
+                measured: Measured::default(),
+            }
         })
         .collect();
     let question = choose(site, results, &candidates);
@@ -157,14 +161,6 @@ pub(super) fn all(site: &Site, results: &[Report]) -> (Vec<Candidate>, Option<Qu
         candidate.measured = measured(candidate, results, question.as_ref(), site);
     }
     (candidates, question)
-}
-
-/// A server is asked at its host; the fixture's socket is that of a private one.
-fn shown(entry: &StoreEntry, url: &str) -> String {
-    match (entry.capabilities.server, entry.schemes.first()) {
-        (Some(_), Some(scheme)) => format!("{scheme}://<host>"),
-        _ => url.replace('{', "<").replace('}', ">"),
-    }
 }
 
 /// Where the fixture of a store keeps its sessions: who keeps them in a directory keeps them where that is.

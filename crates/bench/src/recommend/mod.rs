@@ -11,6 +11,7 @@ mod measured;
 mod paced;
 mod rules;
 mod show;
+mod shown_url;
 mod site;
 mod size;
 mod thresholds;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use comfy_table::{Cell, ColumnConstraint, Table};
 
+use super::shown_url::places;
 use super::{Effect, Fired, Kind, Medium, Ranked, Recommendation, Site, SpaceBasis, recommend};
 use crate::report::Report;
 use crate::report::table::{empty, figure, grouped, right};
@@ -36,7 +37,13 @@ impl fmt::Display for Recommendation {
         }
         let (usable, excluded): (Vec<&Ranked>, Vec<&Ranked>) = self.ranking.iter().partition(|it| !it.excluded);
         match usable.first() {
-            Some(best) => writeln!(f, "\nRecommended: {}, {}\n", best.title(), best.url)?,
+            Some(best) => {
+                writeln!(f, "\nRecommended: {}, {}", best.title(), best.url)?;
+                for place in places(best) {
+                    writeln!(f, "  {place}")?;
+                }
+                writeln!(f)?;
+            }
             None => writeln!(f, "\nNothing can be recommended: every store is excluded\n")?,
         }
         if !usable.is_empty() {

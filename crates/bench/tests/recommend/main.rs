@@ -9,6 +9,7 @@ mod question;
 mod raised;
 mod restart;
 mod rows;
+mod shown_url;
 mod space;
 mod thresholds;
 
