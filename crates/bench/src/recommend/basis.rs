@@ -4,7 +4,8 @@
 
 use super::candidate::{Question, cycles};
 use super::site::Site;
-use crate::report::{Report, surroundings};
+use crate::report::table::grouped;
+use crate::report::{Environment, Report, surroundings};
 
 /// Sentences for the reader, for the question that was chosen.
 pub(super) fn basis(site: &Site, question: Option<&Question>, results: &[Report]) -> Vec<String> {
@@ -22,29 +23,44 @@ pub(super) fn basis(site: &Site, question: Option<&Question>, results: &[Report]
     }
 }
 
+/// A warning, if the results are of several machines: whatever is not of the one that speed is taken from does not count, and
+/// without such a one figures of all of them do.
+pub(super) fn machines(question: Option<&Question>, results: &[Report]) -> Option<String> {
+    let mut machines: Vec<(String, usize)> = Vec::new();
+    for report in results.iter().filter(|report| !report.results.is_empty()) {
+        let Environment { cpu, cores, memory_bytes, .. } = &report.environment;
+        let machine = machine(cpu, *cores, *memory_bytes);
+        match machines.iter_mut().find(|(known, _)| *known == machine) {
+            Some((_, results)) => *results += 1,
+            None => machines.push((machine, 1)),
+        }
+    }
+    if machines.len() < 2 {
+        return None;
+    }
+    let counted = match question {
+        Some(Question { cpu, cores, memory_bytes, .. }) => {
+            format!("judged by those of {}, and by none of another", machine(cpu, *cores, *memory_bytes))
+        }
+        None => "what they say of space, sizes, sweeps and failures counts together".to_owned(),
+    };
+    let count = machines.len();
+    let words = machines.iter().map(|(machine, results)| format!("{machine} (results: {results})"));
+    let words: Vec<String> = words.collect();
+    Some(format!("the results are of {count} machines, {}; {counted}", words.join("; ")))
+}
+
+/// A machine, by whatever makes figures of two not comparable.
+fn machine(cpu: &str, cores: usize, memory_bytes: u64) -> String {
+    format!("{cpu} with {cores} processors and {} bytes of memory", grouped(memory_bytes as f64))
+}
+
 fn made_alike(question: &Question, results: &[Report]) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut machines: Vec<(&str, usize, u64)> = Vec::new();
-    for report in results.iter().filter(|report| cycles(report).next().is_some()) {
-        let machine = &report.environment;
-        machines.push((&machine.cpu, machine.cores, machine.memory_bytes));
-    }
-    machines.sort_unstable();
-    machines.dedup();
-    if machines.len() > 1 {
-        let (count, cpu, cores, gib) =
-            (machines.len(), &question.cpu, question.cores, question.memory_bytes as f64 / f64::from(1 << 30));
-        notes.push(format!(
-            "the results are of {count} machines; ranked by the speed on {cpu}, {cores} processors, {gib:.1} GiB, and by no \
-             figure of another"
-        ));
-    }
     let numbered = results.iter().enumerate().filter(|(_, report)| question.is_answered_by(report));
     let named: Vec<(String, &Report)> =
         numbered.map(|(index, report)| (format!("result {}", index + 1), report)).collect();
     let named: Vec<(&str, &Report)> = named.iter().map(|(name, report)| (name.as_str(), *report)).collect();
-    notes.extend(surroundings(&named));
-    notes
+    surroundings(&named)
 }
 
 /// Why results cannot be ranked by speed, and which flag would help.

@@ -41,6 +41,8 @@ pub struct Recommendation {
     pub question: Option<Question>,
     /// All candidates, the best first, those that are excluded at the end.
     pub ranking: Vec<Ranked>,
+    /// Why the results may not be meant to be looked at together.
+    pub warnings: Vec<String>,
     /// What the reader should know before believing it.
     pub notes: Vec<String>,
 }
@@ -127,7 +129,8 @@ pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
     let best = ranking.first().filter(|it| !it.excluded);
     let best = best.and_then(|best| candidates.iter().find(|candidate| candidate.title() == best.title()));
     notes.extend(anonymous::saving(site, best, results));
-    Recommendation { schema: 1, site: site.clone(), question, ranking, notes }
+    let warnings = basis::machines(question.as_ref(), results).into_iter().collect();
+    Recommendation { schema: 1, site: site.clone(), question, ranking, warnings, notes }
 }
 
 fn judge(site: &Site, candidate: &Candidate) -> Ranked {

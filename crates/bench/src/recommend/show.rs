@@ -35,6 +35,9 @@ impl fmt::Display for Recommendation {
                 grouped(sessions as f64)
             )?;
         }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
         let (usable, excluded): (Vec<&Ranked>, Vec<&Ranked>) = self.ranking.iter().partition(|it| !it.excluded);
         match usable.first() {
             Some(best) => {
@@ -138,7 +141,7 @@ fn said(fired: &Fired) -> String {
 pub fn table(kinds: &[Kind], results: &[Report]) -> String {
     let mut table = empty(&["kind of site", "recommended", "then", "excluded by"]);
     let mut text = String::new();
-    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut notes: Vec<((&str, String), Vec<&str>)> = Vec::new();
     for kind in kinds {
         let recommendation = recommend(&kind.site, results);
         let usable: Vec<String> = recommendation.ranking.iter().filter(|it| !it.excluded).map(Ranked::title).collect();
@@ -150,7 +153,8 @@ pub fn table(kinds: &[Kind], results: &[Report]) -> String {
             exclusions(&recommendation).join("; "),
         ]);
         text.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.sentence, kind.site));
-        for note in recommendation.notes {
+        let warnings = recommendation.warnings.into_iter().map(|warning| ("warning", warning));
+        for note in warnings.chain(recommendation.notes.into_iter().map(|note| ("note", note))) {
             match notes.iter_mut().find(|(known, _)| *known == note) {
                 Some((_, of)) => of.push(kind.name),
                 None => notes.push((note, vec![kind.name])),
@@ -158,9 +162,10 @@ pub fn table(kinds: &[Kind], results: &[Report]) -> String {
         }
     }
     text.push('\n');
-    for (note, of) in notes {
+    notes.sort_by_key(|((sign, _), _)| *sign != "warning");
+    for ((sign, note), of) in notes {
         let of = if of.len() == kinds.len() { String::new() } else { format!("{}: ", of.join(", ")) };
-        text.push_str(&format!("note: {of}{note}\n"));
+        text.push_str(&format!("{sign}: {of}{note}\n"));
     }
     format!("{table}\n{text}")
 }

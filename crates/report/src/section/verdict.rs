@@ -139,11 +139,11 @@ fn sign(effect: Effect) -> &'static str {
     }
 }
 
-/// What the reader should know of it, each note once.
+/// What the reader should know of it, warnings first, each once.
 fn notes(answers: &[(Kind, Recommendation)]) -> Markup {
     let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
     for (kind, answer) in answers {
-        for note in &answer.notes {
+        for note in answer.warnings.iter().chain(&answer.notes) {
             match notes.iter_mut().find(|(known, _)| known == note) {
                 Some((_, of)) => of.push(kind.name),
                 None => notes.push((note, vec![kind.name])),
