@@ -140,6 +140,45 @@ fn processor_time_and_space_have_a_row_for_each_tier() {
     assert!(of("none") > 0 && of("none") == of("commit") && of("none") * 2 == time.len(), "{time:?}");
 }
 
+/// Only the first of two results of one tier was shown, because a store of that name had a row; nothing said so.
+#[test]
+fn space_has_a_row_for_each_of_two_results_of_one_tier_and_says_which_it_is_of() {
+    let plain = |run: &&Report| run.results[0].experiment == "cycle" && run.settings.rate.is_none();
+    let of = |bytes: u64| {
+        let mut run = small().runs.iter().find(plain).unwrap().clone();
+        for row in run.results.iter_mut().filter(|row| row.title() == "sqlite") {
+            (row.bytes_per_session, row.failed) = (bytes, None);
+        }
+        run
+    };
+    let paced = |bytes: u64| {
+        let mut run = of(bytes);
+        run.settings.rate = Some(250.0);
+        run
+    };
+    let lines = |runs: Vec<Report>| -> (bool, Vec<String>) {
+        let page = page(&Collection { runs, ..Collection::default() });
+        let resources = section(&page, "resources");
+        let meant = |table: &&str| table.contains("Space of a session at the end of the run (cycle, tier none)");
+        let table = resources.split("<table").find(meant).unwrap();
+        let lines = table.split("<tr>").filter(|line| line.contains(">sqlite<")).map(str::to_owned);
+        (table.contains(">result</th>"), lines.collect())
+    };
+    let (numbered, two) = lines(vec![of(1_234), of(4_321)]);
+    assert!(numbered && two.len() == 2, "{two:?}");
+    assert!(two[0].contains(">1<") && two[0].contains(">1,234<"), "{two:?}");
+    assert!(two[1].contains(">2<") && two[1].contains(">4,321<"), "{two:?}");
+    let (numbered, one) = lines(vec![of(1_234)]);
+    assert!(!numbered && one.len() == 1, "{one:?}");
+    // What was weighed at a fixed rate is the same store again, and counts where nobody else has weighed it.
+    for runs in [vec![of(1_234), paced(4_321)], vec![paced(4_321), of(1_234)]] {
+        let (numbered, one) = lines(runs);
+        assert!(!numbered && one.len() == 1 && one[0].contains(">1,234<"), "{one:?}");
+    }
+    let (numbered, two) = lines(vec![paced(1_234), paced(4_321)]);
+    assert!(numbered && two.len() == 2 && two[1].contains(">4,321<"), "{two:?}");
+}
+
 /// Bars of both tiers stood under one name, and both were looked up in one table.
 #[test]
 fn what_was_published_is_compared_within_a_tier() {

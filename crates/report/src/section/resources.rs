@@ -1,5 +1,7 @@
 //! What a request and a session cost: processor time, space and memory.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
@@ -18,7 +20,7 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     html! {
         p {
             "Processor time of the workers contains the harness; that of a server is its own process. Space is all files and shared memory of a store, or by how "
-            "much its process has grown."
+            "much its process has grown. Where two results are of the same, they are numbered as they were given."
         }
         @if tables.is_empty() { p.not-run { strong { "Not measured." } } }
         // The first experiment says it for most readers.
@@ -28,33 +30,54 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     }
 }
 
-/// How the rows of a table are named: by the store, and by the tier where there are several.
+/// How the rows of a table are named: by the store, by the tier where there are several, and by the result where two of them have
+/// the same row.
 struct Named<'a> {
     tiers: Vec<&'a str>,
+    is_numbered: bool,
 }
 
 impl<'a> Named<'a> {
     fn of(measured: &[Run<'a>]) -> Named<'a> {
-        Named { tiers: tiers(measured) }
+        let mut known = BTreeSet::new();
+        let mut is_numbered = false;
+        for run in measured {
+            let mut own: BTreeSet<_> = run.rows.iter().map(|row| (weighed_as(row), &row.op, row.workers)).collect();
+            is_numbered |= !known.is_disjoint(&own);
+            known.append(&mut own);
+        }
+        Named { tiers: tiers(measured), is_numbered }
     }
 
     /// Of one tier the caption tells.
     fn table(&self, caption: &str, experiment: &str, columns: &[&str]) -> Table {
-        let (named, tier): (&[&str], String) = match self.tiers.as_slice() {
-            [] | [""] => (&["store"], String::new()),
-            [tier] => (&["store"], format!(", tier {tier}")),
-            [..] => (&["store", "tier"], String::new()),
+        let (mut named, tier) = match self.tiers.as_slice() {
+            [] | [""] => (vec!["store"], String::new()),
+            [tier] => (vec!["store"], format!(", tier {tier}")),
+            [..] => (vec!["store", "tier"], String::new()),
         };
-        Table::new(format!("{caption} ({experiment}{tier})"), &[named, columns].concat())
+        named.extend(self.is_numbered.then_some("result"));
+        Table::new(format!("{caption} ({experiment}{tier})"), &[named.as_slice(), columns].concat())
     }
 
-    fn cells(&self, row: &Row) -> Vec<Cell> {
+    /// Of a row of the result with this index.
+    fn cells(&self, row: &Row, index: usize) -> Vec<Cell> {
         let mut cells = vec![text(row.shown_title())];
         if self.tiers.len() > 1 {
             cells.push(text(&row.durability));
         }
+        if self.is_numbered {
+            cells.push(right(index + 1));
+        }
         cells
     }
+}
+
+/// As long as a store is kept in the same way, its sessions take the same space, whatever was done to them.
+type Weighed<'a> = (String, &'a str, usize, usize);
+
+fn weighed_as(row: &Row) -> Weighed<'_> {
+    (row.title(), row.durability.as_str(), row.payload_bytes, row.sessions)
 }
 
 fn time(runs: &Runs<'_>, experiment: &str) -> Table {
@@ -66,9 +89,9 @@ fn time(runs: &Runs<'_>, experiment: &str) -> Table {
     let columns = ["operation", "workers", "worker", "server", "together", "went wrong"];
     let named = Named::of(&measured);
     let mut table = named.table("Processor time of an operation in microseconds", experiment, &columns);
-    for run in &measured {
+    for (index, run) in measured.iter().enumerate() {
         for row in &run.rows {
-            let mut cells = named.cells(row);
+            let mut cells = named.cells(row, index);
             cells.extend([text(&row.op), right(row.workers)]);
             cells.extend(time_of(row));
             cells.push(went_wrong(row));
@@ -92,24 +115,39 @@ fn time_of(row: &Row) -> [Cell; 3] {
 
 fn space(runs: &Runs<'_>, experiment: &str) -> Table {
     let columns = ["payload", "sessions", "bytes a session", "times the payload", "all together", "went wrong"];
-    let measured = runs.of_experiment(experiment);
+    let measured = weighing(runs, experiment);
     let named = Named::of(&measured);
     let mut table = named.table("Space of a session at the end of the run", experiment, &columns);
-    let mut shown: Vec<(String, &str, usize, usize)> = Vec::new();
-    for run in &measured {
-        let weighed = run.rows.iter().filter(|row| row.failed.is_none() && row.bytes_per_session > 0);
+    for (index, run) in measured.iter().enumerate() {
+        let weighed = run.rows.iter().filter(|row| row.failed.is_none());
         let failed = run.rows.iter().filter(|row| row.failed.is_some());
+        let mut shown = BTreeSet::new();
         for row in weighed.chain(failed) {
-            // Several operations on one store: the first of a tier says it for all, and one that failed only where none has a
-            // figure.
-            let key = (row.title(), row.durability.as_str(), row.payload_bytes, row.sessions);
-            if !shown.contains(&key) {
-                table.row(named.cells(row).into_iter().chain(space_of(row)).collect());
-                shown.push(key);
+            // Several operations on one store: the first of a result says it for all, and one that failed only where none has
+            // a figure.
+            if shown.insert(weighed_as(row)) {
+                table.row(named.cells(row, index).into_iter().chain(space_of(row)).collect());
             }
         }
     }
     table
+}
+
+/// Rows that say something of space. Those of a form of the experiment, as at a fixed rate, count where it has none itself: they weigh
+/// the same stores again.
+fn weighing<'a>(runs: &Runs<'a>, experiment: &str) -> Vec<Run<'a>> {
+    let is_form = |run: &Run<'_>| run.report.settings.rate.is_some() || run.report.settings.as_published;
+    let mut measured = runs.of_experiment(experiment);
+    for run in &mut measured {
+        run.rows.retain(|row| row.failed.is_some() || row.bytes_per_session > 0);
+    }
+    let itself = measured.iter().filter(|run| !is_form(run)).flat_map(|run| run.rows.iter().copied());
+    let known: BTreeSet<Weighed<'_>> = itself.map(weighed_as).collect();
+    for run in measured.iter_mut().filter(|run| is_form(run)) {
+        run.rows.retain(|row| !known.contains(&weighed_as(row)));
+    }
+    measured.retain(|run| !run.rows.is_empty());
+    measured
 }
 
 fn space_of(row: &Row) -> Vec<Cell> {
