@@ -4,13 +4,13 @@
 //! is larger than memory answers another question, how fast the disk is, and no experiment asks it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
-use sessile_core::Durability;
 
+use crate::medium::Medium;
 use crate::options::Settings;
-use crate::selection::{Choice, Target};
+use crate::selection::Choice;
 
 /// Part of the free room that may be used: the rest of the machine goes on living.
 const USABLE: f64 = 0.8;
@@ -37,25 +37,20 @@ pub(crate) struct Room {
     pub medium: u64,
 }
 
-/// Where a contender's sessions take room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Medium {
-    Memory,
-    SharedMemory,
-    Disk,
-}
-
 impl Room {
-    /// What may be used now. What lies in the kernel's cache of files counts as free, the sessions of others on a disk too.
-    fn now(choice: &Choice) -> Room {
-        let usable = |bytes: u64| (bytes as f64 * USABLE) as u64;
-        let memory = usable(memory_available());
-        let medium = match medium(choice) {
-            Medium::Memory => memory,
-            Medium::SharedMemory => memory.min(usable(free(Path::new("/dev/shm")))),
-            Medium::Disk => usable(free(&disk())),
+    /// What is free now. What lies in the kernel's cache of files counts as free, the sessions of others on a disk too.
+    pub(crate) fn free(medium: &Medium) -> Room {
+        let medium = match medium {
+            Medium::Memory | Medium::Elsewhere => u64::MAX,
+            Medium::FileSystem(path) => free_in(path),
         };
-        Room { memory, medium }
+        Room { memory: memory_available(), medium }
+    }
+
+    /// What of it may be used.
+    pub(crate) fn usable(self) -> Room {
+        let usable = |bytes: u64| (bytes as f64 * USABLE) as u64;
+        Room { memory: usable(self.memory), medium: usable(self.medium) }
     }
 }
 
@@ -67,13 +62,14 @@ pub(crate) fn fit(
     filling: Filling,
     seen: Option<u64>,
 ) -> Result<(Room, Room), String> {
+    let medium = Medium::of(choice);
     let session_bytes = match seen {
         // A server may keep less in memory than it has stored.
         Some(bytes) if choice.over_socket => bytes.max(settings.payload_bytes as u64),
         Some(bytes) => bytes,
-        None => assumed_session_bytes(choice, settings.payload_bytes),
+        None => assumed_session_bytes(&medium, settings.payload_bytes),
     };
-    let (need, room) = (need(choice, filling, session_bytes), Room::now(choice));
+    let (need, room) = (need(&medium, filling, session_bytes), Room::free(&medium).usable());
     let (needed, free, place) = if need.memory > room.memory {
         (need.memory, room.memory, "memory")
     } else if need.medium > room.medium {
@@ -95,56 +91,27 @@ fn in_words(bytes: u64) -> String {
 }
 
 /// What a contender needs: in memory, and on its medium if that is another one.
-fn need(choice: &Choice, filling: Filling, session_bytes: u64) -> Room {
+pub(crate) fn need(medium: &Medium, filling: Filling, session_bytes: u64) -> Room {
     let prepared = filling.ids as u64 * PREPARED_BYTES * filling.workers as u64;
     let stored = filling.sessions as u64 * session_bytes;
-    Room { memory: prepared + stored, medium: if medium(choice) == Medium::Memory { 0 } else { stored } }
-}
-
-/// What a session is assumed to take of a store that was not seen yet.
-fn assumed_session_bytes(choice: &Choice, payload_bytes: usize) -> u64 {
-    let payload = payload_bytes as u64;
-    let in_pages = medium(choice) != Medium::Memory;
-    OVERHEAD_BYTES + if in_pages { payload.next_multiple_of(PAGE_BYTES) } else { payload }
-}
-
-fn medium(choice: &Choice) -> Medium {
-    match choice.target {
-        Target::Fixture(_, fixture) if fixture.url.contains("{disk}") => Medium::Disk,
-        Target::Fixture(_, fixture) if fixture.url.contains("{shm}") => Medium::SharedMemory,
-        // A server that promises more than memory can has its private directory on a disk.
-        Target::Fixture(entry, _) | Target::FixtureOn(entry, ..)
-            if entry.capabilities.server.is_some() && outlives_memory(entry.capabilities.durability) =>
-        {
-            Medium::Disk
-        }
-        Target::Reference(reference) if reference.server.is_some() && outlives_memory(reference.durability) => {
-            Medium::Disk
-        }
-        Target::Reference(reference) if reference.shared_by_processes && reference.server.is_none() => {
-            Medium::SharedMemory
-        }
-        Target::Fixture(..)
-        | Target::FixtureOn(..)
-        | Target::Reference(_)
-        | Target::Url(..)
-        | Target::Handler(_)
-        | Target::Keeper(_)
-        | Target::Test(..) => Medium::Memory,
+    match medium {
+        Medium::Memory => Room { memory: prepared + stored, medium: 0 },
+        Medium::FileSystem(_) => Room { memory: prepared + stored, medium: stored },
+        Medium::Elsewhere => Room { memory: prepared, medium: 0 },
     }
 }
 
-fn outlives_memory(tiers: &[Durability]) -> bool {
-    tiers.iter().any(|tier| *tier != Durability::None)
+/// What a session is assumed to take of a store that was not seen yet.
+pub(crate) fn assumed_session_bytes(medium: &Medium, payload_bytes: usize) -> u64 {
+    let payload = payload_bytes as u64;
+    let in_pages = matches!(medium, Medium::FileSystem(_));
+    OVERHEAD_BYTES + if in_pages { payload.next_multiple_of(PAGE_BYTES) } else { payload }
 }
 
-fn disk() -> PathBuf {
-    std::env::var_os("SESSILE_DISK").map_or_else(|| "/var/tmp".into(), PathBuf::from)
-}
-
-/// Free bytes of a file system; plenty if it does not tell, because then its limit is another one.
-fn free(place: &Path) -> u64 {
-    statvfs(place).map_or(u64::MAX, |stat| stat.blocks_available().saturating_mul(stat.fragment_size()))
+/// Free bytes of the file system in which a path lies, or will lie; plenty if it does not tell, because then its limit is another one.
+fn free_in(path: &Path) -> u64 {
+    let stat = path.ancestors().find_map(|place| statvfs(place).ok());
+    stat.map_or(u64::MAX, |stat| stat.blocks_available().saturating_mul(stat.fragment_size()))
 }
 
 /// What the kernel would give out without swapping, and what the container may still take.
@@ -173,6 +140,8 @@ fn headroom(limit: &str, used: &str, stat: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use sessile_core::Durability;
+
     use super::*;
     use crate::experiment::Experiment;
     use crate::options::Options;
@@ -184,18 +153,17 @@ mod tests {
         let stores: Vec<String> = ["files#default", "files#shm", "memory"].map(str::to_owned).into();
         let choices = select(&stores, Experiment::Scale, Durability::None).unwrap().choices;
         let filling = Filling { sessions: 1_000, ids: 1_000, workers: 2 };
-        let needs: Vec<Room> = choices.iter().map(|choice| need(choice, filling, 4_096)).collect();
+        let needs: Vec<Room> = choices.iter().map(|choice| need(&Medium::of(choice), filling, 4_096)).collect();
         assert_eq!(needs.iter().map(|need| need.memory).collect::<Vec<_>>(), [4_296_000, 4_296_000, 4_296_000]);
         assert_eq!(needs.iter().map(|need| need.medium).collect::<Vec<_>>(), [4_096_000, 4_096_000, 0]);
-        let assumed = choices.iter().map(|choice| assumed_session_bytes(choice, 1_500));
+        let assumed = choices.iter().map(|choice| assumed_session_bytes(&Medium::of(choice), 1_500));
         assert_eq!(assumed.collect::<Vec<_>>(), [5_120, 5_120, 2_524]);
     }
 
     /// `ops` prepares ids for whatever it may create: more of them than sessions that it fills in.
     #[test]
     fn what_workers_prepare_counts_for_each_of_them_and_for_what_they_may_create() {
-        let choice = select(&["memory".to_owned()], Experiment::Ops, Durability::None).unwrap().choices.remove(0);
-        let memory = |ids, workers| need(&choice, Filling { sessions: 10, ids, workers }, 2_000).memory;
+        let memory = |ids, workers| need(&Medium::Memory, Filling { sessions: 10, ids, workers }, 2_000).memory;
         assert_eq!([memory(10, 1), memory(10, 8), memory(1_010, 8)], [21_000, 28_000, 828_000]);
     }
 
@@ -226,6 +194,27 @@ mod tests {
     #[test]
     fn this_machine_has_room() {
         assert!(memory_available() > 1 << 20);
-        assert!(free(Path::new("/")) < u64::MAX);
+        assert!(free_in(Path::new("/")) < u64::MAX);
+    }
+
+    /// A file that is made later lies where its directory will.
+    #[test]
+    fn the_room_of_a_path_that_is_not_there_yet_is_that_of_its_file_system() {
+        assert_eq!(free_in(Path::new("/proc/none/sessions.db")), 0, "the file system of processes has no blocks");
+        assert!(free_in(Path::new("/dev/shm/none/deeper/sessions.db")) > 0);
+    }
+
+    /// Its sessions take room on a machine of which we know nothing; the ids are here.
+    #[test]
+    fn a_server_elsewhere_needs_room_for_the_prepared_ids_only() {
+        let url = "redis://240.0.0.1:6379/1".to_owned();
+        let choice = select(&[url], Experiment::Cycle, Durability::None).unwrap().choices.remove(0);
+        let need = need(&Medium::of(&choice), Filling { sessions: 1_000, ids: 1_000, workers: 2 }, 4_096);
+        assert_eq!((need.memory, need.medium), (200_000, 0));
+        let settings = Options::default().check(Experiment::Cycle).unwrap();
+        let fit = |ids| fit(&choice, &settings, Filling { sessions: 1_000_000_000, ids, workers: 1 }, None);
+        assert!(fit(1_000).is_ok());
+        let why = fit(1_000_000_000_000).unwrap_err();
+        assert!(why.ends_with(" of memory may be used"), "{why}");
     }
 }

@@ -1,41 +1,140 @@
-//! Before sessions are filled in somebody asks whether there is room for them: who has none is left out, with the reason, and the
-//! others are measured.
+//! Before sessions are filled in, and before samples make more of them, somebody asks whether there is room for them: who has none is
+//! left out, with the reason, and the others are measured.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::process::Command;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Output};
 
 use serde_json::Value;
+
+const SESSILE: &str = env!("CARGO_BIN_EXE_sessile");
+const OPS: [&str; 5] = ["ops", "--sessions", "20", "--stores", "files#default"];
+/// The code with which a shell ends that cannot mount.
+const NO_MOUNT: i32 = 77;
+
+/// Rows, and what was left out.
+fn measured(output: &Output) -> (Vec<Value>, Vec<Value>) {
+    let json: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (json["results"].as_array().unwrap().clone(), json["left_out"].as_array().unwrap().clone())
+}
+
+/// With a disk that has no room: the file system of processes has none, and says so.
+fn without_disk(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
+    let output = Command::new(SESSILE)
+        .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
+        .env("SESSILE_DISK", "/proc")
+        .arg("bench")
+        .args(arguments)
+        .args(["--json", "-", "--quick", "--seconds", "0.1"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    measured(&output)
+}
+
+/// With a disk of so many MiB, called `{disk}` in the arguments; `None` where none can be mounted.
+fn on_small_disk(mib: usize, arguments: &[&str]) -> Option<(Vec<Value>, Vec<Value>)> {
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    // In a namespace of its own, with which it goes.
+    let namespace = if std::fs::metadata("/proc/self").unwrap().uid() == 0 { "-m" } else { "-rm" };
+    let script = format!("mount -t tmpfs -o size={mib}m none \"$0\" || exit {NO_MOUNT}; exec \"$@\"");
+    let output = Command::new("unshare")
+        .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
+        .env("SESSILE_DISK", place.path())
+        .args([namespace, "sh", "-c", &script])
+        .arg(place.path())
+        .args([SESSILE, "bench"])
+        .args(arguments.iter().map(|argument| argument.replace("{disk}", &place.path().display().to_string())))
+        .args(["--json", "-", "--workers", "1"])
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: room on a small disk (unshare: {error})");
+            return None;
+        }
+    };
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(NO_MOUNT) || message.starts_with("unshare: ") {
+        println!("skipped: room on a small disk ({})", message.trim());
+        return None;
+    }
+    Some(measured(&output))
+}
 
 /// Only `scale` asked. The others filled until memory, `/dev/shm` or the disk was full, and took the rest of the machine along.
 #[test]
 fn who_has_no_room_is_left_out_with_the_reason_and_the_others_are_measured() {
-    for (experiment, sessions) in
-        [("cycle", "300 sessions"), ("ops", "300 sessions"), ("gc", "300 sessions"), ("expiry", " sessions")]
-    {
-        let output = Command::new(env!("CARGO_BIN_EXE_sessile"))
-            .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
-            .env("SESSILE_DISK", "/proc") // a file system that has no room, and says so
-            .args(["bench", experiment, "--quick", "--sessions", "300", "--seconds", "0.1", "--rounds", "1"])
-            .args(["--stores", "files#default,files#shm", "--json", "-"])
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(0), "{experiment}: {}", String::from_utf8_lossy(&output.stderr));
-        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let rows = json["results"].as_array().unwrap();
+    for (experiment, sessions, less) in [
+        ("cycle", "300 sessions", "; fewer --sessions"),
+        ("ops", "300 sessions", "; fewer --sessions"),
+        ("gc", "300 sessions", "; fewer --sessions"),
+        ("expiry", " sessions", "; fewer --sessions"),
+        ("faults", "50 sessions", "; fewer --rounds"),
+    ] {
+        let mut arguments = vec![experiment, "--stores", "files#default,files#shm"];
+        arguments.extend(match experiment {
+            "faults" => ["--workers", "2", "--rounds", "2"],
+            _ => ["--sessions", "300", "--rounds", "1"],
+        });
+        let (rows, left_out) = without_disk(&arguments);
         assert!(!rows.is_empty() && rows.iter().all(|row| row["variant"] == "shm"), "{experiment}: {rows:#?}");
-        let left: Vec<&Value> =
-            json["left_out"].as_array().unwrap().iter().filter(|left| left["variant"] == "default").collect();
+        let left: Vec<&Value> = left_out.iter().filter(|left| left["variant"] == "default").collect();
         let reason = left[0]["reason"].as_str().unwrap();
         assert!(reason.contains(sessions) && reason.contains("of 1500 bytes (fixed) need about "), "{reason}");
-        assert!(reason.contains("0.0 MiB of the place of its sessions may be used; fewer --sessions"), "{reason}");
+        assert!(
+            reason.contains("0.0 MiB of the place of its sessions may be used; ") && reason.contains(less),
+            "{reason}"
+        );
     }
+}
+
+/// A store that was given by URL was held against memory, wherever its sessions lie.
+#[test]
+fn a_store_of_the_users_is_asked_for_room_where_its_url_says() {
+    // The disk takes 163 of them.
+    let stores = "files:{disk}/sessions#theirs,files#shm";
+    let arguments = ["cycle", "--stores", stores, "--sessions", "300", "--rounds", "1", "--seconds", "0.1"];
+    let Some((rows, left_out)) = on_small_disk(1, &arguments) else { return };
+    let variants: Vec<&Value> = rows.iter().map(|row| &row["variant"]).collect();
+    assert_eq!(variants, ["shm"], "{rows:#?}");
+    let left: Vec<&Value> = left_out.iter().filter(|left| left["variant"] == "theirs").collect();
+    let reason = left[0]["reason"].as_str().unwrap();
+    assert!(reason.contains(" 0.8 MiB of the place of its sessions may be used") && !reason.contains('/'), "{reason}");
+}
+
+/// `ops` asked for room for what it fills in, and for none of what `create` makes: it wrote until the disk, or the memory, was full.
+#[test]
+fn samples_make_no_more_sessions_than_there_is_room_for() {
+    // Of 4 MiB four fifths may be used, for 655 sessions; a sample has time for thousands.
+    let Some((rows, left_out)) = on_small_disk(4, &[&OPS[..], &["--seconds", "0.5", "--rounds", "3"]].concat()) else {
+        return;
+    };
+    let ops: Vec<&Value> = rows.iter().map(|row| &row["op"]).collect();
+    assert_eq!(ops, ["read", "change"], "{rows:#?}");
+    assert!(rows.iter().all(|row| row["errors"] == 0 && row["failed"].is_null()), "{rows:#?}");
+    let left: Vec<&Value> = left_out.iter().filter(|left| left["store"] == "files").collect();
+    let (reason, workers) = (left[0]["reason"].as_str().unwrap(), &left[0]["workers"]);
+    assert!(reason.starts_with("create: a sample of 0.5 s makes more than the ") && *workers == 1, "{left:#?}");
+}
+
+#[test]
+fn sessions_that_a_store_has_no_time_to_make_need_no_room() {
+    // Ids are prepared for 3,200 sessions, and 1,310 may be there; in 20 ms some hundred are made.
+    let Some((rows, left_out)) = on_small_disk(8, &[&OPS[..], &["--seconds", "0.01", "--rounds", "2"]].concat()) else {
+        return;
+    };
+    assert!(left_out.is_empty(), "{left_out:#?}");
+    let create = rows.iter().find(|row| row["op"] == "create").unwrap();
+    assert!(create["errors"] == 0 && create["failed"].is_null() && create["rounds"] == 2, "{create:#?}");
 }
 
 /// The command says what it has left out and why, when that is all there was.
 #[test]
 fn when_nobody_has_room_nothing_is_measured_and_the_message_says_what_is_needed() {
-    let output = Command::new(env!("CARGO_BIN_EXE_sessile"))
+    let output = Command::new(SESSILE)
         .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
         .args(["bench", "cycle", "--stores", "memory", "--workers", "1"])
         .args(["--sessions", "100000000", "--payload", "1000000"])

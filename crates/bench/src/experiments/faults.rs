@@ -12,6 +12,7 @@ mod writers;
 
 use std::time::Duration;
 
+use crate::capacity::Filling;
 use crate::experiments::{Bench, Member, go_on};
 use crate::monotonic::now_ns;
 use crate::reference::AfterDeath;
@@ -92,6 +93,11 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     let (rounds, workers) = (settings.rounds, settings.workers.first().copied().unwrap_or(1));
     let layout = Layout::of(rounds, workers, settings.sessions);
     let sessions = layout.last.end;
+    // Whoever is killed has given its ids back before another one prepares them.
+    if !bench.has_room(choice, Filling { sessions, ids: sessions, workers: workers + 1 }) {
+        return;
+    }
+    let settings = &bench.settings;
     let mut member = match bench.enlist(choice, 1, sessions, sessions) {
         Ok(member) => member,
         Err(failure) => {

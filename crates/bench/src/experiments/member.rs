@@ -53,6 +53,7 @@ impl Bench {
         let Err(why) = fit(choice, &self.settings, filling, None) else { return true };
         let advice = match self.settings.experiment {
             Experiment::Cycle | Experiment::Ops => "; fewer --sessions need less, and so do fewer --stores at once",
+            Experiment::Faults => "; fewer --rounds and fewer --workers need less",
             _ => "; fewer --sessions need less",
         };
         self.left_out.push(choice.left_out(why + advice));

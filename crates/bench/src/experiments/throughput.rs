@@ -9,13 +9,14 @@ use crate::capacity::Filling;
 use crate::experiments::member::TOO_SLOW;
 use crate::experiments::tally::Tally;
 use crate::experiments::{Bench, Member, go_on, verification};
+use crate::growth::Growth;
 use crate::interruption::{interrupted, out_of_time};
-use crate::options::Experiment;
+use crate::options::{Experiment, Settings};
 use crate::report::Row;
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut};
 use crate::worker::WorkerMemory;
-use crate::worker::protocol::{Action, Plan};
+use crate::worker::protocol::{Action, Failure, Plan};
 
 /// One operation that is measured.
 #[derive(Clone, Copy)]
@@ -33,10 +34,19 @@ struct Cell {
     memory: Option<WorkerMemory>,
 }
 
+/// What samples make of a member.
+struct Making {
+    /// The first id that no sample had.
+    next: usize,
+    growth: Growth,
+}
+
 /// The name of the operation whose sessions are looked for at the end.
 pub(super) const CREATE: &str = "create";
 /// Ids that are prepared for a second of creating. A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
+/// The code of a failure that is no fault: a sample makes more sessions than there is room for.
+const NO_ROOM: &str = "no-room";
 
 /// Measures these contenders beside each other, with as many sessions as the settings say.
 pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(), RunError> {
@@ -83,8 +93,13 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
     members.iter_mut().for_each(|member| member.weigh(sessions));
     let mut rows: Vec<(usize, Row)> = Vec::new();
     for cell in cells {
-        if let Some(member) = members.get(cell.member) {
-            rows.push((cell.member, cell.into_row(bench, member)));
+        let Some(member) = members.get(cell.member) else { continue };
+        match cell.tally.failed_with(NO_ROOM) {
+            Some(why) => {
+                let left = member.choice.left_out(why);
+                bench.left_out.push(LeftOut { workers: Some(cell.workers), ..left });
+            }
+            None => rows.push((cell.member, cell.into_row(bench, member))),
         }
     }
     verification::finish(bench, members, rows, sessions, rounds)
@@ -114,7 +129,9 @@ fn fresh_ids_of_sample(bench: &Bench) -> usize {
 fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
     let settings = &bench.settings;
     let mut random = fastrand::Rng::with_seed(settings.seed);
-    let mut used_ids: Vec<usize> = vec![settings.sessions; members.len()];
+    let making =
+        |member: &Member| Making { next: settings.sessions, growth: Growth::from_now(&member.choice, settings) };
+    let mut makings: Vec<Making> = members.iter().map(making).collect();
     bench.progress.expect_more(settings.rounds * cells.len());
     for round in 0..settings.rounds {
         if interrupted() {
@@ -125,11 +142,11 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
                 return round;
             }
             let Some(cell) = cells.get_mut(number).filter(|cell| !cell.tally.has_failed()) else { continue };
-            let (Some(member), Some(used)) = (members.get_mut(cell.member), used_ids.get_mut(cell.member)) else {
+            let (Some(member), Some(making)) = (members.get_mut(cell.member), makings.get_mut(cell.member)) else {
                 continue;
             };
             bench.progress.say(&format!("{} {} with {} workers", member.choice.title(), cell.op.name, cell.workers));
-            cell.sample(bench, member, used, seed);
+            cell.sample(bench, member, making, seed);
             bench.progress.step();
         }
         if out_of_time() {
@@ -167,13 +184,17 @@ impl Cell {
         Cell { member, op, workers, tally: Tally::new(), memory: None }
     }
 
-    fn sample(&mut self, bench: &Bench, member: &mut Member, used_ids: &mut usize, seed: u64) {
+    fn sample(&mut self, bench: &Bench, member: &mut Member, making: &mut Making, seed: u64) {
         let settings = &bench.settings;
-        let fresh = if self.op.action.creates() { fresh_ids_of_sample(bench) / self.workers } else { 0 };
+        let wanted = if self.op.action.creates() { fresh_ids_of_sample(bench) / self.workers } else { 0 };
+        let fresh = if wanted > 0 { wanted.min(making.growth.sessions() / self.workers) } else { 0 };
+        if fresh == 0 && wanted > 0 {
+            return self.tally.fail(self.no_room(settings, fresh));
+        }
         let plans: Vec<Plan> = (0..self.workers)
             .map(|worker| Plan {
                 sessions: 0..settings.sessions,
-                fresh: *used_ids + worker * fresh..*used_ids + (worker + 1) * fresh,
+                fresh: making.next + worker * fresh..making.next + (worker + 1) * fresh,
                 // Creating is warm from the filling; a warm-up would use up the ids.
                 warm_up_ns: if self.op.action == Action::Create { 0 } else { (settings.warm_up_seconds * 1e9) as u64 },
                 measure_ns: (settings.seconds * 1e9) as u64,
@@ -184,13 +205,17 @@ impl Cell {
             })
             .collect();
         let fresh_of: Vec<std::ops::Range<usize>> = plans.iter().map(|plan| plan.fresh.clone()).collect();
-        *used_ids += fresh * self.workers;
+        making.next += fresh * self.workers;
         let stage = &member.stage;
         match member.crew.sample(&plans, out_of_time, || stage.server_cpu()) {
             Ok((samples, before, after)) => {
                 member.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
                 let created = fresh_of.iter().zip(&samples).map(|(ids, sample)| ids.start..ids.start + sample.created);
                 member.created.extend(created.filter(|ids| !ids.is_empty()));
+                // What it measured until then was another length of a sample, and the next one has less room yet.
+                if fresh < wanted && samples.iter().any(|sample| sample.created == fresh) {
+                    self.tally.fail(self.no_room(settings, fresh));
+                }
                 self.tally.add(samples, after.saturating_sub(before));
                 // As published they are gone before the last round.
                 if settings.as_published
@@ -204,6 +229,16 @@ impl Cell {
         if settings.experiment == Experiment::Scale {
             self.memory = Some(member.memory(self.workers));
         }
+    }
+
+    fn no_room(&self, settings: &Settings, fresh: usize) -> Failure {
+        let (name, sessions, bytes) = (self.op.name, fresh * self.workers, settings.payload_bytes);
+        let message = format!(
+            "{name}: a sample of {} s makes more than the {sessions} sessions of {bytes} bytes for which there is room beside what was \
+             there by then; fewer --seconds, --rounds or --stores at once need less",
+            settings.seconds
+        );
+        Failure { code: NO_ROOM.to_owned(), message }
     }
 
     fn into_row(self, bench: &Bench, member: &Member) -> Row {
