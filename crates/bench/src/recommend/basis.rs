@@ -6,6 +6,7 @@ use super::candidate::{Question, cycles};
 use super::site::Site;
 use crate::report::table::grouped;
 use crate::report::{Environment, Report, surroundings};
+use crate::selection::AS_CONFIGURED;
 
 /// Sentences for the reader, for the question that was chosen.
 pub(super) fn basis(site: &Site, question: Option<&Question>, results: &[Report]) -> Vec<String> {
@@ -83,6 +84,9 @@ fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
         words.sort_unstable();
         words.dedup();
     }
+    // Of a server that was measured by its URL nobody knows the tier, and no flag of this command says it.
+    let is_unknown = tiers.contains(&AS_CONFIGURED);
+    tiers.retain(|known| *known != AS_CONFIGURED);
     match tiers.first() {
         Some(_) if tiers.contains(&tier) && site.is_spread() => format!(
             "the rows of cycle and scale at tier {tier} are of no store that several hosts can share: measure sessile bench \
@@ -94,6 +98,10 @@ fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
             "the results are of tier {}, not {tier}: give --durability {other}, or measure sessile bench cycle \
              --durability {tier}",
             tiers.join(", ")
+        ),
+        None if is_unknown => format!(
+            "a server that is measured by its URL is as it is configured, in no known tier: measure sessile bench cycle \
+             --durability {tier}, which starts servers of its own"
         ),
         None if paced => {
             "at a fixed rate all stores are as fast as the rate: measure sessile bench cycle without --rate".to_owned()

@@ -181,6 +181,11 @@ fn results_that_cannot_be_ranked_by_are_told_with_the_flag_that_fits() {
     };
     told(results(with("durability", json!("1s"))), "of tier 1s, not none: give --durability 1s");
     told(made(usual(), "/settings/rate", json!(500.0)), "without --rate");
+    // It said to give `--durability as configured`, which is no tier.
+    told(
+        results(with("durability", json!("as configured"))),
+        "in no known tier: measure sessile bench cycle --durability none",
+    );
     told(results(with("experiment", json!("gc"))), "no sound row of cycle or scale (they have: gc)");
     told(results(with("lost", json!(1))), "no sound row of cycle or scale (they have: cycle)");
 }
