@@ -63,12 +63,7 @@ pub(crate) fn fit(
     seen: Option<u64>,
 ) -> Result<(Room, Room), String> {
     let medium = Medium::of(choice);
-    let session_bytes = match seen {
-        // A server may keep less in memory than it has stored.
-        Some(bytes) if choice.over_socket => bytes.max(settings.payload_bytes as u64),
-        Some(bytes) => bytes,
-        None => assumed_session_bytes(&medium, settings.payload_bytes),
-    };
+    let session_bytes = session_bytes(choice, &medium, settings.payload_bytes, seen);
     let (need, room) = (need(&medium, filling, session_bytes), Room::free(&medium).usable());
     let (needed, free, place) = if need.memory > room.memory {
         (need.memory, room.memory, "memory")
@@ -101,8 +96,17 @@ pub(crate) fn need(medium: &Medium, filling: Filling, session_bytes: u64) -> Roo
     }
 }
 
-/// What a session is assumed to take of a store that was not seen yet.
-pub(crate) fn assumed_session_bytes(medium: &Medium, payload_bytes: usize) -> u64 {
+/// What a session takes: as seen, else as assumed of a store that was not seen yet.
+pub(crate) fn session_bytes(choice: &Choice, medium: &Medium, payload_bytes: usize, seen: Option<u64>) -> u64 {
+    match seen {
+        // A server may keep less in memory than it has stored.
+        Some(bytes) if choice.over_socket => bytes.max(payload_bytes as u64),
+        Some(bytes) => bytes,
+        None => assumed_session_bytes(medium, payload_bytes),
+    }
+}
+
+fn assumed_session_bytes(medium: &Medium, payload_bytes: usize) -> u64 {
     let payload = payload_bytes as u64;
     let in_pages = matches!(medium, Medium::FileSystem(_));
     OVERHEAD_BYTES + if in_pages { payload.next_multiple_of(PAGE_BYTES) } else { payload }

@@ -2,10 +2,10 @@
 //!
 //! How many they will be only the store itself shows: ids are prepared for one that is very fast, and one that is slow uses few of
 //! them. So nobody is asked for room for all of them; a sample gets as many ids as there is room for when it begins. Invariant: what
-//! was to stay free before the first sample stays free, however many samples and contenders there are. Who needs more is not decided
-//! here.
+//! was to stay free before the first sample stays free, however many samples and contenders there are, as far as a session takes what
+//! those before it took. Who needs more is not decided here.
 
-use crate::capacity::{Filling, Room, assumed_session_bytes, need};
+use crate::capacity::{Filling, Room, need, session_bytes};
 use crate::medium::Medium;
 use crate::options::Settings;
 use crate::selection::Choice;
@@ -21,15 +21,15 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// When all contenders are filled in, and before the first sample.
-    pub(crate) fn from_now(choice: &Choice, settings: &Settings) -> Growth {
+    /// When all contenders are filled in, and before the first sample. `seen` is how many bytes a session of it takes, where that
+    /// was weighed.
+    pub(crate) fn from_now(choice: &Choice, settings: &Settings, seen: Option<u64>) -> Growth {
         let medium = Medium::of(choice);
-        let free = Room::free(&medium);
-        Growth::new(medium, settings.payload_bytes, free)
+        let (bytes, free) = (session_bytes(choice, &medium, settings.payload_bytes, seen), Room::free(&medium));
+        Growth::new(medium, bytes, free)
     }
 
-    fn new(medium: Medium, payload_bytes: usize, free: Room) -> Growth {
-        let bytes = assumed_session_bytes(&medium, payload_bytes);
+    fn new(medium: Medium, bytes: u64, free: Room) -> Growth {
         let session = need(&medium, Filling { sessions: 1, ids: 0, workers: 0 }, bytes);
         let usable = free.usable();
         let spare = Room {
@@ -60,24 +60,23 @@ mod tests {
     const UNKNOWN: u64 = u64::MAX;
 
     fn left(medium: &Medium, before: Room, now: Room) -> usize {
-        Growth::new(medium.clone(), 1_500, before).sessions_in(now)
+        Growth::new(medium.clone(), 2_500, before).sessions_in(now)
     }
 
     #[test]
     fn a_fifth_of_what_was_free_before_the_first_sample_stays_free() {
-        // A session is assumed to take 2,524 bytes of memory.
         let room = |memory| Room { memory, medium: UNKNOWN };
         let after = |now| left(&Medium::Memory, room(10_000_000), room(now));
-        assert_eq!([after(10_000_000), after(4_524_000), after(2_002_000), after(0)], [3_169, 1_000, 0, 0]);
+        assert_eq!([after(10_000_000), after(4_500_000), after(2_002_000), after(0)], [3_200, 1_000, 0, 0]);
     }
 
     #[test]
     fn on_a_disk_the_scarcer_one_decides_and_elsewhere_nothing_does() {
-        // And 5,120 of a file system, and of the kernel's cache of it.
+        // The kernel's cache of a file system is memory, too.
         let disk = Medium::FileSystem("/var/tmp".into());
         let before = Room { memory: 10_000_000, medium: 5_000_000 };
         let after = |memory, medium| left(&disk, before, Room { memory, medium });
-        assert_eq!([after(10_000_000, 1_512_000), after(2_512_000, 5_000_000)], [100, 100]);
+        assert_eq!([after(10_000_000, 1_250_000), after(2_250_000, 5_000_000)], [100, 100]);
         let none = Room { memory: 0, medium: UNKNOWN };
         assert_eq!(left(&Medium::Elsewhere, Room { memory: 1_000, medium: UNKNOWN }, none), usize::MAX);
     }

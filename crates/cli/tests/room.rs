@@ -1,5 +1,5 @@
 //! Before sessions are filled in, and before samples make more of them, somebody asks whether there is room for them: who has none is
-//! left out, with the reason, and the others are measured.
+//! left out, or fails its row, with the reason, and the others are measured.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -34,12 +34,12 @@ fn without_disk(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
     measured(&output)
 }
 
-/// With a disk of so many MiB, called `{disk}` in the arguments; `None` where none can be mounted.
-fn on_small_disk(mib: usize, arguments: &[&str]) -> Option<(Vec<Value>, Vec<Value>)> {
+/// With a disk with these options of tmpfs, called `{disk}` in the arguments; `None` where none can be mounted.
+fn on_small_disk(options: &str, arguments: &[&str]) -> Option<(Vec<Value>, Vec<Value>)> {
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     // In a namespace of its own, with which it goes.
     let namespace = if std::fs::metadata("/proc/self").unwrap().uid() == 0 { "-m" } else { "-rm" };
-    let script = format!("mount -t tmpfs -o size={mib}m none \"$0\" || exit {NO_MOUNT}; exec \"$@\"");
+    let script = format!("mount -t tmpfs -o {options} none \"$0\" || exit {NO_MOUNT}; exec \"$@\"");
     let output = Command::new("unshare")
         .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
         .env("SESSILE_DISK", place.path())
@@ -52,12 +52,14 @@ fn on_small_disk(mib: usize, arguments: &[&str]) -> Option<(Vec<Value>, Vec<Valu
     let output = match output {
         Ok(output) => output,
         Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "unshare: {error}");
             println!("skipped: room on a small disk (unshare: {error})");
             return None;
         }
     };
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.code() == Some(NO_MOUNT) || message.starts_with("unshare: ") {
+        assert!(std::env::var_os("CI").is_none(), "{message}");
         println!("skipped: room on a small disk ({})", message.trim());
         return None;
     }
@@ -97,7 +99,7 @@ fn a_store_of_the_users_is_asked_for_room_where_its_url_says() {
     // The disk takes 163 of them.
     let stores = "files:{disk}/sessions#theirs,files#shm";
     let arguments = ["cycle", "--stores", stores, "--sessions", "300", "--rounds", "1", "--seconds", "0.1"];
-    let Some((rows, left_out)) = on_small_disk(1, &arguments) else { return };
+    let Some((rows, left_out)) = on_small_disk("size=1m", &arguments) else { return };
     let variants: Vec<&Value> = rows.iter().map(|row| &row["variant"]).collect();
     assert_eq!(variants, ["shm"], "{rows:#?}");
     let left: Vec<&Value> = left_out.iter().filter(|left| left["variant"] == "theirs").collect();
@@ -108,22 +110,36 @@ fn a_store_of_the_users_is_asked_for_room_where_its_url_says() {
 /// `ops` asked for room for what it fills in, and for none of what `create` makes: it wrote until the disk, or the memory, was full.
 #[test]
 fn samples_make_no_more_sessions_than_there_is_room_for() {
-    // Of 4 MiB four fifths may be used, for 655 sessions; a sample has time for thousands.
-    let Some((rows, left_out)) = on_small_disk(4, &[&OPS[..], &["--seconds", "0.5", "--rounds", "3"]].concat()) else {
+    // Of 4 MiB four fifths may be used, for 800 sessions; a sample has time for thousands.
+    let Some((rows, left_out)) = on_small_disk("size=4m", &[&OPS[..], &["--seconds", "0.5", "--rounds", "3"]].concat())
+    else {
         return;
     };
-    let ops: Vec<&Value> = rows.iter().map(|row| &row["op"]).collect();
-    assert_eq!(ops, ["read", "change"], "{rows:#?}");
-    assert!(rows.iter().all(|row| row["errors"] == 0 && row["failed"].is_null()), "{rows:#?}");
-    let left: Vec<&Value> = left_out.iter().filter(|left| left["store"] == "files").collect();
-    let (reason, workers) = (left[0]["reason"].as_str().unwrap(), &left[0]["workers"]);
-    assert!(reason.starts_with("create: a sample of 0.5 s makes more than the ") && *workers == 1, "{left:#?}");
+    assert!(left_out.is_empty(), "{left_out:#?}");
+    assert_eq!(rows.iter().map(|row| &row["op"]).collect::<Vec<&Value>>(), ["create", "read", "change"], "{rows:#?}");
+    assert!(rows.iter().all(|row| row["errors"] == 0), "{rows:#?}");
+    let failed: Vec<&str> = rows.iter().filter_map(|row| row["failed"].as_str()).collect();
+    assert!(failed.len() == 1 && rows[0]["failed"] == failed[0], "{rows:#?}");
+    assert!(failed[0].starts_with("a sample of 0.5 s makes more than the "), "{failed:?}");
+}
+
+/// Who fails fast uses up the ids of its sample, too: that was told as a lack of room, and its errors were gone.
+#[test]
+fn errors_of_a_store_are_told_and_not_called_a_lack_of_room() {
+    // Room for 5,000 sessions and inodes for some hundred: ids are prepared for 60,000.
+    let arguments = [&OPS[..], &["--seconds", "1", "--rounds", "1"]].concat();
+    let Some((rows, _)) = on_small_disk("size=32m,nr_inodes=400", &arguments) else { return };
+    let create = rows.iter().find(|row| row["op"] == "create").unwrap();
+    assert!(create["errors"].as_u64().unwrap() > 0 && create["first_error"].is_string(), "{create:#?}");
+    assert!(!create["failed"].as_str().unwrap_or_default().contains("there is room"), "{create:#?}");
 }
 
 #[test]
 fn sessions_that_a_store_has_no_time_to_make_need_no_room() {
-    // Ids are prepared for 3,200 sessions, and 1,310 may be there; in 20 ms some hundred are made.
-    let Some((rows, left_out)) = on_small_disk(8, &[&OPS[..], &["--seconds", "0.01", "--rounds", "2"]].concat()) else {
+    // Ids are prepared for 3,200 sessions, and 1,600 may be there; in 20 ms some hundred are made.
+    let Some((rows, left_out)) =
+        on_small_disk("size=8m", &[&OPS[..], &["--seconds", "0.01", "--rounds", "2"]].concat())
+    else {
         return;
     };
     assert!(left_out.is_empty(), "{left_out:#?}");

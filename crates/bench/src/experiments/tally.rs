@@ -75,11 +75,6 @@ impl Tally {
         self.failed.is_some()
     }
 
-    /// Why there are no more samples, if it is for a reason of this code.
-    pub(super) fn failed_with(&self, code: &str) -> Option<&str> {
-        self.failed.as_ref().filter(|failure| failure.code == code).map(|failure| failure.message.as_str())
-    }
-
     /// The round is whole.
     pub(super) fn keep_round(&mut self) {
         self.kept = self.figures.clone();

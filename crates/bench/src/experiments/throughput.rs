@@ -45,8 +45,6 @@ struct Making {
 pub(super) const CREATE: &str = "create";
 /// Ids that are prepared for a second of creating. A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
-/// The code of a failure that is no fault: a sample makes more sessions than there is room for.
-const NO_ROOM: &str = "no-room";
 
 /// Measures these contenders beside each other, with as many sessions as the settings say.
 pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(), RunError> {
@@ -94,13 +92,7 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
     let mut rows: Vec<(usize, Row)> = Vec::new();
     for cell in cells {
         let Some(member) = members.get(cell.member) else { continue };
-        match cell.tally.failed_with(NO_ROOM) {
-            Some(why) => {
-                let left = member.choice.left_out(why);
-                bench.left_out.push(LeftOut { workers: Some(cell.workers), ..left });
-            }
-            None => rows.push((cell.member, cell.into_row(bench, member))),
-        }
+        rows.push((cell.member, cell.into_row(bench, member)));
     }
     verification::finish(bench, members, rows, sessions, rounds)
 }
@@ -129,8 +121,10 @@ fn fresh_ids_of_sample(bench: &Bench) -> usize {
 fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
     let settings = &bench.settings;
     let mut random = fastrand::Rng::with_seed(settings.seed);
-    let making =
-        |member: &Member| Making { next: settings.sessions, growth: Growth::from_now(&member.choice, settings) };
+    let making = |member: &Member| {
+        let seen = Some(member.bytes_per_session).filter(|bytes| *bytes > 0);
+        Making { next: settings.sessions, growth: Growth::from_now(&member.choice, settings, seen) }
+    };
     let mut makings: Vec<Making> = members.iter().map(making).collect();
     bench.progress.expect_more(settings.rounds * cells.len());
     for round in 0..settings.rounds {
@@ -212,8 +206,10 @@ impl Cell {
                 member.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
                 let created = fresh_of.iter().zip(&samples).map(|(ids, sample)| ids.start..ids.start + sample.created);
                 member.created.extend(created.filter(|ids| !ids.is_empty()));
-                // What it measured until then was another length of a sample, and the next one has less room yet.
-                if fresh < wanted && samples.iter().any(|sample| sample.created == fresh) {
+                // What it measured until then was another length of a sample, and the next one has less room yet. Who only
+                // fails uses up its ids, too, and its errors say why.
+                let fails = samples.iter().any(|sample| sample.errors + sample.misses > 0);
+                if fresh < wanted && !fails && samples.iter().any(|sample| sample.created == fresh) {
                     self.tally.fail(self.no_room(settings, fresh));
                 }
                 self.tally.add(samples, after.saturating_sub(before));
@@ -232,13 +228,13 @@ impl Cell {
     }
 
     fn no_room(&self, settings: &Settings, fresh: usize) -> Failure {
-        let (name, sessions, bytes) = (self.op.name, fresh * self.workers, settings.payload_bytes);
+        let (sessions, bytes) = (fresh * self.workers, settings.payload_bytes);
         let message = format!(
-            "{name}: a sample of {} s makes more than the {sessions} sessions of {bytes} bytes for which there is room beside what was \
-             there by then; fewer --seconds, --rounds or --stores at once need less",
+            "a sample of {} s makes more than the {sessions} sessions of {bytes} bytes for which there is room beside what is there; \
+             fewer --seconds, --rounds or --stores at once need less",
             settings.seconds
         );
-        Failure { code: NO_ROOM.to_owned(), message }
+        Failure { code: "no-room".to_owned(), message }
     }
 
     fn into_row(self, bench: &Bench, member: &Member) -> Row {
