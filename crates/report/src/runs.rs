@@ -22,6 +22,8 @@ pub(crate) struct Runs<'a> {
 pub(crate) struct Run<'a> {
     all: &'a [Report],
     pub report: &'a Report,
+    /// Which of all reports it is, as they were given, from 1: `recommend` names it so in its notes.
+    pub place: usize,
     pub rows: Vec<&'a Row>,
     /// What a heading or a caption says of the durability tier of all rows, where other parts of the section have another one:
     /// empty, or how the heading ends.
@@ -64,13 +66,14 @@ impl<'a> Runs<'a> {
     }
 
     fn of_rows(&self, are_meant: impl Fn(&Row) -> bool) -> Vec<Run<'a>> {
-        let run = |report: &'a Report| Run {
+        let run = |(index, report): (usize, &'a Report)| Run {
             all: self.reports,
             report,
+            place: index + 1,
             rows: report.results.iter().filter(|row| are_meant(row)).collect(),
             beside: String::new(),
         };
-        self.reports.iter().map(run).filter(|run| !run.rows.is_empty()).collect()
+        self.reports.iter().enumerate().map(run).filter(|run| !run.rows.is_empty()).collect()
     }
 
     /// The names of all experiments that were run.

@@ -6,6 +6,8 @@
 #[allow(dead_code, reason = "no row is changed here")]
 mod drawn;
 
+use std::collections::BTreeSet;
+
 use drawn::{page, section, small};
 use sessile_bench::{Collection, Report};
 
@@ -140,43 +142,94 @@ fn processor_time_and_space_have_a_row_for_each_tier() {
     assert!(of("none") > 0 && of("none") == of("commit") && of("none") * 2 == time.len(), "{time:?}");
 }
 
+/// A result of `cycle` in which a session of `sqlite` takes so many bytes.
+fn weighing(bytes: u64) -> Report {
+    let plain = |run: &Report| run.results[0].experiment == "cycle" && run.settings.rate.is_none();
+    let mut run = small().runs.into_iter().find(plain).unwrap();
+    for row in run.results.iter_mut().filter(|row| row.title() == "sqlite") {
+        (row.bytes_per_session, row.failed) = (bytes, None);
+    }
+    run
+}
+
+/// The same at a fixed rate.
+fn paced(bytes: u64) -> Report {
+    let mut run = weighing(bytes);
+    run.settings.rate = Some(250.0);
+    run
+}
+
+/// Whether a table of `cycle` numbers results, and its lines of `sqlite`.
+fn lines_of_sqlite(caption: &str, runs: Vec<Report>) -> (bool, Vec<String>) {
+    let page = page(&Collection { runs, ..Collection::default() });
+    let caption = format!("{caption} (cycle, tier none)");
+    let table = section(&page, "resources").split("<table").find(|table| table.contains(&caption)).unwrap();
+    let lines = table.split("<tr>").filter(|line| line.contains(">sqlite<")).map(str::to_owned);
+    (table.contains(">result</th>"), lines.collect())
+}
+
+fn space(runs: Vec<Report>) -> (bool, Vec<String>) {
+    lines_of_sqlite("Space of a session at the end of the run", runs)
+}
+
 /// Only the first of two results of one tier was shown, because a store of that name had a row; nothing said so.
 #[test]
 fn space_has_a_row_for_each_of_two_results_of_one_tier_and_says_which_it_is_of() {
-    let plain = |run: &&Report| run.results[0].experiment == "cycle" && run.settings.rate.is_none();
-    let of = |bytes: u64| {
-        let mut run = small().runs.iter().find(plain).unwrap().clone();
-        for row in run.results.iter_mut().filter(|row| row.title() == "sqlite") {
-            (row.bytes_per_session, row.failed) = (bytes, None);
-        }
-        run
-    };
-    let paced = |bytes: u64| {
-        let mut run = of(bytes);
-        run.settings.rate = Some(250.0);
-        run
-    };
-    let lines = |runs: Vec<Report>| -> (bool, Vec<String>) {
-        let page = page(&Collection { runs, ..Collection::default() });
-        let resources = section(&page, "resources");
-        let meant = |table: &&str| table.contains("Space of a session at the end of the run (cycle, tier none)");
-        let table = resources.split("<table").find(meant).unwrap();
-        let lines = table.split("<tr>").filter(|line| line.contains(">sqlite<")).map(str::to_owned);
-        (table.contains(">result</th>"), lines.collect())
-    };
-    let (numbered, two) = lines(vec![of(1_234), of(4_321)]);
+    let (numbered, two) = space(vec![weighing(1_234), weighing(4_321)]);
     assert!(numbered && two.len() == 2, "{two:?}");
     assert!(two[0].contains(">1<") && two[0].contains(">1,234<"), "{two:?}");
     assert!(two[1].contains(">2<") && two[1].contains(">4,321<"), "{two:?}");
-    let (numbered, one) = lines(vec![of(1_234)]);
+    let (numbered, one) = space(vec![weighing(1_234)]);
     assert!(!numbered && one.len() == 1, "{one:?}");
     // What was weighed at a fixed rate is the same store again, and counts where nobody else has weighed it.
-    for runs in [vec![of(1_234), paced(4_321)], vec![paced(4_321), of(1_234)]] {
-        let (numbered, one) = lines(runs);
+    for runs in [vec![weighing(1_234), paced(4_321)], vec![paced(4_321), weighing(1_234)]] {
+        let (numbered, one) = space(runs);
         assert!(!numbered && one.len() == 1 && one[0].contains(">1,234<"), "{one:?}");
     }
-    let (numbered, two) = lines(vec![paced(1_234), paced(4_321)]);
+    let (numbered, two) = space(vec![paced(1_234), paced(4_321)]);
     assert!(numbered && two.len() == 2 && two[1].contains(">4,321<"), "{two:?}");
+}
+
+/// The table of space names neither the operation nor the workers, and two rows of it were the same but for the figure.
+#[test]
+fn space_of_two_results_is_numbered_where_only_the_workers_tell_them_apart() {
+    let by = |workers: usize, bytes: u64| {
+        let mut run = weighing(bytes);
+        run.results.retain(|row| row.workers == workers);
+        run
+    };
+    let runs = vec![by(1, 1_234), by(8, 4_321)];
+    let (numbered, two) = space(runs.clone());
+    assert!(numbered && two.len() == 2, "{two:?}");
+    assert!(two[0].contains(">1<") && two[0].contains(">1,234<"), "{two:?}");
+    assert!(two[1].contains(">2<") && two[1].contains(">4,321<"), "{two:?}");
+    let (numbered, _) = lines_of_sqlite("Processor time of an operation in microseconds", runs);
+    assert!(!numbered, "the workers stand in that table");
+}
+
+/// They were counted among those of the table, and the verdict, which counts all, called another one by that number.
+#[test]
+fn results_have_the_number_by_which_they_were_given_in_each_table() {
+    let first_cells = |(_, lines): (bool, Vec<String>)| {
+        lines.iter().map(|line| inside(line, "td")[0].clone()).collect::<BTreeSet<String>>()
+    };
+    let runs = vec![paced(9), weighing(1_234), weighing(4_321)];
+    let both = BTreeSet::from(["2".to_owned(), "3".to_owned()]);
+    assert_eq!(first_cells(space(runs.clone())), both);
+    assert_eq!(first_cells(lines_of_sqlite("Processor time of an operation in microseconds", runs)), both);
+}
+
+/// A failure without a figure took the place of the figure that another result had.
+#[test]
+fn space_at_a_fixed_rate_stands_where_the_plain_result_failed() {
+    let mut failed = weighing(1_234);
+    for row in failed.results.iter_mut().filter(|row| row.title() == "sqlite") {
+        row.failed = Some("the disk was full".into());
+    }
+    let (numbered, two) = space(vec![failed, paced(4_321)]);
+    assert!(numbered && two.len() == 2, "{two:?}");
+    assert!(two[0].contains("the disk was full") && !two[0].contains(">1,234<"), "{two:?}");
+    assert!(two[1].contains(">4,321<") && !two[1].contains("failed"), "{two:?}");
 }
 
 /// Bars of both tiers stood under one name, and both were looked up in one table.

@@ -31,18 +31,19 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
 }
 
 /// How the rows of a table are named: by the store, by the tier where there are several, and by the result where two of them have
-/// the same row.
+/// a row that nothing else in the table tells apart.
 struct Named<'a> {
     tiers: Vec<&'a str>,
     is_numbered: bool,
 }
 
 impl<'a> Named<'a> {
-    fn of(measured: &[Run<'a>]) -> Named<'a> {
+    /// Rows of two results of which `told_by` is the same are told apart by the number of the result.
+    fn of<Key: Ord>(measured: &[Run<'a>], told_by: impl Fn(&'a Row) -> Key) -> Named<'a> {
         let mut known = BTreeSet::new();
         let mut is_numbered = false;
         for run in measured {
-            let mut own: BTreeSet<_> = run.rows.iter().map(|row| (weighed_as(row), &row.op, row.workers)).collect();
+            let mut own: BTreeSet<Key> = run.rows.iter().copied().map(&told_by).collect();
             is_numbered |= !known.is_disjoint(&own);
             known.append(&mut own);
         }
@@ -60,14 +61,14 @@ impl<'a> Named<'a> {
         Table::new(format!("{caption} ({experiment}{tier})"), &[named.as_slice(), columns].concat())
     }
 
-    /// Of a row of the result with this index.
-    fn cells(&self, row: &Row, index: usize) -> Vec<Cell> {
+    /// Of a row of this result.
+    fn cells(&self, row: &Row, run: &Run<'_>) -> Vec<Cell> {
         let mut cells = vec![text(row.shown_title())];
         if self.tiers.len() > 1 {
             cells.push(text(&row.durability));
         }
         if self.is_numbered {
-            cells.push(right(index + 1));
+            cells.push(right(run.place));
         }
         cells
     }
@@ -87,11 +88,11 @@ fn time(runs: &Runs<'_>, experiment: &str) -> Table {
     };
     let measured: Vec<Run<'_>> = runs.of_experiment(experiment).into_iter().filter(closed).collect();
     let columns = ["operation", "workers", "worker", "server", "together", "went wrong"];
-    let named = Named::of(&measured);
+    let named = Named::of(&measured, |row| (weighed_as(row), &row.op, row.workers));
     let mut table = named.table("Processor time of an operation in microseconds", experiment, &columns);
-    for (index, run) in measured.iter().enumerate() {
+    for run in &measured {
         for row in &run.rows {
-            let mut cells = named.cells(row, index);
+            let mut cells = named.cells(row, run);
             cells.extend([text(&row.op), right(row.workers)]);
             cells.extend(time_of(row));
             cells.push(went_wrong(row));
@@ -116,9 +117,9 @@ fn time_of(row: &Row) -> [Cell; 3] {
 fn space(runs: &Runs<'_>, experiment: &str) -> Table {
     let columns = ["payload", "sessions", "bytes a session", "times the payload", "all together", "went wrong"];
     let measured = weighing(runs, experiment);
-    let named = Named::of(&measured);
+    let named = Named::of(&measured, weighed_as);
     let mut table = named.table("Space of a session at the end of the run", experiment, &columns);
-    for (index, run) in measured.iter().enumerate() {
+    for run in &measured {
         let weighed = run.rows.iter().filter(|row| row.failed.is_none());
         let failed = run.rows.iter().filter(|row| row.failed.is_some());
         let mut shown = BTreeSet::new();
@@ -126,15 +127,15 @@ fn space(runs: &Runs<'_>, experiment: &str) -> Table {
             // Several operations on one store: the first of a result says it for all, and one that failed only where none has
             // a figure.
             if shown.insert(weighed_as(row)) {
-                table.row(named.cells(row, index).into_iter().chain(space_of(row)).collect());
+                table.row(named.cells(row, run).into_iter().chain(space_of(row)).collect());
             }
         }
     }
     table
 }
 
-/// Rows that say something of space. Those of a form of the experiment, as at a fixed rate, count where it has none itself: they weigh
-/// the same stores again.
+/// Rows that say something of space. Those of a form of the experiment, as at a fixed rate, count where it has no figure itself: they
+/// weigh the same stores again.
 fn weighing<'a>(runs: &Runs<'a>, experiment: &str) -> Vec<Run<'a>> {
     let is_form = |run: &Run<'_>| run.report.settings.rate.is_some() || run.report.settings.as_published;
     let mut measured = runs.of_experiment(experiment);
@@ -142,7 +143,7 @@ fn weighing<'a>(runs: &Runs<'a>, experiment: &str) -> Vec<Run<'a>> {
         run.rows.retain(|row| row.failed.is_some() || row.bytes_per_session > 0);
     }
     let itself = measured.iter().filter(|run| !is_form(run)).flat_map(|run| run.rows.iter().copied());
-    let known: BTreeSet<Weighed<'_>> = itself.map(weighed_as).collect();
+    let known: BTreeSet<Weighed<'_>> = itself.filter(|row| row.failed.is_none()).map(weighed_as).collect();
     for run in measured.iter_mut().filter(|run| is_form(run)) {
         run.rows.retain(|row| !known.contains(&weighed_as(row)));
     }
