@@ -7,11 +7,18 @@
 //! It owns the mark of a twin, which no result shows.
 
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use crate::interruption::{interrupted, listen};
 use crate::options::{Experiment, Options, UsageError};
 use crate::reference;
 use crate::report::{self, Environment, Report, Row};
@@ -30,7 +37,13 @@ const TURNS_OF_OPS: (usize, f64) = (60, 0.05);
 /// Asking all servers of a machine for their versions takes about a second; a machine that builds programs meanwhile takes several.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// What a program says of its machine is some kilobytes; one that never stops talking is none of ours.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// How often a look at the program is taken while it is silent; a fiftieth of a second is nothing to who waits.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What it has started may still pass on what it has said, as `tee` does.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
+/// A look, which takes nothing from who waits for the child in the end.
+const ENDED: WaitPidFlag = WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
 
 /// What tells whether the contender is measured with the other program.
 pub(crate) fn is_twin(variant: &str) -> bool {
@@ -95,7 +108,9 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
     let refused = |why: String| RunError::Usage(UsageError(format!("--against {shown}: {why}")));
     let mut question = Command::new(&other.program);
     question.args(["bench", "environment"]);
+    listen(Duration::ZERO); // a terminal's signals do not reach the other program
     let said = said_by(question, ANSWER_WITHIN).map_err(|error| match error.kind() {
+        io::ErrorKind::Interrupted => RunError::Interrupted,
         io::ErrorKind::TimedOut => refused(format!(
             "it has not answered `bench environment` within {} s; give the program of another build of sessile",
             ANSWER_WITHIN.as_secs()
@@ -114,22 +129,57 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
     Ok(environment)
 }
 
-/// What a program that is told nothing says, up to a limit; it is gone then. One that has not ended what it says within a time
-/// is killed, and that is an error of kind `TimedOut`.
+/// What a program that is told nothing says, up to a limit; it is gone then, and so is what it has started. One that has not
+/// ended what it says within a time is killed, and that is an error of kind `TimedOut`; a signal to this process is one of kind
+/// `Interrupted`.
 fn said_by(mut program: Command, within: Duration) -> io::Result<Vec<u8>> {
-    let mut child = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let stdout = child.stdout.take();
-    let (sender, said) = mpsc::channel();
-    // A process that it has started may hold the pipe open after its end: nobody waits for that.
-    thread::spawn(move || {
-        let mut text = Vec::new();
-        let read = stdout.map_or(Ok(0), |stdout| stdout.take(ANSWER_BYTES_MAX).read_to_end(&mut text));
-        let _ = sender.send(read.map(|_| text)); // nobody listens any more when it comes too late
-    });
-    let said = said.recv_timeout(within);
-    let _ = child.kill(); // one that has ended is as dead
+    let until = Instant::now() + within;
+    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // What it starts is of its group, and ends with it.
+    let mut child = program.process_group(0).spawn()?;
+    let group = i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)?;
+    let said = child.stdout.take().map_or(Ok(Vec::new()), |stdout| heard(stdout, group, until));
+    // Nobody has waited for the child yet, so the number is still that of its group.
+    let _ = killpg(group, Signal::SIGKILL); // one that has ended is as dead
     let _ = child.wait();
-    said.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    said
+}
+
+/// What comes until the pipe is closed, a result is whole, or the child has ended and is silent: a process that it has started
+/// may hold the pipe open after that.
+fn heard(mut stdout: ChildStdout, child: Pid, until: Instant) -> io::Result<Vec<u8>> {
+    let (mut text, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
+    while text.len() < ANSWER_BYTES_MAX && !is_whole(&text) {
+        if interrupted() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let has_ended = waitid(Id::Pid(child), ENDED)? != WaitStatus::StillAlive;
+        let wait = left.min(if has_ended { LAST_WORDS_WITHIN } else { LOOK_EVERY });
+        let wait = PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], wait) {
+            Ok(0) if has_ended => break,
+            Ok(0) | Err(Errno::EINTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let room = chunk.len().min(ANSWER_BYTES_MAX - text.len());
+        let (next, _) = chunk.split_at_mut(room);
+        let count = stdout.read(next)?;
+        if count == 0 {
+            break;
+        }
+        text.extend(next.iter().take(count));
+    }
+    Ok(text)
+}
+
+/// Whether nothing is missing behind it.
+fn is_whole(text: &[u8]) -> bool {
+    text.trim_ascii_end().ends_with(b"}") && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 /// The result of the other program, and that of this one. What was left out before anybody had a twin is left out of both.
@@ -196,10 +246,47 @@ mod tests {
         let waiting_for_input = said_by(Command::new("cat"), ANSWER_WITHIN);
         assert_eq!(waiting_for_input.unwrap(), b"");
         let endless = said_by(Command::new("yes"), ANSWER_WITHIN);
-        assert_eq!(endless.unwrap().len() as u64, ANSWER_BYTES_MAX);
+        assert_eq!(endless.unwrap().len(), ANSWER_BYTES_MAX);
         // It said all, and does not end.
         let mut silent = Command::new("sh");
         silent.args(["-c", "echo said; exec sleep 60 >&-"]);
         assert_eq!(said_by(silent, ANSWER_WITHIN).unwrap(), b"said\n");
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        shell
+    }
+
+    /// Only the child was ended: what a script had started went on, with the pipe.
+    #[test]
+    fn what_the_program_has_started_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let noted = dir.path().join("pid");
+        let script = shell(&format!("sleep 60 & echo $! >{}; wait", noted.display()));
+        assert_eq!(said_by(script, Duration::from_secs(1)).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let started = std::fs::read_to_string(noted).unwrap();
+        let status = format!("/proc/{}/stat", started.trim());
+        // It is adopted by another process, which may take its time to bury it.
+        let is_gone = || std::fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
+        let until = Instant::now() + ANSWER_WITHIN;
+        while !is_gone() {
+            assert!(Instant::now() < until, "it lives");
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// All had been said, and it "has not answered" because something else held the pipe open.
+    #[test]
+    fn an_answer_counts_though_the_pipe_stays_open() {
+        let within = ANSWER_WITHIN;
+        let begun = Instant::now();
+        assert_eq!(said_by(shell("sleep 60 & echo said"), within).unwrap(), b"said\n", "it has ended");
+        let whole = said_by(shell("echo '{\"a\":{}'; sleep 0.1; echo }; sleep 60"), within);
+        assert_eq!(whole.unwrap(), b"{\"a\":{}\n}\n", "it goes on");
+        let late = said_by(shell("(sleep 0.1; echo late; sleep 60) & echo said"), within);
+        assert_eq!(late.unwrap(), b"said\nlate\n", "passed on after its end");
+        assert!(begun.elapsed() < within, "{:?}", begun.elapsed());
     }
 }
