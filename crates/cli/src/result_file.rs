@@ -4,13 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::bench::is_stdout;
+
 /// A ring of links leads nowhere. Linux itself follows 40.
 const LINKS_MAX: u32 = 40;
 
 /// Whether two names lead to one file, however they are written: the later result would replace the earlier one. What is written to,
-/// a pipe or a device, takes several; only one that is named twice in the same words is a mistake.
+/// a pipe, a device or standard output, takes several; only one that is named twice in the same words is a mistake.
 pub fn is_same(one: &Path, other: &Path) -> bool {
-    let is_file = |path: &Path| !fs::metadata(path).is_ok_and(|status| !status.is_file());
+    let is_file = |path: &Path| !is_stdout(path) && !fs::metadata(path).is_ok_and(|status| !status.is_file());
     one == other || (is_file(one) && is_file(other) && meant(one) == meant(other))
 }
 
@@ -98,6 +100,9 @@ mod tests {
             }
         }
         assert!(is_same(Path::new("out"), Path::new("./out")));
+        let stdout = Path::new("-");
+        assert!(!is_same(stdout, Path::new("./-")) && !is_same(Path::new("./-"), stdout), "only one is a file");
+        assert!(is_same(stdout, stdout) && is_same(Path::new("./-"), &std::env::current_dir().unwrap().join("-")));
         assert!(!is_same(Path::new("/dev/null"), Path::new("/dev/../dev/null")), "nothing is replaced there");
     }
 
