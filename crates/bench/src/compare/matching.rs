@@ -194,7 +194,7 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
         };
         let together = || {
             let rounds = old.samples.iter().zip(&new.samples);
-            Estimate::of(&rounds.map(|(old, new)| measure.of(new) / measure.of(old)).collect::<Vec<f64>>())
+            Estimate::of_series(&rounds.map(|(old, new)| measure.of(new) / measure.of(old)).collect::<Vec<f64>>())
         };
         let is_whole = old.samples.len() == new.samples.len();
         Ok(Pair {

@@ -34,6 +34,15 @@ struct Cell {
     memory: Option<WorkerMemory>,
 }
 
+/// Whose sample is next.
+struct Turn {
+    cell: usize,
+    /// What its choices are drawn from.
+    seed: u64,
+    /// By another one of the same seed.
+    is_held_against: bool,
+}
+
 /// What samples make of a member.
 struct Making {
     /// The first id that no sample had.
@@ -131,16 +140,16 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
         if interrupted() {
             return round;
         }
-        for (number, seed) in turns(members, cells, &mut random) {
+        for turn in turns(members, cells, &mut random) {
             if interrupted() {
                 return round;
             }
-            let Some(cell) = cells.get_mut(number).filter(|cell| !cell.tally.has_failed()) else { continue };
+            let Some(cell) = cells.get_mut(turn.cell).filter(|cell| !cell.tally.has_failed()) else { continue };
             let (Some(member), Some(making)) = (members.get_mut(cell.member), makings.get_mut(cell.member)) else {
                 continue;
             };
             bench.progress.say(&format!("{} {} with {} workers", member.choice.title(), cell.op.name, cell.workers));
-            cell.sample(bench, member, making, seed);
+            cell.sample(bench, member, making, &turn);
             bench.progress.step();
         }
         if out_of_time() {
@@ -151,9 +160,9 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
     settings.rounds
 }
 
-/// The order of a round, drawn anew, with what the choices of each sample are drawn from. What is held against each other comes
-/// next to each other, in either order, and makes the same choices.
-fn turns(members: &[Member], cells: &[Cell], random: &mut fastrand::Rng) -> Vec<(usize, u64)> {
+/// The order of a round, drawn anew. What is held against each other comes next to each other, in either order, and makes the
+/// same choices on the same processors.
+fn turns(members: &[Member], cells: &[Cell], random: &mut fastrand::Rng) -> Vec<Turn> {
     let mut together: Vec<(_, Vec<usize>)> = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
         let of = members.get(cell.member).map(|it| (it.choice.store, against::common(&it.choice.variant)));
@@ -168,7 +177,8 @@ fn turns(members: &[Member], cells: &[Cell], random: &mut fastrand::Rng) -> Vec<
     for (_, mut numbers) in together {
         let seed = random.u64(..);
         random.shuffle(&mut numbers);
-        turns.extend(numbers.into_iter().map(|number| (number, seed)));
+        let is_held_against = numbers.len() > 1;
+        turns.extend(numbers.into_iter().map(|cell| Turn { cell, seed, is_held_against }));
     }
     turns
 }
@@ -178,8 +188,13 @@ impl Cell {
         Cell { member, op, workers, tally: Tally::new(), memory: None }
     }
 
-    fn sample(&mut self, bench: &Bench, member: &mut Member, making: &mut Making, seed: u64) {
+    fn sample(&mut self, bench: &Bench, member: &mut Member, making: &mut Making, turn: &Turn) {
         let settings = &bench.settings;
+        if turn.is_held_against
+            && let Err(failure) = member.crew.place(self.workers, turn.seed)
+        {
+            return self.tally.fail(failure);
+        }
         let wanted = if self.op.action.creates() { fresh_ids_of_sample(bench) / self.workers } else { 0 };
         let fresh = if wanted > 0 { wanted.min(making.growth.sessions() / self.workers) } else { 0 };
         if fresh == 0 && wanted > 0 {
@@ -192,7 +207,7 @@ impl Cell {
                 // Creating is warm from the filling; a warm-up would use up the ids.
                 warm_up_ns: if self.op.action == Action::Create { 0 } else { (settings.warm_up_seconds * 1e9) as u64 },
                 measure_ns: (settings.seconds * 1e9) as u64,
-                seed: seed.wrapping_add(worker as u64),
+                seed: turn.seed.wrapping_add(worker as u64),
                 rate: settings.rate,
                 as_published: settings.as_published,
                 ..Plan::of(self.op.action)

@@ -10,6 +10,7 @@ use crate::monotonic::{now_ns, wait_until};
 use crate::worker::leftovers::{Leftovers, PIECE};
 use crate::worker::memory::WorkerMemory;
 use crate::worker::oversize::{Save, Saved};
+use crate::worker::placement;
 use crate::worker::process::{Launch, Process, TASK_MAX, failure, server_lives, unexpected};
 use crate::worker::protocol::{Done, Failure, Opening, Plan, Range, Reply, Request, Sampled};
 
@@ -148,6 +149,19 @@ impl Crew {
     /// The process of the first worker: where a store without a place of its own keeps its sessions.
     pub(crate) fn first_pid(&self) -> u32 {
         self.workers.first().map_or(0, |worker| worker.pid())
+    }
+
+    /// Gives each of the first `count` workers a processor, drawn by a seed: others with the same seed have the same ones.
+    pub(crate) fn place(&self, count: usize, seed: u64) -> Result<(), Failure> {
+        let placed = placement::drawn(count, seed).and_then(|processors| {
+            let mut workers = self.workers.iter().zip(&processors);
+            workers.try_for_each(|(worker, processors)| placement::place(worker.pid(), processors))
+        });
+        placed.map_err(|error| {
+            let why =
+                format!("two programs are measured on the same processors, and a worker cannot be put there: {error}");
+            failure("worker", why)
+        })
     }
 
     /// What the first `count` workers occupy now.

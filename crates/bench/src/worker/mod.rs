@@ -10,6 +10,7 @@ pub(crate) mod faults;
 pub(crate) mod leftovers;
 mod memory;
 pub(crate) mod oversize;
+mod placement;
 pub(crate) mod process;
 pub(crate) mod protocol;
 pub(crate) mod sample;

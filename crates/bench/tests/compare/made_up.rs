@@ -15,14 +15,20 @@ pub(crate) struct Noise {
     pub fortune: f64,
     /// Of the machine from run to run.
     pub drift: f64,
+    /// Of what disturbs one program in the same rounds as another one, and stays with it for [`SPELL`] rounds.
+    pub spells: f64,
     /// Part of the rounds in which something else was going on.
     pub outliers: f64,
 }
 
 /// A machine that does nothing else, and enough rounds.
-pub(crate) const QUIET: Noise = Noise { rounds: 25, round: 0.025, fortune: 0.01, drift: 0.05, outliers: 0.05 };
+pub(crate) const QUIET: Noise =
+    Noise { rounds: 25, round: 0.025, fortune: 0.01, drift: 0.05, spells: 0.0, outliers: 0.05 };
 /// The preset of three rounds beside other programs.
 pub(crate) const NOISY: Noise = Noise { rounds: 3, round: 0.08, fortune: 0.03, ..QUIET };
+
+/// Rounds that a neighbour of one processor stays for.
+const SPELL: usize = 10;
 
 pub(crate) struct Machine {
     random: fastrand::Rng,
@@ -61,7 +67,14 @@ impl Machine {
             let mut report = self.run(&[(store, speed)]);
             report.settings.against = Some("the same".to_owned());
             let fortune = self.normal(self.noise.fortune);
-            report.results[0].samples = drifts.iter().map(|drift| self.sample(speed, drift + fortune)).collect();
+            let mut spell = 0.0;
+            let sample = |(round, drift): (usize, &f64)| {
+                if round % SPELL == 0 {
+                    spell = self.normal(self.noise.spells);
+                }
+                self.sample(speed, drift + fortune + spell)
+            };
+            report.results[0].samples = drifts.iter().enumerate().map(sample).collect();
             report
         })
     }

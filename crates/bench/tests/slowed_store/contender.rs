@@ -1,5 +1,7 @@
 //! A store behind the contract that can be slowed by a part of the time that each request takes.
 
+use std::fs::{File, OpenOptions, read_to_string};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,9 +13,14 @@ const TTL: Duration = Duration::from_secs(3_600);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// A longer time between two requests is a pause of the harness, or the turn of another one.
 const PAUSE: Duration = Duration::from_millis(10);
+/// No time between the samples of two rounds is shorter, even where the turns of a worker follow each other.
+const BETWEEN_SAMPLES: Duration = Duration::from_millis(2);
 /// Waited for in pieces of this length and not after each request, because the clock is too coarse for a tenth of
 /// a microsecond.
 const PIECE_SECONDS: f64 = 2e-6;
+
+/// In the directory of a store: the processors of its worker, a line when requests begin after a pause.
+pub const NOTES: &str = "processors";
 
 /// The store, and how much slower it is made.
 pub struct Slowed {
@@ -25,6 +32,7 @@ pub struct Slowed {
     last: Instant,
     /// Still to be waited for.
     owed: f64,
+    notes: File,
 }
 
 /// `sessile+0.1` is a store of the scheme `sessile` whose requests take a tenth longer.
@@ -32,6 +40,7 @@ pub fn open(name: &str, dir: &Path, ids: usize) -> Option<Box<dyn Contender>> {
     let (scheme, part) = name.split_once('+')?;
     let url = format!("{scheme}:{}/store", dir.display());
     let keys = (0..ids).map(|number| Key::session(&format!("{number:032x}")));
+    let notes = OpenOptions::new().create(true).append(true).open(dir.join(NOTES)).unwrap();
     Some(Box::new(Slowed {
         sessions: sessile_stores::open(&url, &Context::default()).unwrap(),
         keys: keys.collect::<Result<Vec<Key>>>().unwrap(),
@@ -40,10 +49,21 @@ pub fn open(name: &str, dir: &Path, ids: usize) -> Option<Box<dyn Contender>> {
         part: part.parse().ok()?,
         last: Instant::now(),
         owed: 0.0,
+        notes,
     }))
 }
 
 impl Slowed {
+    /// At the first request of a sample, which is one of its warm-up.
+    fn note_processors(&mut self) {
+        if self.last.elapsed() < BETWEEN_SAMPLES {
+            return;
+        }
+        let status = read_to_string("/proc/self/status").unwrap();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        self.notes.write_all(format!("{}\n", list.trim()).as_bytes()).unwrap();
+    }
+
     fn payload(&self) -> Option<&[u8]> {
         self.record.as_ref().map(|record| record.payload.as_slice())
     }
@@ -76,6 +96,7 @@ impl Contender for Slowed {
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        self.note_processors();
         self.record = None;
         let begun = self.sessions.begin(&self.keys[session], WAIT_MAX)?;
         self.lease = Some(begun.lease);

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         _ => {
             twenty_times_as_slow_is_slower();
             five_times_as_slow_is_slower_in_the_same_rounds();
+            both_have_the_same_processors_in_their_turns();
         }
     }
     ExitCode::SUCCESS
@@ -66,6 +67,34 @@ fn five_times_as_slow_is_slower_in_the_same_rounds() {
             return println!("test five_times_as_slow_is_slower_in_the_same_rounds ... ok");
         }
         told.push(format!("{comparison}\n{back}"));
+    }
+    panic!("{}", told.join("\n"));
+}
+
+/// Each worker went on where it had run before, and what neighbours did to one processor was one program's for many rounds.
+fn both_have_the_same_processors_in_their_turns() {
+    let mut told = Vec::new();
+    // A busy machine may let nothing be done in a sample, and then nothing is noted.
+    for seconds in [0.02, 0.1, 0.5] {
+        let dirs = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
+        let choices = pair(&dirs, 0.0);
+        let options = options(Length { seconds, rounds: 20 }, 4);
+        run_choices_against(Experiment::Cycle, &options, &launch(), choices).unwrap();
+        let [old, new] = dirs.each_ref().map(|dir| {
+            let notes = std::fs::read_to_string(dir.path().join(contender::NOTES)).unwrap();
+            let mut lists: Vec<String> = notes.lines().map(str::to_owned).collect();
+            lists.dedup(); // a busy machine makes pauses within a sample, too
+            lists
+        });
+        assert!(
+            old.iter().chain(&new).all(|list| list.parse::<usize>().is_ok()),
+            "one for one worker: {old:?}, {new:?}"
+        );
+        let is_alone = std::thread::available_parallelism().unwrap().get() == 1;
+        if old == new && (old.len() > 1 || is_alone) {
+            return println!("test both_have_the_same_processors_in_their_turns ... ok");
+        }
+        told.push(format!("{old:?}\n{new:?}"));
     }
     panic!("{}", told.join("\n"));
 }
@@ -127,9 +156,13 @@ fn run(part: f64, length: Length, seed: u64) -> Collection {
 /// The store, and itself slowed by a part, in the same rounds.
 fn run_against(part: f64, length: Length, seed: u64) -> (Collection, Collection) {
     let dirs = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
-    let choices = vec![store(0.0, &dirs[0]).into_twin(), store(part, &dirs[1])];
-    let (old, new) = run_choices_against(Experiment::Cycle, &options(length, seed), &launch(), choices).unwrap();
+    let options = options(length, seed);
+    let (old, new) = run_choices_against(Experiment::Cycle, &options, &launch(), pair(&dirs, part)).unwrap();
     (old.into(), new.into())
+}
+
+fn pair(dirs: &[tempfile::TempDir; 2], part: f64) -> Vec<Choice> {
+    vec![store(0.0, &dirs[0]).into_twin(), store(part, &dirs[1])]
 }
 
 fn options(length: Length, seed: u64) -> Options {
