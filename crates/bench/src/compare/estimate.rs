@@ -5,15 +5,13 @@
 //! "The two-sample trimmed t for unequal population variances", Biometrika 61). Everything is in logarithms,
 //! because what disturbs a measurement changes it by a factor.
 //!
-//! Rounds right after each other may be alike: what disturbs one is still there in the next. Then they say less than as many
-//! that have nothing to do with each other. How much less shows in the means of blocks of rounds, which vary by more.
+//! Rounds of one setup are alike: the same memory, the same processes, the same neighbours. Where stores were set up several times,
+//! each of these times counts as one.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Part of the rounds that is left out at either end.
 const TRIMMED: f64 = 0.2;
-/// Blocks that a series is divided into to see whether its neighbours are alike.
-const BLOCKS: usize = 20;
 /// With fewer there is no spread to judge by.
 pub(super) const ROUNDS_MIN: usize = 3;
 
@@ -31,44 +29,31 @@ impl Estimate {
     /// The mean of the logarithms of some values; `None` for too few of them. A round in which nothing was done counts
     /// as long as it is trimmed.
     pub(super) fn of(values: &[f64]) -> Option<Estimate> {
-        Estimate::with_winsorized(values).map(|(estimate, _)| estimate)
-    }
-
-    /// The same of values in the order in which they were measured, where neighbours may be alike. Fewer than two blocks'
-    /// worth of values are taken as if they were not.
-    pub(super) fn of_series(values: &[f64]) -> Option<Estimate> {
-        let (estimate, winsorized) = Estimate::with_winsorized(values)?;
-        let size = winsorized.len() / BLOCKS;
-        if size < 2 {
-            return Some(estimate);
-        }
-        let blocks: Vec<f64> = winsorized.chunks_exact(size).map(mean).collect();
-        // The mean of values that have nothing to do with each other has their variance by their number.
-        let alike = size as f64 * variance(&blocks) / variance(&winsorized);
-        let freedom = estimate.freedom.min(blocks.len() as f64 - 1.0);
-        // Of equal values there is no such number. Neighbours that differ more than others do would be made by chance.
-        Some(Estimate { variance: estimate.variance * alike.max(1.0), freedom, ..estimate })
-    }
-
-    /// With the logarithms in the order of the values, those that are trimmed drawn in to the outermost of the others.
-    fn with_winsorized(values: &[f64]) -> Option<(Estimate, Vec<f64>)> {
         let mut logs: Vec<f64> = values.iter().map(|value| value.max(0.0).ln()).collect();
-        let mut sorted = logs.clone();
-        sorted.sort_by(f64::total_cmp);
-        let count = sorted.len();
+        logs.sort_by(f64::total_cmp);
+        let count = logs.len();
         if count < ROUNDS_MIN {
             return None;
         }
         let trimmed = (count as f64 * TRIMMED) as usize;
-        let kept = sorted.get(trimmed..count - trimmed)?;
+        let kept = logs.get(trimmed..count - trimmed)?;
         let (lowest, highest) = (*kept.first()?, *kept.last()?);
         if !lowest.is_finite() {
             return None;
         }
-        logs.iter_mut().for_each(|log| *log = log.clamp(lowest, highest));
+        let winsorized: Vec<f64> = logs.iter().map(|log| log.clamp(lowest, highest)).collect();
         let freedom = kept.len() as f64 - 1.0;
-        let variance = variance(&logs) * (count as f64 - 1.0) / (kept.len() as f64 * freedom);
-        Some((Estimate { mean: mean(kept), variance, freedom }, logs))
+        Some(Estimate { mean: mean(kept), variance: squares(&winsorized) / (kept.len() as f64 * freedom), freedom })
+    }
+
+    /// The same of the rounds of several setups, whose own means it judges by; `None` for too few setups.
+    pub(super) fn of_setups(setups: &[Vec<f64>]) -> Option<Estimate> {
+        let means: Vec<f64> = setups.iter().filter_map(|rounds| Some(Estimate::of(rounds)?.mean)).collect();
+        if means.len() < ROUNDS_MIN {
+            return None;
+        }
+        let (count, freedom) = (means.len() as f64, means.len() as f64 - 1.0);
+        Some(Estimate { mean: mean(&means), variance: squares(&means) / (count * freedom), freedom })
     }
 
     /// The difference of two, and of something more that varies: its degrees of freedom by Welch and Satterthwaite.
@@ -89,9 +74,10 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-fn variance(values: &[f64]) -> f64 {
+/// Of the differences from the mean.
+fn squares(values: &[f64]) -> f64 {
     let mean = mean(values);
-    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)
+    values.iter().map(|value| (value - mean).powi(2)).sum()
 }
 
 /// The middle one; of an even number the mean of the two in the middle; 0 of none.
@@ -129,26 +115,16 @@ mod tests {
         assert!((Estimate::of(&values).unwrap().variance - 4.0 / 6.0).abs() < 1e-12);
     }
 
-    /// Differences of 200 rounds were taken for 200 differences, and 12 intervals of 99 % missed once.
+    /// Rounds of one setup that agree say nothing of another one.
     #[test]
-    fn rounds_that_are_like_their_neighbours_say_less() {
-        let mut random = fastrand::Rng::with_seed(5);
-        let independent: Vec<f64> = (0..200).map(|_| 1.0 + random.f64()).collect();
-        let (one, series) = (Estimate::of(&independent).unwrap(), Estimate::of_series(&independent).unwrap());
-        assert!(
-            series.mean == one.mean && (1.0..1.6).contains(&(series.variance / one.variance)),
-            "{series:?} {one:?}"
-        );
-        assert_eq!((one.freedom, series.freedom), (119.0, 19.0));
-        // Each stays for ten rounds: as much as is known from 20.
-        let staying: Vec<f64> = independent.iter().take(20).flat_map(|value| [*value; 10]).collect();
-        let (one, series) = (Estimate::of(&staying).unwrap(), Estimate::of_series(&staying).unwrap());
-        assert!((9.0..11.0).contains(&(series.variance / one.variance)), "{series:?} {one:?}");
-        // Up and down: no block knows anything of it, and nothing becomes surer by that.
-        let swinging: Vec<f64> = (0..200).map(|round| f64::from(1 + round % 2)).collect();
-        assert_eq!(Estimate::of_series(&swinging).unwrap().variance, Estimate::of(&swinging).unwrap().variance);
-        assert!(Estimate::of_series(&[2.0; 200]).unwrap().variance < 1e-30);
-        assert_eq!(Estimate::of_series(&staying[..39]), Estimate::of(&staying[..39]));
+    fn of_setups_each_counts_once() {
+        let setup = |mean: f64| vec![mean.exp(); 20];
+        let estimate = Estimate::of_setups(&[setup(0.0), setup(1.0), setup(2.0)]).unwrap();
+        assert!((estimate.mean - 1.0).abs() < 1e-12 && (estimate.variance - 1.0 / 3.0).abs() < 1e-12, "{estimate:?}");
+        assert_eq!(estimate.freedom, 2.0);
+        let cut_off = [setup(0.0), setup(1.0), setup(2.0), vec![9.0; 2]];
+        assert_eq!(Estimate::of_setups(&cut_off), Some(estimate), "too few rounds for a mean");
+        assert_eq!(Estimate::of_setups(&cut_off[1..]), None);
     }
 
     #[test]

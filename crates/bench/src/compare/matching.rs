@@ -37,6 +37,8 @@ pub(super) struct Pair {
     pub new: Estimate,
     /// How much NEW is larger than OLD, where their rounds belong together: from the differences of each.
     pub together: Option<Estimate>,
+    /// So many setups this was judged by; 0 where it was the rounds.
+    pub setups: usize,
 }
 
 /// What was found.
@@ -192,21 +194,27 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
                 (NoComparison::FewSamples, why)
             })
         };
-        let together = || {
-            let rounds = old.samples.iter().zip(&new.samples);
-            Estimate::of_series(&rounds.map(|(old, new)| measure.of(new) / measure.of(old)).collect::<Vec<f64>>())
-        };
-        let is_whole = old.samples.len() == new.samples.len();
+        let belong_together = run.is_one() && old.samples.len() == new.samples.len();
+        let setups = if belong_together { ratios(old, new, *measure) } else { Vec::new() };
+        let of_setups = Estimate::of_setups(&setups);
         Ok(Pair {
             name: name.clone(),
             socket: old.kind == "socket",
             measure: *measure,
             old: estimate(old)?,
             new: estimate(new)?,
-            together: if run.is_one() && is_whole { together() } else { None },
+            together: of_setups.or_else(|| Estimate::of(&setups.concat())),
+            setups: of_setups.map_or(0, |_| setups.len()),
         })
     };
     measures.iter().map(pair).collect()
+}
+
+/// NEW by OLD, round by round, setup by setup.
+fn ratios(old: &Row, new: &Row, measure: Measure) -> Vec<Vec<f64>> {
+    let rounds: Vec<(&RoundSample, &RoundSample)> = old.samples.iter().zip(&new.samples).collect();
+    let setups = rounds.chunk_by(|(_, one), (_, next)| one.setup == next.setup);
+    setups.map(|rounds| rounds.iter().map(|(old, new)| measure.of(new) / measure.of(old)).collect()).collect()
 }
 
 /// Settings that change the question.

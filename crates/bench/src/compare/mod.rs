@@ -76,8 +76,10 @@ pub struct Compared {
     /// Whether those rows have as many workers as this one, where they are reference rows.
     pub yardstick_same_workers: bool,
     /// By how much a row may vary from run to run beyond what its rounds show (a standard deviation, as a part) for the
-    /// interval to be right: an assumption, corrected by the yardstick.
+    /// interval to be right: an assumption, corrected by the yardstick. 0 where several setups show it.
     pub apart: f64,
+    /// So many setups in the same rounds the interval is taken from; 0 where it is taken from the rounds.
+    pub setups: usize,
     /// What follows.
     pub verdict: Verdict,
 }
@@ -202,7 +204,7 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
     let beside = |other: &&Pair| other.measure == pair.measure && other.name.is_of_run(&pair.name);
     let marks: Vec<Mark> = all.iter().filter(beside).map(Pair::mark).collect();
     let machine = match pair.together {
-        Some(_) => Machine::of_same_rounds(),
+        Some(_) => Machine::of_same_rounds(pair.setups > 0),
         None => Machine::for_row(&pair.name.store, pair.socket, pair.name.workers, &marks),
     };
     let found = pair.speed().less(machine.drift).less(machine.fortune);
@@ -232,6 +234,7 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
         yardstick_rows: machine.voices,
         yardstick_same_workers: machine.same_workers,
         apart: machine.apart(),
+        setups: pair.setups,
         verdict,
     }
 }

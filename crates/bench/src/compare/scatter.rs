@@ -20,7 +20,8 @@ pub(super) fn notes(judged: &[&Pair], rows: &[Compared], of_all: usize) -> Vec<S
     let mut notes = Vec::new();
     for run in distinct(rows.iter().map(|row| row.row.run())) {
         for measure in distinct(rows.iter().map(|row| row.measure.to_owned())) {
-            let of = |(_, row): &(&&Pair, &Compared)| row.row.run() == run && row.measure == measure;
+            // What setups show needs no assumption.
+            let of = |(_, row): &(&&Pair, &Compared)| row.row.run() == run && row.measure == measure && row.setups == 0;
             let found: Vec<(&&Pair, &Compared)> = judged.iter().zip(rows).filter(of).collect();
             let beyond_machine = |(pair, row): &(&&Pair, &Compared)| Estimate { mean: row.ratio.ln(), ..pair.speed() };
             let apart = apart(&found.iter().map(beyond_machine).collect::<Vec<Estimate>>());

@@ -49,8 +49,16 @@ impl Comparison {
                     .to_owned(),
             ),
             (
-                of(&|row| row.basis == Basis::SameRounds),
-                "measured in the same rounds, turn by turn: rows are held against themselves, round by round".to_owned(),
+                of(&|row| row.basis == Basis::SameRounds && row.setups > 0),
+                "measured in the same rounds, turn by turn, of stores that were set up several times: rows are held against \
+                 themselves, setup by setup"
+                    .to_owned(),
+            ),
+            (
+                of(&|row| row.basis == Basis::SameRounds && row.setups == 0),
+                "measured in the same rounds, turn by turn, of stores that were set up once: rows are held against themselves, \
+                 round by round (from 15 --rounds on setup by setup, which needs no assumption)"
+                    .to_owned(),
             ),
             (
                 of(&few),
@@ -98,13 +106,21 @@ impl Comparison {
 
     fn legend(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sure, threshold) = (percent(self.confidence), percent(self.threshold));
-        let apart = Spread::of(&self.rows.iter().map(|row| row.apart * 100.0).collect::<Vec<f64>>());
+        let assumed = self.rows.iter().filter(|row| row.setups == 0);
+        let apart = Spread::of(&assumed.map(|row| row.apart * 100.0).collect::<Vec<f64>>());
         let [least, most] = [apart.low, apart.high].map(|apart| format!("{apart:.1}"));
         let apart = if least == most { most } else { format!("{least} to {most}") };
+        let condition = if self.rows.iter().all(|row| row.setups > 0) {
+            ".".to_owned()
+        } else {
+            format!(
+                " as long as a row varies by no more than {apart} % from run to run\nbeyond what its rounds show; that is \
+                 assumed, and corrected by the yardstick."
+            )
+        };
         writeln!(
             f,
-            "\nAll intervals hold together with {sure} % as long as a row varies by no more than {apart} % from run to \
-             run\nbeyond what its rounds show; that is assumed, and corrected by the yardstick.\n\
+            "\nAll intervals hold together with {sure} %{condition}\n\
              `would see`: the smallest slowdown that is reported in 19 of 20 cases.\n\
              A row is slower when its interval ends below 1 (of a latency: begins above) and it lost at least {threshold} %."
         )

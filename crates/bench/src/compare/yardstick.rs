@@ -114,11 +114,12 @@ impl Machine {
         (self.fortune.variance / 2.0).sqrt()
     }
 
-    /// Of two that took turns. Their processes are others all the same, and have a fortune of their own.
-    pub(super) fn of_same_rounds() -> Machine {
+    /// Of two that took turns. Their memory and processes are others all the same, and have a fortune of their own, unless they
+    /// were set up several times: then it is in what these differ by.
+    pub(super) fn of_same_rounds(of_setups: bool) -> Machine {
         Machine {
             drift: Estimate { freedom: FREEDOM, ..Estimate::default() },
-            fortune: assumed(APART),
+            fortune: assumed(if of_setups { 0.0 } else { APART }),
             basis: Basis::SameRounds,
             ..Machine::unknown()
         }

@@ -134,7 +134,7 @@ impl Cell {
             Ok((samples, before, after)) => {
                 member.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
                 self.waiting.add(&samples);
-                self.tally.add(samples, after.saturating_sub(before));
+                self.tally.add(samples, after.saturating_sub(before), member.setup);
             }
             Err(failure) => self.tally.fail(failure),
         }

@@ -40,7 +40,7 @@ pub(super) struct Load {
 impl Load {
     /// It as the sample of a round.
     pub(super) fn sample(&self) -> RoundSample {
-        RoundSample { ops_per_second: self.per_second, p50_us: self.latency.p50, p99_us: self.latency.p99 }
+        RoundSample { ops_per_second: self.per_second, p50_us: self.latency.p50, p99_us: self.latency.p99, setup: 0 }
     }
 }
 

@@ -37,8 +37,12 @@ pub(super) struct Member {
     pub fill_ns: u64,
     /// Commits that the store has acknowledged so far.
     pub commits: u64,
-    /// What went wrong before the first sample.
+    /// How many times it was set up anew.
+    pub setup: usize,
+    /// What went wrong before the first sample, and in the setups before.
     early: Verified,
+    /// The same of sessions that samples have created.
+    early_created: Verified,
     /// Samples have created sessions that may be gone already.
     short_lived: bool,
     /// Sessions that samples have created, beside those that were filled in.
@@ -115,7 +119,9 @@ impl Bench {
             bytes_per_session: 0,
             fill_ns: filled.elapsed_ns,
             commits: 0,
+            setup: 0,
             early: Verified::default(),
+            early_created: Verified::default(),
             short_lived: false,
             created: Vec::new(),
         };
@@ -179,6 +185,17 @@ impl Member {
         Ok(())
     }
 
+    /// Sets it up anew beside itself, so that nothing gets the memory that it had, and takes over what the last look at it found.
+    /// It stays what it was if that fails.
+    pub(super) fn set_up_anew(&mut self, bench: &Bench, sessions: usize, ids: usize) -> Result<(), Failure> {
+        let mut anew = bench.enlist(&self.choice, self.workers, sessions, ids)?;
+        anew.early.add(self.verify(sessions)?);
+        anew.early_created.add(self.verify_created()?);
+        anew.setup = self.setup;
+        *self = anew;
+        Ok(())
+    }
+
     /// Looks how much space a session takes now.
     pub(super) fn weigh(&mut self, sessions: usize) {
         if self.short_lived {
@@ -212,7 +229,7 @@ impl Member {
 
     /// Looks for the sessions that samples have created. `lost` and the counters are about changes, not these.
     pub(super) fn verify_created(&mut self) -> Result<Verified, Failure> {
-        let mut total = Verified::default();
+        let mut total = std::mem::take(&mut self.early_created);
         for created in self.created.clone() {
             let range = Range::whole(&created);
             let done = self.crew.share(self.workers, range, Request::Verify)?;

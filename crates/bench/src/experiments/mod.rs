@@ -18,6 +18,7 @@ pub(crate) mod perl;
 mod phase;
 pub(crate) mod rebuild;
 mod scale;
+mod setups;
 mod tally;
 mod throughput;
 mod verification;

@@ -43,8 +43,8 @@ impl Tally {
         Tally { kept: figures.clone(), figures, errors: 0, misses: 0, first_error: None, failed: None }
     }
 
-    /// One sample of all workers.
-    pub(super) fn add(&mut self, samples: Vec<Sampled>, server_cpu: Duration) {
+    /// One sample of all workers of a member that was set up anew so many times.
+    pub(super) fn add(&mut self, samples: Vec<Sampled>, server_cpu: Duration, setup: usize) {
         let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).max().unwrap_or(0);
         let operations: u64 = samples.iter().map(|sample| sample.operations).sum();
         let mut latencies = Latencies::new();
@@ -60,7 +60,8 @@ impl Tally {
         }
         self.figures.operations += operations;
         self.figures.server_cpu += server_cpu;
-        self.figures.samples.push(RoundSample::of(operations, elapsed_ns, &latencies));
+        let sample = RoundSample::of(operations, elapsed_ns, &latencies);
+        self.figures.samples.push(RoundSample { setup, ..sample });
         self.figures.latencies.add(&latencies);
     }
 

@@ -8,7 +8,7 @@ use crate::against;
 use crate::capacity::Filling;
 use crate::experiments::member::TOO_SLOW;
 use crate::experiments::tally::Tally;
-use crate::experiments::{Bench, Member, go_on, verification};
+use crate::experiments::{Bench, Member, go_on, setups, verification};
 use crate::growth::Growth;
 use crate::interruption::{interrupted, out_of_time};
 use crate::options::{Experiment, Settings};
@@ -95,7 +95,7 @@ pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(
         bench.progress.step();
     }
     bench.remove_remains(); // of a contender that did not come up
-    let rounds = measure(bench, &mut members, &mut cells);
+    let rounds = measure(bench, &mut members, &mut cells, bench.settings.sessions + fresh);
     let sessions = bench.settings.sessions;
     members.iter_mut().for_each(|member| member.weigh(sessions));
     let mut rows: Vec<(usize, Row)> = Vec::new();
@@ -126,19 +126,31 @@ fn fresh_ids_of_sample(bench: &Bench) -> usize {
     (bench.settings.seconds * FRESH_PER_SECOND * part) as usize + 1_000
 }
 
-/// Takes the samples, and says how many rounds are whole.
-fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
+/// Takes the samples, and says how many rounds are whole. `ids` is for what is set up anew.
+fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell], ids: usize) -> usize {
     let settings = &bench.settings;
     let mut random = fastrand::Rng::with_seed(settings.seed);
-    let making = |member: &Member| {
-        let seen = Some(member.bytes_per_session).filter(|bytes| *bytes > 0);
-        Making { next: settings.sessions, growth: Growth::from_now(&member.choice, settings, seen) }
-    };
-    let mut makings: Vec<Making> = members.iter().map(making).collect();
+    let mut makings: Vec<Making> = members.iter().map(|member| Making::of(member, settings)).collect();
+    let pairs = setups::pairs(members);
     bench.progress.expect_more(settings.rounds * cells.len());
     for round in 0..settings.rounds {
         if interrupted() {
             return round;
+        }
+        if setups::ends_before(round, settings.rounds) {
+            let goes_on = |number: &usize| cells.iter().any(|cell| cell.member == *number && !cell.tally.has_failed());
+            let mut numbers: Vec<usize> = pairs.iter().copied().filter(goes_on).collect();
+            random.shuffle(&mut numbers);
+            for (number, went_well) in setups::set_up_anew(bench, members, &numbers, ids) {
+                match (went_well, members.get(number), makings.get_mut(number)) {
+                    (Err(failure), _, _) => {
+                        let of_it = cells.iter_mut().filter(|cell| cell.member == number);
+                        of_it.for_each(|cell| cell.tally.fail(failure.clone()));
+                    }
+                    (Ok(()), Some(member), Some(making)) => *making = Making::of(member, settings),
+                    _ => {}
+                }
+            }
         }
         for turn in turns(members, cells, &mut random) {
             if interrupted() {
@@ -181,6 +193,13 @@ fn turns(members: &[Member], cells: &[Cell], random: &mut fastrand::Rng) -> Vec<
         turns.extend(numbers.into_iter().map(|cell| Turn { cell, seed, is_held_against }));
     }
     turns
+}
+
+impl Making {
+    fn of(member: &Member, settings: &Settings) -> Making {
+        let seen = Some(member.bytes_per_session).filter(|bytes| *bytes > 0);
+        Making { next: settings.sessions, growth: Growth::from_now(&member.choice, settings, seen) }
+    }
 }
 
 impl Cell {
@@ -227,7 +246,7 @@ impl Cell {
                 if fresh < wanted && !fails && samples.iter().any(|sample| sample.created == fresh) {
                     self.tally.fail(self.no_room(settings, fresh));
                 }
-                self.tally.add(samples, after.saturating_sub(before));
+                self.tally.add(samples, after.saturating_sub(before), member.setup);
                 // As published they are gone before the last round.
                 if settings.as_published
                     && let Err(failure) = member.verify_short_lived()

@@ -15,20 +15,14 @@ pub(crate) struct Noise {
     pub fortune: f64,
     /// Of the machine from run to run.
     pub drift: f64,
-    /// Of what disturbs one program in the same rounds as another one, and stays with it for [`SPELL`] rounds.
-    pub spells: f64,
     /// Part of the rounds in which something else was going on.
     pub outliers: f64,
 }
 
 /// A machine that does nothing else, and enough rounds.
-pub(crate) const QUIET: Noise =
-    Noise { rounds: 25, round: 0.025, fortune: 0.01, drift: 0.05, spells: 0.0, outliers: 0.05 };
+pub(crate) const QUIET: Noise = Noise { rounds: 25, round: 0.025, fortune: 0.01, drift: 0.05, outliers: 0.05 };
 /// The preset of three rounds beside other programs.
 pub(crate) const NOISY: Noise = Noise { rounds: 3, round: 0.08, fortune: 0.03, ..QUIET };
-
-/// Rounds that a neighbour of one processor stays for.
-const SPELL: usize = 10;
 
 pub(crate) struct Machine {
     random: fastrand::Rng,
@@ -60,19 +54,24 @@ impl Machine {
         report
     }
 
-    /// Two runs in the same rounds: the machine is another one from round to round, by the same for both.
-    pub(crate) fn run_against(&mut self, store: &str, [old, new]: [f64; 2], of_round: f64) -> [Report; 2] {
-        let drifts: Vec<f64> = (0..self.noise.rounds).map(|_| self.normal(of_round)).collect();
+    /// Two runs in the same rounds: the machine is another one from round to round, by the same for both, and each store has
+    /// another fortune in each of so many setups.
+    pub(crate) fn run_against(
+        &mut self,
+        store: &str,
+        [old, new]: [f64; 2],
+        of_round: f64,
+        setups: usize,
+    ) -> [Report; 2] {
+        let rounds = self.noise.rounds;
+        let drifts: Vec<f64> = (0..rounds).map(|_| self.normal(of_round)).collect();
         [old, new].map(|speed| {
             let mut report = self.run(&[(store, speed)]);
             report.settings.against = Some("the same".to_owned());
-            let fortune = self.normal(self.noise.fortune);
-            let mut spell = 0.0;
+            let fortunes: Vec<f64> = (0..setups).map(|_| self.normal(self.noise.fortune)).collect();
             let sample = |(round, drift): (usize, &f64)| {
-                if round % SPELL == 0 {
-                    spell = self.normal(self.noise.spells);
-                }
-                self.sample(speed, drift + fortune + spell)
+                let setup = round * setups / rounds;
+                RoundSample { setup, ..self.sample(speed, drift + fortunes[setup]) }
             };
             report.results[0].samples = drifts.iter().enumerate().map(sample).collect();
             report
@@ -83,7 +82,7 @@ impl Machine {
         let disturbed = self.random.f64() < self.noise.outliers;
         let slow = if disturbed { 0.1 + 0.3 * self.random.f64() } else { 0.0 };
         let speed = speed * (of_run + self.normal(self.noise.round) - slow).exp();
-        RoundSample { ops_per_second: speed, p50_us: 1e6 / speed, p99_us: 3e6 / speed }
+        RoundSample { ops_per_second: speed, p50_us: 1e6 / speed, p99_us: 3e6 / speed, setup: 0 }
     }
 }
 

@@ -38,7 +38,10 @@ pub struct Slowed {
 /// `sessile+0.1` is a store of the scheme `sessile` whose requests take a tenth longer.
 pub fn open(name: &str, dir: &Path, ids: usize) -> Option<Box<dyn Contender>> {
     let (scheme, part) = name.split_once('+')?;
-    let url = format!("{scheme}:{}/store", dir.display());
+    // Each setup has a worker and a store of its own.
+    let own = dir.join(std::process::id().to_string());
+    std::fs::create_dir(&own).unwrap();
+    let url = format!("{scheme}:{}/store", own.display());
     let keys = (0..ids).map(|number| Key::session(&format!("{number:032x}")));
     let notes = OpenOptions::new().create(true).append(true).open(dir.join(NOTES)).unwrap();
     Some(Box::new(Slowed {

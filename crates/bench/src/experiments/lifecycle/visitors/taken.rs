@@ -47,6 +47,7 @@ impl Taken {
                 ops_per_second: row.sessions as f64 / sample.elapsed_s,
                 p50_us: sample.percentile(50.0),
                 p99_us: sample.percentile(99.0),
+                setup: 0,
             })
             .collect();
         let latency =
