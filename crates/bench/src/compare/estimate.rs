@@ -15,6 +15,9 @@ const TRIMMED: f64 = 0.2;
 /// With fewer there is no spread to judge by.
 pub(super) const ROUNDS_MIN: usize = 3;
 
+/// Of fewer setups the means tell so little that what is assumed of one tells more.
+const SETUPS_MIN: usize = 5;
+
 /// A number with its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Estimate {
@@ -49,7 +52,7 @@ impl Estimate {
     /// The same of the rounds of several setups, whose own means it judges by; `None` for too few setups.
     pub(super) fn of_setups(setups: &[Vec<f64>]) -> Option<Estimate> {
         let means: Vec<f64> = setups.iter().filter_map(|rounds| Some(Estimate::of(rounds)?.mean)).collect();
-        if means.len() < ROUNDS_MIN {
+        if means.len() < SETUPS_MIN {
             return None;
         }
         let (count, freedom) = (means.len() as f64, means.len() as f64 - 1.0);
@@ -119,10 +122,12 @@ mod tests {
     #[test]
     fn of_setups_each_counts_once() {
         let setup = |mean: f64| vec![mean.exp(); 20];
-        let estimate = Estimate::of_setups(&[setup(0.0), setup(1.0), setup(2.0)]).unwrap();
-        assert!((estimate.mean - 1.0).abs() < 1e-12 && (estimate.variance - 1.0 / 3.0).abs() < 1e-12, "{estimate:?}");
-        assert_eq!(estimate.freedom, 2.0);
-        let cut_off = [setup(0.0), setup(1.0), setup(2.0), vec![9.0; 2]];
+        let five = [0.0, 1.0, 2.0, 3.0, 4.0].map(setup);
+        let estimate = Estimate::of_setups(&five).unwrap();
+        // Squares 4 + 1 + 0 + 1 + 4, by 5 * 4.
+        assert!((estimate.mean - 2.0).abs() < 1e-12 && (estimate.variance - 0.5).abs() < 1e-12, "{estimate:?}");
+        assert_eq!(estimate.freedom, 4.0);
+        let cut_off = [&five[..], &[vec![9.0; 2]]].concat();
         assert_eq!(Estimate::of_setups(&cut_off), Some(estimate), "too few rounds for a mean");
         assert_eq!(Estimate::of_setups(&cut_off[1..]), None);
     }

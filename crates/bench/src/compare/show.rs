@@ -56,8 +56,8 @@ impl Comparison {
             ),
             (
                 of(&|row| row.basis == Basis::SameRounds && row.setups == 0),
-                "measured in the same rounds, turn by turn, of stores that were set up once: rows are held against themselves, \
-                 round by round (from 15 --rounds on setup by setup, which needs no assumption)"
+                "measured in the same rounds, turn by turn: rows are held against themselves, round by round (from 25 \
+                 --rounds on setup by setup, which needs no assumption)"
                     .to_owned(),
             ),
             (

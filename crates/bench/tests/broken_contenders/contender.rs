@@ -26,7 +26,10 @@ pub struct Files {
 pub const RECOVERY: Duration = Duration::from_millis(200);
 
 pub fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
-    let (fault, dir) = (name.to_owned(), dir.to_owned());
+    let (fault, dir) = match name.strip_suffix("-once") {
+        Some(fault) => in_setup(fault, dir),
+        None => (name.to_owned(), dir.to_owned()),
+    };
     if name == "evaporating" {
         // Sessions of those that live until all are killed; gone whenever somebody opens the store.
         for session in [60, 61] {
@@ -36,6 +39,20 @@ pub fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
     let _users = (name == "recovering").then(|| recover(&dir));
     let (unwritten, written) = (HashMap::new(), HashMap::new());
     Some(Box::new(Files { fault, dir, held: None, unwritten, payload: Vec::new(), calls: 0, written, _users }))
+}
+
+/// Each setup, which has one worker, has a place of its own. Only the first one is broken, or all but that.
+fn in_setup(fault: &str, dir: &Path) -> (String, PathBuf) {
+    let is_first = fs::create_dir(dir.join("first")).is_ok();
+    let own = dir.join(std::process::id().to_string());
+    fs::create_dir(&own).unwrap();
+    let fault = match (fault, is_first) {
+        ("fading", true) => "locked",
+        ("fading", false) => "full",
+        (fault, true) => fault,
+        (_, false) => "locked",
+    };
+    (fault.to_owned(), own)
 }
 
 /// Takes its time when nobody else has the store open, and has it open then.

@@ -7,6 +7,7 @@
 mod contender;
 mod faults;
 mod interruption;
+mod setups;
 
 use std::fs;
 use std::process::Command;
@@ -63,6 +64,12 @@ fn main() {
             "what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill",
             faults::what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill,
         ),
+        ("what_the_first_of_several_setups_lost_is_told", setups::what_the_first_of_several_setups_lost_is_told),
+        (
+            "what_the_first_of_several_setups_did_not_create_is_told",
+            setups::what_the_first_of_several_setups_did_not_create_is_told,
+        ),
+        ("a_setup_that_fails_fails_its_row", setups::a_setup_that_fails_fails_its_row),
         ("two_holders_at_once_are_an_error", faults::two_holders_at_once_are_an_error),
         ("a_session_that_vanishes_is_no_secret", faults::a_session_that_vanishes_is_no_secret),
     ];
@@ -287,7 +294,18 @@ fn options() -> Options {
 
 fn report(experiment: Experiment, names: &[&'static str], options: Options) -> Report {
     let dirs: Vec<tempfile::TempDir> = names.iter().map(|_| tempfile::tempdir().unwrap()).collect();
-    let choices = names.iter().zip(&dirs).map(|(name, dir)| Choice {
+    let choices = names.iter().zip(&dirs).map(|(name, dir)| chosen(name, dir));
+    let report = run_choices(experiment, &options, &launch(), choices.collect()).unwrap();
+    check_shape(&report);
+    report
+}
+
+fn launch() -> Launch {
+    Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] }
+}
+
+fn chosen(name: &'static str, dir: &tempfile::TempDir) -> Choice {
+    Choice {
         store: name,
         variant: "default".to_owned(),
         shown_url: String::new(),
@@ -297,11 +315,7 @@ fn report(experiment: Experiment, names: &[&'static str], options: Options) -> R
         creates: true,
         reconnects: false,
         durability: "none",
-    });
-    let launch = Launch { program: std::env::current_exe().unwrap(), arguments: vec![WORKER.into()] };
-    let report = run_choices(experiment, &options, &launch, choices.collect()).unwrap();
-    check_shape(&report);
-    report
+    }
 }
 
 /// The fields that docs/benchmark.md promises, in every row.

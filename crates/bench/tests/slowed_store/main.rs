@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         _ => {
             twenty_times_as_slow_is_slower();
             five_times_as_slow_is_slower_in_the_same_rounds();
-            both_have_the_same_processors_in_their_turns();
+            both_have_the_same_processors_in_their_turns_and_are_set_up_as_often();
         }
     }
     ExitCode::SUCCESS
@@ -72,13 +72,13 @@ fn five_times_as_slow_is_slower_in_the_same_rounds() {
 }
 
 /// Each worker went on where it had run before, and what neighbours did to one processor was one program's for many rounds.
-fn both_have_the_same_processors_in_their_turns() {
+fn both_have_the_same_processors_in_their_turns_and_are_set_up_as_often() {
     let mut told = Vec::new();
     // A busy machine may let nothing be done in a sample, and then nothing is noted.
     for seconds in [0.02, 0.1, 0.5] {
         let dirs = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
         let choices = pair(&dirs, 0.0);
-        let options = options(Length { seconds, rounds: 20 }, 4);
+        let options = options(Length { seconds, rounds: 25 }, 4);
         run_choices_against(Experiment::Cycle, &options, &launch(), choices).unwrap();
         let [old, new] = dirs.each_ref().map(|dir| {
             let notes = std::fs::read_to_string(dir.path().join(contender::NOTES)).unwrap();
@@ -90,9 +90,11 @@ fn both_have_the_same_processors_in_their_turns() {
             old.iter().chain(&new).all(|list| list.parse::<usize>().is_ok()),
             "one for one worker: {old:?}, {new:?}"
         );
+        let setups = dirs.each_ref().map(|dir| std::fs::read_dir(dir.path()).unwrap().count() - 1);
+        assert_eq!(setups, [5, 5], "a directory for each");
         let is_alone = std::thread::available_parallelism().unwrap().get() == 1;
         if old == new && (old.len() > 1 || is_alone) {
-            return println!("test both_have_the_same_processors_in_their_turns ... ok");
+            return println!("test both_have_the_same_processors_in_their_turns_and_are_set_up_as_often ... ok");
         }
         told.push(format!("{old:?}\n{new:?}"));
     }
