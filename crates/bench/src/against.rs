@@ -33,6 +33,8 @@ const MARK: &str = " of the other program";
 pub const TURNS: (usize, f64) = (200, 0.1);
 /// The same of `ops`, which creates sessions in each sample and keeps them to the end.
 const TURNS_OF_OPS: (usize, f64) = (60, 0.05);
+/// Sessions, unless told otherwise: each of several setups fills them in, and verifies and removes them.
+const SESSIONS: usize = 10_000;
 
 /// Asking all servers of a machine for their versions takes about a second; a machine that builds programs meanwhile takes several.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
@@ -76,7 +78,14 @@ pub(crate) fn check(experiment: Experiment) -> Result<(), UsageError> {
 /// What the user leaves open.
 pub(crate) fn complete(options: &Options, experiment: Experiment) -> Options {
     let (rounds, seconds) = if experiment == Experiment::Ops { TURNS_OF_OPS } else { TURNS };
-    Options { rounds: options.rounds.or(Some(rounds)), seconds: options.seconds.or(Some(seconds)), ..options.clone() }
+    // A workload has as many as it was published with.
+    let sessions = options.workload.is_none().then(|| vec![SESSIONS]);
+    Options {
+        rounds: options.rounds.or(Some(rounds)),
+        seconds: options.seconds.or(Some(seconds)),
+        sessions: options.sessions.clone().or(sessions),
+        ..options.clone()
+    }
 }
 
 /// Each program makes its stores anew.
