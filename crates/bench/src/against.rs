@@ -24,6 +24,7 @@ use crate::reference;
 use crate::report::{self, Environment, Report, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection, Target};
+use crate::traffic::Workload;
 use crate::worker::process::Launch;
 
 /// Behind the variant of a twin while it is measured; no variant that a user gives has a space.
@@ -78,8 +79,8 @@ pub(crate) fn check(experiment: Experiment) -> Result<(), UsageError> {
 /// What the user leaves open.
 pub(crate) fn complete(options: &Options, experiment: Experiment) -> Options {
     let (rounds, seconds) = if experiment == Experiment::Ops { TURNS_OF_OPS } else { TURNS };
-    // A workload has as many as it was published with.
-    let sessions = options.workload.is_none().then(|| vec![SESSIONS]);
+    let of_workload = options.workload.and_then(Workload::sessions);
+    let sessions = (!options.quick).then(|| vec![of_workload.unwrap_or(SESSIONS)]);
     Options {
         rounds: options.rounds.or(Some(rounds)),
         seconds: options.seconds.or(Some(seconds)),

@@ -302,7 +302,8 @@ pub struct RunArguments {
     #[arg(long, value_name = "S")]
     pub fill_max: Option<f64>,
     /// Another build of sessile that is measured in the same rounds, turn by turn, and compared with this one: what a machine does
-    /// to both falls out. Many short rounds unless --rounds and --seconds say otherwise, in ten setups (cycle, ops)
+    /// to both falls out. Many short rounds in ten setups, with 10,000 sessions, unless --rounds, --seconds and --sessions say
+    /// otherwise (cycle, ops)
     #[arg(long, value_name = "PROGRAM")]
     pub against: Option<PathBuf>,
     /// Write the result of that build as JSON to a file, for `bench compare`

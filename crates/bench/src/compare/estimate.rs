@@ -10,13 +10,12 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::experiments::setups::SETUPS_MIN;
+
 /// Part of the rounds that is left out at either end.
 const TRIMMED: f64 = 0.2;
 /// With fewer there is no spread to judge by.
 pub(super) const ROUNDS_MIN: usize = 3;
-
-/// Of fewer setups the means tell so little that what is assumed of one tells more.
-const SETUPS_MIN: usize = 5;
 
 /// A number with its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,7 +40,7 @@ impl Estimate {
         let trimmed = (count as f64 * TRIMMED) as usize;
         let kept = logs.get(trimmed..count - trimmed)?;
         let (lowest, highest) = (*kept.first()?, *kept.last()?);
-        if !lowest.is_finite() {
+        if !lowest.is_finite() || !highest.is_finite() {
             return None;
         }
         let winsorized: Vec<f64> = logs.iter().map(|log| log.clamp(lowest, highest)).collect();
@@ -49,14 +48,18 @@ impl Estimate {
         Some(Estimate { mean: mean(kept), variance: squares(&winsorized) / (kept.len() as f64 * freedom), freedom })
     }
 
-    /// The same of the rounds of several setups, whose own means it judges by; `None` for too few setups.
-    pub(super) fn of_setups(setups: &[Vec<f64>]) -> Option<Estimate> {
-        let means: Vec<f64> = setups.iter().filter_map(|rounds| Some(Estimate::of(rounds)?.mean)).collect();
-        if means.len() < SETUPS_MIN {
-            return None;
+    /// The same of the rounds of several setups, and by how many setups it is judged: by their own means, or by none and the
+    /// rounds of all where there are too few. A setup that a signal cut off has no mean; one in which too often nothing was done
+    /// is no reason to look at the others only.
+    pub(super) fn of_setups(setups: &[Vec<f64>]) -> Option<(Estimate, usize)> {
+        let whole: Vec<&Vec<f64>> = setups.iter().filter(|rounds| rounds.len() >= ROUNDS_MIN).collect();
+        if whole.len() < SETUPS_MIN {
+            return Some((Estimate::of(&setups.concat())?, 0));
         }
+        let means: Option<Vec<f64>> = whole.iter().map(|rounds| Some(Estimate::of(rounds)?.mean)).collect();
+        let means = means?;
         let (count, freedom) = (means.len() as f64, means.len() as f64 - 1.0);
-        Some(Estimate { mean: mean(&means), variance: squares(&means) / (count * freedom), freedom })
+        Some((Estimate { mean: mean(&means), variance: squares(&means) / (count * freedom), freedom }, means.len()))
     }
 
     /// The difference of two, and of something more that varies: its degrees of freedom by Welch and Satterthwaite.
@@ -123,13 +126,28 @@ mod tests {
     fn of_setups_each_counts_once() {
         let setup = |mean: f64| vec![mean.exp(); 20];
         let five = [0.0, 1.0, 2.0, 3.0, 4.0].map(setup);
-        let estimate = Estimate::of_setups(&five).unwrap();
+        let (estimate, count) = Estimate::of_setups(&five).unwrap();
         // Squares 4 + 1 + 0 + 1 + 4, by 5 * 4.
         assert!((estimate.mean - 2.0).abs() < 1e-12 && (estimate.variance - 0.5).abs() < 1e-12, "{estimate:?}");
-        assert_eq!(estimate.freedom, 4.0);
+        assert_eq!((estimate.freedom, count), (4.0, 5));
         let cut_off = [&five[..], &[vec![9.0; 2]]].concat();
-        assert_eq!(Estimate::of_setups(&cut_off), Some(estimate), "too few rounds for a mean");
-        assert_eq!(Estimate::of_setups(&cut_off[1..]), None);
+        assert_eq!(Estimate::of_setups(&cut_off), Some((estimate, 5)), "too few rounds for a mean");
+        let few = Estimate::of_setups(&five[1..]).unwrap();
+        assert_eq!(few, (Estimate::of(&five[1..].concat()).unwrap(), 0));
+    }
+
+    /// A setup in which one of both did nothing for a while was left out, or all was infinite, whichever of both it was.
+    #[test]
+    fn a_setup_that_did_nothing_is_not_passed_over() {
+        let sound = vec![1.0; 20];
+        for ratio in [0.0, f64::INFINITY] {
+            let stalled = |rounds: usize| [vec![ratio; rounds], vec![1.0; 20 - rounds]].concat();
+            let with = |setup: Vec<f64>| [vec![sound.clone(); 9], vec![setup]].concat();
+            assert_eq!(Estimate::of_setups(&with(stalled(5))), None);
+            let (estimate, count) = Estimate::of_setups(&with(stalled(4))).unwrap();
+            assert_eq!((estimate.mean, count), (0.0, 10), "a fifth of the rounds is trimmed");
+            assert_eq!(Estimate::of(&stalled(5)), None);
+        }
     }
 
     #[test]

@@ -184,27 +184,29 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
         return Ok(Vec::new()); // both are sound, and no more can be said
     }
     let pair = |measure: &Measure| {
+        let few = |rounds: usize| {
+            let experiment = &name.experiment;
+            let why = format!(
+                "the samples of its {rounds} rounds are too few or empty; measure {experiment} with --rounds \
+                 {ROUNDS_MIN} or more, or longer --seconds"
+            );
+            (NoComparison::FewSamples, why)
+        };
         let estimate = |row: &Row| {
-            Estimate::of(&row.samples.iter().map(|sample| measure.of(sample)).collect::<Vec<f64>>()).ok_or_else(|| {
-                let (rounds, experiment) = (row.samples.len(), &name.experiment);
-                let why = format!(
-                    "the samples of its {rounds} rounds are too few or empty; measure {experiment} with --rounds \
-                     {ROUNDS_MIN} or more"
-                );
-                (NoComparison::FewSamples, why)
-            })
+            let samples: Vec<f64> = row.samples.iter().map(|sample| measure.of(sample)).collect();
+            Estimate::of(&samples).ok_or_else(|| few(samples.len()))
         };
         let belong_together = run.is_one() && old.samples.len() == new.samples.len();
-        let setups = if belong_together { ratios(old, new, *measure) } else { Vec::new() };
-        let of_setups = Estimate::of_setups(&setups);
+        let together = || Estimate::of_setups(&ratios(old, new, *measure)).ok_or_else(|| few(new.samples.len()));
+        let together = belong_together.then(together).transpose()?;
         Ok(Pair {
             name: name.clone(),
             socket: old.kind == "socket",
             measure: *measure,
             old: estimate(old)?,
             new: estimate(new)?,
-            together: of_setups.or_else(|| Estimate::of(&setups.concat())),
-            setups: of_setups.map_or(0, |_| setups.len()),
+            together: together.map(|(difference, _)| difference),
+            setups: together.map_or(0, |(_, setups)| setups),
         })
     };
     measures.iter().map(pair).collect()
@@ -213,7 +215,7 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
 /// NEW by OLD, round by round, setup by setup.
 fn ratios(old: &Row, new: &Row, measure: Measure) -> Vec<Vec<f64>> {
     let rounds: Vec<(&RoundSample, &RoundSample)> = old.samples.iter().zip(&new.samples).collect();
-    let setups = rounds.chunk_by(|(_, one), (_, next)| one.setup == next.setup);
+    let setups = rounds.chunk_by(|one, next| (one.0.setup, one.1.setup) == (next.0.setup, next.1.setup));
     setups.map(|rounds| rounds.iter().map(|(old, new)| measure.of(new) / measure.of(old)).collect()).collect()
 }
 

@@ -7,6 +7,7 @@ use comfy_table::{Cell, ColumnConstraint, Table};
 use super::matching::MEASURED_ONCE;
 use super::runs::said_of;
 use super::{Basis, Compared, Comparison, RowName, Verdict, distinct};
+use crate::experiments::setups::{self, SETUPS_MIN};
 use crate::report::table::{empty, figure, right};
 use crate::statistics::Spread;
 
@@ -56,9 +57,11 @@ impl Comparison {
             ),
             (
                 of(&|row| row.basis == Basis::SameRounds && row.setups == 0),
-                "measured in the same rounds, turn by turn: rows are held against themselves, round by round (from 25 \
-                 --rounds on setup by setup, which needs no assumption)"
-                    .to_owned(),
+                format!(
+                    "measured in the same rounds, turn by turn: rows are held against themselves, round by round, because there were \
+                     fewer than {SETUPS_MIN} setups (from {} --rounds on there are, where there is room for a store beside each)",
+                    setups::ROUNDS_MIN
+                ),
             ),
             (
                 of(&few),
@@ -78,19 +81,25 @@ impl Comparison {
         let runs = self.runs().len();
         let found = found.into_iter().filter(|(titles, _)| !titles.is_empty());
         self.notes.extend(found.map(|(titles, note)| said_of(&titles, runs, &note)));
+        self.notes.extend(self.advice());
+    }
+
+    /// What makes more of it, where rows cannot tell.
+    fn advice(&self) -> Option<String> {
         let unclear = self.unclear().count();
-        if unclear > 0 {
-            let (all, twice) = (self.rows.len(), percent(2.0 * self.threshold));
-            let advice = if self.unclear().all(|row| row.basis == Basis::SameRounds) {
-                "with more --rounds, or on a machine that does less else"
-            } else {
-                "with more --rounds, on a machine that does nothing else (10 % of one row takes 25 rounds there), or in the same \
-                 rounds with --against"
-            };
-            self.notes.push(format!(
-                "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; measure both again {advice}"
-            ));
+        if unclear == 0 {
+            return None;
         }
+        let (all, twice) = (self.rows.len(), percent(2.0 * self.threshold));
+        let advice = if self.unclear().all(|row| row.basis == Basis::SameRounds) {
+            "with more --rounds, or on a machine that does less else"
+        } else {
+            "with more --rounds, on a machine that does nothing else (10 % of one row takes 25 rounds there), or in the same \
+             rounds with --against"
+        };
+        Some(format!(
+            "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; measure both again {advice}"
+        ))
     }
 
     fn table(&self, run: &str) -> Table {
@@ -111,7 +120,7 @@ impl Comparison {
         let [least, most] = [apart.low, apart.high].map(|apart| format!("{apart:.1}"));
         let apart = if least == most { most } else { format!("{least} to {most}") };
         let condition = if self.rows.iter().all(|row| row.setups > 0) {
-            ".".to_owned()
+            " as long as setups have nothing to do with each other.".to_owned()
         } else {
             format!(
                 " as long as a row varies by no more than {apart} % from run to run\nbeyond what its rounds show; that is \

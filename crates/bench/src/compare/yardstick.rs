@@ -5,7 +5,7 @@
 //! stores have in common; then a slowdown of all stores together cannot be seen, and the comparison says so.
 //!
 //! Besides the machine each row has a fortune of its own in each run (where its memory lies, which processor its server
-//! got), which no number of rounds shows: its workers and its server live through all of them. [`APART`] is what is
+//! got), which no number of rounds shows: its workers and its server live through all of them, unless it is set up several times. [`APART`] is what is
 //! assumed of it; how far the rows of the yardstick disagree raises or lowers that.
 
 use super::estimate::{Estimate, median};

@@ -130,7 +130,8 @@ impl Bench {
                 break;
             }
             self.progress.say(&format!("{title}: rewrite {sessions} sessions, {time} of {}", settings.churn));
-            member.churn(sessions, settings.seed.rotate_left(32) ^ time as u64)?;
+            let churned = member.churn(sessions, settings.seed.rotate_left(32) ^ time as u64);
+            churned.map_err(|failure| Failure { message: member.stage.redact(&failure.message), ..failure })?;
         }
         member.weigh(sessions);
         Ok(member)
@@ -185,15 +186,26 @@ impl Member {
         Ok(())
     }
 
-    /// Sets it up anew beside itself, so that nothing gets the memory that it had, and takes over what the last look at it found.
+    /// Sets it up anew beside itself, so that nothing gets the memory that it has, and takes over what the last look at it found.
     /// It stays what it was if that fails.
     pub(super) fn set_up_anew(&mut self, bench: &Bench, sessions: usize, ids: usize) -> Result<(), Failure> {
-        let mut anew = bench.enlist(&self.choice, self.workers, sessions, ids)?;
-        anew.early.add(self.verify(sessions)?);
-        anew.early_created.add(self.verify_created()?);
-        anew.setup = self.setup;
+        let told = |failure: Failure| {
+            let message = format!("it could not be set up anew: {}", failure.message);
+            Failure { message, ..failure }
+        };
+        let mut anew = bench.enlist(&self.choice, self.workers, sessions, ids).map_err(told)?;
+        self.early = self.verify(sessions)?;
+        self.early_created = self.verify_created()?;
+        anew.early.add(self.found_before(false));
+        anew.early_created.add(self.found_before(true));
+        anew.setup = self.setup + 1;
         *self = anew;
         Ok(())
+    }
+
+    /// What went wrong before the last look, or before one that failed: with what samples have created, or with the others.
+    pub(super) fn found_before(&mut self, created: bool) -> Verified {
+        std::mem::take(if created { &mut self.early_created } else { &mut self.early })
     }
 
     /// Looks how much space a session takes now.
@@ -223,19 +235,20 @@ impl Member {
         let done = self.crew.share(self.workers, all, Request::Verify)?;
         let lost = self.commits.saturating_sub(done.counters);
         let mut found = Verified { lost, ..self.found_by(done) };
-        found.add(std::mem::take(&mut self.early));
+        found.add(self.found_before(false));
         Ok(found)
     }
 
     /// Looks for the sessions that samples have created. `lost` and the counters are about changes, not these.
     pub(super) fn verify_created(&mut self) -> Result<Verified, Failure> {
-        let mut total = std::mem::take(&mut self.early_created);
+        let mut total = Verified::default();
         for created in self.created.clone() {
             let range = Range::whole(&created);
             let done = self.crew.share(self.workers, range, Request::Verify)?;
             let found = self.found_by(done);
             total.add(found);
         }
+        total.add(self.found_before(true));
         Ok(total)
     }
 

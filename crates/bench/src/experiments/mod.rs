@@ -18,7 +18,7 @@ pub(crate) mod perl;
 mod phase;
 pub(crate) mod rebuild;
 mod scale;
-mod setups;
+pub(crate) mod setups;
 mod tally;
 mod throughput;
 mod verification;

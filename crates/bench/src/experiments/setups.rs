@@ -4,7 +4,8 @@
 //! that. So both are set up anew after some rounds, in an order that is drawn, and the rounds of each setup count as one when
 //! they are compared.
 //!
-//! Invariant: no two samples have the same number of a setup unless both stores were the same ones in both.
+//! Invariant: what both have samples of under the same number of a setup are the same two stores. A store of which that cannot be
+//! so, because there is no room for another one beside it, stays with its twin in the setup that they have.
 
 use crate::against;
 use crate::capacity::{Filling, fit};
@@ -14,26 +15,33 @@ use crate::worker::protocol::Failure;
 
 /// So many at most: each takes as long as starting, filling and verifying a store does.
 const SETUPS_MAX: usize = 10;
-/// Of fewer rounds a setup has no mean to speak of.
-const ROUNDS_MIN: usize = 5;
+/// Of fewer the means tell so little that what is assumed of one setup tells more.
+pub(crate) const SETUPS_MIN: usize = 5;
+/// Rounds of a setup, at least: of fewer it has no mean to speak of.
+const ROUNDS_OF_SETUP: usize = 5;
+/// With fewer there is one setup.
+pub(crate) const ROUNDS_MIN: usize = SETUPS_MIN * ROUNDS_OF_SETUP;
 
 /// Whether a setup ends before this round, which is one of so many.
 pub(super) fn ends_before(round: usize, rounds: usize) -> bool {
-    let setups = (rounds / ROUNDS_MIN).clamp(1, SETUPS_MAX);
+    let setups = if rounds < ROUNDS_MIN { 1 } else { SETUPS_MAX.min(rounds / ROUNDS_OF_SETUP) };
     let setup = |round: usize| round * setups / rounds.max(1);
     round > 0 && setup(round) != setup(round - 1)
 }
 
+/// What a store and its twin have in common.
+fn name(member: &Member) -> (&'static str, String) {
+    (member.choice.store, against::common(&member.choice.variant).to_owned())
+}
+
 /// Those that are held against each other, by their numbers.
 pub(super) fn pairs(members: &[Member]) -> Vec<usize> {
-    let name = |member: &Member| (member.choice.store, against::common(&member.choice.variant).to_owned());
     let names: Vec<_> = members.iter().map(name).collect();
     let is_of_pair = |number: &usize| names.iter().filter(|name| Some(*name) == names.get(*number)).count() > 1;
     (0..names.len()).filter(is_of_pair).collect()
 }
 
-/// Sets some members up anew in this order, and says of which that went well. Where there is no room for another store beside the
-/// one that is there, or a signal came, the setup goes on.
+/// Sets some members up anew in this order, and says of which that went well.
 pub(super) fn set_up_anew(
     bench: &Bench,
     members: &mut [Member],
@@ -41,22 +49,20 @@ pub(super) fn set_up_anew(
     ids: usize,
 ) -> Vec<(usize, Result<(), Failure>)> {
     let (sessions, mut tried) = (bench.settings.sessions, Vec::new());
-    for number in numbers {
-        let Some(member) = members.get_mut(*number) else { continue };
+    let has_no_room = |member: &&Member| {
         let filling = Filling { sessions, ids, workers: member.workers };
-        if interrupted() || fit(&member.choice, &bench.settings, filling, None).is_err() {
-            return tried;
-        }
-        let told = |failure: Failure| {
-            let message = format!("it could not be set up anew: {}", failure.message);
-            Failure { message, ..failure }
-        };
-        tried.push((*number, member.set_up_anew(bench, sessions, ids).map_err(told)));
-    }
+        fit(&member.choice, &bench.settings, filling, None).is_err()
+    };
+    let without_room: Vec<_> =
+        numbers.iter().filter_map(|number| members.get(*number)).filter(has_no_room).map(name).collect();
     for number in numbers {
-        if let Some(member) = members.get_mut(*number) {
-            member.setup += 1;
+        let Some(member) = members.get_mut(*number).filter(|member| !without_room.contains(&name(member))) else {
+            continue;
+        };
+        if interrupted() {
+            break; // there are no more samples
         }
+        tried.push((*number, member.set_up_anew(bench, sessions, ids)));
     }
     tried
 }
@@ -66,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_setups_share_the_rounds_and_few_rounds_have_fewer() {
+    fn ten_setups_share_the_rounds_and_few_rounds_have_one() {
         let lengths = |rounds: usize| {
             let ends: Vec<usize> = (0..rounds).filter(|round| ends_before(*round, rounds)).chain([rounds]).collect();
             let begins = [0].into_iter().chain(ends.iter().copied());
@@ -77,7 +83,7 @@ mod tests {
         assert_eq!(lengths(25), [5; 5]);
         assert_eq!(lengths(43).iter().sum::<usize>(), 43);
         assert!(lengths(43).iter().all(|length| (5..7).contains(length)));
-        for few in [1, 4, 9] {
+        for few in [1, 9, 24] {
             assert_eq!(lengths(few), [few]);
         }
     }

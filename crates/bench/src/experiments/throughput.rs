@@ -1,7 +1,8 @@
 //! One operation, again and again: what `cycle`, `ops` and `scale` share.
 //!
 //! In each round every combination of contender, operation and number of workers gets one sample, in an order
-//! that is drawn anew from the seed, so that a slow minute of the machine hits all of them. After a signal the rounds that
+//! that is drawn anew from the seed, so that a slow minute of the machine hits all of them. What is held against each other is set up
+//! anew between some of them (`setups`). After a signal the rounds that
 //! were whole by then are verified and kept.
 
 use crate::against;
@@ -39,7 +40,7 @@ struct Turn {
     cell: usize,
     /// What its choices are drawn from.
     seed: u64,
-    /// By another one of the same seed.
+    /// Another turn of the same seed, of the other program, is compared with this one.
     is_held_against: bool,
 }
 
@@ -144,7 +145,8 @@ fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell], ids: usize
             for (number, went_well) in setups::set_up_anew(bench, members, &numbers, ids) {
                 match (went_well, members.get(number), makings.get_mut(number)) {
                     (Err(failure), _, _) => {
-                        let of_it = cells.iter_mut().filter(|cell| cell.member == number);
+                        let goes_on = |cell: &&mut Cell| cell.member == number && !cell.tally.has_failed();
+                        let of_it = cells.iter_mut().filter(goes_on);
                         of_it.for_each(|cell| cell.tally.fail(failure.clone()));
                     }
                     (Ok(()), Some(member), Some(making)) => *making = Making::of(member, settings),

@@ -58,7 +58,10 @@ fn verify(member: &mut Member, number: usize, rows: &mut [(usize, Row)], session
         let Some((_, row)) = own.max_by_key(|(_, row)| row.workers) else { continue };
         match found {
             Ok(found) => found.put_on(row),
-            Err(failure) => row.failed = row.failed.take().or(Some(failure.message)),
+            Err(failure) => {
+                row.failed = row.failed.take().or(Some(failure.message));
+                member.found_before(created).put_on(row);
+            }
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -25,19 +26,38 @@ pub(super) fn drawn(workers: usize, seed: u64) -> io::Result<Vec<CpuSet>> {
     processors.into_iter().take(workers).map(alone).collect()
 }
 
-/// Lets the process run nowhere else, nor what it has started: the worker may be the child of a script.
+/// Lets a process run nowhere else, nor what it has started: the worker may be the child of a script.
 pub(super) fn place(pid: u32, processors: &CpuSet) -> io::Result<()> {
-    let number = i32::try_from(pid).map_err(io::Error::other)?;
-    sched_setaffinity(Pid::from_raw(number), processors)?;
-    // A kernel without that file is none that a distribution has built; one that has gone has no children.
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children.split_whitespace().filter_map(|child| child.parse().ok()).try_for_each(|child| place(child, processors))
+    let put = |task: u32| -> io::Result<()> {
+        let number = i32::try_from(task).map_err(io::Error::other)?;
+        Ok(sched_setaffinity(Pid::from_raw(number), processors)?)
+    };
+    put(pid)?;
+    for task in tasks(pid) {
+        unless_gone(put(task))?;
+        // A kernel without that file is none that a distribution has built.
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{task}/children")).unwrap_or_default();
+        let mut children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        children.try_for_each(|child| unless_gone(place(child, processors)))?;
+    }
+    Ok(())
+}
+
+fn tasks(pid: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What a script starts for a moment may end in this one.
+fn unless_gone(placed: io::Result<()>) -> io::Result<()> {
+    placed.or_else(|error| if error.raw_os_error() == Some(Errno::ESRCH as i32) { Ok(()) } else { Err(error) })
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
     use std::process::{Child, Command};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -82,23 +102,26 @@ mod tests {
     /// A program that is given as `--against` may be a script that goes on beside the worker.
     #[test]
     fn what_a_script_has_started_is_placed_with_it() {
-        let script = "sleep 60 & echo $! >$0; wait";
+        // The subshells end while they are looked for.
+        let script = "sleep 60 & echo $! >$0; while :; do (:); done";
         let dir = tempfile::tempdir().unwrap();
         let noted = dir.path().join("pid");
         let script = Ends(Command::new("sh").args(["-c", script]).arg(&noted).spawn().unwrap());
+        let until = Instant::now() + Duration::from_secs(30);
         let child = loop {
             match std::fs::read_to_string(&noted).unwrap_or_default().trim().parse::<u32>() {
                 Ok(child) => break child,
-                Err(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
+            assert!(Instant::now() < until, "it has started nothing");
         };
         let last = *of_process(child).last().unwrap();
         let mut set = CpuSet::new();
         set.set(last).unwrap();
-        place(script.0.id(), &set).unwrap();
+        for _ in 0..100 {
+            place(script.0.id(), &set).unwrap();
+        }
         assert_eq!([of_process(script.0.id()), of_process(child)], [(); 2].map(|()| BTreeSet::from([last])));
         let _ = nix::sys::signal::kill(Pid::from_raw(child.try_into().unwrap()), nix::sys::signal::SIGKILL);
-        drop(script);
-        assert!(place(child, &set).is_err() || of_process(child).len() == 1, "it is gone, or nearly");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, read_to_string};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sessile_bench::contender::Contender;
@@ -19,7 +19,7 @@ const BETWEEN_SAMPLES: Duration = Duration::from_millis(2);
 /// a microsecond.
 const PIECE_SECONDS: f64 = 2e-6;
 
-/// In the directory of a store: the processors of its worker, a line when requests begin after a pause.
+/// In the directory of a store: process and processors of its worker, a line when requests begin after a pause.
 pub const NOTES: &str = "processors";
 
 /// The store, and how much slower it is made.
@@ -33,6 +33,7 @@ pub struct Slowed {
     /// Still to be waited for.
     owed: f64,
     notes: File,
+    own: PathBuf,
 }
 
 /// `sessile+0.1` is a store of the scheme `sessile` whose requests take a tenth longer.
@@ -53,6 +54,7 @@ pub fn open(name: &str, dir: &Path, ids: usize) -> Option<Box<dyn Contender>> {
         last: Instant::now(),
         owed: 0.0,
         notes,
+        own,
     }))
 }
 
@@ -64,7 +66,7 @@ impl Slowed {
         }
         let status = read_to_string("/proc/self/status").unwrap();
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        self.notes.write_all(format!("{}\n", list.trim()).as_bytes()).unwrap();
+        self.notes.write_all(format!("{} {}\n", std::process::id(), list.trim()).as_bytes()).unwrap();
     }
 
     fn payload(&self) -> Option<&[u8]> {
@@ -85,6 +87,13 @@ impl Slowed {
             self.owed -= start.elapsed().as_secs_f64();
         }
         self.last = Instant::now();
+    }
+}
+
+/// As with the private directory of a store: the next setup may get its memory.
+impl Drop for Slowed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.own);
     }
 }
 

@@ -80,18 +80,17 @@ fn both_have_the_same_processors_in_their_turns_and_are_set_up_as_often() {
         let choices = pair(&dirs, 0.0);
         let options = options(Length { seconds, rounds: 25 }, 4);
         run_choices_against(Experiment::Cycle, &options, &launch(), choices).unwrap();
-        let [old, new] = dirs.each_ref().map(|dir| {
+        let [(of_old, old), (of_new, new)] = dirs.each_ref().map(|dir| {
             let notes = std::fs::read_to_string(dir.path().join(contender::NOTES)).unwrap();
-            let mut lists: Vec<String> = notes.lines().map(str::to_owned).collect();
-            lists.dedup(); // a busy machine makes pauses within a sample, too
-            lists
+            let mut notes: Vec<(&str, &str)> = notes.lines().map(|line| line.split_once(' ').unwrap()).collect();
+            notes.dedup(); // a busy machine makes pauses within a sample, too
+            let lists: Vec<String> = notes.iter().map(|(_, list)| (*list).to_owned()).collect();
+            notes.dedup_by_key(|(worker, _)| *worker);
+            (notes.len(), lists)
         });
-        assert!(
-            old.iter().chain(&new).all(|list| list.parse::<usize>().is_ok()),
-            "one for one worker: {old:?}, {new:?}"
-        );
-        let setups = dirs.each_ref().map(|dir| std::fs::read_dir(dir.path()).unwrap().count() - 1);
-        assert_eq!(setups, [5, 5], "a directory for each");
+        let is_one = |list: &String| list.parse::<usize>().is_ok();
+        assert!(old.iter().chain(&new).all(is_one), "one for one worker: {old:?}, {new:?}");
+        assert_eq!([of_old, of_new], [5, 5], "a worker for each setup");
         let is_alone = std::thread::available_parallelism().unwrap().get() == 1;
         if old == new && (old.len() > 1 || is_alone) {
             return println!("test both_have_the_same_processors_in_their_turns_and_are_set_up_as_often ... ok");
