@@ -17,6 +17,7 @@ mod acquire;
 mod cas;
 mod change;
 mod connection;
+mod contest;
 mod destroy;
 mod failure;
 mod item;
@@ -82,9 +83,6 @@ const CAPABILITIES: Capabilities = Capabilities {
     durability: &[Durability::None],
 };
 
-/// Others may change an item between our look and our write, but not for ever: each attempt that fails is a success of
-/// somebody else.
-const ATTEMPTS_MAX: usize = 64;
 /// Native expiry comes this much (and the time of a lock) later than the exact one, which is in the record and checked by
 /// the clock of whoever reads: web servers whose clocks differ a little then never lose a session that one of them
 /// thinks alive, and a record that expires under a lease is still there for its commit.

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use sessile_core::{Clock, Error, ErrorKind, Found, Key, Locked, Result, Timestamp};
 
 use super::cas::Cas;
+use super::contest::{ATTEMPTS_MAX, busy};
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
 use super::lock::{Lock, Standing, State, WAITERS_MAX};
 use super::look::{Base, Meaning, Read, looked_up, writer_of};
 use super::reply::{Fault, Item, Reply};
 use super::request::{Batch, Life};
-use super::{ATTEMPTS_MAX, Held, Memcached, taker};
+use super::{Held, Memcached, taker};
 use crate::key_value::{ALIAS_STEPS_MAX, circle};
 use crate::owner::{Token, new_token};
 
@@ -314,11 +315,6 @@ fn reserved(reply: Reply) -> Result<Item> {
 fn number(counter: &Item) -> Result<u64> {
     let text = std::str::from_utf8(&counter.value).ok();
     text.and_then(|text| text.trim().parse().ok()).ok_or_else(unexpected)
-}
-
-/// Others have changed the item again and again between our look and our write.
-pub(super) fn busy() -> Error {
-    Error::new(ErrorKind::Io, "the record was changed by others again and again").advice("try again")
 }
 
 /// How long one sleeps who does not queue yet: half of what it has waited, so that eight of them leave the processors to the

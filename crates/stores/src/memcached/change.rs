@@ -6,14 +6,15 @@
 
 use sessile_core::{Clock, Error, ErrorKind, Key, Result, Timestamp, Ttl};
 
-use super::acquire::{Answer, busy};
+use super::acquire::Answer;
+use super::contest::{ATTEMPTS_MAX, busy, step_aside};
 use super::failure::fault;
 use super::item::{self, Header, Kind};
 use super::lock::Standing;
 use super::look::{Base, Meaning, Read, looked_up, writer_of};
 use super::reply::{Fault, Item, Reply};
 use super::request::Batch;
-use super::{ATTEMPTS_MAX, Held, Memcached, writer};
+use super::{Held, Memcached, writer};
 use crate::owner::{check_process, new_token};
 
 /// What became of the item that a lease goes by.
@@ -37,7 +38,7 @@ impl Memcached {
     }
 
     fn commit(&self, held: &mut Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
             let header = self.next_header(held, ttl);
             let mut batch = Batch::default();
             let (name, value) = (self.names.data(&held.key), header.encode(payload));
@@ -59,6 +60,7 @@ impl Memcached {
                 }
                 _ => {}
             }
+            step_aside(attempt);
             match self.look_again(held, seen) {
                 Ok(Verdict::Touched(read)) => held.read = read,
                 Ok(Verdict::Committed) => {
@@ -180,7 +182,8 @@ impl Memcached {
             _ => {}
         }
         // Something is there: perhaps only what is left of a session.
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
+            step_aside(attempt);
             let mut batch = Batch::default();
             batch.get(&self.names.lock(key));
             batch.get(&name);

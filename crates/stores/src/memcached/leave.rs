@@ -5,12 +5,13 @@
 
 use sessile_core::{Key, Result};
 
+use super::contest::{ATTEMPTS_MAX, busy};
 use super::failure::fault;
 use super::lock::Standing;
 use super::look::looked_up;
 use super::reply::Reply;
 use super::request::{Batch, Life};
-use super::{ATTEMPTS_MAX, Held, Memcached};
+use super::{Held, Memcached};
 use crate::owner::{Token, check_process};
 
 impl Memcached {
@@ -55,7 +56,7 @@ impl Memcached {
             }
             seen = looked_up(now)?.map(|item| Standing::of(&item));
         }
-        Err(super::acquire::busy())
+        Err(busy())
     }
 
     /// The same for those who can do nothing about a failure: the next begin tries again.

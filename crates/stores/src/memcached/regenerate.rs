@@ -18,15 +18,16 @@ use std::time::Duration;
 
 use sessile_core::{ErrorKind, Key, Result};
 
-use super::acquire::{Answer, Grant, busy};
+use super::acquire::{Answer, Grant};
 use super::cas::Cas;
 use super::change::{Verdict, destroyed, stale, taken, takes_id};
+use super::contest::{ATTEMPTS_MAX, busy, step_aside};
 use super::failure::{fault, unexpected};
 use super::item::{self, Header, Kind};
 use super::look::{Base, Meaning, Read, kind_of, looked_up, writer_of};
 use super::reply::{Item, Reply};
 use super::request::Batch;
-use super::{ATTEMPTS_MAX, Held, Memcached, writer};
+use super::{Held, Memcached, writer};
 use crate::owner::check_process;
 
 /// The record that moves.
@@ -90,7 +91,8 @@ impl Memcached {
     /// Steps 2 to 5. What the lease goes by under the new id.
     fn move_record(&self, held: &mut Held, new: &Key, grace: Duration, there: &Item) -> Result<Read> {
         let mut new_cas = there.cas;
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
+            step_aside(attempt);
             let Some((header, payload, old_cas)) = self.read_old(held)? else {
                 return self.move_nothing(held, there);
             };

@@ -5,16 +5,16 @@
 
 use sessile_core::{Error, ErrorKind, Key, Result, Ttl};
 
-use super::acquire::busy;
 use super::cas::Cas;
 use super::change::{Verdict, stale};
+use super::contest::{ATTEMPTS_MAX, busy, step_aside};
 use super::failure::fault;
 use super::item::Header;
 use super::lock::{Lock, Standing};
 use super::look::{Base, Meaning, looked_up, writer_of};
 use super::reply::{Item, Reply};
 use super::request::{Batch, Life};
-use super::{ATTEMPTS_MAX, Held, Memcached};
+use super::{Held, Memcached};
 use crate::key_value::{ALIAS_STEPS_MAX, circle};
 use crate::owner::check_process;
 
@@ -22,7 +22,8 @@ impl Memcached {
     pub(super) fn slide(&self, asked: &Key, ttl: Ttl) -> Result<()> {
         let mut key = asked.clone();
         let mut steps = 0;
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
+            step_aside(attempt);
             let item = self.data_of(&key)?.ok_or_else(nothing_to_touch)?;
             let cas = item.cas;
             let (header, payload) = match self.meaning(&key, item)? {
@@ -48,7 +49,8 @@ impl Memcached {
 
     pub(super) fn slide_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         check_process(held.pid)?;
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
+            step_aside(attempt);
             let mut batch = Batch::default();
             batch.get(&self.names.lock(&held.key));
             batch.get(&self.names.data(&held.key));
