@@ -158,8 +158,10 @@ impl Crew {
             workers.try_for_each(|(worker, processors)| placement::place(worker.pid(), processors))
         });
         placed.map_err(|error| {
-            let why =
-                format!("two programs are measured on the same processors, and a worker cannot be put there: {error}");
+            let why = format!(
+                "two programs are measured on the same processors, and a worker cannot be put there: {error}; \
+                 sched_setaffinity must be allowed (a container may forbid it), and no processor be taken away meanwhile"
+            );
             failure("worker", why)
         })
     }

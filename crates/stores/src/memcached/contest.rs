@@ -11,7 +11,7 @@ use sessile_core::{Error, ErrorKind};
 
 /// Others may change an item between our look and our write, but not for ever.
 pub(super) const ATTEMPTS_MAX: usize = 64;
-/// After so many it is no chance any more.
+/// So many failures in a row are hardly chance.
 const IN_STEP: usize = 8;
 /// Several round trips of either.
 const ASIDE_MAX: Duration = Duration::from_millis(2);
@@ -37,6 +37,7 @@ pub(super) fn busy() -> Error {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::time::Instant;
 
     use super::*;
 
@@ -44,5 +45,8 @@ mod tests {
     fn two_that_are_in_step_wait_for_times_of_their_own() {
         let times: BTreeSet<Duration> = (0..100).map(|_| aside()).collect();
         assert!(times.len() > 50 && times.iter().all(|time| *time < ASIDE_MAX), "{times:?}");
+        let begun = Instant::now();
+        (IN_STEP..IN_STEP + 30).for_each(step_aside);
+        assert!(begun.elapsed() > ASIDE_MAX, "thirty of them, each half of that in the middle: {:?}", begun.elapsed());
     }
 }
