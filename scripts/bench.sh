@@ -1,10 +1,9 @@
 #!/bin/sh
-# Runs every experiment in full and leaves NAME.json and NAME.csv in a directory.
+# Runs every experiment in full and writes NAME.json and NAME.csv to a directory.
 #
 #   sh scripts/bench.sh DIRECTORY [COMMAND]
 #
-# Hours of measuring must not be lost to one bad row: what fails is named at the end, with the exit code of a
-# measurement that failed. Only an interrupt stops the rest.
+# A failed experiment does not end the run; its name is printed at the end. Only an interrupt does.
 set -eu
 out=$1
 sessile=${2:-target/release/sessile}
@@ -13,7 +12,8 @@ failed=
 for experiment in cycle ops contention gc expiry oversize faults scale perl lifecycle rebuild; do
     echo "== sessile bench $experiment"
     code=0
-    "$sessile" bench "$experiment" --json "$out/$experiment.json" --csv "$out/$experiment.csv" || code=$?
+    result=$out/$experiment
+    "$sessile" bench "$experiment" --json "$result.json" --csv "$result.csv" || code=$?
     if [ "$code" -ge 128 ]; then
         exit "$code"
     elif [ "$code" -ne 0 ]; then

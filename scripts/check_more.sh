@@ -1,5 +1,5 @@
 #!/bin/sh
-# The parts of `make check` that need a tool which may be missing. What is skipped is said, never silent.
+# The parts of `make check` whose tools may be missing. Skipped parts are printed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -9,12 +9,12 @@ else
     echo "skipped: shell scripts are not linted (shellcheck is not installed)"
 fi
 
-# Type checks for a machine that nobody here runs on. The bundled SQLite makes that need a C compiler for it too.
+# Type checks for another architecture. The bundled SQLite needs a C compiler for it.
 target=aarch64-unknown-linux-gnu
 if ! { rustup target list --installed 2>/dev/null || true; } | grep -qx "$target"; then
     echo "skipped: cargo check for $target (rustup target add $target)"
 elif ! command -v aarch64-linux-gnu-gcc >/dev/null 2>&1; then
-    echo "skipped: cargo check for $target (no aarch64-linux-gnu-gcc; Debian package gcc-aarch64-linux-gnu)"
+    echo "skipped: cargo check for $target (Debian package gcc-aarch64-linux-gnu is missing)"
 else
     cargo check --workspace --target "$target"
 fi

@@ -1,17 +1,17 @@
 #!/bin/sh
-# Lists what the tests need and this machine lacks, and installs it on Debian and Ubuntu.
+# Lists missing programs that the tests need, and installs them on Debian and Ubuntu.
 #
-#   sh scripts/deps.sh                        asks first on a terminal; in CI and in pipes it does not ask
-#   SESSILE_NO_INSTALL=1 sh scripts/deps.sh   only lists
-#   sh scripts/deps.sh install PACKAGE...     these packages, for `sessile bench setup`, which carries this script along;
-#                                             SESSILE_YES=1: without a question
+#   sh scripts/deps.sh                       asks first on a terminal, but not in CI and in pipes
+#   SESSILE_NO_INSTALL=1 sh scripts/deps.sh  only lists
+#   sh scripts/deps.sh install PACKAGE...    these packages, for `sessile bench setup`, which embeds
+#                                            this script; SESSILE_YES=1: without a question
 #
-# The tests start servers of their own. So a server that is installed here is never started as a service,
-# neither now nor at the next boot, and servers that were here before are left alone.
-# `deps.sh as-root PACKAGE...` is the half of this script that it runs through sudo.
+# The tests start private servers. So a server that is installed here is never started as a service,
+# now or at boot; servers that were installed before are left alone. `deps.sh as-root PACKAGE...` is
+# the part that runs through sudo.
 set -eu
 
-# command, or file that no command stands for|packages|what for
+# command or file|packages|reason
 needs() {
     cat <<'END'
 cc|gcc libc6-dev|links programs and compiles SQLite
@@ -23,23 +23,24 @@ php|php-cli|the files store is tested beside a real PHP
 phpize|php-dev|the PHP extension is built and tested
 php-fpm|php-fpm|the PHP extension is tested in its workers
 nginx|nginx-light|php-fpm is tested behind it
+/usr/lib/php/*/memcached.so|php-memcached|is measured by sessile bench rebuild
 ab|apache2-utils|makes the requests of sessile bench lifecycle
 /usr/lib/*/perl/*/DB_File.pm|perl|runs the keepers of sessile bench perl, DB_File among them
-/usr/share/perl5/Apache/Session.pm|libapache-session-perl|is measured by sessile bench perl: in files, DB_File and databases
+/usr/share/perl5/Apache/Session.pm|libapache-session-perl|is measured by sessile bench perl
 /usr/lib/*/perl5/*/DBD/mysql.pm|libdbd-mysql-perl|Apache::Session::MySQL is measured with it
 /usr/lib/*/perl5/*/DBD/Pg.pm|libdbd-pg-perl|Apache::Session::Postgres is measured with it
 /usr/lib/*/perl5/*/Cache/FastMmap.pm|libcache-fastmmap-perl|is measured by sessile bench perl
-/usr/share/perl5/Cache/SharedMemoryCache.pm|libcache-cache-perl|stands in for Apache::Session::SharedMem in sessile bench perl
+/usr/share/perl5/Cache/SharedMemoryCache.pm|libcache-cache-perl|is measured by sessile bench perl
 chromium|chromium|the report of the benchmark is looked at in a browser
 node|nodejs|drives that browser
 npm|npm|installs what drives it
 /usr/lib/apache2/modules/libphp*.so|libapache2-mod-php|the PHP extension is tested in Apache
-/usr/share/php/Illuminate/autoload.php|php-laravel-framework php-mbstring|the driver for Laravel is tested
-/usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php|php-symfony-framework-bundle php-xml|the PHP extension is tested with Symfony
+/usr/share/php/Illuminate/autoload.php|php-laravel-framework php-mbstring|the driver is tested
+/usr/share/php/Symfony/Bundle/FrameworkBundle|php-symfony-framework-bundle php-xml|is tested
 END
 }
 
-# Packages that bring a service, each with its name.
+# package:service
 services="redis-server:redis-server mariadb-server:mariadb postgresql:postgresql memcached:memcached
     php-fpm:php-fpm nginx-light:nginx"
 
@@ -55,7 +56,7 @@ main() {
     bring $packages
 }
 
-# Installs packages after a question, or says why not.
+# Installs packages after a question, or prints why not.
 bring() {
     echo "Debian packages: $*"
     if [ "${SESSILE_NO_INSTALL:-0}" = 1 ]; then
@@ -77,14 +78,15 @@ bring() {
     fi
 }
 
-# Answers with the packages to install; the list with reasons goes past the answer to the reader.
+# Prints the packages on standard output, and the list with reasons on descriptor 3.
 missing() {
     needs | while IFS='|' read -r command package reason; do
         if ! found "$command"; then
             echo "missing: $command ($reason)" >&3
-            # Debian would switch it on in a server of this machine.
+            # Debian would enable it in this machine's Apache.
             if [ "$package" = libapache2-mod-php ] && installed apache2; then
-                echo "left to you: apt-get install $package (this machine runs Apache, which would load it)" >&3
+                echo "left to you: apt-get install $package" \
+                    "(this machine runs Apache, which would load it)" >&3
                 continue
             fi
             printf '%s ' "$package"
@@ -92,8 +94,8 @@ missing() {
     done | sed 's/ $//'
 }
 
-# Debian keeps programs of administrators out of users' PATHs, each version of PostgreSQL in a directory of its own, and
-# the version of php-fpm in its name.
+# Debian keeps some programs out of users' PATHs, each PostgreSQL version in its own directory, and
+# the version in the name of php-fpm.
 found() {
     case $1 in
     /*)
@@ -132,7 +134,7 @@ may_install() {
 
 install_as_root() {
     export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
-    # One at a time: a second run must not lose the policy file that the first one removes.
+    # One run at a time: a second one must not lose the policy file that the first one removes.
     exec 9>/run/lock/sessile-deps
     flock -w 600 9 || { echo "error: another installation has run for 10 minutes" >&2; exit 1; }
     fresh=$(fresh_services "$@")
@@ -142,7 +144,7 @@ install_as_root() {
     trap 'exit 143' TERM
     forbid_services
     if ! install_packages "$@"; then
-        # Lists that are missing or older than the mirror's files.
+        # The package lists are missing or outdated.
         apt-get update -q
         install_packages "$@"
     fi
@@ -155,7 +157,7 @@ install_packages() {
     apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" 9>&-
 }
 
-# Which of the packages to install bring a service that this machine does not have yet.
+# The services of the given packages that are not installed yet.
 fresh_services() {
     for package in "$@"; do
         for service in $services; do
@@ -167,17 +169,17 @@ fresh_services() {
 }
 
 installed() {
-    # Removed packages that left their configuration are still known to dpkg, hence the exact word.
+    # Removed packages with configuration are still known to dpkg, hence the exact status.
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
 }
 
 # Debian's maintainer scripts ask policy-rc.d before they start a service; 101 means no.
 forbid_services() {
-    # Under the lock a file with our mark is left over from a run that was killed.
+    # A marked file is left over from a killed run: this one holds the lock.
     if [ -f "$policy" ] && grep -qF "$policy_mark" "$policy"; then
         rm -f "$policy"
     fi
-    # noclobber: a policy of the administrator stays as it is, whatever it says.
+    # noclobber: an administrator's policy stays unchanged.
     if (set -C && printf '#!/bin/sh\n# %s\nexit 101\n' "$policy_mark" >"$policy") 2>/dev/null; then
         chmod 755 "$policy"
     fi
@@ -189,10 +191,9 @@ forbid_no_more() {
     fi
 }
 
-# Stops a service that came with a package of ours, should an existing policy have let it start, and keeps it
-# from the next boot.
+# Stops and disables a newly installed service, in case an administrator's policy let it start.
 retire() {
-    # Debian names it after the version. None was here before, so all of them are ours.
+    # Debian puts the version in its name. None was installed before, so all are ours.
     if [ "$1" = php-fpm ]; then
         for script in /etc/init.d/php*-fpm; do
             retire "${script##*/}"
@@ -207,7 +208,8 @@ retire() {
         fi
         update-rc.d "$1" disable >/dev/null 2>&1 || true
     fi
-    echo "$1 is installed for tests and measurements; its service is stopped and disabled (systemctl enable --now $1)"
+    echo "$1 is installed for tests and measurements; its service is stopped and disabled" \
+        "(systemctl enable --now $1)"
 }
 
 case ${1:-} in

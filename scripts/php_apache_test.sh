@@ -1,8 +1,11 @@
 #!/bin/sh
-# Runs a built extension under Apache with mod_php and prefork: php_apache_test.sh PHP MODULE STORE-URL...
+# Tests a built extension under Apache with mod_php and prefork.
 #
-# {dir} in a URL is a directory that the workers may write to. Nothing of the machine's own set-up is used. APACHE_ROOT is
-# the root that Debian's packages apache2-bin and libapache2-mod-php are unpacked under, if it is not /.
+#   php_apache_test.sh PHP MODULE STORE-URL...
+#
+# {dir} in a URL is a directory that the workers may write to. The machine's configuration is not
+# used. APACHE_ROOT is the root of unpacked apache2-bin and libapache2-mod-php packages, by default
+# /.
 set -eu
 cd "$(dirname "$0")/.."
 php=$1
@@ -62,11 +65,13 @@ php_admin_value session.save_path "$store"
 php_admin_value session.upload_progress.enabled 1
 php_admin_value session.upload_progress.min_freq 0
 END
-    # In a group of its own: when Apache ends it signals all of its group.
-    PHP_INI_SCAN_DIR='' LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu setsid "$root/usr/sbin/apache2" -f "$dir/apache.conf" -D FOREGROUND &
+    # In its own process group: Apache signals the whole group when it ends.
+    PHP_INI_SCAN_DIR='' LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu \
+        setsid "$root/usr/sbin/apache2" -f "$dir/apache.conf" -D FOREGROUND &
     server=$!
     wait_for "$dir/apache.pid" "$dir/apache.log"
-    if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$server" USR1 || grep -E 'PHP (Warning|Fatal)' "$dir/apache.log"; then
+    if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$server" USR1 ||
+        grep -E 'PHP (Warning|Fatal)' "$dir/apache.log"; then
         tail -n 20 "$dir/apache.log" >&2
         exit 1
     fi

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Opens the shop of examples/php in PHP's own web server until Ctrl-C: php_example.sh PHP MODULE
+# Opens the shop of examples/php in PHP's web server until Ctrl-C: php_example.sh PHP MODULE
 #
-# STORE is the URL of the store; without it the sessions are in memory and go when the shop closes. Of the machine's own PHP
-# set-up nothing is used.
+# STORE is the store URL; by default sessions are in memory and end with the shop. The machine's PHP
+# configuration is not used.
 set -eu
 cd "$(dirname "$0")/../examples/php"
 php=$1
@@ -11,7 +11,7 @@ export SESSILE_EXTENSION="$2" PHP_INI_SCAN_DIR='' PHP_CLI_SERVER_WORKERS=8
 dir=
 server=
 end() {
-    # The whole group: the first process of the server does not end its workers.
+    # The whole group: the server's first process does not end its workers.
     [ -z "$server" ] || kill -- "-$server" 2>/dev/null || kill "$server" 2>/dev/null || true
     [ -z "$server" ] || wait "$server" 2>/dev/null || true
     [ -z "$dir" ] || rm -rf "$dir"
@@ -24,7 +24,7 @@ if [ -z "${STORE:-}" ]; then
     STORE=sessile:$dir/sessions
     place="in $dir"
 else
-    # The whole URL may have a password, which belongs on no terminal.
+    # Not the whole URL, which may have a password.
     place="on ${STORE%%:*}"
 fi
 export STORE

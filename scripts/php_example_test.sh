@@ -1,5 +1,6 @@
 #!/bin/sh
-# Opens the shop of examples/php, visits it, and looks at what is left when it has closed: php_example_test.sh PHP MODULE
+# Opens the shop of examples/php, visits it, and checks that nothing is left after it has closed:
+# php_example_test.sh PHP MODULE
 set -eu
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d /dev/shm/sessile-visit-XXXXXX)
@@ -44,4 +45,5 @@ case $sessions in
 *) fail "it does not say where its sessions are" ;;
 esac
 # shellcheck disable=SC2016 # the variable is PHP's
-"$1" -n -r 'exit(@stream_socket_client($argv[1]) ? 1 : 0);' "tcp://${url#http://}" || fail "a worker is left"
+"$1" -n -r 'exit(@stream_socket_client($argv[1]) ? 1 : 0);' "tcp://${url#http://}" ||
+    fail "a worker is left"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs a built extension under php-fpm behind nginx: php_fpm_test.sh PHP MODULE STORE-URL...
+# Tests a built extension under php-fpm behind nginx: php_fpm_test.sh PHP MODULE STORE-URL...
 #
-# {dir} in a URL is a directory that the workers may write to. Nothing of the machine's own set-up is used.
+# {dir} in a URL is a directory that the workers may write to. The machine's configuration is not
+# used.
 set -eu
 cd "$(dirname "$0")/.."
 php=$1
@@ -39,7 +40,7 @@ group = $group"
     nginx_user="user nobody $group;"
 fi
 port=$(free_port "$php" 18080)
-# A directory for all that nginx would write elsewhere.
+# nginx writes its temporary files here.
 cat >"$dir/nginx.conf" <<END
 daemon off; pid $dir/nginx.pid; error_log $dir/nginx.log; worker_processes 1; $nginx_user
 events { worker_connections 256; }
@@ -51,7 +52,8 @@ http {
         listen 127.0.0.1:$port;
         location / {
             fastcgi_pass unix:$dir/fpm; fastcgi_param SCRIPT_FILENAME $dir/pages/page.php;
-            fastcgi_param QUERY_STRING \$query_string; fastcgi_param REQUEST_METHOD \$request_method;
+            fastcgi_param QUERY_STRING \$query_string;
+            fastcgi_param REQUEST_METHOD \$request_method;
             fastcgi_param HTTP_COOKIE \$http_cookie; fastcgi_param CONTENT_TYPE \$content_type;
             fastcgi_param CONTENT_LENGTH \$content_length; fastcgi_request_buffering off;
         }
@@ -85,7 +87,8 @@ END
     PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &
     pool=$!
     wait_for "$dir/fpm" "$dir/fpm.log"
-    if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$pool" || grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log"; then
+    if ! "$php" -n bindings/php/fpm/client.php "$port" "$dir" "$pool" ||
+        grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log"; then
         tail -n 20 "$dir/fpm.log" "$dir/nginx.log" >&2
         exit 1
     fi

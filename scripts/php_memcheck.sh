@@ -1,9 +1,11 @@
 #!/bin/sh
-# Runs bindings/php/tests with an extension that was built with sanitizers: php_memcheck.sh PHP DIRECTORY-OF-THE-BUILD
+# Runs bindings/php/tests with an extension built with sanitizers.
 #
-# Found are accesses out of bounds and after free and undefined behaviour in the C of the extension, and leaks of all that
-# is taken by malloc: by the extension, by PHP, by the library behind them. (valgrind refuses the engine's mapping.)
-# SESSILE_PHP_STORES as for php_test.sh; sessile and files by default.
+#   php_memcheck.sh PHP DIRECTORY-OF-THE-BUILD
+#
+# It finds undefined behaviour and invalid accesses in the extension's C, and leaks of malloc by the
+# extension, PHP and the library. (valgrind refuses the engine's mapping.) SESSILE_PHP_STORES as for
+# php_test.sh; default: sessile files.
 set -eu
 cd "$(dirname "$0")/.."
 php=$1
@@ -20,9 +22,8 @@ trap 'rm -rf "$dir"' EXIT
 trap 'trap "" HUP; exit 130' HUP INT TERM
 mkdir "$dir/reports"
 "${CC:-cc}" -shared -fPIC -o "$dir/dlopen.so" bindings/php/memcheck/dlopen.c -ldl
-# Only the PHP under test has the sanitizer in it, and all that it starts; not the one that runs the tests. There is one
-# report a process, in a file that is called after the test: what a test prints, and which child it waits for, then makes
-# no difference.
+# Only the PHP under test and its children have the sanitizer, not the test runner. Each process
+# writes its report to a file named after the test, so that output and children do not matter.
 cat >"$dir/php" <<END
 #!/bin/sh
 for argument in "\$@"; do
@@ -39,10 +40,11 @@ exec "$php" "\$@"
 END
 chmod +x "$dir/php"
 
-# To find who took what leaks costs time, and is wanted after a failure only.
+# Stack traces of leaks take time, so they are collected only after a failure.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}"
 status=0
-SESSILE_PHP_STORES=${SESSILE_PHP_STORES:-sessile files} sh scripts/php_test.sh "$dir/php" "$build" || status=1
+SESSILE_PHP_STORES=${SESSILE_PHP_STORES:-sessile files} \
+    sh scripts/php_test.sh "$dir/php" "$build" || status=1
 for report in "$dir"/reports/*; do
     [ -e "$report" ] || continue
     echo "failed: the memory check of $(basename "$report")"

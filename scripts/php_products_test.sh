@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs bindings/php/integrations with the products themselves: php_products_test.sh PHP MODULE [DIRECTORY]
+# Tests bindings/php/integrations with the products: php_products_test.sh PHP MODULE [DIRECTORY]
 #
-# The products are Debian's packages php-laravel-framework and php-symfony-framework-bundle (with php-mbstring and php-xml); of one
-# that is not in PHP's include path nothing is run. DIRECTORY is the root that they are unpacked under, if it is not /.
+# The products are Debian's packages php-laravel-framework and php-symfony-framework-bundle (with
+# php-mbstring and php-xml). One outside of PHP's include path is skipped. DIRECTORY is the root of
+# the unpacked packages, by default /.
 set -eu
 cd "$(dirname "$0")/.."
 php=$1
@@ -12,7 +13,7 @@ dir=$(mktemp -d /dev/shm/sessile-products-XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 trap 'trap "" HUP; exit 130' HUP INT TERM
 
-# What the products need beyond PHP itself, from the one place or the other.
+# Extensions that the products need, from either place.
 modules=$("$php" -n -r 'echo ini_get("extension_dir");')
 extensions=
 for name in mbstring dom ctype tokenizer posix; do
@@ -24,25 +25,27 @@ for name in mbstring dom ctype tokenizer posix; do
     done
 done
 
-# On one store after the other: product NAME
+# On each store in turn: product NAME
 product() {
     for store in "sessile:$dir/$1/engine" "files:$dir/$1/files"; do
         mkdir "$dir/$1"
         echo "$1, sessions on ${store%%:*}"
         # shellcheck disable=SC2086 # several words
-        "$php" -n bindings/php/integrations/test/client.php "bindings/php/integrations/test/$1.php" "$dir/$1" \
-            "include_path=$root/usr/share/php" $extensions "extension=$module" session.save_handler=sessile "session.save_path=$store" || return
+        "$php" -n bindings/php/integrations/test/client.php \
+            "bindings/php/integrations/test/$1.php" "$dir/$1" \
+            "include_path=$root/usr/share/php" $extensions "extension=$module" \
+            session.save_handler=sessile "session.save_path=$store" || return
         rm -r "${dir:?}/$1"
     done
 }
 
-# All at once: each waits most of the time for sessions to expire.
+# Concurrently: most of the time each waits for sessions to expire.
 tests=
 for name in laravel symfony drupal drupal7; do
     case $name in
     laravel) first=Illuminate/autoload.php ;;
     symfony) first=Symfony/Bundle/FrameworkBundle/autoload.php ;;
-    # Drupal is in no package: what is for it runs with stand-ins, which need nothing.
+    # Drupal is not packaged: its tests use stand-ins.
     drupal | drupal7) first=. ;;
     esac
     if [ ! -e "$root/usr/share/php/$first" ]; then

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What php_fpm_test.sh and php_apache_test.sh share, which source it: starting, waiting for and stopping servers of PHP.
+# Starts and stops PHP servers; php_fpm_test.sh and php_apache_test.sh source it.
 
-# Again and again: php-fpm forgets a signal that comes while it reloads.
+# Repeatedly: php-fpm loses a signal that comes while it reloads.
 stop() {
     while kill "$1" 2>/dev/null; do
         sleep 0.1
@@ -9,7 +9,7 @@ stop() {
     wait "$1" || true
 }
 
-# The first free port from one on: free_port PHP PORT
+# The first free port from PORT on: free_port PHP PORT
 free_port() {
     port=$2
     while ! "$1" -n -r "exit(@stream_socket_server('tcp://127.0.0.1:$port') ? 0 : 1);"; do
@@ -18,7 +18,7 @@ free_port() {
     echo "$port"
 }
 
-# Until a server has made its socket or pid file: wait_for FILE LOG
+# Waits for a server's socket or pid file: wait_for FILE LOG
 wait_for() {
     tries=0
     while [ ! -e "$1" ]; do
@@ -31,7 +31,7 @@ wait_for() {
     done
 }
 
-# A directory with the page of the test and the settings of PHP, for workers of root that are somebody else, as on a
+# A directory with the test page and PHP's settings; root's workers are another user, as on a
 # server: lay_out DIRECTORY MODULE
 lay_out() {
     mkdir "$1/pages"

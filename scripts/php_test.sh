@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs bindings/php/tests with a built extension, once on each store: php_test.sh PHP DIRECTORY-OF-THE-BUILD
+# Runs bindings/php/tests on each store: php_test.sh PHP DIRECTORY-OF-THE-BUILD
 #
-# SESSILE_PHP_STORES names the stores to run on; by default it is all of: sessile files redis.
+# SESSILE_PHP_STORES names the stores; default: sessile files redis.
 set -eu
 php=$1
 build=$2
@@ -12,7 +12,7 @@ server=
 # shellcheck disable=SC2317 # the trap calls it
 end() {
     [ -z "$server" ] || kill "$server" 2>/dev/null || true
-    # A store on a disk has a part in memory, and says where.
+    # An engine on a disk names its directory in memory.
     [ ! -f "$disk/engine/plane" ] || rm -rf "$(sed -n 's/^control //p' "$disk/engine/plane")"
     rm -rf "$shm" "$disk"
 }
@@ -29,7 +29,8 @@ stores=
 if ! wants redis; then
     :
 elif command -v redis-server >/dev/null 2>&1; then
-    redis-server --port 0 --unixsocket "$shm/redis" --dir "$shm" --save '' --appendonly no >/dev/null &
+    redis-server --port 0 --unixsocket "$shm/redis" --dir "$shm" --save '' --appendonly no \
+        >/dev/null &
     server=$!
     stores="$stores redis+unix:$shm/redis"
 elif [ "${CI:-}" ]; then
@@ -39,15 +40,17 @@ else
     echo "skipped: the tests on redis (redis-server is not installed)"
 fi
 
-export SESSILE_PHP_EXTENSION="$build/modules/sessile.so" TEST_PHP_EXECUTABLE="$php" NO_INTERACTION=1 REPORT_EXIT_STATUS=1
+export SESSILE_PHP_EXTENSION="$build/modules/sessile.so" TEST_PHP_EXECUTABLE="$php"
+export NO_INTERACTION=1 REPORT_EXIT_STATUS=1
 status=0
 for store in $stores; do
     echo "the tests of the PHP extension on ${store%%:*} in ${store#*:}"
-    # Without php.ini, so that what the machine has set up changes nothing.
-    if (cd "$build" && "$php" -n run-tests.php -n -q -j4 -p "$php" --show-diff -d "extension=$SESSILE_PHP_EXTENSION" \
-        -d session.save_handler=sessile -d "session.save_path=$store" tests) >"$shm/result" 2>&1; then
+    # Without the machine's php.ini.
+    if (cd "$build" && "$php" -n run-tests.php -n -q -j4 -p "$php" --show-diff \
+        -d "extension=$SESSILE_PHP_EXTENSION" -d session.save_handler=sessile \
+        -d "session.save_path=$store" tests) >"$shm/result" 2>&1; then
         grep -E 'SKIP|WARN|^Tests (passed|failed|skipped)' "$shm/result"
-        # A test that was left out is no test that passed.
+        # A skipped test is not a passed test.
         if [ "${CI:-}" ] && ! grep -qE '^Tests skipped +: +0 ' "$shm/result"; then
             status=1
         fi

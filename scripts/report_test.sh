@@ -1,8 +1,8 @@
 #!/bin/sh
-# Looks at the report of the benchmark in a real browser: report_test.sh [DIRECTORY]
+# Tests the benchmark report in a browser: report_test.sh [DIRECTORY]
 #
-# DIRECTORY gets pictures of it. The browser is Debian's chromium; what drives it and what looks for barriers are two packages
-# of npm, at the versions and with the digests of crates/report/tests/browser/package-lock.json.
+# DIRECTORY gets screenshots. The browser is Debian's chromium. The driver and the accessibility
+# checker are two npm packages, pinned in crates/report/tests/browser/package-lock.json.
 set -eu
 cd "$(dirname "$0")/.."
 browser=crates/report/tests/browser
@@ -20,10 +20,12 @@ for program in chromium node npm; do
     command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
 done
 [ -z "$missing" ] || skip "not installed:$missing"
-node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 18 ? 0 : 1)' || skip "it takes Node 18 or later"
+node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 18 ? 0 : 1)' ||
+    skip "it takes Node 18 or later"
 
 mkdir -p "$place"
-if ! cmp -s "$browser/package-lock.json" "$place/package-lock.json" || [ ! -d "$place/node_modules" ]; then
+if ! cmp -s "$browser/package-lock.json" "$place/package-lock.json" ||
+    [ ! -d "$place/node_modules" ]; then
     cp "$browser/package.json" "$browser/package-lock.json" "$place/"
     if ! npm ci --prefix "$place" --ignore-scripts --no-audit --no-fund >"$place/npm.log" 2>&1; then
         rm -f "$place/package-lock.json"
@@ -33,7 +35,7 @@ if ! cmp -s "$browser/package-lock.json" "$place/package-lock.json" || [ ! -d "$
 fi
 cp "$browser/page.test.mjs" "$place/"
 
-# As the tests of Rust build it, so that it is there already after them.
+# Built as by the Rust tests, so that it is usually there.
 "${CARGO:-cargo}" build --quiet --workspace --bin sessile ${CI:+--locked} --target-dir target
 target/debug/sessile bench report crates/report/tests/small.json --output "$place/report.html"
 [ -z "$pictures" ] || mkdir -p "$pictures"

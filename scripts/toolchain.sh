@@ -1,6 +1,6 @@
 #!/bin/sh
-# Says what is missing before a compiler says it in a hundred lines: a Rust toolchain and a C compiler.
-# Installs nothing; `make deps` can install the C compiler.
+# Says clearly if a Rust toolchain or a C compiler is missing. Installs nothing; `make deps` can
+# install the C compiler.
 set -eu
 
 root=$(dirname "$0")/..
@@ -11,16 +11,18 @@ complain() {
     failed=1
 }
 
-# The oldest Rust is written once, in Cargo.toml.
+# Cargo.toml holds the oldest Rust.
 wanted=$(sed -n 's/^rust-version = "\([0-9.]*\)"$/\1/p' "$root/Cargo.toml")
 
 if ! command -v cargo >/dev/null 2>&1; then
-    complain "no Rust toolchain: cargo is not in PATH; install Rust $wanted or newer from https://rustup.rs"
+    complain "no Rust toolchain: cargo is not in PATH;" \
+        "install Rust $wanted or newer from https://rustup.rs"
 else
     found=$(cargo --version | sed 's/^cargo \([0-9]*\.[0-9]*\).*/\1/')
     oldest=$(printf '%s\n%s\n' "$wanted" "$found" | sort -t. -k1,1n -k2,2n | head -n 1)
     if [ "$oldest" != "$wanted" ]; then
-        complain "Rust $found is too old: $wanted or newer is needed; run 'rustup update' or see https://rustup.rs"
+        complain "Rust $found is too old: $wanted or newer is needed;" \
+            "run 'rustup update' or see https://rustup.rs"
     fi
 fi
 

@@ -1,6 +1,9 @@
-//! `make bench` measures for hours: one bad row must not cost the experiments after it, and must not be forgotten.
+//! `make bench` measures for hours: a failed experiment is reported at the end and stops no other.
 
-#![allow(clippy::unwrap_used, reason = "clippy knows test functions only, and these serve tests only")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy knows test functions only, and these serve tests only"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,17 +12,21 @@ use std::process::{Command, Output};
 
 use sessile_tests::root;
 
-/// Runs the script with a command that writes down what it is asked and fails with `code` at `ops`.
+/// Runs the script with a command that records its arguments and fails with `code` at `ops`.
 fn run(name: &str, code: u8) -> (Output, Vec<String>) {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir(&dir).unwrap();
     let (command, asked) = (dir.join("sessile"), dir.join("asked"));
-    let text = format!("#!/bin/sh\necho \"$2\" >>'{}'\ntest \"$2\" != ops || exit {code}\n", asked.display());
+    let text = format!(
+        "#!/bin/sh\necho \"$2\" >>'{}'\ntest \"$2\" != ops || exit {code}\n",
+        asked.display()
+    );
     fs::write(&command, text).unwrap();
     fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();
     let script = root().join("scripts/bench.sh");
-    let output = Command::new("sh").arg(script).arg(dir.join("out")).arg(&command).output().unwrap();
+    let output =
+        Command::new("sh").arg(script).arg(dir.join("out")).arg(&command).output().unwrap();
     (output, fs::read_to_string(asked).unwrap().lines().map(str::to_owned).collect())
 }
 

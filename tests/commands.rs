@@ -1,9 +1,12 @@
-//! Every `sessile` command line that a document or the Makefile shows is one that the command understands.
+//! Every `sessile` command line of the documents and the Makefile is valid.
 //!
-//! Each line is given to the built command with `--help` behind it: the command refuses what it does not know
-//! before it comes to the help, and measures nothing.
+//! Each line is run with `--help` added: the command refuses unknown arguments before it prints the
+//! help, and measures nothing.
 
-#![allow(clippy::unwrap_used, reason = "clippy knows test functions only, and these serve tests only")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy knows test functions only, and these serve tests only"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +14,7 @@ use std::process::Command;
 use sessile_tests::markdown::{code_lines, code_spans};
 use sessile_tests::{SourceFile, files, root};
 
-/// The arguments of one command line, and where it stands.
+/// The arguments of a command line, and its place.
 struct Call {
     place: String,
     arguments: Vec<String>,
@@ -30,27 +33,36 @@ fn calls(file: &SourceFile) -> Vec<Call> {
         line.strip_prefix("sessile ").map(arguments)
     };
     let found = lines.into_iter().filter_map(|(line, text)| Some((line, of_ours(text)?)));
-    found.map(|(line, arguments)| Call { place: format!("{}:{line}", file.path), arguments }).collect()
+    found
+        .map(|(line, arguments)| Call { place: format!("{}:{line}", file.path), arguments })
+        .collect()
 }
 
-/// Words up to a comment; the lines here are simple enough to need no shell.
+/// Words up to a comment; these lines need no shell.
 fn arguments(line: &str) -> Vec<String> {
     let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
     words.map(|word| word.trim_matches(['\'', '"']).to_owned()).collect()
 }
 
-/// Builds the command beside this test, with the same profile and the same target directory.
+/// Builds the command with the profile and target directory of this test.
 fn build() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let profile = deps.ancestors().nth(2).unwrap().to_owned();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet", "--workspace", "--bin", "sessile", "--target-dir"]);
+    cargo.current_dir(root()).args([
+        "build",
+        "--quiet",
+        "--workspace",
+        "--bin",
+        "sessile",
+        "--target-dir",
+    ]);
     cargo.arg(profile.parent().unwrap());
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
-    // What cargo tells this test about itself: the build script of ring takes it for a change, and then ring and all that
-    // uses it are compiled anew, here and after the tests.
+    // Variables that cargo sets for this test: the build script of ring takes them for a change and
+    // rebuilds ring and all its dependents, here and after the tests.
     let ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         cargo.env_remove(name);
@@ -59,7 +71,7 @@ fn build() -> PathBuf {
     profile.join("sessile")
 }
 
-/// What the command says against these arguments, if anything.
+/// The command's error about these arguments, if any.
 fn complaint(command: &Path, arguments: &[String]) -> Option<String> {
     let output = Command::new(command).args(arguments).arg("--help").output().unwrap();
     (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
@@ -68,17 +80,23 @@ fn complaint(command: &Path, arguments: &[String]) -> Option<String> {
 #[test]
 fn every_command_line_in_the_documents_is_understood() {
     let all = files().unwrap().into_iter();
-    let texts = all.filter(|file| file.ends_with(&[".md", "Makefile"]) && file.path != "CHANGELOG.md");
+    let texts =
+        all.filter(|file| file.ends_with(&[".md", "Makefile"]) && file.path != "CHANGELOG.md");
     let calls: Vec<Call> = texts.flat_map(|file| calls(&file)).collect();
     assert!(calls.len() > 5, "no command lines are found, so this checks nothing");
     if !root().join("crates/cli").exists() {
-        eprintln!("skipped: {} command lines are not tried, the command is not here yet", calls.len());
+        eprintln!(
+            "skipped: {} command lines are not tried, the command is not here yet",
+            calls.len()
+        );
         return;
     }
     let command = build();
-    let refused = calls.iter().filter_map(|call| Some((call, complaint(&command, &call.arguments)?)));
-    let faults: Vec<String> =
-        refused.map(|(call, why)| format!("{}: sessile {}\n{why}", call.place, call.arguments.join(" "))).collect();
+    let refused =
+        calls.iter().filter_map(|call| Some((call, complaint(&command, &call.arguments)?)));
+    let faults: Vec<String> = refused
+        .map(|(call, why)| format!("{}: sessile {}\n{why}", call.place, call.arguments.join(" ")))
+        .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 
     for wrong in ["bench cycle --no-such-flag", "no-such-verb", "bench no-such-experiment"] {
@@ -88,8 +106,10 @@ fn every_command_line_in_the_documents_is_understood() {
 
 #[test]
 fn command_lines_are_found_in_spans_blocks_and_recipes() {
-    let document = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
-    let text = "Run `sessile stores --json`, not `sessile-core`.\n```sh\n$ sessile bench cycle --quick  # quick\n```\n";
+    let document =
+        |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
+    let text = "Run `sessile stores --json`, not `sessile-core`.\n```sh\n$ sessile bench cycle \
+                --quick  # quick\n```\n";
     let found = calls(&document("a.md", text));
     let lines: Vec<String> = found.iter().map(|call| call.arguments.join(" ")).collect();
     assert_eq!(lines, ["stores --json", "bench cycle --quick"]);

@@ -1,6 +1,6 @@
-//! The README's feature table is the one that the registry yields.
+//! The README's feature table equals the one of the registry.
 //!
-//! `UPDATE_README=1 cargo test -p sessile-tests --test feature_table` writes it anew.
+//! `UPDATE_README=1 cargo test -p sessile-tests --test feature_table` rewrites it.
 
 use sessile_stores::{feature_table, registry};
 use sessile_tests::{markdown, root};
@@ -19,8 +19,12 @@ fn the_readme_shows_the_table_of_the_registry() {
     let path = root().join("README.md");
     let readme = std::fs::read_to_string(&path).unwrap();
     let table = feature_table::markdown(registry::STORES);
-    let wanted = with_table(&readme, &table).expect("the README has lost the marks around its feature table");
-    assert!(readme.contains(feature_table::LEGEND), "the README does not say what * means in its feature table");
+    let wanted = with_table(&readme, &table)
+        .expect("the README has lost the marks around its feature table");
+    assert!(
+        readme.contains(feature_table::LEGEND),
+        "the README does not say what * means in its feature table"
+    );
     if std::env::var_os("UPDATE_README").is_some_and(|value| value == "1") {
         std::fs::write(&path, wanted).unwrap();
         return;
@@ -28,7 +32,8 @@ fn the_readme_shows_the_table_of_the_registry() {
     assert!(
         readme == wanted,
         "the feature table of the README is not that of the registry; run \
-         `UPDATE_README=1 cargo test -p sessile-tests --test feature_table`, or paste this:\n\n{table}"
+         `UPDATE_README=1 cargo test -p sessile-tests --test feature_table`, or paste \
+         this:\n\n{table}"
     );
 }
 

@@ -1,22 +1,24 @@
-//! What the tests need of Markdown: code, links and marked blocks.
+//! Finds code, links and marked blocks in Markdown.
 //!
-//! Not a parser: it knows fenced blocks, code spans on one line, and inline links, which is how the documents
-//! here are written.
+//! Not a parser: it knows fenced blocks, code spans on one line, and inline links, as in these
+//! documents.
 
-/// A piece of a document, with the line it stands on.
+/// A piece of a document with its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Counted from 1.
+    /// From 1.
     pub line: usize,
-    /// The text without its backticks, brackets or fences.
+    /// The text without backticks, brackets or fences.
     pub text: &'a str,
 }
 
 /// The code spans outside fenced blocks.
 pub fn code_spans(document: &str) -> Vec<Piece<'_>> {
     let mut spans = Vec::new();
-    for (line, text) in lines(document).filter(|(_, _, fenced)| !fenced).map(|(line, text, _)| (line, text)) {
-        // Between backticks lies every second part; a part without a partner is no span.
+    for (line, text) in
+        lines(document).filter(|(_, _, fenced)| !fenced).map(|(line, text, _)| (line, text))
+    {
+        // Every second part is between backticks; a part without a partner is no span.
         let parts: Vec<&str> = text.split('`').collect();
         let closed = parts.len().saturating_sub(1) / 2;
         spans.extend(parts.iter().skip(1).step_by(2).take(closed).map(|text| Piece { line, text }));
@@ -36,7 +38,9 @@ pub fn links(document: &str) -> Vec<Piece<'_>> {
     let mut links = Vec::new();
     for (line, text, _) in lines(document).filter(|(_, _, fenced)| !fenced) {
         let after = text.split("](").skip(1);
-        links.extend(after.filter_map(|rest| rest.split_once(')')).map(|(text, _)| Piece { line, text }));
+        links.extend(
+            after.filter_map(|rest| rest.split_once(')')).map(|(text, _)| Piece { line, text }),
+        );
     }
     links
 }
@@ -50,7 +54,7 @@ pub fn marked<'a>(document: &'a str, name: &str) -> Option<(std::ops::Range<usiz
     Some((range.clone(), document.get(range)?))
 }
 
-/// Line number, text, and whether it belongs to a fenced block (fences included).
+/// Line number, text, and whether it is in a fenced block (fences included).
 fn lines(document: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut inside = false;
     document.lines().enumerate().map(move |(index, text)| {
@@ -69,14 +73,21 @@ fn is_fence(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    const DOCUMENT: &str = "Run `make x` or `y`, not `open\n```sh\nmake z\n```\nsee [this](a/b.md) and [that](c.md)\n\
+    const DOCUMENT: &str = "Run `make x` or `y`, not `open\n```sh\nmake z\n```\nsee [this](a/b.md) \
+                            and [that](c.md)\n\
                             <!-- t -->\nold\n<!-- end t -->\n";
 
     #[test]
     fn spans_lines_links_and_marks_are_found() {
-        assert_eq!(code_spans(DOCUMENT), [Piece { line: 1, text: "make x" }, Piece { line: 1, text: "y" }]);
+        assert_eq!(
+            code_spans(DOCUMENT),
+            [Piece { line: 1, text: "make x" }, Piece { line: 1, text: "y" }]
+        );
         assert_eq!(code_lines(DOCUMENT), [Piece { line: 3, text: "make z" }]);
-        assert_eq!(links(DOCUMENT), [Piece { line: 5, text: "a/b.md" }, Piece { line: 5, text: "c.md" }]);
+        assert_eq!(
+            links(DOCUMENT),
+            [Piece { line: 5, text: "a/b.md" }, Piece { line: 5, text: "c.md" }]
+        );
         assert_eq!(marked(DOCUMENT, "t").map(|(_, text)| text), Some("old\n"));
         assert_eq!(marked(DOCUMENT, "u"), None);
     }

@@ -1,13 +1,13 @@
-//! The repository as the tests see it: its text files, and the documents among them.
+//! The text files of the repository, without those that git ignores (build output, benchmark
+//! results).
 //!
-//! It owns one rule: what git would ignore is not looked at (build output, results of a bench). It judges
-//! nothing; the rules are in `style.rs` and `documents.rs`.
+//! The rules are in `style.rs` and `documents.rs`.
 
 #![forbid(unsafe_code)]
 
 pub mod markdown;
 
-/// The Rust in the README compiles and runs: it is a documentation test of this crate.
+/// The Rust code in the README, compiled and run as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
@@ -15,17 +15,17 @@ pub struct Readme;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One text file.
+/// A text file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Its path from the root of the repository, with `/`.
+    /// The path from the root of the repository, with `/`.
     pub path: String,
-    /// Its content.
+    /// The content.
     pub text: String,
 }
 
 impl SourceFile {
-    /// Whether the file name ends in one of these.
+    /// Whether the path ends in one of these.
     pub fn ends_with(&self, endings: &[&str]) -> bool {
         endings.iter().any(|ending| self.path.ends_with(ending))
     }
@@ -33,16 +33,17 @@ impl SourceFile {
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    // Cargo sets it for the running test too; that is right even for a binary that was built elsewhere.
-    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    // Cargo also sets it for the running test, which is right for a binary built elsewhere.
+    let package =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
-/// All text files, in the order of their paths.
+/// All text files, sorted by path.
 ///
 /// # Errors
 ///
-/// When a directory or file cannot be read.
+/// If a directory or file cannot be read.
 pub fn files() -> std::io::Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     collect(&root(), "", &mut files)?;
@@ -59,7 +60,7 @@ fn collect(directory: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> std::
         if kind.is_dir() && !ignored(&path, &name) {
             collect(&entry.path(), &format!("{path}/"), files)?;
         } else if kind.is_file() {
-            // Not text: an image, an archive. No rule of these tests applies to it.
+            // Other files are images or archives.
             if let Ok(text) = String::from_utf8(fs::read(entry.path())?) {
                 files.push(SourceFile { path, text });
             }

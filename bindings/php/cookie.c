@@ -1,7 +1,8 @@
-/* Taking back the cookie of a session that was never stored.
+/* Withdraws the cookie of a session that was never stored.
  *
- * Apache's module hands each header on at once, so that one which is taken out of PHP's list is sent all the same. There is
- * one way to have it forgotten: all cookies are, and the others are set once more. */
+ * Apache's module passes each header on at once, so removing one from PHP's list has no effect.
+ * Therefore all cookies are deleted and the others are set again.
+ */
 
 #include "php_sessile.h"
 #include "SAPI.h"
@@ -13,10 +14,11 @@ static bool is_cookie(const sapi_header_struct *header)
 {
 	size_t length = strlen(COOKIE);
 
-	return header->header_len > length && !strncasecmp(header->header, COOKIE, length) && header->header[length] == ':';
+	return header->header_len > length && !strncasecmp(header->header, COOKIE, length)
+		&& header->header[length] == ':';
 }
 
-/* The one that PHP made; one that the application has set itself under this name is its own business. */
+/* The cookie that PHP made. A cookie that the application set under this name has another value. */
 static bool is_session_cookie(const sapi_header_struct *header, const zend_string *value)
 {
 	size_t start_length = strlen(COOKIE ": "), name_length = strlen(PS(session_name));
@@ -59,7 +61,8 @@ void sessile_withdraw_cookie(const zend_string *id)
 	}
 	if (found) {
 		sapi_header_op(SAPI_HEADER_DELETE, &all);
-		for (zend_string **line = zend_llist_get_first_ex(&others, &at); line; line = zend_llist_get_next_ex(&others, &at)) {
+		for (zend_string **line = zend_llist_get_first_ex(&others, &at); line;
+			line = zend_llist_get_next_ex(&others, &at)) {
 			sapi_header_line again = {.line = ZSTR_VAL(*line), .line_len = ZSTR_LEN(*line)};
 			sapi_header_op(SAPI_HEADER_ADD, &again);
 		}

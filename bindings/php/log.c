@@ -1,8 +1,8 @@
-/* What the library has to say to an operator, on its way to PHP's error log.
+/* Operator messages of the library, on their way to PHP's error log.
  *
- * A line comes from within a call of the library, on the thread that made it. There nothing of PHP may run: its log takes
- * memory, and a request that has no more of it is ended by a jump, past the library and the locks that it holds. So a line
- * waits here for the end of the call.
+ * The library logs during a call, on the calling thread, with its locks held. PHP's log allocates
+ * memory, and a request over its memory limit ends by a jump past the library. So messages wait
+ * here until the call ends.
  */
 
 #include "php_sessile.h"
@@ -11,7 +11,7 @@
 
 #define NAME "sessile: "
 
-static void keep(void *context, sessile_level level, const char *text, size_t length)
+static void queue_log_message(void *context, sessile_level level, const char *text, size_t length)
 {
 	struct sessile_log *log = &SESSILE_G(log);
 
@@ -19,7 +19,7 @@ static void keep(void *context, sessile_level level, const char *text, size_t le
 		log->lost++;
 		return;
 	}
-	/* Not by snprintf(): that of PHP looks for the zero byte which this text does not end with. */
+	/* Not snprintf(): PHP's version reads up to a zero byte, which this text lacks. */
 	length = MIN(length, SESSILE_MESSAGE_BYTES - 1);
 	memcpy(log->texts[log->lines], text, length);
 	log->texts[log->lines][length] = '\0';
@@ -29,11 +29,11 @@ static void keep(void *context, sessile_level level, const char *text, size_t le
 
 void sessile_log_start(void)
 {
-	/* False in a process in which it was started before. */
-	sessile_log_to(keep, NULL);
+	/* False if the process has registered it before. */
+	sessile_log_to(queue_log_message, NULL);
 }
 
-/* PHP has logged this itself, as a warning. */
+/* Drops a message that PHP has logged as a warning. */
 void sessile_log_drop(const char *text)
 {
 	struct sessile_log *log = &SESSILE_G(log);

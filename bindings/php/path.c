@@ -1,9 +1,9 @@
 /* session.save_path, which may hold a password and may be set by a script.
  *
- * No password is ever shown. PHP prints PS(save_path) in its own warnings after a handler has failed, some of them after it
- * has closed the handler. So from a failure on it finds the redacted text there; the next call that opens, reads or writes, or the end
- * of the request, puts the real one back. phpinfo() shows the redacted text, too. A script that open_basedir confines cannot
- * name a directory outside of it.
+ * Invariant: no password is shown. PHP prints PS(save_path) in its warnings after a handler failed,
+ * sometimes after closing it. So a failure replaces it by the redacted text. The next open, read or
+ * write, or the end of the request, restores the path. phpinfo() shows the redacted text. A script
+ * under open_basedir cannot name a directory outside of it.
  */
 
 #include "php_sessile.h"
@@ -16,7 +16,7 @@
 
 static ZEND_INI_MH((*set_path));
 
-/* What is no URL is a path of another handler, or a URL with a mistake in it, and then a password is anywhere. */
+/* Text that is not a URL is a path of another handler or a broken URL, with a password anywhere. */
 static void redact(const char *path, size_t length, char *shown)
 {
 	sessile_redact((sessile_bytes) { path, length }, shown, SESSILE_MESSAGE_BYTES);
@@ -25,7 +25,7 @@ static void redact(const char *path, size_t length, char *shown)
 	}
 }
 
-/* What a callback returns that has failed, and has said why. */
+/* The return value of a callback that has failed and has warned. */
 zend_result sessile_fail(void)
 {
 	if (*PS(save_path)) {
@@ -44,25 +44,27 @@ void sessile_restore_path(void)
 
 static void show_path(zend_ini_entry *entry, int type)
 {
-	zend_string *value = type == ZEND_INI_DISPLAY_ORIG && entry->modified ? entry->orig_value : entry->value;
+	bool original = type == ZEND_INI_DISPLAY_ORIG && entry->modified;
+	zend_string *value = original ? entry->orig_value : entry->value;
 	char shown[SESSILE_MESSAGE_BYTES];
 
 	if (!value || !ZSTR_LEN(value)) {
 		php_printf("%s", sapi_module.phpinfo_as_text ? "no value" : "<i>no value</i>");
 		return;
 	}
-	/* Whichever handler it belongs to. */
 	redact(ZSTR_VAL(value), ZSTR_LEN(value), shown);
 	if (sapi_module.phpinfo_as_text) {
 		php_printf("%s", shown);
 	} else {
-		zend_string *escaped = php_escape_html_entities((const unsigned char *) shown, strlen(shown), 0, ENT_QUOTES, NULL);
+		const unsigned char *text = (const unsigned char *) shown;
+		zend_string *escaped =
+			php_escape_html_entities(text, strlen(shown), 0, ENT_QUOTES, NULL);
 		php_printf("%s", ZSTR_VAL(escaped));
 		zend_string_release(escaped);
 	}
 }
 
-/* The directory or socket that a URL names; NULL where it names none. */
+/* The directory or socket in a URL, or NULL. */
 static const char *file_of(const char *path)
 {
 	const char *file = strchr(path, ':');
@@ -73,18 +75,19 @@ static const char *file_of(const char *path)
 	}
 	file++;
 	slashes = strspn(file, "/");
-	/* Behind two there is a host. */
+	/* After two slashes follows a host. */
 	return slashes == 0 || slashes == 2 ? NULL : file + slashes - 1;
 }
 
-/* Before PHP sets it: a script is confined, the administrator is not. */
+/* Runs before PHP sets the path. Scripts are confined, administrators are not. */
 static ZEND_INI_MH(watched_set_path)
 {
 	const char *file = file_of(ZSTR_VAL(new_value));
 	bool by_script = stage == PHP_INI_STAGE_RUNTIME || stage == PHP_INI_STAGE_HTACCESS;
 
-	if (by_script && PS(save_path) == SESSILE_G(shown) && !strcmp(ZSTR_VAL(new_value), SESSILE_G(shown))) {
-		/* What session_save_path() has answered after a failure: the path stays what it is. */
+	if (by_script && PS(save_path) == SESSILE_G(shown)
+		&& !strcmp(ZSTR_VAL(new_value), SESSILE_G(shown))) {
+		/* The answer of session_save_path() after a failure: the path stays unchanged. */
 		sessile_restore_path();
 		return FAILURE;
 	}

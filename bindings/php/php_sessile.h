@@ -1,9 +1,9 @@
-/* What the files of the extension share: the state of one thread, and the functions between the files. */
+/* State of a thread and functions shared by the files of the extension. */
 
 #ifndef PHP_SESSILE_H
 #define PHP_SESSILE_H
 
-/* First: it says whether the extension is loaded at run time, on which the macros of thread-safe builds depend. */
+/* First: it defines COMPILE_DL_SESSILE, which macros of thread-safe builds need. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -17,7 +17,7 @@
 extern zend_module_entry sessile_module_entry;
 #define phpext_sessile_ptr &sessile_module_entry
 
-/* Lines for the log that wait for the end of a call of the library; see log.c. What comes beyond is counted. */
+/* Log messages that wait for the end of a library call; see log.c. Further ones are counted. */
 #define SESSILE_LOG_LINES_MAX 4
 
 struct sessile_log {
@@ -27,7 +27,7 @@ struct sessile_log {
 	char texts[SESSILE_LOG_LINES_MAX][SESSILE_MESSAGE_BYTES];
 };
 
-/* How many stores a thread keeps open. Each is a few files, mappings or connections. */
+/* Open stores of a thread. Each has a few files, mappings or connections. */
 #define SESSILE_STORES_MAX 8
 
 struct sessile_opened {
@@ -45,35 +45,18 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	bool hashed_ids;
 	bool read_only;
 	bool lazy_start;
+	bool touch_unlocked;
 	bool logs;
 
-	/* The store of the last session, one of those that are kept from request to request. */
+	/* The store of the last session, one of `stores`. */
 	sessile_store *store;
 	struct sessile_opened stores[SESSILE_STORES_MAX];
-	/* What PS(save_path) is while PHP may print it; whether PHP has done so when it closes. */
+	/* The redacted PS(save_path), and whether PHP has printed it before it closes. */
 	char shown[SESSILE_MESSAGE_BYTES];
 	bool printed;
 
-	/* The session of this request. `key` is the id that PHP knows it by; the lease may have followed it elsewhere. */
-	sessile_lease *lease;
-	zend_string *key;
-	/* The process that began, as sessile_forks() tells them apart: a forked child has neither this lease nor anything to save. */
-	uint32_t owner;
-	/* PHP does not have what was read yet: a fatal error on the way (memory_limit) must not store an empty session. */
-	bool reading;
-	/* What was read; its payload is here only between validate_sid and read. */
-	sessile_record record;
-	/* Set by validate_sid: read need not ask the store again, because it has begun, or failed for this reason. */
-	bool validated;
-	bool failed;
-	sessile_error error;
-	/* Read without the lock. `original` is then what it was, as far as there was something. */
-	bool unlocked;
-	zend_string *original;
-	/* session_regenerate_id(false) has closed the session and not read it again: the lease waits for its new id. */
-	bool moving;
-	/* The last id that we made: its cookie is ours to withdraw. */
-	zend_string *created;
+	/* The session of this request. */
+	sessile_request *request;
 	struct sessile_log log;
 ZEND_END_MODULE_GLOBALS(sessile)
 
@@ -86,16 +69,11 @@ ZEND_TSRMLS_CACHE_EXTERN()
 
 /* handler.c */
 extern const ps_module sessile_ps_module;
-void sessile_forget_session(void);
 
 /* store.c */
 bool sessile_open_path(const char *save_path);
 void sessile_close_stores(zend_sessile_globals *globals);
 void sessile_warn(const sessile_error *error);
-
-/* process.c */
-bool sessile_watch_forks(void);
-uint32_t sessile_forks(void);
 
 /* path.c */
 void sessile_watch_path(void);
@@ -104,16 +82,24 @@ zend_result sessile_fail(void);
 void sessile_restore_path(void);
 
 /* running_call.c */
-bool sessile_call_reads_and_closes(void);
-bool sessile_call_regenerates_and_keeps(void);
-bool sessile_call_regenerates(void);
-bool sessile_call_only_makes_an_id(void);
-bool sessile_call_collects(void);
+typedef enum {
+	SESSILE_CALL_OTHER,
+	/* session_start() with read_and_close. */
+	SESSILE_CALL_READS,
+	/* session_regenerate_id(), which keeps or deletes the old session. */
+	SESSILE_CALL_REGENERATES,
+	SESSILE_CALL_REPLACES,
+	/* session_create_id(). */
+	SESSILE_CALL_MAKES_ID,
+	/* session_gc(). */
+	SESSILE_CALL_COLLECTS,
+} sessile_call;
+
+sessile_call sessile_running_call(void);
 
 /* values.c */
 bool sessile_is_empty(void);
 bool sessile_is_torn(const zend_string *text);
-void sessile_warn_torn(void);
 
 /* log.c */
 void sessile_log_start(void);

@@ -1,38 +1,31 @@
-/* Which function of PHP's session extension is running, and how it was called.
+/* The running function of PHP's session extension.
  *
- * PHP tells a save handler neither that session_start() was called with read_and_close, nor that a session is closed
- * because session_regenerate_id() goes on with it under another id. So the running internal call is looked at. Where
- * that does not tell (a handler in PHP that extends SessionHandler stands between), the answer is no, and everything
- * is done the careful way: with the lock, and without a grace.
+ * PHP does not tell a save handler that session_start() was called with read_and_close, or that
+ * session_regenerate_id() closes a session to go on with it under another id. So the running calls
+ * are searched for the innermost function of the session extension, also below a handler in PHP.
  */
 
 #include "php_sessile.h"
 
-static zend_always_inline bool is_named(const zend_execute_data *call, const char *name, size_t length)
+#define PREFIX "session_"
+
+static const zend_string *session_function(const zend_execute_data *call)
 {
-	const zend_string *its_name;
+	const zend_string *name;
 
 	if (!call->func || call->func->type != ZEND_INTERNAL_FUNCTION || call->func->common.scope) {
-		return false;
+		return NULL;
 	}
-	its_name = call->func->common.function_name;
-	return its_name && ZSTR_LEN(its_name) == length && !memcmp(ZSTR_VAL(its_name), name, length);
+	name = call->func->common.function_name;
+	return name && ZSTR_LEN(name) > strlen(PREFIX) && !memcmp(ZSTR_VAL(name), PREFIX, strlen(PREFIX))
+		? name : NULL;
 }
-
-static zend_always_inline zend_execute_data *running_named(const char *name, size_t length)
-{
-	zend_execute_data *call = EG(current_execute_data);
-
-	return call && is_named(call, name, length) ? call : NULL;
-}
-
-#define running(name) running_named(ZEND_STRL(name))
 
 static zval *first_argument(zend_execute_data *call)
 {
 	zval *argument;
 
-	if (!call || ZEND_CALL_NUM_ARGS(call) < 1) {
+	if (ZEND_CALL_NUM_ARGS(call) < 1) {
 		return NULL;
 	}
 	argument = ZEND_CALL_ARG(call, 1);
@@ -40,9 +33,9 @@ static zval *first_argument(zend_execute_data *call)
 	return argument;
 }
 
-bool sessile_call_reads_and_closes(void)
+static bool reads_and_closes(zend_execute_data *session_start)
 {
-	zval *options = first_argument(running("session_start"));
+	zval *options = first_argument(session_start);
 	zval *option = NULL;
 
 	if (options && Z_TYPE_P(options) == IS_ARRAY) {
@@ -51,34 +44,34 @@ bool sessile_call_reads_and_closes(void)
 	return option && zval_get_long(option) > 0;
 }
 
-bool sessile_call_regenerates_and_keeps(void)
+static bool deletes(zend_execute_data *session_regenerate_id)
 {
-	zend_execute_data *call = running("session_regenerate_id");
-	zval *deletes = first_argument(call);
+	zval *deletes_old = first_argument(session_regenerate_id);
 
-	return call && !(deletes && zend_is_true(deletes));
+	return deletes_old && zend_is_true(deletes_old);
 }
 
-bool sessile_call_regenerates(void)
+sessile_call sessile_running_call(void)
 {
-	return running("session_regenerate_id") != NULL;
-}
+	const zend_string *name;
 
-bool sessile_call_only_makes_an_id(void)
-{
-	return running("session_create_id") || running("session_regenerate_id");
-}
-
-/* Also through a handler in PHP: nothing else but session_start() has sessions collected. */
-bool sessile_call_collects(void)
-{
 	for (zend_execute_data *call = EG(current_execute_data); call; call = call->prev_execute_data) {
-		if (is_named(call, ZEND_STRL("session_gc"))) {
-			return true;
+		if (!(name = session_function(call))) {
+			continue;
 		}
-		if (is_named(call, ZEND_STRL("session_start"))) {
-			return false;
+		if (zend_string_equals_literal(name, "session_start")) {
+			return reads_and_closes(call) ? SESSILE_CALL_READS : SESSILE_CALL_OTHER;
 		}
+		if (zend_string_equals_literal(name, "session_regenerate_id")) {
+			return deletes(call) ? SESSILE_CALL_REPLACES : SESSILE_CALL_REGENERATES;
+		}
+		if (zend_string_equals_literal(name, "session_create_id")) {
+			return SESSILE_CALL_MAKES_ID;
+		}
+		if (zend_string_equals_literal(name, "session_gc")) {
+			return SESSILE_CALL_COLLECTS;
+		}
+		return SESSILE_CALL_OTHER;
 	}
-	return false;
+	return SESSILE_CALL_OTHER;
 }

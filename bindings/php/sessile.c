@@ -16,7 +16,7 @@ static PHP_INI_MH(on_update_lock_timeout)
 	return OnUpdateString(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }
 
-/* Seconds, as a number that is neither negative nor too large. */
+/* Seconds from 0 to a limit. */
 static PHP_INI_MH(on_update_seconds)
 {
 	const char *name = ZSTR_VAL(entry->name);
@@ -41,20 +41,22 @@ static PHP_INI_MH(on_update_seconds)
 
 static PHP_INI_MH(on_update_bytes)
 {
-	zend_long bytes;
+	const char *text = ZSTR_VAL(new_value), *unit = text + strspn(text, "0123456789");
 
-	if (ZSTR_LEN(new_value)
-		&& (is_numeric_string(ZSTR_VAL(new_value), ZSTR_LEN(new_value), &bytes, NULL, false) != IS_LONG || bytes < 0)) {
-		php_error_docref(NULL, E_WARNING, "%s is a number of bytes, without a unit and not negative", ZSTR_VAL(entry->name));
+	if (ZSTR_LEN(new_value) && (unit == text || strlen(unit) > 1 || !strchr("kKmMgG", *unit))) {
+		php_error_docref(NULL, E_WARNING,
+			"%s is a number of bytes, such as 8388608 or 8M, and not negative", ZSTR_VAL(entry->name));
 		return FAILURE;
 	}
 	return OnUpdateLong(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }
 
-/* PHP takes any word for off. Whoever wants ids hashed and has mistyped it has to know. */
+/* PHP reads any unknown word as off, which would hide a mistyped sessile.hashed_ids. */
 static PHP_INI_MH(on_update_switch)
 {
-	static const char *const words[] = { "", "0", "1", "on", "off", "yes", "no", "true", "false", "none" };
+	static const char *const words[] = {
+		"", "0", "1", "on", "off", "yes", "no", "true", "false", "none"
+	};
 
 	for (size_t number = 0; number < sizeof(words) / sizeof(*words); number++) {
 		if (!strcasecmp(ZSTR_VAL(new_value), words[number])) {
@@ -66,7 +68,8 @@ static PHP_INI_MH(on_update_switch)
 }
 
 #define SECONDS(name, value) \
-	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_seconds, name, zend_sessile_globals, sessile_globals)
+	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_seconds, name, \
+		zend_sessile_globals, sessile_globals)
 
 PHP_INI_BEGIN()
 	SECONDS(lock_wait, "30")
@@ -82,6 +85,8 @@ PHP_INI_BEGIN()
 		read_only, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, on_update_switch,
 		lazy_start, zend_sessile_globals, sessile_globals)
+	STD_PHP_INI_BOOLEAN("sessile.touch_unlocked", "0", PHP_INI_ALL, on_update_switch,
+		touch_unlocked, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.log", "1", PHP_INI_ALL, on_update_switch,
 		logs, zend_sessile_globals, sessile_globals)
 PHP_INI_END()
@@ -92,10 +97,12 @@ static PHP_GINIT_FUNCTION(sessile)
 	ZEND_TSRMLS_CACHE_UPDATE();
 #endif
 	memset(sessile_globals, 0, sizeof(*sessile_globals));
+	sessile_globals->request = sessile_request_new();
 }
 
 static PHP_GSHUTDOWN_FUNCTION(sessile)
 {
+	sessile_request_free(sessile_globals->request);
 	sessile_close_stores(sessile_globals);
 }
 
@@ -105,7 +112,7 @@ static PHP_MINIT_FUNCTION(sessile)
 		php_error_docref(NULL, E_WARNING, "sessile is loaded by php.ini, not by dl()");
 		return FAILURE;
 	}
-	if (!sessile_watch_forks()) {
+	if (!SESSILE_G(request)) {
 		php_error_docref(NULL, E_WARNING, "no memory to watch for forks");
 		return FAILURE;
 	}
@@ -122,15 +129,13 @@ static PHP_MSHUTDOWN_FUNCTION(sessile)
 	return SUCCESS;
 }
 
-/* After every RSHUTDOWN: that of the session extension, which saves what is still open, comes after ours. */
+/* After every RSHUTDOWN: the session extension saves open sessions in its own, which runs after
+ * ours.
+ */
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(sessile)
 {
 	sessile_restore_path();
-	sessile_forget_session();
-	if (SESSILE_G(created)) {
-		zend_string_release(SESSILE_G(created));
-		SESSILE_G(created) = NULL;
-	}
+	sessile_request_end(SESSILE_G(request));
 	sessile_log_write();
 	return SUCCESS;
 }
@@ -141,7 +146,8 @@ static PHP_MINFO_FUNCTION(sessile)
 	php_info_print_table_row(2, "Session save handler", "sessile");
 	php_info_print_table_row(2, "Version of the extension", PHP_SESSILE_VERSION);
 	php_info_print_table_row(2, "Version of the library", sessile_version());
-	php_info_print_table_row(2, "Store of this worker", SESSILE_G(store) ? sessile_label(SESSILE_G(store)) : "none yet");
+	php_info_print_table_row(2, "Store of this worker",
+		SESSILE_G(store) ? sessile_label(SESSILE_G(store)) : "none yet");
 	php_info_print_table_end();
 	DISPLAY_INI_ENTRIES();
 }
@@ -156,7 +162,8 @@ PHP_FUNCTION(sessile_counters)
 	if (!SESSILE_G(store)) {
 		return;
 	}
-	for (size_t number = 0; (name = sessile_counter(SESSILE_G(store), number, &value)) != NULL; number++) {
+	for (size_t number = 0; (name = sessile_counter(SESSILE_G(store), number, &value)) != NULL;
+		number++) {
 		add_assoc_long(return_value, name, (zend_long) value);
 	}
 }

@@ -1,7 +1,9 @@
-/* The stores of this thread: each is opened at its first session, and closed when too many others were used since.
+/* The open stores of this thread. A store is opened at its first session and closed when
+ * SESSILE_STORES_MAX others were used since.
  *
- * Invariant: SESSILE_G(stores) has the opened ones, the one used last first, and nothing behind them. Virtual hosts and
- * tenants with paths of their own share the workers of a pool; to open a store costs more than a request.
+ * Invariant: SESSILE_G(stores) has the open ones first, the last used one at the front. Virtual
+ * hosts with their own paths share the workers of a pool, and opening a store costs more than a
+ * request.
  */
 
 #include "php_sessile.h"
@@ -9,24 +11,25 @@
 
 void sessile_warn(const sessile_error *error)
 {
-	/* PHP logs its warnings itself, unless the script has a handler for them or wants none. */
+	/* PHP logs its warnings, unless the script handles or suppresses them. */
 	if ((EG(error_reporting) & E_WARNING) && Z_ISUNDEF(EG(user_error_handler))) {
 		sessile_log_drop(error->message);
 	}
 	php_error_docref(NULL, E_WARNING, "%s", error->message);
 }
 
-/* The save path with the options of php.ini that belong into the URL. */
+/* The save path with those options of php.ini that belong into the URL. */
 static zend_string *url_of(const char *path)
 {
 	smart_str url = {0};
-	/* Behind it nothing is an option. */
+	/* Options end at the fragment. */
 	size_t fragment = strcspn(path, "#");
 	const char *next = memchr(path, '?', fragment) ? "&" : "?";
 
 	smart_str_appendl(&url, path, fragment);
 	if (SESSILE_G(payload_limit) > 0) {
-		smart_str_append_printf(&url, "%spayload_bytes_max=" ZEND_LONG_FMT, next, SESSILE_G(payload_limit));
+		smart_str_append_printf(&url, "%spayload_bytes_max=" ZEND_LONG_FMT, next,
+			SESSILE_G(payload_limit));
 		next = "&";
 	}
 	if (SESSILE_G(hashed_ids)) {
@@ -54,7 +57,7 @@ void sessile_close_stores(zend_sessile_globals *globals)
 	}
 }
 
-/* Makes it the first of the table. Those before it move back by one, over the place that it leaves. */
+/* Moves a store to the front; those before it move back by one. */
 static void put_first(struct sessile_opened opened, size_t number)
 {
 	struct sessile_opened *stores = SESSILE_G(stores);
@@ -79,10 +82,11 @@ static bool find_store(const char *url)
 
 static bool open_store(const zend_string *url)
 {
+	const sessile_bytes text = { ZSTR_VAL(url), ZSTR_LEN(url) };
 	struct sessile_opened opened;
 	sessile_error error;
 
-	if (sessile_open((sessile_bytes) { ZSTR_VAL(url), ZSTR_LEN(url) }, &opened.store, &error) != SESSILE_OK) {
+	if (sessile_open(text, &opened.store, &error) != SESSILE_OK) {
 		sessile_warn(&error);
 		return false;
 	}
@@ -97,7 +101,7 @@ bool sessile_open_path(const char *save_path)
 	zend_string *url;
 	bool opened;
 
-	/* Without options of php.ini the path is the URL: nothing to put together at each session. */
+	/* Without such options the path is the URL, and no string is built. */
 	if (SESSILE_G(payload_limit) <= 0 && !SESSILE_G(hashed_ids) && find_store(save_path)) {
 		return true;
 	}

@@ -1,8 +1,8 @@
-/* What the application has put into $_SESSION, where the text that PHP made of it does not tell. */
+/* Questions about $_SESSION that its serialised text does not answer. */
 
 #include "php_sessile.h"
 
-/* Not by its text, which each serialiser writes in its own way. */
+/* Not by the text, which depends on the serialiser. */
 bool sessile_is_empty(void)
 {
 	zval *session = &PS(http_session_vars);
@@ -27,18 +27,10 @@ static bool has_named_value(void)
 	return false;
 }
 
-/* When a value cannot be serialised PHP passes on what it has so far, or nothing: neither is the session. (Values without a
- * name are nothing by PHP's own serialiser, which says so.) A handler in PHP may encode in its own way. */
+/* If a value cannot be serialised, PHP passes a partial text or none. (PHP's own serialiser skips
+ * unnamed values with a notice.) A handler in PHP may use another encoding.
+ */
 bool sessile_is_torn(const zend_string *text)
 {
 	return EG(exception) || (PS(mod) == &sessile_ps_module && !ZSTR_LEN(text) && has_named_value());
-}
-
-/* An exception says itself what was wrong. */
-void sessile_warn_torn(void)
-{
-	if (!EG(exception)) {
-		php_error_docref(NULL, E_WARNING,
-			"the session cannot be serialised; nothing is saved, and what was stored before stays");
-	}
 }

@@ -1,11 +1,11 @@
 <?php
-// What the forms do. Each action changes $_SESSION and returns the page to go to; index.php stores the session.
+// The form actions. Each changes $_SESSION and returns the next page; index.php stores the session.
 declare(strict_types=1);
 
 const PIECES_MAX = 99;
 const NAME_BYTES_MAX = 80;
 
-/** A field of the form; PHP would make an array of a field called "name[]". */
+/** A field of the form; PHP makes an array of a field named "name[]". */
 function posted(string $name): string
 {
     $value = $_POST[$name] ?? '';
@@ -18,8 +18,8 @@ function accepts_json(): bool
 }
 
 /**
- * Whether the form is ours. A visitor with a session shows its token. One without has nothing that another site could
- * abuse, but could be logged in as somebody else: browsers name the site that a form comes from, and it must be this one.
+ * Whether the form came from this shop. A visitor with a session sends its token. Without a session
+ * another site could only log the visitor in as somebody else: the browser's Origin must match.
  */
 function is_own_form(): bool
 {
@@ -45,21 +45,22 @@ function remove(): string
     return '/cart';
 }
 
-/** There is no password: who the visitor is is not what this example is about. */
+/** Without a password: authentication is not part of this example. */
 function log_in(): string
 {
     $name = trim(posted('name'));
     if ($name === '' || strlen($name) > NAME_BYTES_MAX) {
         return '/login';
     }
-    // The cart moves to a new id. With true the old one is worth nothing at once: somebody else may have planted it.
+    // The cart moves to a new id. With true the old id, which an attacker may have planted, ends at
+    // once.
     session_regenerate_id(true);
     $_SESSION['token'] = bin2hex(random_bytes(16));
     $_SESSION['name'] = $name;
     return '/';
 }
 
-/** Final: a request of the same visitor that is under way does not bring the session back. */
+/** Final: a concurrent request does not bring the session back. */
 function log_out(): string
 {
     session_destroy();
@@ -73,7 +74,7 @@ function log_out(): string
 function count_up(): string
 {
     $count = $_SESSION['count'] ?? 0;
-    // As long as a page takes. Without the lock, requests that come together would all have read the same number.
+    // Simulates work. Without the lock, concurrent requests would read the same number.
     usleep(20_000);
     $_SESSION['count'] = $count + 1;
     return '/handler';

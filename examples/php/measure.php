@@ -1,17 +1,17 @@
 <?php
-// What a session costs here: session_start(), one change, session_write_close(), again and again.
+// Measures session_start(), one change and session_write_close() in a loop.
 declare(strict_types=1);
 
 const ROUNDS_MAX = 500;
 const MEASURE_NS_MAX = 50_000_000;
 
 /**
- * The microseconds of each round, sorted, on a session of 1,400 bytes that is removed afterwards. That of the visitor is closed
- * and stays as it is. Empty if the store does not answer.
+ * The sorted microseconds of each round on a session of 1,400 bytes, which is removed afterwards.
+ * Closes the visitor's session without changing it. Empty if the store fails.
  */
 function measure(): array
 {
-    // An id that is chosen here, and no cookie for it.
+    // A chosen id, without a cookie.
     foreach (['session.use_strict_mode', 'session.use_cookies'] as $setting) {
         ini_set($setting, '0');
     }

@@ -1,5 +1,6 @@
 <?php
-// What the shop sells, and what its pages are made of. $_SESSION may have: cart (product => pieces), name, count, token.
+// The products, and the parts of pages. Keys of $_SESSION: cart (product => pieces), name, count,
+// token.
 declare(strict_types=1);
 
 const PRODUCTS = [
@@ -21,7 +22,7 @@ function euros(int $cents): string
     return '&euro; ' . number_format($cents / 100, 2);
 }
 
-/** The pieces of each product; a session may be older than what is sold today. */
+/** Pieces by product. An old session may have products that are gone. */
 function cart(): array
 {
     return array_intersect_key($_SESSION['cart'] ?? [], PRODUCTS);
@@ -29,22 +30,24 @@ function cart(): array
 
 function picture(string $product): string
 {
-    return "<svg class=\"picture\" aria-hidden=\"true\"><use href=\"/pictures.svg#$product\"/></svg>";
+    $picture = "/pictures.svg#$product";
+    return "<svg class=\"picture\" aria-hidden=\"true\"><use href=\"$picture\"/></svg>";
 }
 
-/** The start of a form; a visitor without a session has no token, and gets none, as that would be a session. */
+/** The start of a form. Without a session it has no token, since a token would need a session. */
 function form(string $action, string $attributes = ''): string
 {
     $token = escaped($_SESSION['token'] ?? '');
-    return "<form method=\"post\" action=\"$action\" $attributes><input type=\"hidden\" name=\"token\" value=\"$token\">";
+    return "<form method=\"post\" action=\"$action\" $attributes>"
+        . "<input type=\"hidden\" name=\"token\" value=\"$token\">";
 }
 
-/** Shows a page in the layout, and ends the request. The session is closed by then, and only read. */
+/** Shows a page in the layout and ends the request. The session is closed. */
 function show(string $page, int $status, string $message = ''): never
 {
     global $opened_us;
     http_response_code($status);
-    // The page first: it may use a session once more, for which nothing must have been sent.
+    // The page first: it may open a session, which must precede any output.
     ob_start();
     require __DIR__ . "/pages/$page.php";
     $content = ob_get_clean();

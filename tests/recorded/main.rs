@@ -1,7 +1,8 @@
-//! The tables of measured figures in the documents are those of `bench/record/`: nobody types them.
+//! The tables of figures in the documents are generated from `bench/record/`.
 //!
-//! `UPDATE_TABLES=1 cargo test -p sessile-tests --test recorded` writes them anew after a new record. A document marks the place of
-//! one with `<!-- NAME, from the record -->` and `<!-- end NAME, from the record -->`. What sentences around them say is not seen.
+//! `UPDATE_TABLES=1 cargo test -p sessile-tests --test recorded` rewrites them after a new record.
+//! A document marks a table with `<!-- NAME, from the record -->` and
+//! `<!-- end NAME, from the record -->`. The text around a table is not checked.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -13,11 +14,11 @@ use sessile_tests::{markdown, root};
 
 /// The result of a full run.
 const RECORD: &str = "bench/record/all.json";
-/// Starts of PHP's handlers among half a million sessions, and among a thousand.
+/// Starts of PHP's handlers with half a million sessions, and with a thousand.
 const PHP_GC: &str = "bench/record/php-gc.json";
 const PHP_GC_SMALL: &str = "bench/record/php-gc-1000.json";
 
-/// One table: where it stands, its name, what makes it, and from which record.
+/// A table: document, name, renderer, and record.
 type Table = (&'static str, &'static str, fn(&Collection) -> String, &'static str);
 
 const TABLES: &[Table] = &[
@@ -38,7 +39,7 @@ fn record(path: &str) -> Collection {
     Collection::from_json(&std::fs::read_to_string(root().join(path)).unwrap()).unwrap()
 }
 
-/// The document with the table in its place; `None` where it has no place for it.
+/// The document with the new table; `None` if it has no mark.
 fn with_table(document: &str, name: &str, table: &str) -> Option<String> {
     let (range, _) = markdown::marked(document, &format!("{name}, from the record"))?;
     let mut text = document.to_owned();
@@ -63,7 +64,8 @@ fn the_tables_of_the_documents_are_those_of_the_record() {
     }
     assert!(
         stale.is_empty(),
-        "not those of the record: {stale:?}; `UPDATE_TABLES=1 cargo test -p sessile-tests --test recorded`"
+        "not those of the record: {stale:?}; `UPDATE_TABLES=1 cargo test -p sessile-tests --test \
+         recorded`"
     );
 }
 
@@ -77,18 +79,23 @@ fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
     for run in &record.runs {
         let title = run.experiment().unwrap_or_default();
         assert_eq!(run.environment.build, "release", "{title}");
-        let could_be_there = |reason: &str| ["not installed", "is not built:"].iter().any(|why| reason.contains(why));
-        let lacking: Vec<_> = run.left_out.iter().filter(|left| could_be_there(&left.reason)).collect();
+        let could_be_there = |reason: &str| {
+            ["not installed", "is not built:"].iter().any(|why| reason.contains(why))
+        };
+        let lacking: Vec<_> =
+            run.left_out.iter().filter(|left| could_be_there(&left.reason)).collect();
         assert!(lacking.is_empty(), "{title}: {lacking:?}");
-        let bad: Vec<String> = run.bad_rows().map(|row| format!("{title}: {} {}", row.title(), row.op)).collect();
+        let bad: Vec<String> =
+            run.bad_rows().map(|row| format!("{title}: {} {}", row.title(), row.op)).collect();
         assert_eq!(bad, Vec::<String>::new());
     }
 }
 
-/// The titles of rows whose ranges of rounds do not touch, and how many rows there are.
+/// The titles of rows whose ranges do not overlap, and the number of rows.
 fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
     let rows = one.results.iter().filter_map(|row| {
-        let same = |it: &&Row| it.title() == row.title() && it.op == row.op && it.workers == row.workers;
+        let same =
+            |it: &&Row| it.title() == row.title() && it.op == row.op && it.workers == row.workers;
         Some((row, other.results.iter().find(same)?))
     });
     let rows: Vec<(&Row, &Row)> = rows.collect();
@@ -104,19 +111,26 @@ fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
 fn two_recorded_runs_with_the_same_seed_agree_in_nine_rows_of_ten() {
     let (first, second) = (record(RECORD), record("bench/record/cycle-again.json"));
     let (first, second) = (&first.runs[0], &second.runs[0]);
-    assert_eq!((first.seed, first.experiment(), first.flags()), (second.seed, second.experiment(), second.flags()));
+    assert_eq!(
+        (first.seed, first.experiment(), first.flags()),
+        (second.seed, second.experiment(), second.flags())
+    );
     let (apart_rows, rows) = apart(first, second);
     assert_eq!(rows, first.results.len(), "the second run lacks rows");
     assert!(apart_rows.len() * 10 <= rows, "of {rows} rows {apart_rows:?} are apart");
     let mut slower = second.clone();
-    slower.results.iter_mut().for_each(|row| row.ops_per_second.high = row.ops_per_second.low / 2.0);
+    slower
+        .results
+        .iter_mut()
+        .for_each(|row| row.ops_per_second.high = row.ops_per_second.low / 2.0);
     slower.results.iter_mut().for_each(|row| row.ops_per_second.low /= 4.0);
     assert!(apart(first, &slower).0.len() * 10 > rows, "nothing is ever apart");
 }
 
 #[test]
 fn a_figure_that_was_typed_is_noticed() {
-    let document = "before\n<!-- x, from the record -->\n| 1 |\n<!-- end x, from the record -->\nafter\n";
+    let document =
+        "before\n<!-- x, from the record -->\n| 1 |\n<!-- end x, from the record -->\nafter\n";
     assert_eq!(with_table(document, "x", "| 1 |\n").unwrap(), document);
     assert_ne!(with_table(document, "x", "| 2 |\n").unwrap(), document);
     assert_eq!(with_table(document, "y", "| 1 |\n"), None);

@@ -1,24 +1,32 @@
-//! The tables as Markdown. What the record lacks is a failed test that names it.
+//! The tables as Markdown. A figure that the record lacks fails the test, with its name.
 
 pub mod gc;
 
-use sessile_bench::report::{Outcome, Row};
+use sessile_bench::report::{Row, SaveOutcome};
 use sessile_bench::{Collection, Report};
 
-/// The report of an experiment, in the form that these flags give it.
+/// The report of an experiment in the form of these flags.
 fn run<'a>(record: &'a Collection, experiment: &str, flags: &str) -> &'a Report {
     let this = |run: &&Report| run.experiment() == Some(experiment) && run.flags() == flags;
-    record.runs.iter().find(this).unwrap_or_else(|| panic!("the record has no {experiment} {flags}"))
+    record
+        .runs
+        .iter()
+        .find(this)
+        .unwrap_or_else(|| panic!("the record has no {experiment} {flags}"))
 }
 
 fn row<'a>(run: &'a Report, title: &str, op: &str, workers: usize) -> &'a Row {
     let this = |row: &&Row| row.title() == title && row.op == op && row.workers == workers;
-    run.results.iter().find(this).unwrap_or_else(|| panic!("the record has no {title} {op} at {workers}"))
+    run.results
+        .iter()
+        .find(this)
+        .unwrap_or_else(|| panic!("the record has no {title} {op} at {workers}"))
 }
 
-/// The titles of rows with this operation, each once, in their order.
+/// The distinct titles of rows with this operation, in their order.
 fn titles(run: &Report, op: &str) -> Vec<String> {
-    let mut titles: Vec<String> = run.results.iter().filter(|row| row.op == op).map(Row::title).collect();
+    let mut titles: Vec<String> =
+        run.results.iter().filter(|row| row.op == op).map(Row::title).collect();
     let mut seen = std::collections::HashSet::new();
     titles.retain(|title| seen.insert(title.clone()));
     titles
@@ -36,7 +44,7 @@ fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// A number with commas between its thousands.
+/// A number with commas between thousands.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let length = digits.len();
@@ -47,7 +55,7 @@ fn grouped(value: f64) -> String {
     digits.chars().enumerate().flat_map(comma).collect()
 }
 
-/// Three digits that count.
+/// Three significant digits.
 fn figure(value: f64) -> String {
     match value {
         value if value >= 100.0 => grouped(value),
@@ -57,28 +65,49 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// `bench cycle`: what lives in the process, then what is behind a socket.
+/// `bench cycle`: stores inside the process, then stores behind a socket.
 pub fn cycle(record: &Collection) -> String {
     let run = run(record, "cycle", "");
     let headed = |kind: &str, heading: &str| {
-        let here = titles(run, "cycle").into_iter().filter(|title| row(run, title, "cycle", 1).kind == kind);
+        let here = titles(run, "cycle")
+            .into_iter()
+            .filter(|title| row(run, title, "cycle", 1).kind == kind);
         let rows = here.map(|title| {
-            let (one, eight) =
-                (row(run, &title, "cycle", 1), run.results.iter().find(|row| row.title() == title && row.workers == 8));
+            let (one, eight) = (
+                row(run, &title, "cycle", 1),
+                run.results.iter().find(|row| row.title() == title && row.workers == 8),
+            );
             let rates = [Some(one), eight].map(|row| row.map_or("-".to_owned(), with_range));
             let [one_rate, eight_rate] = rates;
             let p999 = |row: &Row| figure(row.latency_us.p999);
             let (p50, tail) = (figure(one.latency_us.p50), eight.map_or("-".to_owned(), p999));
-            vec![code(&title), one_rate, p50, p999(one), eight_rate, tail, grouped(one.bytes_per_session as f64)]
+            vec![
+                code(&title),
+                one_rate,
+                p50,
+                p999(one),
+                eight_rate,
+                tail,
+                grouped(one.bytes_per_session as f64),
+            ]
         });
         table(
-            &[heading, "1 process: a second", "p50 us", "p99.9 us", "8 processes: a second", "p99.9 us", "bytes each"],
+            &[
+                heading,
+                "1 process: a second",
+                "p50 us",
+                "p99.9 us",
+                "8 processes: a second",
+                "p99.9 us",
+                "bytes each",
+            ],
             rows,
         )
     };
     let first = row(run, "sessile", "cycle", 1);
     let measured = format!(
-        "{} sessions of {} bytes, {} rounds of {} s, durability {}, {}, {} cores, which servers share with their clients. \
+        "{} sessions of {} bytes, {} rounds of {} s, durability {}, {}, {} cores, which servers \
+         share with their clients. \
          In brackets the slowest and the fastest round.",
         grouped(first.sessions as f64),
         grouped(first.payload_bytes as f64),
@@ -88,17 +117,18 @@ pub fn cycle(record: &Collection) -> String {
         run.environment.cpu,
         run.environment.cores,
     );
-    let (embedded, socket) = (headed("embedded", "in the process"), headed("socket", "over a unix socket"));
+    let (embedded, socket) =
+        (headed("embedded", "in the process"), headed("socket", "over a unix socket"));
     format!("\n{measured}\n\n{embedded}\n{socket}\n")
 }
 
-/// The median of the rounds, and the lowest and highest of them.
+/// The median of the rounds, with their range.
 fn with_range(row: &Row) -> String {
     let rate = row.ops_per_second;
     format!("{} ({} to {})", grouped(rate.median), grouped(rate.low), grouped(rate.high))
 }
 
-/// Source A: pages a second by the number of requests at a time.
+/// Source A: pages per second by the number of parallel requests.
 pub fn pages(record: &Collection) -> String {
     let run = run(record, "lifecycle", "");
     let parallel = [4, 8, 16, 32];
@@ -107,9 +137,12 @@ pub fn pages(record: &Collection) -> String {
         ("source A: database", ["898", "1,447", "1,527", "1,661"]),
         ("source A: Memcache", ["742", "871", "failed", "883"]),
     ];
-    let published = published.map(|(title, rates)| [title].iter().chain(&rates).map(|&cell| cell.to_owned()).collect());
+    let published = published
+        .map(|(title, rates)| [title].iter().chain(&rates).map(|&cell| cell.to_owned()).collect());
     let mut handlers = titles(run, "page");
-    handlers.sort_by_key(|title| std::cmp::Reverse(row(run, title, "page", 8).ops_per_second.median as u64));
+    handlers.sort_by_key(|title| {
+        std::cmp::Reverse(row(run, title, "page", 8).ops_per_second.median as u64)
+    });
     let here = handlers.iter().map(|title| {
         let rates = parallel.map(|workers| rate(row(run, title, "page", workers)));
         [code(title)].into_iter().chain(rates).collect()
@@ -121,28 +154,34 @@ fn rate(row: &Row) -> String {
     if row.failed.is_some() { "failed".to_owned() } else { grouped(row.ops_per_second.median) }
 }
 
-/// Source A: what visitors leave who store nothing, with lazy start and without it.
+/// Source A: the records of visitors who store nothing, with and without lazy start.
 pub fn visitors(record: &Collection) -> String {
     let run = run(record, "lifecycle", "");
-    let rows = run.results.iter().filter(|row| row.is_of_visitors() && row.failed.is_none()).map(|row| {
-        let left = row.visitors().unwrap_or_else(|| panic!("{} has no visitors", row.title()));
-        let lazy = row.lazy_start().map_or("no rule", |lazy| if lazy { "on" } else { "off" });
-        let known = |value: Option<u64>| value.map_or("not known".to_owned(), |value| grouped(value as f64));
-        let grown = left.grown_bytes.map_or("not known".to_owned(), |bytes| (bytes / 1_024).to_string());
-        let changes = left.server.map_or(String::new(), |server| grouped(server.changes as f64));
-        let counts = [left.visitors, left.storing].map(|count| grouped(count as f64));
-        let [all, storing] = counts;
-        vec![
-            code(&row.title()),
-            lazy.to_owned(),
-            all,
-            storing,
-            known(left.records),
-            grouped(left.cookies as f64),
-            grown,
-            changes,
-        ]
-    });
+    let rows =
+        run.results.iter().filter(|row| row.is_of_visitors() && row.failed.is_none()).map(|row| {
+            let left = row.visitors().unwrap_or_else(|| panic!("{} has no visitors", row.title()));
+            let lazy = row.lazy_start().map_or("no rule", |lazy| if lazy { "on" } else { "off" });
+            let known = |value: Option<u64>| {
+                value.map_or("not known".to_owned(), |value| grouped(value as f64))
+            };
+            let grown = left
+                .grown_bytes
+                .map_or("not known".to_owned(), |bytes| (bytes / 1_024).to_string());
+            let changes =
+                left.server.map_or(String::new(), |server| grouped(server.changes as f64));
+            let counts = [left.visitors, left.storing].map(|count| grouped(count as f64));
+            let [all, storing] = counts;
+            vec![
+                code(&row.title()),
+                lazy.to_owned(),
+                all,
+                storing,
+                known(left.records),
+                grouped(left.cookies as f64),
+                grown,
+                changes,
+            ]
+        });
     table(
         &[
             "handler",
@@ -158,7 +197,7 @@ pub fn visitors(record: &Collection) -> String {
     )
 }
 
-/// Source C: a thousand sessions made and opened again.
+/// Source C: a thousand sessions created and opened again.
 pub fn perl(record: &Collection) -> String {
     let run = run(record, "perl", "");
     let published = |title: &str, sessions: usize| match title {
@@ -170,10 +209,12 @@ pub fn perl(record: &Collection) -> String {
     let made = run.results.iter().filter(|row| row.op == "make");
     let rows = made.map(|made| {
         let title = made.title();
-        let again =
-            run.results.iter().find(|row| row.op == "reopen" && row.title() == title && row.sessions == made.sessions);
+        let again = run.results.iter().find(|row| {
+            row.op == "reopen" && row.title() == title && row.sessions == made.sessions
+        });
         let again = again.unwrap_or_else(|| panic!("{title} was not opened again"));
-        let seconds = 1_000.0 * (1.0 / made.ops_per_second.median + 1.0 / again.ops_per_second.median);
+        let seconds =
+            1_000.0 * (1.0 / made.ops_per_second.median + 1.0 / again.ops_per_second.median);
         let race = again.keeper.as_ref().and_then(|it| it.race.as_ref());
         let race = race.map_or(String::new(), |race| {
             format!("{}, {} of {}", race.changes_lost, race.sessions_lost, race.sessions)
@@ -186,34 +227,53 @@ pub fn perl(record: &Collection) -> String {
             race,
         ]
     });
-    let head =
-        ["Apache::Session", "sessions there", "source C, s", "here, s", "lost by two at once: changes, sessions"];
+    let head = [
+        "Apache::Session",
+        "sessions there",
+        "source C, s",
+        "here, s",
+        "lost by two at once: changes, sessions",
+    ];
     table(&head, rows)
 }
 
-/// Source D: the page whose cache entry is too large, before and after.
+/// Source D: the page with a too large cache entry, before and after.
 pub fn rebuild(record: &Collection) -> String {
     let run = run(record, "rebuild", "");
     let rows = run.results.iter().map(|row| {
-        let told = row.rebuild.as_ref().unwrap_or_else(|| panic!("{} tells nothing of its views", row.title()));
+        let told = row
+            .rebuild
+            .as_ref()
+            .unwrap_or_else(|| panic!("{} tells nothing of its views", row.title()));
         let siege = &told.siege;
-        let of_views = format!("{} of {}", grouped(told.rebuilt as f64), grouped(told.views as f64));
+        let of_views =
+            format!("{} of {}", grouped(told.rebuilt as f64), grouped(told.views as f64));
         let times = [told.load_us, told.rebuild_us, told.save_us].map(|us| figure(us / 1e3));
         let cells = [code(&row.title()), figure(siege.response_s), figure(siege.rate), of_views];
         cells.into_iter().chain(times).collect()
     });
-    let head = ["cache", "response, s", "transactions/s", "views that rebuilt", "load, ms", "rebuild, ms", "save, ms"];
+    let head = [
+        "cache",
+        "response, s",
+        "transactions/s",
+        "views that rebuilt",
+        "load, ms",
+        "rebuild, ms",
+        "save, ms",
+    ];
     table(&head, rows)
 }
 
-/// Source D: what becomes of a payload.
+/// Source D: the fate of a payload.
 pub fn oversize(record: &Collection) -> String {
     let run = run(record, "oversize", "");
     let mut sizes: Vec<usize> = run.results.iter().map(|row| row.payload_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let rows = titles(run, "save").into_iter().map(|title| {
-        let of = |size: &usize| run.results.iter().find(|row| row.title() == title && row.payload_bytes == *size);
+        let of = |size: &usize| {
+            run.results.iter().find(|row| row.title() == title && row.payload_bytes == *size)
+        };
         let outcome = |size: &usize| of(size).map_or(String::new(), became);
         [code(&title)].into_iter().chain(sizes.iter().map(outcome)).collect()
     });
@@ -222,10 +282,10 @@ pub fn oversize(record: &Collection) -> String {
     table(&head, rows)
 }
 
-/// The time of a save that is there when it is read back; or what became of it.
+/// The time of a save that can be read back, or its fate.
 fn became(row: &Row) -> String {
     match row.oversize.as_ref().map(|it| it.outcome) {
-        Some(Outcome::Stored) => format!("{} ms", figure(row.latency_us.p50 / 1e3)),
+        Some(SaveOutcome::Stored) => format!("{} ms", figure(row.latency_us.p50 / 1e3)),
         Some(outcome) => format!("**{}**", outcome.name()),
         None => String::new(),
     }
@@ -236,7 +296,7 @@ pub fn ops(record: &Collection) -> String {
     operations(run(record, "ops", ""))
 }
 
-/// Source E, as it was published.
+/// Source E, as published.
 pub fn ops_as_published(record: &Collection) -> String {
     operations(run(record, "ops", "--as-published"))
 }
@@ -244,11 +304,19 @@ pub fn ops_as_published(record: &Collection) -> String {
 fn operations(run: &Report) -> String {
     let rows = titles(run, "create").into_iter().map(|title| {
         let cell = |op: &str, workers: usize| {
-            let there = run.results.iter().find(|row| row.title() == title && row.op == op && row.workers == workers);
+            let there = run
+                .results
+                .iter()
+                .find(|row| row.title() == title && row.op == op && row.workers == workers);
             there.map_or("-".to_owned(), rate)
         };
-        let cells = [1, 8].into_iter().flat_map(|workers| ["create", "read", "change"].map(|op| cell(op, workers)));
+        let cells = [1, 8]
+            .into_iter()
+            .flat_map(|workers| ["create", "read", "change"].map(|op| cell(op, workers)));
         [code(&title)].into_iter().chain(cells).collect()
     });
-    table(&["a second", "create, 1", "read, 1", "change, 1", "create, 8", "read, 8", "change, 8"], rows)
+    table(
+        &["a second", "create, 1", "read, 1", "change, 1", "create, 8", "read, 8", "change, 8"],
+        rows,
+    )
 }

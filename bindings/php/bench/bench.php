@@ -1,10 +1,13 @@
 <?php
-// Save handlers side by side: scripts/php_bench.sh calls it, and ends the Redis server whose socket is in SHM.
+// Compares save handlers. scripts/php_bench.sh calls it and stops the Redis server whose socket is
+// in SHM.
 //
-//   php bench.php MODULE-OF-SESSILE MODULE-OF-THE-FLOOR SHM DISK SESSIONS ROUNDS SECONDS [HANDLER...]
+//   php bench.php MODULE-OF-SESSILE MODULE-OF-THE-FLOOR SHM DISK SESSIONS ROUNDS SECONDS
+//   [HANDLER...]
 //
-// Each handler has a process; they take turns, in random order, over several rounds. Every change is counted and
-// verified at the end. The tables give microseconds for one session_start(), a change and session_write_close().
+// Each handler has a process. The processes take turns in random order over several rounds. Every
+// change is counted and verified at the end. The tables give microseconds for one session_start(),
+// a change and session_write_close().
 require __DIR__ . '/handlers.php';
 require __DIR__ . '/peer.php';
 [, $sessile, $floor, $shm, $disk, $sessions, $rounds, $seconds] = $argv;

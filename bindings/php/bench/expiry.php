@@ -1,22 +1,23 @@
 <?php
-// Nine of ten sessions expire, and are removed: what worker.php does for gc.php beside its starts.
+// Expiry and removal of nine of ten sessions; worker.php runs it for gc.php.
 
 /**
- * All but the survivors expire between the moment that is told (a Unix time) and a second later. They are born with that
- * expiry: a session whose life is cut short is another matter, since a log on a disk still has the longer one. PHP's files
- * know no moment of expiry, only an age: theirs is set back.
+ * All sessions but the survivors expire between the returned moment (a Unix time) and a second
+ * later. They are created with that expiry: a log on a disk would still hold a longer one. PHP's
+ * files store only an age, which is set back.
  */
 function fill_expiring(array $ids, int $lifetime, int $margin): array
 {
     ini_set('session.gc_probability', 0);
     $files = ini_get('session.save_handler') === 'files' ? session_save_path() : null;
     $begin = microtime(true);
-    // So many survivors tell how long it will take.
+    // The time to fill a sample predicts the time to fill all.
     $sample = max(1, intdiv(count($ids), 500));
     for ($i = 0; $i < $sample * SURVIVOR && $i < count($ids); $i += SURVIVOR) {
         fill_one($ids[$i], $i);
     }
-    $moment = time() + 1 + $margin + (int) ceil((microtime(true) - $begin) / $sample * count($ids) * 1.3);
+    $moment = time() + 1 + $margin
+        + (int) ceil((microtime(true) - $begin) / $sample * count($ids) * 1.3);
     foreach ($ids as $i => $id) {
         $expires = $i % SURVIVOR !== 0 && $files === null;
         ini_set('session.gc_maxlifetime', $expires ? max(1, $moment - time()) : $lifetime);
@@ -29,7 +30,6 @@ function fill_expiring(array $ids, int $lifetime, int $margin): array
     return ['moment' => $files === null ? $moment : time() - 1];
 }
 
-/** A collection to the end. */
 function collect(): array
 {
     ini_set('session.gc_probability', 0);
@@ -40,10 +40,14 @@ function collect(): array
     $removed = session_gc();
     $seconds = (hrtime(true) - $begin) / 1e9;
     session_destroy();
-    return ['removed' => (int) $removed, 'seconds' => $seconds, 'cpu_seconds' => (cpu_us() - $cpu) / 1e6];
+    return ['removed' => (int) $removed, 'seconds' => $seconds,
+        'cpu_seconds' => (cpu_us() - $cpu) / 1e6];
 }
 
-/** Whether every survivor is whole, and how many of a thousand others can still be read. */
+/**
+ * Counts survivors that are damaged, and expired sessions of a sample of a thousand that are
+ * readable.
+ */
 function survivors(array $ids): array
 {
     ini_set('session.gc_probability', 0);

@@ -1,10 +1,11 @@
 <?php
-// What the extension costs a process before it has done anything: time to start, private memory, page tables.
+// The cost of the loaded extension: time to start, private memory, page tables.
 //
 //   php footprint.php MODULE-OF-SESSILE SHM [STARTS]
 //
-// Starts: the same empty script with and without the extension, in turns. Memory: an idle process that has opened, changed
-// and saved one session, beside one that did so with PHP's own files. Source: smaps_rollup and status in /proc.
+// Starts: an empty script with and without the extension, in turns. Memory: an idle process that
+// has opened, changed and saved one session, next to one with PHP's own files. Source: smaps_rollup
+// and status in /proc.
 [, $sessile, $shm] = $argv;
 $starts = (int) ($argv[3] ?? 101);
 
@@ -14,7 +15,6 @@ function median(array $values): float
     return $values[intdiv(count($values), 2)];
 }
 
-/** Milliseconds until a process that has nothing to do has ended. */
 function start_ms(array $options): float
 {
     $begin = hrtime(true);
@@ -27,14 +27,16 @@ function start_ms(array $options): float
     return (hrtime(true) - $begin) / 1e6;
 }
 
-/** kB by the name of the figure, of an idle process that has saved a session. */
+/** Memory of an idle process that has saved a session, in kB by name. */
 function memory(array $settings): array
 {
     $command = [PHP_BINARY, '-n'];
-    foreach ($settings + ['session.use_cookies' => 0, 'session.cache_limiter' => ''] as $key => $value) {
+    $settings += ['session.use_cookies' => 0, 'session.cache_limiter' => ''];
+    foreach ($settings as $key => $value) {
         array_push($command, '-d', "$key=\"$value\"");
     }
-    $script = 'session_start(); $_SESSION["text"] = str_repeat("x", 1400); if (!session_write_close()) exit(1); echo "idle\n"; fgets(STDIN);';
+    $script = 'session_start(); $_SESSION["text"] = str_repeat("x", 1400);'
+        . ' if (!session_write_close()) exit(1); echo "idle\n"; fgets(STDIN);';
     $process = proc_open([...$command, '-r', $script], [['pipe', 'r'], ['pipe', 'w']], $pipes);
     if (fgets($pipes[1]) !== "idle\n") {
         fwrite(STDERR, "no session could be saved\n");
@@ -50,23 +52,28 @@ function memory(array $settings): array
 
 $with = ["-d", "extension=$sessile"];
 $times = ['without' => [], 'with' => []];
-start_ms($with); // reads the files
+start_ms($with); // warms the page cache
 for ($i = 0; $i < $starts; $i++) {
     $times['without'][] = start_ms([]);
     $times['with'][] = start_ms($with);
 }
-$differences = array_map(fn($with, $without) => $with - $without, $times['with'], $times['without']);
-printf("start of a process, ms, medians of %d: %.2f without the extension, %.2f with it, difference %.2f\n",
+$differences = array_map(fn($with, $without) => $with - $without, $times['with'],
+    $times['without']);
+printf("start of a process, ms, medians of %d: %.2f without the extension, %.2f with it,"
+    . " difference %.2f\n",
     $starts, median($times['without']), median($times['with']), median($differences));
 
 @mkdir("$shm/footprint");
 $rows = [
     'files' => ['session.save_handler' => 'files', 'session.save_path' => "$shm/footprint"],
-    'sessile (engine)' => ['extension' => $sessile, 'session.save_handler' => 'sessile', 'session.save_path' => "sessile:$shm/footprint/engine"],
-    'sessile (files)' => ['extension' => $sessile, 'session.save_handler' => 'sessile', 'session.save_path' => "files:$shm/footprint/own"],
+    'sessile (engine)' => ['extension' => $sessile, 'session.save_handler' => 'sessile',
+        'session.save_path' => "sessile:$shm/footprint/engine"],
+    'sessile (files)' => ['extension' => $sessile, 'session.save_handler' => 'sessile',
+        'session.save_path' => "files:$shm/footprint/own"],
 ];
 printf("%-20s %10s %10s %15s %8s\n", 'idle process, kB', 'Rss', 'Pss', 'Private_Dirty', 'VmPTE');
 foreach ($rows as $name => $settings) {
     $kb = memory($settings);
-    printf("%-20s %10d %10d %15d %8d\n", $name, $kb['Rss'], $kb['Pss'], $kb['Private_Dirty'], $kb['VmPTE']);
+    printf("%-20s %10d %10d %15d %8d\n", $name, $kb['Rss'], $kb['Pss'], $kb['Private_Dirty'],
+        $kb['VmPTE']);
 }

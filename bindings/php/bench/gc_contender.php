@@ -1,17 +1,15 @@
 <?php
-// A handler in the experiment of garbage collection, and what was measured of it.
+// A handler in the garbage collection experiment, with its measurements.
 
-/** One row: starts of one handler under one condition. */
 final class Measured
 {
-    /** @var list<int> */
     public array $ns = [];
-    /** @var list<float> calls a second of each round, by their own time */
+    /** @var list<float> calls per second of call time, by round */
     public array $rates = [];
     public int $misses = 0;
     public int $errors = 0;
     public float $cpu_us = 0;
-    /** @var array{removed: int, seconds: float, cpu_seconds?: float}|null what was removed meanwhile */
+    /** @var array{removed: int, seconds: float, cpu_seconds?: float}|null a concurrent removal */
     public ?array $removal = null;
     private ?Histogram $histogram = null;
 
@@ -32,22 +30,20 @@ final class Measured
     }
 }
 
-/** Who removes what has expired. */
+/** The process that removes expired sessions. */
 enum Remover
 {
-    // PHP asks the handler to collect.
+    // PHP's request process, through the handler.
     case Handler;
-    // A process that runs beside, while PHP's own collection is off.
+    // A separate process, with PHP's own collection off.
     case Beside;
-    // The server, by itself.
     case Server;
-    // Nobody: nothing expires in the floor.
+    // None: nothing expires in the floor.
     case Nobody;
 }
 
 final class Contender
 {
-    /** @var array<string, Measured> by condition */
     public array $rows = [];
     public ?string $failed = null;
     public Handler $handler;
@@ -61,23 +57,24 @@ final class Contender
     ) {
     }
 
-    /** From now on its sessions are there, and there are none yet. */
+    /** Moves to empty directories; sessions of earlier phases stay behind. */
     public function move_to(Places $at): void
     {
         $this->handler = gc_handlers($at, $this->sessions)[$this->name];
     }
 
-    /** A process over its sessions. */
     public function worker(): Peer
     {
-        return new Peer($this->name, $this->handler->command($this->sessions, $this->lifetime, $this->seed));
+        return new Peer($this->name,
+            $this->handler->command($this->sessions, $this->lifetime, $this->seed));
     }
 
-    /** The process that sweeps beside. */
     public function sweeper(): Peer
     {
         $directory = $this->handler->settings['session.save_path'];
-        return new Peer("the sweep beside $this->name", [PHP_BINARY, '-n', __DIR__ . '/sweep_beside.php', $directory, (string) $this->lifetime]);
+        $script = __DIR__ . '/sweep_beside.php';
+        return new Peer("the sweep beside $this->name",
+            [PHP_BINARY, '-n', $script, $directory, (string) $this->lifetime]);
     }
 
     public function sessions_that_expire(): int
@@ -93,7 +90,7 @@ final class Contender
 
 const SWEPT = 'files (disk, a sweep beside)';
 
-/** All that take part where they can run, and who removes what has expired in each. */
+/** All contenders, with the remover of each. */
 const REMOVERS = [
     FLOOR => Remover::Nobody,
     'files (disk)' => Remover::Handler,
@@ -106,53 +103,60 @@ const REMOVERS = [
     'phpredis (lock, persistent)' => Remover::Server,
 ];
 
-/** @return array<string, Handler> by name */
 function gc_handlers(Places $at, int $sessions): array
 {
-    return handlers($at, $sessions) + [SWEPT => files_handler(SWEPT, 'disk-swept', "$at->disk/swept-files")];
+    return handlers($at, $sessions)
+        + [SWEPT => files_handler(SWEPT, 'disk-swept', "$at->disk/swept-files")];
 }
 
-/** @return array<string, Contender> by name */
-function contenders(Places $at, int $sessions, int $lifetime, int $seed, array $parts_of_names): array
+function contenders(Places $at, int $sessions, int $lifetime, int $seed,
+    array $parts_of_names): array
 {
     $contenders = [];
-    foreach (wanted(array_intersect_key(REMOVERS, gc_handlers($at, $sessions)), $parts_of_names) as $name => $remover) {
+    $here = array_intersect_key(REMOVERS, gc_handlers($at, $sessions));
+    foreach (wanted($here, $parts_of_names) as $name => $remover) {
         $contenders[$name] = new Contender($name, $remover, $sessions, $lifetime, $seed);
     }
     return $contenders;
 }
 
 /**
- * What cannot take part here and was not refused by name, as results list it.
+ * The contenders that cannot run here and were not excluded by name.
  *
  * @param array<string, Contender> $contenders
  */
 function left_out(Places $at, array $contenders, array $parts_of_names): array
 {
-    $variants = ['sessile (redis)' => ['redis', 'default'], 'phpredis (no lock, persistent)' => ['phpredis', 'no lock, persistent'],
+    $variants = ['sessile (redis)' => ['redis', 'default'],
+        'phpredis (no lock, persistent)' => ['phpredis', 'no lock, persistent'],
         'phpredis (lock, persistent)' => ['phpredis', 'lock, persistent']];
     $why = $at->has_redis() ? 'phpredis is not installed (Debian package php-redis)'
         : 'redis-server is not installed (Debian package redis-server)';
     $left_out = [];
-    foreach (array_diff_key(wanted($variants, $parts_of_names), $contenders) as [$store, $variant]) {
-        $left_out[] = ['store' => $store, 'variant' => $variant, 'workers' => null, 'reason' => $why];
+    $missing = array_diff_key(wanted($variants, $parts_of_names), $contenders);
+    foreach ($missing as [$store, $variant]) {
+        $left_out[] = ['store' => $store, 'variant' => $variant, 'workers' => null,
+            'reason' => $why];
     }
     return $left_out;
 }
 
 /**
- * The versions of what is measured besides Sessile.
+ * The versions of the measured software other than Sessile.
  *
  * @param array<string, Contender> $contenders
  * @return array<string, string> by name
  */
 function programs(Places $at, array $contenders, int $sessions): array
 {
-    $theirs = array_filter(array_intersect_key(gc_handlers($at, $sessions), $contenders), fn(Handler $handler) => $handler->store === 'phpredis');
+    $theirs = array_filter(array_intersect_key(gc_handlers($at, $sessions), $contenders),
+        fn(Handler $handler) => $handler->store === 'phpredis');
     $programs = ['php' => PHP_VERSION];
     foreach (array_slice($theirs, 0, 1) as $handler) {
-        $loaded = array_map(fn(string $extension) => '-d ' . escapeshellarg("extension=$extension"), $handler->extensions);
-        $programs['phpredis'] = (string) exec(escapeshellarg(PHP_BINARY) . ' -n ' . implode(' ', $loaded) . " -r 'echo phpversion(\"redis\");'");
+        $loaded = array_map(fn(string $extension) => '-d ' . escapeshellarg("extension=$extension"),
+            $handler->extensions);
+        $programs['phpredis'] = (string) exec(escapeshellarg(PHP_BINARY) . ' -n '
+            . implode(' ', $loaded) . " -r 'echo phpversion(\"redis\");'");
     }
     return $programs;
 }

@@ -1,5 +1,5 @@
 <?php
-// The phases of the experiment of garbage collection; each leaves rows with its contender.
+// The phases of the garbage collection experiment. Each adds rows to its contender.
 
 const GC_ON = 'gc 1/10';
 const GC_OFF = 'gc off';
@@ -9,19 +9,19 @@ const BEFORE_DELETION = 'before deletion';
 const BESIDE_DELETION = 'beside deletion';
 const DELETED_BY_REQUESTS = 'gc 1/10, 9 of 10 expired';
 
-// Visitors a second beside a deletion: the slowest handler here answers several times as many.
+// Starts per second during a deletion. The slowest handler can do several times as many.
 const PACE = 2_000;
 const SECONDS_BEFORE_DELETION = 2;
 const DELETION_SECONDS_MAX = 600;
-// A server is done when so many are gone: Redis goes on only as long as a tenth of the keys that it looks at has expired.
+// The part of the expired sessions after which a server is done: Redis pauses when fewer than a
+// tenth of the keys in its sample have expired.
 const REMOVED_BY_SERVER = 0.95;
 
-// How long what was filled in may take to reach the disk, before the first session expires.
+// Time for the filled sessions to reach the disk before the first one expires.
 const SYNC_SECONDS = 20;
 
 final class Phases
 {
-    /** @param array<string, Contender> $contenders */
     public function __construct(
         private readonly array $contenders,
         private readonly Places $at,
@@ -32,7 +32,7 @@ final class Phases
     ) {
     }
 
-    /** Everybody in turns, in random order. What was filled in reaches the disk before anything is on the clock. */
+    /** All contenders take turns in random order. The disk is synced first. */
     public function starts(): void
     {
         $at = $this->at->within('starts');
@@ -44,7 +44,8 @@ final class Phases
             $worker = $contender->worker();
             $worker->ask('fill');
             $workers[] = $worker;
-            foreach ($contender->remover === Remover::Beside ? [SWEPT_BESIDE] : [GC_ON, GC_OFF] as $condition) {
+            $beside = $contender->remover === Remover::Beside;
+            foreach ($beside ? [SWEPT_BESIDE] : [GC_ON, GC_OFF] as $condition) {
                 $turns[] = [$contender, $worker, $condition];
             }
         }
@@ -67,20 +68,20 @@ final class Phases
         $sweeper = $condition === SWEPT_BESIDE ? $contender->sweeper() : null;
         $sweeper?->send('begin');
         $most = intdiv($this->starts - 1, $this->rounds) + 1;
-        $request = sprintf('starts %d %F %d 1', $most, $this->seconds / $this->rounds, $condition === GC_ON ? 1 : 0);
+        $request = sprintf('starts %d %F %d 1', $most, $this->seconds / $this->rounds,
+            $condition === GC_ON ? 1 : 0);
         $starts = $worker->ask($request);
         $contender->row($condition)->add($starts);
         $sweeper?->send('end');
         $sweeper?->receive();
         $sweeper?->end();
         if ($condition === GC_ON && $starts['ns']) {
-            // The same machine in the same moment, without a handler.
             $median = (int) (latency_us($starts['ns'])['p50'] * 1e3);
-            $contender->row(NOTHING)->add($worker->ask(sprintf('nothing %d %F %d', $most, $this->seconds / $this->rounds, $median)));
+            $request = sprintf('nothing %d %F %d', $most, $this->seconds / $this->rounds, $median);
+            $contender->row(NOTHING)->add($worker->ask($request));
         }
     }
 
-    /** Nine of ten expire and are removed at once, while another process serves the rest. */
     public function deletion(Contender $contender): void
     {
         fwrite(STDERR, "deletion: $contender->name\n");
@@ -91,14 +92,15 @@ final class Phases
         $before = min(SECONDS_BEFORE_DELETION, $this->seconds / 4);
         $moment = $this->fill_expiring($contender, $worker, (int) ceil(2 * $before) + 1);
         $keys = $contender->remover === Remover::Server ? $this->keys_of_server() : 0;
-        // Pages that it has not touched yet are no part of this.
+        // Faults in untouched pages are not part of the measurement.
         $visitors->ask(sprintf('starts %d %F 0 %d', $this->starts, $before, SURVIVOR));
         $visitors->send('paced ' . PACE . ' ' . SURVIVOR);
         usleep((int) ($before * 1e6));
         $visitors->send('end');
         $contender->row(BEFORE_DELETION)->add($visitors->receive());
         if (microtime(true) > $moment && !str_starts_with($contender->name, 'files')) {
-            $contender->failed ??= 'sessions expired before everything was ready: this machine is too unsteady';
+            $contender->failed ??= 'sessions expired before everything was ready:'
+                . ' this machine is too unsteady';
         }
 
         wait_until($contender->remover === Remover::Server ? $moment : $moment + 1.1);
@@ -117,7 +119,6 @@ final class Phases
         $this->finish($contender, $worker, $at);
     }
 
-    /** Nine of ten expire, and nobody removes them but requests, as in the source. */
     public function deletion_by_requests(Contender $contender): void
     {
         fwrite(STDERR, "deletion by requests: $contender->name\n");
@@ -130,11 +131,11 @@ final class Phases
         $this->finish($contender, $worker, $at);
     }
 
-    /** The moment from which they expire. */
     private function fill_expiring(Contender $contender, Peer $worker, int $margin): int
     {
         $on_disk = $this->sync && $contender->remover !== Remover::Server;
-        $moment = $worker->ask('fill-expiring ' . ($margin + ($on_disk ? SYNC_SECONDS : 0)))['moment'];
+        $moment = $worker->ask('fill-expiring '
+            . ($margin + ($on_disk ? SYNC_SECONDS : 0)))['moment'];
         $this->sync();
         return $moment;
     }
@@ -143,7 +144,8 @@ final class Phases
     {
         ['lost' => $lost, 'risen' => $risen] = $worker->ask('survivors');
         if ($lost > 0 || $risen > 0) {
-            $contender->failed ??= "$lost sessions that live on are gone or damaged, $risen of a thousand expired ones are served";
+            $contender->failed ??= "$lost sessions that live on are gone or damaged,"
+                . " $risen of a thousand expired ones are served";
         }
         $worker->end();
         $this->clear($at);
@@ -164,7 +166,7 @@ final class Phases
         }
     }
 
-    /** From the moment at which the first expires; the last one does up to a second later. */
+    /** Waits from the first expiry on; the last one is up to a second later. */
     private function wait_for_server(Contender $contender, int $before, int $moment): array
     {
         $enough = (int) ceil($contender->sessions_that_expire() * REMOVED_BY_SERVER);
@@ -174,7 +176,8 @@ final class Phases
             $seconds = microtime(true) - $moment;
         } while ($removed < $enough && $seconds < DELETION_SECONDS_MAX);
         if ($removed < $enough) {
-            $contender->failed ??= sprintf('the server has removed %d of %d sessions in %.0f s', $removed, $contender->sessions_that_expire(), $seconds);
+            $contender->failed ??= sprintf('the server has removed %d of %d sessions in %.0f s',
+                $removed, $contender->sessions_that_expire(), $seconds);
         }
         return ['removed' => $removed, 'seconds' => $seconds];
     }

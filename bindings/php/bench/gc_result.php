@@ -1,29 +1,30 @@
 <?php
-// The experiment of garbage collection as a result that `sessile bench report` reads: schema 1 of `sessile bench --json`.
-// What PHP knows more finely than that has room for stands in `php` of each row. It tells readers that the row is of a handler, not of
-// the store whose name it may have.
+// The garbage collection experiment in schema 1 of `sessile bench --json`, for
+// `sessile bench report`. Finer data of PHP is in `php` of each row; it marks the row as one of a
+// handler, not of the store with the same name.
 
-/** Upper bounds of histograms in microseconds, those of `sessile bench`: all pictures of a page have the same. */
-const BOUNDS_US = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
+/** Upper bounds of histograms in microseconds, equal to those of `sessile bench`. */
+const BOUNDS_US = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000,
+    100_000, 200_000, 500_000,
     1_000_000, 2_000_000, 5_000_000, 10_000_000];
 
-/** What a row is called by its condition. */
-const OPS = [GC_OFF => 'start-gc-0', GC_ON => 'start-gc-0.1', SWEPT_BESIDE => 'start-while-sweeping', NOTHING => 'nothing',
+const OPS = [GC_OFF => 'start-gc-0', GC_ON => 'start-gc-0.1',
+    SWEPT_BESIDE => 'start-while-sweeping', NOTHING => 'nothing',
     BEFORE_DELETION => 'start-before-deleting', BESIDE_DELETION => 'start-while-deleting',
     DELETED_BY_REQUESTS => 'start-gc-0.1-expired'];
 
-// Above these `sessile bench` warns, too.
+// The thresholds at which `sessile bench` warns.
 const NOISY = 0.25;
 const STOLEN = 0.002;
 
-/** What a result says besides its rows. It is made before anything is measured. */
+/** The parts of a result other than rows. Constructed before measuring. */
 final class Surroundings
 {
     private readonly array $environment;
     private readonly array $ticks;
 
     /**
-     * @param array<string, mixed> $options those in force
+     * @param array<string, mixed> $options as used
      * @param list<array> $left_out
      * @param array<string, string> $programs versions by name
      */
@@ -40,7 +41,8 @@ final class Surroundings
     /** @param list<array> $rows */
     public function with(array $rows): array
     {
-        $at_a_rate = array_filter($rows, fn(array $row) => in_array($row['op'], [OPS[BEFORE_DELETION], OPS[BESIDE_DELETION]], true));
+        $paced = [OPS[BEFORE_DELETION], OPS[BESIDE_DELETION]];
+        $at_a_rate = array_filter($rows, fn(array $row) => in_array($row['op'], $paced, true));
         $stolen = $this->stolen();
         $rounds = max([0, ...array_column($rows, 'rounds')]);
         return [
@@ -64,7 +66,7 @@ final class Surroundings
         ];
     }
 
-    /** The part of the processors' time that a hypervisor gave to others since this was made. */
+    /** The part of processor time that the hypervisor took since construction. */
     private function stolen(): float
     {
         [$stolen, $all] = processor_ticks();
@@ -73,9 +75,13 @@ final class Surroundings
 
     private function warnings(array $rows, float $stolen): array
     {
-        $warnings = [sprintf("handlers of PHP in PHP's own process: a row ends after %s starts or %s s, and which starts collect garbage is "
-            . "drawn by PHP and not from the seed", number_format((int) $this->options['starts']), $this->options['seconds']),
-            'PHP does not say which starts have collected garbage: where their latencies have two modes, those of the slower one are taken for them'];
+        $warnings = [
+            sprintf("handlers of PHP in PHP's own process: a row ends after %s starts or %s s, and"
+                . " which starts collect garbage is drawn by PHP and not from the seed",
+                number_format((int) $this->options['starts']), $this->options['seconds']),
+            'PHP does not say which starts have collected garbage: where their latencies have two'
+                . ' modes, those of the slower one are taken for them',
+        ];
         $noisy = [];
         foreach ($rows as $row) {
             $rate = $row['ops_per_second'];
@@ -85,22 +91,25 @@ final class Surroundings
             }
         }
         if ($noisy) {
-            $warnings[] = sprintf('rounds differ by more than %.0f %%: %s', NOISY * 100, implode(', ', $noisy));
+            $warnings[] = sprintf('rounds differ by more than %.0f %%: %s', NOISY * 100,
+                implode(', ', $noisy));
         }
         if ($stolen > STOLEN) {
-            $warnings[] = sprintf("the hypervisor gave %.1f %% of the processors' time to others: p99 and p99.9 are partly the machine's", $stolen * 100);
+            $warnings[] = sprintf("the hypervisor gave %.1f %% of the processors' time to others:"
+                . " p99 and p99.9 are partly the machine's", $stolen * 100);
         }
         return $warnings;
     }
 }
 
-/** What the command says of the machine: never a host name, user or path. */
+/** The description of the machine by the command: no host name, user or path. */
 function environment(string $program, array $programs): array
 {
     exec(escapeshellarg($program) . ' bench environment', $lines, $code);
     $environment = $code === 0 ? json_decode(implode("\n", $lines), true) : null;
     if (!is_array($environment)) {
-        fwrite(STDERR, "what --json says of the machine comes from `sessile bench environment`, and that fails; `make build` leaves the command\n");
+        fwrite(STDERR, "what --json says of the machine comes from `sessile bench environment`,"
+            . " and that fails; `make build` leaves the command\n");
         exit(1);
     }
     $environment['versions'] = $programs + $environment['versions'];
@@ -108,17 +117,17 @@ function environment(string $program, array $programs): array
     return $environment;
 }
 
-/** @return array{int, int} ticks since the machine started: what a hypervisor gave to others, and all */
+/** @return array{int, int} ticks since the machine started: stolen, and all */
 function processor_ticks(): array
 {
     $line = strtok((string) file_get_contents('/proc/stat'), "\n");
-    // user nice system idle iowait irq softirq steal; what guests used is in the first two again.
+    // user nice system idle iowait irq softirq steal; guest ticks are already in the first two.
     $ticks = array_map(intval(...), array_slice(preg_split('/ +/', (string) $line), 1, 8));
     return [$ticks[7] ?? 0, array_sum($ticks)];
 }
 
 /**
- * How it was called, without places.
+ * The command line, without paths.
  *
  * @param array<string, string> $given
  * @param list<string> $handlers
@@ -126,7 +135,8 @@ function processor_ticks(): array
 function command_line(array $given, array $handlers): string
 {
     $words = ['sh scripts/php.sh gc-bench'];
-    foreach (array_diff_key($given, array_flip(['sessile', 'floor', 'shm', 'disk', 'program'])) as $name => $value) {
+    $paths = array_flip(['sessile', 'floor', 'shm', 'disk', 'program']);
+    foreach (array_diff_key($given, $paths) as $name => $value) {
         $words[] = "--$name " . ($name === 'json' ? basename($value) : $value);
     }
     foreach ($handlers as $part) {
@@ -135,17 +145,20 @@ function command_line(array $given, array $handlers): string
     return implode(' ', $words);
 }
 
-/** @param array<string, Contender> $contenders */
 function rows(array $contenders, int $sessions, Places $at): array
 {
     $rows = [];
     foreach ($contenders as $contender) {
         foreach ($contender->rows as $condition => $row) {
             $handler = $contender->handler;
-            $rows[] = ['experiment' => 'gc', 'store' => $handler->store, 'url' => url($handler, $at), 'variant' => $handler->variant,
-                'op' => OPS[$condition], 'workers' => 1, 'sessions' => $sessions, 'payload_bytes' => 1_400, 'payload_spread' => 'fixed',
-                'durability' => $handler->durability, 'kind' => $handler->kind(), 'rounds' => count($row->rates)]
-                + figures($row) + ['failed' => $contender->failed] + extras($contender, $condition, $row);
+            $rows[] = ['experiment' => 'gc', 'store' => $handler->store,
+                'url' => url($handler, $at), 'variant' => $handler->variant,
+                'op' => OPS[$condition], 'workers' => 1, 'sessions' => $sessions,
+                'payload_bytes' => 1_400, 'payload_spread' => 'fixed',
+                'durability' => $handler->durability, 'kind' => $handler->kind(),
+                'rounds' => count($row->rates)]
+                + figures($row) + ['failed' => $contender->failed]
+                + extras($contender, $condition, $row);
         }
     }
     return $rows;
@@ -156,12 +169,13 @@ function title(array $row): string
     return $row['variant'] === 'default' ? $row['store'] : "$row[store]#$row[variant]";
 }
 
-/** Where it keeps sessions, without places. Each phase has directories of its own. */
+/** The store URL, without paths. Each phase has its own directories. */
 function url(Handler $handler, Places $at): string
 {
     $url = (string) ($handler->settings['session.save_path'] ?? '');
     foreach (['<shm>' => $at->shm, '<disk>' => $at->disk] as $shown => $place) {
-        $url = preg_replace('#' . preg_quote($place, '#') . '(/(starts|deletion|requests)\b)?#', $shown, $url);
+        $url = preg_replace('#' . preg_quote($place, '#') . '(/(starts|deletion|requests)\b)?#',
+            $shown, $url);
     }
     return $url;
 }
@@ -176,20 +190,21 @@ function figures(Measured $row): array
         'first_error' => null,
         'misses' => $row->misses,
         'lost' => 0, // starts change nothing
-        // Nobody looks at the time of a server, nor at what its sessions take.
+        // CPU time of the server and storage size are not measured.
         'cpu_us_per_op' => ['client' => $row->cpu_us / max(1, count($row->ns)), 'server' => 0.0],
         'bytes_per_session' => 0,
     ];
 }
 
-/** What only some rows have, and what PHP adds. */
+/** The optional fields of a row, and PHP's. */
 function extras(Contender $contender, string $condition, Measured $row): array
 {
     $extras = ['histogram' => ['bounds_us' => BOUNDS_US, 'counts' => counts($row->ns)]];
     if ($row->removal !== null) {
         $seconds = $row->removal['seconds'];
-        $extras['removal'] = ['removed' => $row->removal['removed'], 'seconds' => $seconds, 'cpu_seconds' => $row->removal['cpu_seconds'] ?? null,
-            // All of it is one call, except for a server that removes by itself: nobody knows what that costs.
+        $extras['removal'] = ['removed' => $row->removal['removed'], 'seconds' => $seconds,
+            'cpu_seconds' => $row->removal['cpu_seconds'] ?? null,
+            // The removal is one call, except by a server, where its cost is unknown.
             'longest_call_us' => $contender->remover === Remover::Server ? null : $seconds * 1e6];
     }
     if (in_array($condition, [GC_ON, DELETED_BY_REQUESTS], true) && $row->ns) {
@@ -197,14 +212,15 @@ function extras(Contender $contender, string $condition, Measured $row): array
     }
     $calls = $row->histogram()->calls();
     $extras['php'] = [
-        'calls' => ['from_us' => array_map(Histogram::us_of(...), array_keys($calls)), 'counts' => array_values($calls)],
+        'calls' => ['from_us' => array_map(Histogram::us_of(...), array_keys($calls)),
+            'counts' => array_values($calls)],
         'groups' => array_map(fn(array $mode) => ['from_us' => Histogram::us_of($mode['from']),
-            'fullest_from_us' => Histogram::us_of($mode['fullest']), 'calls' => $mode['calls']], $row->histogram()->modes()),
+            'fullest_from_us' => Histogram::us_of($mode['fullest']), 'calls' => $mode['calls']],
+            $row->histogram()->modes()),
     ];
     return $extras;
 }
 
-/** @param list<float> $values */
 function spread(array $values): array
 {
     sort($values);
@@ -232,14 +248,16 @@ function counts(array $ns): array
     return $counts;
 }
 
-/** The fastest mode, and all calls that are slower: nobody else tells which starts have collected garbage. */
+/** The fastest mode, and all slower calls: PHP does not report which starts collected. */
 function modes(Measured $row): array
 {
     $groups = $row->histogram()->modes();
     $ns = $row->ns;
     sort($ns);
     $plain = $groups[0]['calls'];
-    [$fast, $slow] = [latency_us(array_slice($ns, 0, $plain)), latency_us(array_slice($ns, $plain))];
-    return ['plain_p50' => $fast['p50'], 'sweeping_p50' => $slow['p50'], 'sweeping' => count($ns) - $plain,
+    [$fast, $slow] = [latency_us(array_slice($ns, 0, $plain)),
+        latency_us(array_slice($ns, $plain))];
+    return ['plain_p50' => $fast['p50'], 'sweeping_p50' => $slow['p50'],
+        'sweeping' => count($ns) - $plain,
         'sweeping_p90' => $slow['p90'], 'modes' => min(2, count($groups))];
 }

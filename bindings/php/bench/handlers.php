@@ -1,11 +1,10 @@
 <?php
-// The save handlers that are measured here: what PHP is told to use each, and what a reader must know of it.
+// The measured save handlers: PHP settings and properties of each.
 
-/** A save handler in one configuration. */
 final class Handler
 {
     /**
-     * @param list<string> $extensions in the order in which they are loaded
+     * @param list<string> $extensions in load order
      * @param array<string, string|int> $settings
      */
     public function __construct(
@@ -18,13 +17,13 @@ final class Handler
     ) {
     }
 
-    /** Whether somebody else does the work: figures are compared within one kind. */
+    /** Where the work is done; figures are compared within one kind. */
     public function kind(): string
     {
         return str_contains($this->name, 'redis') ? 'socket' : 'embedded';
     }
 
-    /** A process of PHP with this handler; no php.ini of the machine has a say in it. */
+    /** The command of a PHP process with this handler, without the machine's php.ini. */
     public function command(int $sessions, int $lifetime, int $seed = 1): array
     {
         $command = [PHP_BINARY, '-n'];
@@ -32,12 +31,15 @@ final class Handler
             array_push($command, '-d', "extension=$extension");
         }
         $settings = $this->settings + ['session.use_cookies' => 0, 'session.use_only_cookies' => 0,
-            'session.cache_limiter' => '', 'session.gc_probability' => 0, 'session.gc_divisor' => 10,
-            'session.gc_maxlifetime' => $lifetime, 'memory_limit' => '8G', 'opcache.enable_cli' => 0];
+            'session.cache_limiter' => '', 'session.gc_probability' => 0,
+            'session.gc_divisor' => 10,
+            'session.gc_maxlifetime' => $lifetime, 'memory_limit' => '8G',
+            'opcache.enable_cli' => 0];
         foreach ($settings as $key => $value) {
             array_push($command, '-d', "$key=\"$value\"");
         }
-        array_push($command, '-d', 'display_errors=stderr', __DIR__ . '/worker.php', (string) $sessions, (string) crc32("$seed $this->name"));
+        array_push($command, '-d', 'display_errors=stderr', __DIR__ . '/worker.php',
+            (string) $sessions, (string) crc32("$seed $this->name"));
         if ($this->store === 'apcu') {
             $command[] = 'apcu';
         }
@@ -45,7 +47,7 @@ final class Handler
     }
 }
 
-/** Where the modules are, where sessions may be put, and the socket of a private Redis server if there is one. */
+/** Paths: modules, session directories, the socket of the private Redis server if any. */
 final class Places
 {
     public function __construct(
@@ -57,12 +59,13 @@ final class Places
     ) {
     }
 
-    /** Directories that are new, in each place. */
+    /** The same paths with a new directory in each place. */
     public function within(string $directory): Places
     {
         mkdir("$this->shm/$directory");
         mkdir("$this->disk/$directory");
-        return new Places($this->sessile, $this->floor, "$this->shm/$directory", "$this->disk/$directory", $this->redis);
+        return new Places($this->sessile, $this->floor, "$this->shm/$directory",
+            "$this->disk/$directory", $this->redis);
     }
 
     public function has_redis(): bool
@@ -70,12 +73,16 @@ final class Places
         return file_exists($this->redis);
     }
 
-    /** Ends the run where there is no room for so many copies of so many sessions: the largest take a page each. */
+    /**
+     * Exits if there is no space for this many copies of the sessions; the largest take a page
+     * each.
+     */
     public function demand_room(int $sessions, int $copies): void
     {
         foreach ([$this->shm, $this->disk] as $place) {
             if (disk_free_space($place) < $sessions * $copies * 4096 + (1 << 28)) {
-                fwrite(STDERR, "there is no room for $copies times $sessions sessions in the directory of $place\n");
+                fwrite(STDERR, "there is no room for $copies times $sessions sessions"
+                    . " in the directory of $place\n");
                 exit(1);
             }
         }
@@ -87,16 +94,20 @@ const FLOOR = 'floor (array of the process)';
 function files_handler(string $name, string $variant, string $directory): Handler
 {
     is_dir($directory) || mkdir($directory);
-    return new Handler($name, 'php-files', $variant, 'none', [], ['session.save_handler' => 'files', 'session.save_path' => $directory]);
+    return new Handler($name, 'php-files', $variant, 'none', [],
+        ['session.save_handler' => 'files', 'session.save_path' => $directory]);
 }
 
-/** @return array<string, Handler> what this machine can run, by name */
+/** @return array<string, Handler> those that can run here, by name */
 function handlers(Places $at, int $sessions): array
 {
-    $ours = fn(string $name, string $store, string $variant, string $durability, string $url) => new Handler(
-        "sessile ($name)", $store, $variant, $durability, [$at->sessile], ['session.save_handler' => 'sessile', 'session.save_path' => $url]);
+    $ours = fn(string $name, string $store, string $variant, string $durability, string $url) =>
+        new Handler(
+        "sessile ($name)", $store, $variant, $durability, [$at->sessile],
+        ['session.save_handler' => 'sessile', 'session.save_path' => $url]);
     $handlers = [
-        new Handler(FLOOR, 'floor', 'default', 'none', [$at->floor], ['session.save_handler' => 'floor']),
+        new Handler(FLOOR, 'floor', 'default', 'none', [$at->floor],
+            ['session.save_handler' => 'floor']),
         $ours('engine, shared memory', 'sessile', 'shm', 'none', "sessile:$at->shm/engine"),
         $ours('engine, disk', 'sessile', 'disk', '1s', "sessile:$at->disk/engine?control=$at->shm"),
         $ours('files, shared memory', 'files', 'shm', 'none', "files:$at->shm/sessile-files"),
@@ -107,19 +118,25 @@ function handlers(Places $at, int $sessions): array
     $has = fn(string $extension) => is_file(ini_get('extension_dir') . "/$extension.so");
     if ($has('apcu')) {
         $memory = max(64, (int) ($sessions * 2.5 / 1024) + 64);
-        $handlers[] = new Handler('APCu (no lock)', 'apcu', 'default', 'none', ['apcu'], ['apc.enable_cli' => 1, 'apc.shm_size' => "{$memory}M"]);
+        $handlers[] = new Handler('APCu (no lock)', 'apcu', 'default', 'none', ['apcu'],
+            ['apc.enable_cli' => 1, 'apc.shm_size' => "{$memory}M"]);
     }
     if ($at->has_redis()) {
         $handlers[] = $ours('redis', 'redis', 'default', 'none', "redis+unix:$at->redis");
     }
     if ($at->has_redis() && $has('redis')) {
-        // Debian's is built with igbinary, and loads only after it.
-        $theirs = fn(string $name, string $prefix, array $more, string $options = '') => new Handler(
-            "phpredis ($name)", 'phpredis', $name, 'none', $has('igbinary') ? ['igbinary', 'redis'] : ['redis'],
-            ['session.save_handler' => 'redis', 'session.save_path' => "unix://$at->redis?prefix=$prefix:$options"] + $more);
+        // Debian's phpredis is built with igbinary and loads only after it.
+        $theirs = fn(string $name, string $prefix, array $more, string $options = '') =>
+            new Handler(
+            "phpredis ($name)", 'phpredis', $name, 'none',
+            $has('igbinary') ? ['igbinary', 'redis'] : ['redis'],
+            ['session.save_handler' => 'redis',
+            'session.save_path' => "unix://$at->redis?prefix=$prefix:$options"] + $more);
         $locks = ['redis.session.locking_enabled' => 1];
-        array_push($handlers, $theirs('no lock', 'a', []), $theirs('no lock, persistent', 'b', [], '&persistent=1'),
-            $theirs('lock', 'c', $locks), $theirs('lock, persistent', 'd', $locks, '&persistent=1'));
+        array_push($handlers, $theirs('no lock', 'a', []),
+            $theirs('no lock, persistent', 'b', [], '&persistent=1'),
+            $theirs('lock', 'c', $locks),
+            $theirs('lock, persistent', 'd', $locks, '&persistent=1'));
     }
     return array_column($handlers, null, 'name');
 }
@@ -139,6 +156,7 @@ function say_what_is_left_out(array $by_extension): void
  */
 function wanted(array $all, array $wanted): array
 {
-    $is = fn(string $name) => !$wanted || array_filter($wanted, fn(string $part) => str_contains($name, $part));
+    $is = fn(string $name) => !$wanted
+        || array_filter($wanted, fn(string $part) => str_contains($name, $part));
     return array_filter($all, $is, ARRAY_FILTER_USE_KEY);
 }

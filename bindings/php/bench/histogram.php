@@ -1,15 +1,19 @@
 <?php
-// Latencies on logarithmic bins: quantiles, the number of modes by a stated rule, and a drawing for the terminal.
+// Latencies in logarithmic bins: quantiles, the number of modes by a fixed rule, and a drawing for
+// the terminal.
 
-/** Counts of calls, in bins of a tenth of a decade: each begins 1.26 times as high as the one before it. */
+/** Counts of calls, in bins of a tenth of a decade: each begins at 1.26 times the previous one. */
 final class Histogram
 {
     public const BINS_PER_DECADE = 10;
 
-    // The rule of modes. Two groups of calls are two modes when two bins in a row lie between them (so their nearest
-    // ends are a factor of 1.6 apart), none of the two has a tenth of the calls of the fullest bin of either group,
-    // and each group has at least 1 % of all calls and at least 20 of them. What is rarer is an outlier, what is nearer
-    // a shoulder.
+    // The rule of modes. Two groups of calls are two modes if all of these hold; rarer calls are
+    // outliers, nearer ones a shoulder.
+    //
+    // * Two consecutive bins lie between them, so that their nearest ends differ by a factor of
+    //   1.6.
+    // * Neither of these bins has a tenth of the calls of the fullest bin of either group.
+    // * Each group has at least 1 % of all calls and at least 20 of them.
     private const GAP_BINS = 2;
     private const VALLEY = 0.1;
     private const LEAST_PART = 0.01;
@@ -19,7 +23,6 @@ final class Histogram
     private array $calls = [];
     private int $total;
 
-    /** @param list<int> $ns */
     public function __construct(array $ns)
     {
         $counted = array_count_values(array_map(self::bin_of(...), $ns));
@@ -31,7 +34,6 @@ final class Histogram
         }
     }
 
-    /** Where a bin begins. */
     public static function us_of(int $bin): float
     {
         return 10 ** ($bin / self::BINS_PER_DECADE) / 1e3;
@@ -42,13 +44,16 @@ final class Histogram
         return (int) floor(log10(max(1, $ns)) * self::BINS_PER_DECADE);
     }
 
-    /** @return array<int, int> */
     public function calls(): array
     {
         return $this->calls;
     }
 
-    /** @return list<array{from: int, to: int, fullest: int, calls: int, part: float}> fastest first; the first three are bins */
+    /**
+     * Fastest first; the first three fields are bins.
+     *
+     * @return list<array{from: int, to: int, fullest: int, calls: int, part: float}>
+     */
     public function modes(): array
     {
         if (!$this->calls) {
@@ -59,12 +64,15 @@ final class Histogram
         return array_map(function (array $group): array {
             $counts = $this->between(...$group);
             $calls = array_sum($counts);
-            return ['from' => $group[0], 'to' => $group[1], 'fullest' => $group[0] + array_search(max($counts), $counts, true),
+            return ['from' => $group[0], 'to' => $group[1],
+                'fullest' => $group[0] + array_search(max($counts), $counts, true),
                 'calls' => $calls, 'part' => $calls / $this->total];
         }, $groups);
     }
 
-    /** @return list<array{int, int}> the first and the last bin of each group; a gap counts to the faster one */
+    /**
+     * @return list<array{int, int}> first and last bin of each group; a gap belongs to the faster
+     */
     private function split(int $first, int $last, float $least): array
     {
         $deepest = self::VALLEY;
@@ -91,12 +99,13 @@ final class Histogram
     /** @return list<int> */
     private function between(int $first, int $last): array
     {
-        return array_slice($this->calls, $first - array_key_first($this->calls), $last - $first + 1);
+        return array_slice($this->calls, $first - array_key_first($this->calls),
+            $last - $first + 1);
     }
 }
 
 /**
- * Quantiles in microseconds: of all calls at most this part took longer.
+ * Quantiles in microseconds: at most this part of all calls took longer.
  *
  * @param list<int> $ns
  * @return array{min: float, p50: float, p90: float, p99: float, p999: float, max: float}
@@ -104,8 +113,10 @@ final class Histogram
 function latency_us(array $ns): array
 {
     sort($ns);
-    $at = fn(float $part): float => $ns ? $ns[max(0, (int) ceil($part * count($ns)) - 1)] / 1e3 : 0.0;
-    return ['min' => $at(0), 'p50' => $at(0.5), 'p90' => $at(0.9), 'p99' => $at(0.99), 'p999' => $at(0.999), 'max' => $at(1)];
+    $at = fn(float $part): float => $ns ? $ns[max(0, (int) ceil($part * count($ns)) - 1)] / 1e3
+        : 0.0;
+    return ['min' => $at(0), 'p50' => $at(0.5), 'p90' => $at(0.9), 'p99' => $at(0.99),
+        'p999' => $at(0.999), 'max' => $at(1)];
 }
 
 /** A time in three digits: 4.21 us, 42.1 us, 421 ms, 4.21 s. */
@@ -120,24 +131,27 @@ function time_text(float $us): string
     return sprintf("%.{$decimals}f %s", $value, $unit);
 }
 
-/** `1`, or the number of modes with the fullest bin of each and how much of the calls it has. */
+/** `1`, or the number of modes with the fullest bin and share of calls of each. */
 function modes_text(array $modes): string
 {
     if (count($modes) < 2) {
         return (string) count($modes);
     }
-    $each = array_map(fn(array $mode) => sprintf('%.0f %% at %s', $mode['part'] * 100, time_text(Histogram::us_of($mode['fullest']))), $modes);
+    $time = fn(array $mode) => time_text(Histogram::us_of($mode['fullest']));
+    $text = fn(array $mode) => sprintf('%.0f %% at %s', $mode['part'] * 100, $time($mode));
+    $each = array_map($text, $modes);
     return count($modes) . ' (' . implode(', ', $each) . ')';
 }
 
 /**
- * Histograms side by side; a bar as long as the part of the calls, and one call is seen.
+ * Histograms in columns. A bar is as long as its share of calls; one call is visible.
  *
  * @param array<string, Histogram> $columns
  */
 function draw(array $columns, int $width = 24): string
 {
-    $rows = array_merge(...array_map(fn(Histogram $each) => array_keys($each->calls()), array_values($columns)));
+    $rows = array_merge(
+        ...array_map(fn(Histogram $each) => array_keys($each->calls()), array_values($columns)));
     $lines = sprintf("  %9s", 'from');
     foreach (array_keys($columns) as $title) {
         $lines .= sprintf("  %8s %-{$width}s", 'calls', $title);
@@ -151,7 +165,9 @@ function draw(array $columns, int $width = 24): string
             $calls = $histogram->calls()[$bin] ?? 0;
             $any = $any || $calls > 0;
             $all = max(1, array_sum($histogram->calls()));
-            $bar = $calls === 0 ? '' : ($calls / $all * $width < 0.5 ? '.' : str_repeat('#', (int) round($calls / $all * $width)));
+            $length = $calls / $all * $width;
+            $seen = $length < 0.5 ? '.' : str_repeat('#', (int) round($length));
+            $bar = $calls === 0 ? '' : $seen;
             $line .= sprintf("  %8s %-{$width}s", $calls ? number_format($calls) : '', $bar);
         }
         if ($any) {

@@ -1,15 +1,15 @@
 <?php
-// A process that is asked in lines and answers each with a line of JSON. It ends when nobody can ask it any more.
+// A process that answers each line with a line of JSON. It ends when its input is closed.
 
 final class Peer
 {
     private $process;
     private array $pipes = [];
 
-    /** @param list<string> $command */
     public function __construct(public readonly string $name, array $command)
     {
-        // It inherits the standard error: handing over STDERR would set the file behind it back to where PHP last wrote.
+        // The process inherits standard error: passing STDERR would reset the offset of the file to
+        // PHP's last write.
         $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w']], $this->pipes);
     }
 

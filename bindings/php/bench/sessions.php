@@ -1,12 +1,12 @@
 <?php
-// The sessions of a run: their ids, what is in them, and how one is started.
+// The sessions of a run: ids, content, start.
 
 // 1,400 bytes when serialised.
 const TEXT_BYTES = 1360;
-// Where most sessions expire, one in so many lives on.
+// One of this many sessions survives where most expire.
 const SURVIVOR = 10;
 
-/** @return list<string> the same for the same seed */
+/** @return list<string> equal for equal seeds */
 function ids(int $sessions, int $seed): array
 {
     mt_srand($seed);
@@ -22,7 +22,7 @@ function text_of(int $i): string
     return str_pad((string) $i, TEXT_BYTES, 'x');
 }
 
-/** One that cannot be started leaves an array that looks like a session. */
+/** A failed start leaves an array that looks like a session. */
 function start(string $id, array $options = []): void
 {
     session_id($id);
@@ -32,7 +32,7 @@ function start(string $id, array $options = []): void
     }
 }
 
-/** Whether what was put into it is in the session that was started last. */
+/** Whether the session that was started last has its content. */
 function is_whole(int $i): bool
 {
     return ($_SESSION['text'] ?? '') === text_of($i);

@@ -1,16 +1,14 @@
 <?php
-// Starts of random sessions that change nothing, each on the clock: session_start() and session_write_close(). What was
-// read is verified off the clock, and a session that is not there is counted.
+// Timed session_start() and session_write_close() of random sessions, without change. Content is
+// verified after the clock stops; missing sessions are counted.
 
-/** What a series of starts found out. */
 final class Starts
 {
-    /** @var list<int> wall clock of each call */
     public array $ns = [];
     public int $misses = 0;
     public int $errors = 0;
 
-    /** @param int|null $due the moment from which the visitor waits; null: that of the call */
+    /** @param int|null $due start of the visitor's wait; null: start of the call */
     public function one(string $id, int $i, ?int $due = null): int
     {
         $begin = hrtime(true);
@@ -29,15 +27,17 @@ final class Starts
 
     public function answer(float $cpu_us): array
     {
-        return ['ns' => $this->ns, 'misses' => $this->misses, 'errors' => $this->errors, 'cpu_us' => $cpu_us];
+        return ['ns' => $this->ns, 'misses' => $this->misses, 'errors' => $this->errors,
+            'cpu_us' => $cpu_us];
     }
 }
 
-/** CPU time of this process so far. The kernel counts it exactly, though getrusage() is old. */
+/** CPU time of this process. The kernel counts it exactly, although getrusage() is old. */
 function cpu_us(): float
 {
     $used = getrusage();
-    return ($used['ru_utime.tv_sec'] + $used['ru_stime.tv_sec']) * 1e6 + $used['ru_utime.tv_usec'] + $used['ru_stime.tv_usec'];
+    return ($used['ru_utime.tv_sec'] + $used['ru_stime.tv_sec']) * 1e6 + $used['ru_utime.tv_usec']
+        + $used['ru_stime.tv_usec'];
 }
 
 /** @param int $each 1: any session; more: only those whose number it divides */
@@ -57,8 +57,8 @@ function starts(array $ids, int $most, float $seconds, int $gc_probability, int 
 }
 
 /**
- * Calls that do nothing but look at the clock until so many nanoseconds are over: what they take beyond that is the
- * machine's doing (timer interrupts, the hypervisor), and the longer a call, the more of them it meets.
+ * Idle calls that read the clock until the given nanoseconds are over. Their excess is caused by
+ * the machine (timer interrupts, the hypervisor) and grows with the length of a call.
  */
 function nothing(int $most, float $seconds, int $each_ns): array
 {
@@ -76,7 +76,7 @@ function nothing(int $most, float $seconds, int $each_ns): array
     return $nothing->answer(cpu_us() - $cpu);
 }
 
-/** A visitor is due at each tick, and waits from then on, whatever the one before did. */
+/** A visitor is due at each tick and waits from then on, even while the previous call runs. */
 function paced_starts(array $ids, int $rate, int $each): array
 {
     ini_set('session.gc_probability', 0);
@@ -88,7 +88,7 @@ function paced_starts(array $ids, int $rate, int $each): array
     while (!is_asked()) {
         $due += $tick;
         $i = mt_rand(0, $last) * $each;
-        // No sleep: to wake up takes longer than most calls.
+        // No sleep: a wake-up takes longer than most calls.
         while (hrtime(true) < $due);
         $starts->one($ids[$i], $i, $due);
     }

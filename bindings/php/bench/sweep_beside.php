@@ -1,13 +1,14 @@
 <?php
-// The sweep that the manual of PHP and distributions advise for PHP's files: a process of its own removes what is too old.
-// Asked in lines as worker.php is: `begin` sweeps again and again until the next line, `once` sweeps once.
-// php sweep_beside.php DIRECTORY LIFETIME
+// The sweep process that the PHP manual and distributions advise for PHP's files. Verbs by line, as
+// in worker.php: `begin` sweeps until the next line, `once` sweeps once. php sweep_beside.php
+// DIRECTORY LIFETIME
 [, $directory, $lifetime] = $argv;
 
-/** What Debian's timer does; it tells how many files were removed. */
+/** Sweeps as Debian's timer does, and returns the number of removed files. */
 function sweep(string $directory, int $lifetime): int
 {
-    $command = ['find', $directory, '-ignore_readdir_race', '-type', 'f', '-name', 'sess_*', '-mmin', '+' . (int) ceil($lifetime / 60),
+    $command = ['find', $directory, '-ignore_readdir_race', '-type', 'f', '-name', 'sess_*',
+        '-mmin', '+' . (int) ceil($lifetime / 60),
         '-delete', '-printf', 'x'];
     $find = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w']], $pipes);
     $removed = 0;
@@ -21,11 +22,11 @@ function sweep(string $directory, int $lifetime): int
     return $removed;
 }
 
-/** CPU time of the sweeps so far. */
 function cpu_seconds(): float
 {
-    $used = getrusage(1); // of children that have ended
-    return $used['ru_utime.tv_sec'] + $used['ru_stime.tv_sec'] + ($used['ru_utime.tv_usec'] + $used['ru_stime.tv_usec']) / 1e6;
+    $used = getrusage(1); // of ended children
+    return $used['ru_utime.tv_sec'] + $used['ru_stime.tv_sec']
+        + ($used['ru_utime.tv_usec'] + $used['ru_stime.tv_usec']) / 1e6;
 }
 
 while (($line = fgets(STDIN)) !== false) {
@@ -42,6 +43,7 @@ while (($line = fgets(STDIN)) !== false) {
     if (trim($line) === 'begin') {
         fgets(STDIN);
     }
-    fwrite(STDOUT, json_encode(['passes' => $passes, 'removed' => $removed, 'seconds' => (hrtime(true) - $begin) / 1e9,
+    fwrite(STDOUT, json_encode(
+        ['passes' => $passes, 'removed' => $removed, 'seconds' => (hrtime(true) - $begin) / 1e9,
         'cpu_seconds' => cpu_seconds() - $cpu]) . "\n");
 }

@@ -1,24 +1,26 @@
 <?php
-// Asks a server for pages, several at a time, and judges the answers: php client.php PORT DIRECTORY PID [SIGNAL]
-// PID is that of php-fpm or Apache, SIGNAL the one that makes it reload.
+// Requests pages, several at a time, and judges the answers: php client.php PORT DIRECTORY PID
+// [SIGNAL]. PID is that of php-fpm or Apache; SIGNAL makes it reload.
 
 const CLIENTS = 8;
 [, $port, $directory, $server] = $argv;
 $reload_signal = $argv[4] ?? 'USR2';
 
-/** The body of a page, its session's cookie and the names of all its cookies, or null if there was no answer of status 200. */
+/** [body, session cookie, names of all cookies], or null without an answer of status 200. */
 function get(string $query, ?string $cookie = null, float $timeout = 30): ?array
 {
     global $port;
     $header = $cookie === null ? '' : "Cookie: $cookie\r\n";
     $options = ['header' => $header, 'timeout' => $timeout, 'ignore_errors' => true];
-    $body = @file_get_contents("http://127.0.0.1:$port/page.php?$query", false, stream_context_create(['http' => $options]));
+    $body = @file_get_contents("http://127.0.0.1:$port/page.php?$query", false,
+        stream_context_create(['http' => $options]));
     if ($body === false || !preg_match('/ 200 /', $http_response_header[0])) {
         return null;
     }
     $set = preg_grep('/^Set-Cookie: PHPSESSID=/i', $http_response_header);
     $names = preg_filter('/^Set-Cookie: ([^=]*)=.*/i', '$1', $http_response_header);
-    return [$body, $set ? preg_replace('/^[^:]*: ([^;]*).*/', '$1', end($set)) : null, array_values($names)];
+    return [$body, $set ? preg_replace('/^[^:]*: ([^;]*).*/', '$1', end($set)) : null,
+        array_values($names)];
 }
 
 function fail(string $why): never
@@ -27,7 +29,7 @@ function fail(string $why): never
     exit(1);
 }
 
-/** By the command: php-cli of Debian has posix_kill() in an extension that -n leaves out. */
+/** By the command: Debian's php-cli has posix_kill() in an extension, which -n leaves out. */
 function signal(string $name, int $pid): bool
 {
     exec("kill -$name $pid 2>&1", $output, $code);
@@ -42,8 +44,8 @@ function new_session(): string
 }
 
 /**
- * Lets clients count on one session at a time. Returns how many answers came and how many did not; an answer that is no number
- * or not above the one before is a failure.
+ * Clients increment the counter of one session concurrently. Returns the number of answers and of
+ * lost requests. Fails on an answer that is not a number above the previous one.
  */
 function count_together(string $cookie, int $times, ?callable $meanwhile = null): array
 {
@@ -73,7 +75,8 @@ function count_together(string $cookie, int $times, ?callable $meanwhile = null)
     }
     $total = [0, 0];
     foreach ($pipes as $pipe) {
-        [$answered, $lost, $wrong] = json_decode(stream_get_contents($pipe)) ?? fail('a client ended early');
+        [$answered, $lost, $wrong] = json_decode(stream_get_contents($pipe))
+            ?? fail('a client ended early');
         $wrong === '' || fail("a page answers: $wrong");
         $total = [$total[0] + $answered, $total[1] + $lost];
     }
@@ -116,8 +119,9 @@ function a_worker_that_dies_with_the_lock(): string
         $start = microtime(true);
         $n = (get('do=count', $cookie) ?? fail('a page after a worker died'))[0];
         $longest = max($longest, microtime(true) - $start);
-        // What the dead one had not stored is not there.
-        $n === (string) ($kill + 2) || fail("the counter is $n after $kill requests and a killed worker");
+        // Changes that the dead worker had not stored are gone.
+        $n === (string) ($kill + 2)
+            || fail("the counter is $n after $kill requests and a killed worker");
         pcntl_wait($status);
     }
     $longest < 2 || fail(sprintf('a request waited %.1f s for a dead worker', $longest));
@@ -136,33 +140,39 @@ function a_reload_of_the_server(): string
     };
     [$answered, $lost] = count_together($cookie, 150, $reload);
     $n = counter($cookie) - 1;
-    // A request that was cut off may have been counted or not; one that was answered was counted.
-    $n >= $answered && $n <= $answered + $lost || fail("the counter is $n after $answered answers and $lost without");
+    // A request that was cut off may have been counted; one that was answered was counted.
+    $n >= $answered && $n <= $answered + $lost
+        || fail("the counter is $n after $answered answers and $lost without");
     return "$answered requests over three reloads, $lost without an answer";
 }
 
 function the_cookie_of_an_empty_session(): string
 {
     [, , $names] = get('do=empty') ?? fail('an empty session');
-    $names === ['first', 'second'] || fail('the cookies of a page with an empty session are: ' . implode(', ', $names));
-    // Once the headers are out it is too late, which is no failure; the id is as good as any.
+    $names === ['first', 'second']
+        || fail('the cookies of a page with an empty session are: ' . implode(', ', $names));
+    [, , $names] = get('do=peek') ?? fail('a new session that is only read');
+    $names === [] || fail('a new session that is only read sets: ' . implode(', ', $names));
+    // After the headers the cookie stays, and the empty session is stored under its id.
     [$body, $cookie, $names] = get('do=late') ?? fail('an empty session after the headers');
-    $body === 'headers are sent' && $names === ['PHPSESSID'] || fail("a session that is saved after the headers: $body");
-    counter($cookie) === 0 || fail('an empty session was stored');
+    $body === 'headers are sent' && $names === ['PHPSESSID']
+        || fail("a session that is saved after the headers: $body");
+    counter($cookie) === 0 || fail('an empty session has a value');
     return 'is withdrawn, and no other';
 }
 
-/** PHP saves how far an upload is while it comes in, before the page runs; other pages of the session see it. */
+/** PHP saves the progress of an upload before the page runs; other pages of the session see it. */
 function the_progress_of_an_upload(): string
 {
     global $port;
     $cookie = new_session();
-    $start = "--end\r\nContent-Disposition: form-data; name=\"PHP_SESSION_UPLOAD_PROGRESS\"\r\n\r\nphoto\r\n"
+    $start = "--end\r\nContent-Disposition: form-data; name=\"PHP_SESSION_UPLOAD_PROGRESS\"\r\n"
+        . "\r\nphoto\r\n"
         . "--end\r\nContent-Disposition: form-data; name=\"file\"; filename=\"photo\"\r\n\r\n";
     $body = $start . str_repeat('x', 500_000) . "\r\n--end--\r\n";
     $length = strlen($body);
-    $head = "POST /page.php?do=upload HTTP/1.0\r\nHost: 127.0.0.1\r\nCookie: $cookie\r\nContent-Length: $length\r\n"
-        . "Content-Type: multipart/form-data; boundary=end\r\n\r\n";
+    $head = "POST /page.php?do=upload HTTP/1.0\r\nHost: 127.0.0.1\r\nCookie: $cookie\r\n"
+        . "Content-Length: $length\r\nContent-Type: multipart/form-data; boundary=end\r\n\r\n";
     $upload = stream_socket_client("tcp://127.0.0.1:$port");
     stream_set_timeout($upload, 30);
     fwrite($upload, $head . substr($body, 0, 300_000));
@@ -172,12 +182,14 @@ function the_progress_of_an_upload(): string
         $progress = $seen['upload_progress_photo'] ?? ['bytes_processed' => 0];
         microtime(true) < $deadline || fail('the progress of an upload is ' . json_encode($seen));
     } while ($progress['bytes_processed'] < 200_000);
-    $progress['content_length'] === $length && !$progress['done'] || fail('the progress of half an upload is ' . json_encode($seen));
-    // A page that saves something meanwhile: both are kept.
+    $progress['content_length'] === $length && !$progress['done']
+        || fail('the progress of half an upload is ' . json_encode($seen));
+    // A page saves a change during the upload: both are kept.
     $n = (get('do=count', $cookie) ?? fail('a page that saves beside an upload'))[0];
     fwrite($upload, substr($body, 300_000));
     $answer = preg_replace('/.*\r\n\r\n/s', '', stream_get_contents($upload));
-    $n === '2' && $answer === '[500000,{"n":3}]' || fail("a session counts $n beside an upload, and after it is $answer");
+    $n === '2' && $answer === '[500000,{"n":3}]'
+        || fail("a session counts $n beside an upload, and after it is $answer");
     return "is seen at {$progress['bytes_processed']} of $length bytes, and gone after it";
 }
 
@@ -187,7 +199,9 @@ function opcache_is_on(): string
     return 'in the workers';
 }
 
-foreach (['opcache_is_on', 'parallel_requests_and_recycled_workers', 'a_worker_that_dies_with_the_lock',
-    'a_reload_of_the_server', 'the_cookie_of_an_empty_session', 'the_progress_of_an_upload'] as $test) {
+foreach (['opcache_is_on', 'parallel_requests_and_recycled_workers',
+    'a_worker_that_dies_with_the_lock',
+    'a_reload_of_the_server', 'the_cookie_of_an_empty_session',
+    'the_progress_of_an_upload'] as $test) {
     echo str_replace('_', ' ', $test), ': ', $test(), "\n";
 }

@@ -1,17 +1,18 @@
 <?php
-// What the pages of the test with php-fpm do; client.php asks for them.
+// The pages of the test with php-fpm; client.php requests them.
 switch ($_GET['do'] ?? '') {
     case 'count':
         session_start();
         $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;
-        // The answer goes out after the counter is stored: whoever reads it was told the truth.
+        // The answer follows the commit, so that it reports stored state.
         session_write_close();
         echo $_SESSION['n'];
         break;
     case 'hold':
         session_start();
         $_SESSION['n'] = -1;
-        file_put_contents(__DIR__ . '/held', getmypid()); // where to is nobody's to say who asks for the page
+        // A fixed path: the client must not choose one.
+        file_put_contents(__DIR__ . '/held', getmypid());
         sleep(30);
         break;
     case 'empty':

@@ -1,5 +1,6 @@
-/* PHP loads its extensions with RTLD_DEEPBIND, so that each finds its own symbols first. Then it would not find malloc() of
- * the address sanitizer, which therefore refuses the flag. Loaded before both, this leaves it out. */
+/* Leaves out RTLD_DEEPBIND, with which PHP loads extensions. With it they would not use the
+ * malloc() of the address sanitizer, which therefore refuses the flag. Preloaded before both.
+ */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

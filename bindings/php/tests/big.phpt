@@ -2,7 +2,7 @@
 a session of megabytes is stored; one over the limit is refused loudly, and what was stored stays
 --INI--
 memory_limit=256M
-sessile.payload_limit=10000000
+sessile.payload_limit=10M
 --FILE--
 <?php
 require __DIR__ . '/common.inc';
@@ -19,7 +19,7 @@ var_dump($saved, stored($id)['a'] === $big, sessile_counters()['too_large']);
 bool(true)
 bool(true)
 
-Warning: session_write_close(): %s: cannot commit session #%s: the payload is too large (110000%d bytes, limit 10000000 bytes) in %s on line %d
+Warning: session_write_close(): %s: cannot commit session #%s: the payload is too large (110000%d bytes, limit 10485760 bytes) in %s on line %d
 
 Warning: session_write_close(): Failed to write session data (sessile).%s in %s on line %d
 bool(true)

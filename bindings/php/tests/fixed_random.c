@@ -1,7 +1,7 @@
-/* For id_collision.phpt: PHP draws the same session id as often as SAME_IDS says.
+/* For id_collision.phpt: PHP draws equal session ids as often as SAME_IDS says.
  *
- * It replaces syscall() of the C library, by which PHP gets its random bytes. A session id takes 92 of them, which is what
- * tells them from all others. */
+ * It replaces syscall() of the C library, PHP's source of random bytes. Only a session id takes 92.
+ */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -39,7 +39,6 @@ long syscall(long number, long a, long b, long c, long d, long e, long f)
 	return real(number, a, b, c, d, e, f);
 }
 
-/* From PHP 8.3 on. */
 ssize_t getrandom(void *bytes, size_t length, unsigned int flags)
 {
 	return syscall(SYS_getrandom, (long) bytes, (long) length, flags, 0, 0, 0);

@@ -44,7 +44,7 @@ bool(true)
 bool(true) bool(true)
 [{"a":1},{"a":2}]
 
-Warning: SessionHandler::write(): another request has stored a session under this id; nothing is saved in %s on line %d
+Warning: SessionHandler::write(): %s: cannot commit session #%x: another request has stored a session under this id; nothing is saved in %s on line %d
 
 Warning: session_write_close(): Failed to write session data using user defined save handler.%s in %s on line %d
 bool(true) bool(true)

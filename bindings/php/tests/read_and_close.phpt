@@ -32,7 +32,7 @@ bool(true)
 int(1)
 bool(true)
 
-Warning: session_write_close(): the session was read without its lock (sessile.read_only, or sessile.on_lock_timeout) and changed; nothing is saved in %s on line %d
+Warning: session_write_close(): %s: cannot commit session #%x: the session was read without its lock: nothing is saved in %s on line %d
 
 Warning: session_write_close(): Failed to write session data (sessile).%s in %s on line %d
 bool(true)

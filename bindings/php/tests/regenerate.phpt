@@ -1,5 +1,5 @@
 --TEST--
-a new id takes the session with it; the old one leads there for the grace, or is gone at once
+a new id takes the session with it; the old one shows it as it was before for the grace, or nothing
 --FILE--
 <?php
 require __DIR__ . '/common.inc';
@@ -24,11 +24,23 @@ foreach (['0', '1'] as $strict) {
     ini_set('session.use_strict_mode', $strict);
     [$old, $new] = renewed(false);
     echo json_encode([$old !== $new, stored($old), stored($new)]), "\n";
-    // A parallel request of the same page, with the old id: its change is in the session.
+    // A parallel request of the same page, with the old id: it sees the session, and changes nothing.
     start($old);
     $_SESSION['c'] = 4;
     session_write_close();
-    echo json_encode(stored($new)), "\n";
+    echo json_encode([stored($old), stored($new)]), "\n";
+
+    // After a log-out it sees nothing.
+    start($new);
+    session_destroy();
+    echo json_encode([stored($old), stored($new)]), "\n";
+
+    // A late request gets no other id.
+    [$old, $new] = renewed(false);
+    start($old);
+    var_dump(@session_regenerate_id());
+    @session_write_close();
+    echo json_encode([stored($old), stored($new)]), "\n";
 
     [$old, $new] = renewed(true);
     echo json_encode([stored($old), stored($new)]), "\n";
@@ -42,8 +54,13 @@ foreach (['0', '1'] as $strict) {
 --EXPECT--
 bool(true)
 bool(false)
-[true,{"a":2,"b":3},{"a":2,"b":3}]
-{"a":2,"b":3,"c":4}
+[true,{"a":1},{"a":2,"b":3}]
+[{"a":1},{"a":2,"b":3}]
+[[],[]]
+bool(true)
+bool(false)
+bool(false)
+[{"a":1},{"a":2,"b":3}]
 bool(true)
 bool(false)
 [[],{"a":2,"b":3}]
@@ -52,8 +69,13 @@ bool(false)
 [[],{"a":2,"b":3}]
 bool(true)
 bool(false)
-[true,{"a":2,"b":3},{"a":2,"b":3}]
-{"a":2,"b":3,"c":4}
+[true,{"a":1},{"a":2,"b":3}]
+[{"a":1},{"a":2,"b":3}]
+[[],[]]
+bool(true)
+bool(false)
+bool(false)
+[{"a":1},{"a":2,"b":3}]
 bool(true)
 bool(false)
 [[],{"a":2,"b":3}]

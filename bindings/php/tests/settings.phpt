@@ -33,7 +33,7 @@ bool(false)
 string(4) "fail"
 string(2) "30"
 string(4) "0.25"
-sessile.payload_limit is a number of bytes, without a unit and not negative in %s
+sessile.payload_limit is a number of bytes, such as 8388608 or 8M, and not negative in %s
 string(1) "0"
 sessile.hashed_ids is On or Off in %s
 string(1) "0"

@@ -1,7 +1,6 @@
-//! The results of several experiments in one file: what `sessile bench all` writes, and what reads results of either kind.
+//! Results of one or several experiments in one file, as `sessile bench all` writes it.
 //!
-//! Invariant: a file of one experiment is a collection of one, so whoever reads collections reads everything. Not here: how
-//! the experiments are run, and how they are shown.
+//! Invariant: the result of one experiment reads as a collection of one.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,70 +8,70 @@ use crate::experiment;
 use crate::options::UsageError;
 use crate::report::{Report, SCHEMA};
 
-/// Results of several experiments, in the order in which they were measured.
+/// Results of several experiments, in the order of measuring.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Collection {
-    /// Version of this shape. That of the reports inside is the same.
+    /// Version of this shape; reports have the same.
     pub schema: u32,
-    /// A signal ended the run: experiments, or rows of the last one, are missing. Left out when false.
+    /// A signal ended the run: experiments or rows are missing. Left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// One report for each experiment.
     pub runs: Vec<Report>,
-    /// Experiments of which there is no report, and why. Left out when there are none.
+    /// Experiments without a report, and why. Left out when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOutExperiment>,
-    /// All that `sessile bench all` set out to measure, in its order, and how far each of them has come. It is there before
-    /// the first figure, so a file of a run that was killed says what is missing. Left out of a file of one experiment.
+    /// All parts that `sessile bench all` planned, in order, with their states. Written before the
+    /// first figure, so that the file of a killed run says what is missing. Left out for one
+    /// experiment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<SeriesPart>,
 }
 
 /// One experiment of a series, or one form of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// The name of the experiment.
+pub struct SeriesPart {
+    /// The experiment's name.
     pub experiment: String,
-    /// What tells it from another part of the same experiment: the flags that give it alone, for example `--as-published`.
-    /// Left out when there are none.
+    /// Flags that distinguish this form, for example `--as-published`. Left out when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub flags: String,
-    /// How far it has come.
+    /// How far it came.
     pub state: PartState,
-    /// Why there is nothing of it, if so.
+    /// Why it has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// How far a part of a series has come.
+/// How far a part of a series came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartState {
-    /// Its turn has not come.
+    /// Not begun.
     NotStarted,
-    /// It had begun when this was written.
+    /// Running when this was written.
     Running,
-    /// It was measured to its end.
+    /// Measured to its end.
     Done,
-    /// A signal ended it; what was verified by then is there.
+    /// Ended by a signal; verified rows are kept.
     Interrupted,
-    /// It could not be measured to its end because something broke. There is nothing of it.
+    /// Something broke; there is no result.
     Failed,
-    /// This machine, or what was asked for, has nothing that it could measure.
+    /// Nothing that this machine or the options could measure.
     LeftOut,
 }
 
-impl Part {
-    /// Its experiment and flags as one text.
+impl SeriesPart {
+    /// Experiment and flags as one text.
     pub fn title(&self) -> String {
         experiment::title(&self.experiment, &self.flags)
     }
 }
 
-/// An experiment of which there is no report.
+/// An experiment without a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOutExperiment {
-    /// Its name.
+    /// The experiment.
     pub experiment: String,
     /// Why.
     pub reason: String,
@@ -80,7 +79,13 @@ pub struct LeftOutExperiment {
 
 impl Default for Collection {
     fn default() -> Collection {
-        Collection { schema: SCHEMA, interrupted: false, runs: Vec::new(), left_out: Vec::new(), parts: Vec::new() }
+        Collection {
+            schema: SCHEMA,
+            interrupted: false,
+            runs: Vec::new(),
+            left_out: Vec::new(),
+            parts: Vec::new(),
+        }
     }
 }
 
@@ -91,30 +96,34 @@ impl From<Report> for Collection {
 }
 
 impl Collection {
-    /// A collection from its JSON form, or from that of one report.
+    /// Reads a collection, or one report as a collection of one.
     ///
     /// # Errors
     ///
-    /// One sentence, for the user, when the text is something else or of another version.
+    /// A sentence for the user when the text is something else or of another version.
     pub fn from_json(text: &str) -> Result<Collection, UsageError> {
-        let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
+        let value: serde_json::Value = serde_json::from_str(text)
+            .map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
         if value.get("runs").is_none() {
             return Report::from_value(value).map(Collection::from);
         }
-        let schemas =
-            std::iter::once(&value).chain(value.get("runs").and_then(|it| it.as_array()).into_iter().flatten());
+        let schemas = std::iter::once(&value)
+            .chain(value.get("runs").and_then(|it| it.as_array()).into_iter().flatten());
         for schema in schemas.map(|part| part.get("schema").and_then(serde_json::Value::as_u64)) {
             match schema {
                 Some(schema) if schema == u64::from(SCHEMA) => {}
                 Some(schema) => {
-                    let why = format!("it has schema {schema}, and this program reads schema {SCHEMA}");
+                    let why =
+                        format!("it has schema {schema}, and this program reads schema {SCHEMA}");
                     return Err(UsageError(why));
                 }
-                None => return Err(UsageError("it is no result of sessile bench --json".to_owned())),
+                None => {
+                    return Err(UsageError("it is no result of sessile bench --json".to_owned()));
+                }
             }
         }
-        serde_json::from_value(value).map_err(|error| UsageError(format!("it is not a whole result: {error}")))
+        serde_json::from_value(value)
+            .map_err(|error| UsageError(format!("it is not a whole result: {error}")))
     }
 
     /// The collection as JSON.
@@ -134,11 +143,13 @@ mod tests {
     const REPORT: &str = r#"{
         "schema": 1,
         "environment": {
-            "cpu": "a processor", "cores": 2, "memory_bytes": 1, "kernel": "6.1", "system": "x86_64 linux",
+            "cpu": "a processor", "cores": 2, "memory_bytes": 1, "kernel": "6.1",
+            "system": "x86_64 linux",
             "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {}
         },
         "command": "sessile bench cycle", "seed": 7,
-        "settings": { "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440, "churn": 0, "confidence": 0.75 },
+        "settings": { "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440, "churn": 0,
+            "confidence": 0.75 },
         "results": [], "left_out": [], "warnings": []
     }"#;
 
@@ -148,15 +159,26 @@ mod tests {
         assert_eq!((one.runs.len(), one.runs[0].seed, one.interrupted), (1, 7, false));
         let mut two = Collection { interrupted: true, ..one.clone() };
         two.runs.extend(one.runs);
-        two.left_out.push(LeftOutExperiment { experiment: "perl".into(), reason: "there is no perl".into() });
-        let part = |flags: &str, state| Part { experiment: "ops".into(), flags: flags.into(), state, reason: None };
+        two.left_out.push(LeftOutExperiment {
+            experiment: "perl".into(),
+            reason: "there is no perl".into(),
+        });
+        let part = |flags: &str, state| SeriesPart {
+            experiment: "ops".into(),
+            flags: flags.into(),
+            state,
+            reason: None,
+        };
         two.parts = vec![part("", PartState::Done), part("--as-published", PartState::NotStarted)];
         let text = two.to_json().unwrap();
         assert!(text.contains(r#""state": "not-started""#), "{text}");
         let read = Collection::from_json(&text).unwrap();
         assert_eq!((read.runs.len(), read.interrupted, read.left_out), (2, true, two.left_out));
         assert_eq!(read.parts, two.parts);
-        assert_eq!(read.parts.iter().map(Part::title).collect::<Vec<String>>(), ["ops", "ops --as-published"]);
+        assert_eq!(
+            read.parts.iter().map(SeriesPart::title).collect::<Vec<String>>(),
+            ["ops", "ops --as-published"]
+        );
     }
 
     #[test]

@@ -1,27 +1,26 @@
-//! What can be measured: a store behind the contract, or a reference row.
+//! The interface of a contender: a store behind the contract, or a reference row.
 //!
-//! A contender lives in one worker process and knows sessions by number; ids are made before the timed part.
-//! It owns one invariant: what it returns from `begin` and `read` came from the store, every time.
+//! A contender lives in one worker process and names sessions by number; ids are prepared before
+//! the timed part. Invariant: `begin` and `read` return data that came from the store, each time.
 
 use std::time::Duration;
 
 use sessile_core::{Budget, Error, ErrorKind, Result, Swept};
 
-/// One opened store as one worker sees it. At most one session is held at a time.
+/// One opened store in one worker. At most one session is held at a time.
 pub trait Contender {
-    /// Reads the ids of these sessions, so that they lie in the processor's cache, and nothing of the sessions. Called
-    /// between two requests and not timed: a request brings its id along, it does not look for it in a table of
-    /// all ids. Without ids in memory there is nothing to do.
-    fn announce(&mut self, sessions: &[usize]) {
+    /// Reads the ids of these sessions into the processor's cache, and nothing of the sessions. Not
+    /// timed: a real request brings its id along and does not look it up in a table of all ids.
+    fn prefetch_ids(&mut self, sessions: &[usize]) {
         let _ = sessions;
     }
 
-    /// A request begins. Timed with what it does: who connects anew for each request does so here.
+    /// Begins a request, timed. Reconnecting contenders connect here.
     ///
     /// # Errors
     ///
-    /// Whatever the store says; so for all methods.
-    fn arrive(&mut self) -> Result<()> {
+    /// Those of the store, for all methods.
+    fn start_request(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -31,26 +30,27 @@ pub trait Contender {
     /// Reads without a lock. `None` is a miss.
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>>;
 
-    /// Takes the lock and reads. `None` is a miss; the lock is held in either case. Without locks it is a read.
+    /// Locks and reads. `None` is a miss; the lock is held either way. A contender without locks
+    /// only reads.
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         self.read(session)
     }
 
-    /// Replaces the payload of the session that was begun, and releases it.
+    /// Replaces the payload and releases the session.
     fn commit(&mut self, payload: &[u8]) -> Result<()>;
 
-    /// Releases the session that was begun without writing. Without locks there is nothing to release.
+    /// Releases the begun session without writing.
     fn release(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Moves the expiry of the session that was begun, keeps its payload, and releases it. Who keeps no expiry only releases it.
+    /// Moves the expiry and releases the session. A contender without expiry only releases.
     fn touch(&mut self) -> Result<()> {
         self.release()
     }
 
-    /// How many transactions the server has given up in favour of others, and were done again, since this was opened; `None`
-    /// where nobody counts them.
+    /// Transactions that the server aborted and that were repeated since opening; `None` if not
+    /// counted.
     fn restarted(&self) -> Option<u64> {
         None
     }
@@ -67,14 +67,12 @@ pub trait Contender {
         Err(unsupported("sweep"))
     }
 
-    /// What a session handler does when the dice of PHP's garbage collection have chosen its request: a sweep where
-    /// expired sessions wait for one, and nothing where they go by themselves.
+    /// A request that PHP's garbage collection chose: sweeps if the store needs sweeps.
     fn collect_garbage(&mut self) -> Result<()> {
         self.sweep(Budget::default()).map(drop)
     }
 }
 
-/// What a reference row answers when it lacks an operation.
 pub(crate) fn unsupported(what: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("this reference row cannot {what}"))
 }

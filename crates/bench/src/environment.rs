@@ -1,4 +1,5 @@
-//! The machine and the programs of a run. Never a host name, user, absolute path or kernel build suffix.
+//! The machine and the programs of a run. Never contains a host name, user, absolute path or kernel
+//! build suffix.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,12 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
-use sessile_fixtures::{SERVERS, file_system};
+use sessile_fixtures::{ServerKind, file_system};
 
-/// What the figures depend on. By default nothing is known of it.
+/// What the figures depend on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
-    /// Model name of the processor.
+    /// Model of the processor.
     pub cpu: String,
     /// Logical processors that this process may use.
     pub cores: usize,
@@ -23,24 +24,33 @@ pub struct Environment {
     pub system: String,
     /// File system of the directories on disk.
     pub disk_file_system: String,
-    /// Our own version.
+    /// Version of Sessile.
     pub sessile: String,
-    /// How it was built.
+    /// `release` or `debug`.
     pub build: String,
-    /// Versions of servers and of the libraries that talk to stores.
+    /// Versions of servers and client libraries.
     pub versions: BTreeMap<String, String>,
 }
 
-/// Libraries whose version changes what is measured.
-const LIBRARIES: [&str; 8] =
-    ["mysql", "postgres-protocol", "redis", "rusqlite", "libsqlite3-sys", "heed", "lmdb-master-sys", "hdrhistogram"];
-/// Versions at the time of the build.
+/// Libraries whose version changes the figures.
+const LIBRARIES: [&str; 8] = [
+    "mysql",
+    "postgres-protocol",
+    "redis",
+    "rusqlite",
+    "libsqlite3-sys",
+    "heed",
+    "lmdb-master-sys",
+    "hdrhistogram",
+];
+/// Library versions at build time.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
 impl Environment {
-    /// Looks at this machine.
-    pub fn look() -> Environment {
-        let disk = std::env::var_os("SESSILE_DISK").map_or_else(|| "/var/tmp".into(), std::path::PathBuf::from);
+    /// Inspects this machine.
+    pub fn detect() -> Environment {
+        let disk = std::env::var_os("SESSILE_DISK")
+            .map_or_else(|| "/var/tmp".into(), std::path::PathBuf::from);
         Environment {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -54,7 +64,6 @@ impl Environment {
         }
     }
 
-    /// It with the versions of further programs.
     pub(crate) fn build_of_this_program() -> &'static str {
         if cfg!(debug_assertions) { "debug" } else { "release" }
     }
@@ -65,26 +74,26 @@ impl Environment {
     }
 }
 
-/// Processor time since the machine started, in ticks: what a hypervisor gave to others, and all.
+/// In ticks since boot.
 pub(crate) struct ProcessorTime {
     stolen: u64,
     all: u64,
 }
 
 impl ProcessorTime {
-    /// Of all processors, so far.
     pub(crate) fn so_far() -> ProcessorTime {
-        ProcessorTime::of(&read("/proc/stat"))
+        ProcessorTime::parse(&read("/proc/stat"))
     }
 
-    fn of(stat: &str) -> ProcessorTime {
+    fn parse(stat: &str) -> ProcessorTime {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
-        // user nice system idle iowait irq softirq steal; what guests used is in the first two again.
-        let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|ticks| ticks.parse().ok()).collect();
+        // user nice system idle iowait irq softirq steal; guest time is already in the first two.
+        let ticks: Vec<u64> =
+            line.split_whitespace().take(8).filter_map(|ticks| ticks.parse().ok()).collect();
         ProcessorTime { stolen: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().sum() }
     }
 
-    /// The part of the time since then that a hypervisor gave to others.
+    /// The fraction since `then`.
     pub(crate) fn stolen_since(&self, then: &ProcessorTime) -> f64 {
         let all = self.all.saturating_sub(then.all).max(1);
         self.stolen.saturating_sub(then.stolen) as f64 / all as f64
@@ -111,16 +120,18 @@ fn memory_bytes() -> u64 {
     kib.and_then(|text| text.trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1_024
 }
 
-/// The leading numbers of a release: a suffix names whoever built the kernel.
+/// The leading numbers of a kernel release. Its suffix can name the builder.
 fn numbers(release: &str) -> &str {
     let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
     release.get(..end).unwrap_or(release).trim_end_matches('.')
 }
 
 fn versions() -> BTreeMap<String, String> {
-    let mut versions: BTreeMap<String, String> =
-        LIBRARIES.iter().filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?))).collect();
-    for kind in SERVERS {
+    let mut versions: BTreeMap<String, String> = LIBRARIES
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?)))
+        .collect();
+    for kind in ServerKind::all() {
         if let Some(version) = kind.find().as_deref().and_then(server_version) {
             versions.insert(kind.name.to_owned(), version);
         }
@@ -134,12 +145,12 @@ fn locked(lock: &str, name: &str) -> Option<String> {
     Some(version.strip_prefix("version = ")?.trim_matches('"').to_owned())
 }
 
-/// The first word of `--version` that looks like one.
 fn server_version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let words = text.split_whitespace().map(|word| word.trim_start_matches("v="));
-    let mut versions = words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+    let mut versions =
+        words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
     versions.next().map(str::to_owned)
 }
 
@@ -155,8 +166,11 @@ mod tests {
 
     #[test]
     fn what_a_hypervisor_takes_is_a_part_of_all_time() {
-        let at = |stat: &str| ProcessorTime::of(stat);
-        let (then, now) = (at("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1"), at("cpu  60 0 10 100 0 0 0 30 9 0\ncpu0 1"));
+        let at = |stat: &str| ProcessorTime::parse(stat);
+        let (then, now) = (
+            at("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1"),
+            at("cpu  60 0 10 100 0 0 0 30 9 0\ncpu0 1"),
+        );
         assert!((now.stolen_since(&then) - 0.2).abs() < 1e-9);
         assert_eq!(at("").stolen_since(&at("nonsense")), 0.0);
     }

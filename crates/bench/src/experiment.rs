@@ -1,34 +1,34 @@
-//! What can be asked for: the names of the experiments, and of the operations of `cycle` and `scale`.
+//! The names of the experiments, and of the operations of `cycle` and `scale`.
 
-/// Which experiment.
+/// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
     /// Create, read and change, each on its own.
     Ops,
-    /// One locked request after the other.
+    /// Locked requests one after the other.
     Cycle,
     /// All workers on one session.
     Contention,
-    /// What removing expired sessions does to requests.
+    /// Effect of removing expired sessions on requests.
     Gc,
-    /// The cycle with more and more sessions.
+    /// The cycle with growing numbers of sessions.
     Scale,
-    /// A steady stream of requests, some of which meet an expired session.
+    /// A steady stream of requests, some of which meet expired sessions.
     Expiry,
     /// The whole life of a session in one request to a web server.
     Lifecycle,
     /// Sessions in Perl: open, ten reads and ten writes, close.
     Perl,
-    /// Payloads of half a megabyte to eight: stored, refused or lost.
+    /// Payloads of 0.5 to 8 MB: stored, refused or lost.
     Oversize,
-    /// Workers and servers that are killed: what is lost, what is stuck, how long it takes.
+    /// Killed workers and servers: what is lost or stuck, and for how long.
     Faults,
-    /// A page that builds its cache entry on each view, because the save was lost.
+    /// A page that rebuilds its cache entry on each view because the save was lost.
     Rebuild,
 }
 
 impl Experiment {
-    /// Every one.
+    /// All experiments.
     pub const ALL: &[Experiment] = &[
         Experiment::Ops,
         Experiment::Cycle,
@@ -48,7 +48,7 @@ impl Experiment {
         Experiment::ALL.iter().copied().find(|experiment| experiment.name() == name)
     }
 
-    /// The word in results.
+    /// The name in commands and results.
     pub const fn name(self) -> &'static str {
         match self {
             Experiment::Ops => "ops",
@@ -66,16 +66,15 @@ impl Experiment {
     }
 }
 
-/// An experiment with the flags that tell one form of it from another, as one text: `ops --as-published`. The plain form has no
-/// flags.
+/// An experiment with the flags of its form: `ops --as-published`.
 pub(crate) fn title(experiment: &str, flags: &str) -> String {
     [experiment, flags].join(" ").trim_end().to_owned()
 }
 
-/// What a worker does with a session in `cycle` and `scale`.
+/// What a request does in `cycle` and `scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CycleOp {
-    /// Begin exclusively, read, change, commit.
+    /// Begin, read, change, commit.
     Cycle,
     /// Read without a lock.
     Peek,

@@ -1,8 +1,8 @@
-//! Where the sessions of a contender take space, and how much.
+//! How much space the sessions of a contender take.
 //!
-//! Of a private directory everything counts that is there, also what an empty store would occupy. A server and a
-//! store that lives in its worker share their memory with code and prepared ids, and a directory of the
-//! user's with other sessions, so of those the growth since they were opened counts. What cannot be told is 0.
+//! In a private directory everything counts, also what an empty store occupies. Servers, workers
+//! and the user's directories hold other data too, so there only the growth since opening counts.
+//! Unknown is 0.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,34 +11,34 @@ use std::path::{Path, PathBuf};
 
 use sessile_fixtures::resident_bytes;
 
-/// What is looked at.
+/// Where space is measured.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
-    /// A private directory, and what workers map besides.
+pub(crate) enum FootprintSource {
+    /// A private directory, and shared memory that workers map elsewhere.
     Directory(PathBuf),
-    /// A directory that holds other sessions too.
+    /// A directory with other sessions in it.
     Shared(PathBuf),
     /// A server, by its process id.
     Server(u32),
-    /// The worker itself.
+    /// The memory of the worker itself.
     Worker,
-    /// Nothing that can be looked at.
+    /// Nothing that can be measured.
     Unknown,
 }
 
-/// A place, and what it took before anything was stored.
+/// A source, and its size before anything was stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Footprint {
-    place: Place,
+    place: FootprintSource,
     worker: u32,
     empty: u64,
 }
 
 impl Footprint {
-    /// To be called when the contender is open and empty. `worker` is the process that has opened it.
-    pub(crate) fn of_empty(place: Place, worker: u32) -> Footprint {
+    /// Call when the contender is open and empty. `worker` has opened it.
+    pub(crate) fn of_empty(place: FootprintSource, worker: u32) -> Footprint {
         let mut footprint = Footprint { place, worker, empty: 0 };
-        if !matches!(footprint.place, Place::Directory(_)) {
+        if !matches!(footprint.place, FootprintSource::Directory(_)) {
             footprint.empty = footprint.bytes();
         }
         footprint
@@ -47,17 +47,17 @@ impl Footprint {
     /// Bytes that the sessions take now.
     pub(crate) fn bytes(&self) -> u64 {
         let now = match &self.place {
-            Place::Directory(dir) => occupied(dir) + mapped_elsewhere(self.worker, dir),
-            Place::Shared(dir) => occupied(dir),
-            Place::Server(pid) => resident_bytes(*pid).unwrap_or(0),
-            Place::Worker => resident_bytes(self.worker).unwrap_or(0),
-            Place::Unknown => 0,
+            FootprintSource::Directory(dir) => occupied(dir) + mapped_elsewhere(self.worker, dir),
+            FootprintSource::Shared(dir) => occupied(dir),
+            FootprintSource::Server(pid) => resident_bytes(*pid).unwrap_or(0),
+            FootprintSource::Worker => resident_bytes(self.worker).unwrap_or(0),
+            FootprintSource::Unknown => 0,
         };
         now.saturating_sub(self.empty)
     }
 }
 
-/// Blocks that the files below a directory have been given: holes do not count, a file of one byte counts whole.
+/// Blocks of all files: holes do not count, a file of one byte counts a block.
 pub(crate) fn occupied(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -68,8 +68,8 @@ pub(crate) fn occupied(dir: &Path) -> u64 {
     entries.flatten().map(size).sum()
 }
 
-/// Shared memory that a process maps from outside its directory: a store may keep its data on a disk and its index
-/// in shared memory. Files count by their blocks, what has no name (any more) by what is resident.
+/// Shared memory that a process maps from outside `dir`, for example the index of a store on disk.
+/// Files count by blocks, unnamed and removed ones by resident pages.
 fn mapped_elsewhere(pid: u32, dir: &Path) -> u64 {
     let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let mut named = BTreeMap::new();
@@ -101,12 +101,16 @@ impl Mapping<'_> {
     fn of(line: &str) -> Option<Mapping<'_>> {
         let (range, rest) = line.split_once(' ')?;
         let (from, to) = range.split_once('-')?;
-        let hexadecimal = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit());
+        let hexadecimal =
+            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit());
         if !hexadecimal(from) || !hexadecimal(to) {
             return None;
         }
         let shared = rest.split(' ').next()?.ends_with('s');
-        Some(Mapping { shared, path: rest.find('/').and_then(|start| rest.get(start..)).unwrap_or_default() })
+        Some(Mapping {
+            shared,
+            path: rest.find('/').and_then(|start| rest.get(start..)).unwrap_or_default(),
+        })
     }
 }
 
@@ -122,7 +126,10 @@ mod tests {
     fn a_hole_takes_no_space_and_one_byte_takes_a_block() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        let footprint = Footprint::of_empty(Place::Directory(dir.path().to_owned()), std::process::id());
+        let footprint = Footprint::of_empty(
+            FootprintSource::Directory(dir.path().to_owned()),
+            std::process::id(),
+        );
         let before = footprint.bytes();
         fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
         fs::create_dir(dir.path().join("deeper")).unwrap();
@@ -133,12 +140,14 @@ mod tests {
     #[test]
     fn shared_memory_outside_the_directory_counts_once_and_inside_not_again() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let (dir, other) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let (dir, other) =
+            (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
         let mut maps = Vec::new();
         let before = mapped_elsewhere(std::process::id(), dir.path());
         for place in [&dir, &other] {
             fs::write(place.path().join("data"), vec![1; 100_000]).unwrap();
-            let file = fs::File::options().read(true).write(true).open(place.path().join("data")).unwrap();
+            let file =
+                fs::File::options().read(true).write(true).open(place.path().join("data")).unwrap();
             maps.push(memmap2::MmapRaw::map_raw(&file).unwrap());
             maps.push(memmap2::MmapRaw::map_raw(&file).unwrap());
         }
@@ -151,7 +160,8 @@ mod tests {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let before = mapped_elsewhere(std::process::id(), dir.path());
         fs::write(dir.path().join("data"), vec![1; 1 << 20]).unwrap();
-        let file = fs::File::options().read(true).write(true).open(dir.path().join("data")).unwrap();
+        let file =
+            fs::File::options().read(true).write(true).open(dir.path().join("data")).unwrap();
         let _map = memmap2::MmapOptions::new().populate().map_raw(&file).unwrap();
         fs::remove_file(dir.path().join("data")).unwrap();
         assert_eq!(mapped_elsewhere(std::process::id(), dir.path()) - before, 1 << 20);
@@ -161,7 +171,8 @@ mod tests {
     fn a_directory_of_the_users_counts_only_by_its_growth() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         fs::write(dir.path().join("theirs"), b"1").unwrap();
-        let footprint = Footprint::of_empty(Place::Shared(dir.path().to_owned()), std::process::id());
+        let footprint =
+            Footprint::of_empty(FootprintSource::Shared(dir.path().to_owned()), std::process::id());
         fs::write(dir.path().join("ours"), b"1").unwrap();
         assert_eq!(footprint.bytes(), 4_096);
     }

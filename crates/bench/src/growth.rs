@@ -1,52 +1,58 @@
-//! Room for the sessions that samples make, beside those that were filled in.
+//! Limits the sessions that samples create.
 //!
-//! How many they will be only the store itself shows: ids are prepared for one that is very fast, and one that is slow uses few of
-//! them. So nobody is asked for room for all of them; a sample gets as many ids as there is room for when it begins. Invariant: what
-//! was to stay free before the first sample stays free, however many samples and contenders there are, as far as a session takes what
-//! those before it took. Who needs more is not decided here.
+//! Their number depends on the store: ids are prepared for a very fast one, and a slow one uses
+//! few. So a sample gets as many ids as there is space for when it begins. Invariant: the reserve
+//! that was free before the first sample stays free, as far as a session takes what earlier ones
+//! took.
 
-use crate::capacity::{Filling, Room, need, session_bytes};
-use crate::medium::Medium;
+use crate::capacity::{PlannedFill, SpaceBytes, required_space, session_bytes};
 use crate::options::Settings;
 use crate::selection::Choice;
+use crate::storage_location::StorageLocation;
 
 /// How many more sessions a contender may hold.
 #[derive(Clone, Debug)]
-pub(crate) struct Growth {
-    medium: Medium,
-    /// What one of them takes.
-    session: Room,
-    /// What stays free.
-    spare: Room,
+pub(crate) struct GrowthLimit {
+    medium: StorageLocation,
+    /// Space of one session.
+    session: SpaceBytes,
+    /// The reserve that stays free.
+    spare: SpaceBytes,
 }
 
-impl Growth {
-    /// When all contenders are filled in, and before the first sample. `seen` is how many bytes a session of it takes, where that
-    /// was weighed.
-    pub(crate) fn from_now(choice: &Choice, settings: &Settings, seen: Option<u64>) -> Growth {
-        let medium = Medium::of(choice);
-        let (bytes, free) = (session_bytes(choice, &medium, settings.payload_bytes, seen), Room::free(&medium));
-        Growth::new(medium, bytes, free)
+impl GrowthLimit {
+    /// Call when all contenders are filled and before the first sample. `seen`: measured bytes of a
+    /// session.
+    pub(crate) fn from_now(choice: &Choice, settings: &Settings, seen: Option<u64>) -> GrowthLimit {
+        let medium = StorageLocation::of(choice);
+        let (bytes, free) = (
+            session_bytes(choice, &medium, settings.payload_bytes, seen),
+            SpaceBytes::free(&medium),
+        );
+        GrowthLimit::new(medium, bytes, free)
     }
 
-    fn new(medium: Medium, bytes: u64, free: Room) -> Growth {
-        let session = need(&medium, Filling { sessions: 1, ids: 0, workers: 0 }, bytes);
+    fn new(medium: StorageLocation, bytes: u64, free: SpaceBytes) -> GrowthLimit {
+        let session =
+            required_space(&medium, PlannedFill { sessions: 1, ids: 0, workers: 0 }, bytes);
         let usable = free.usable();
-        let spare = Room {
+        let spare = SpaceBytes {
             memory: free.memory.saturating_sub(usable.memory),
             medium: free.medium.saturating_sub(usable.medium),
         };
-        Growth { medium, session, spare }
+        GrowthLimit { medium, session, spare }
     }
 
-    /// So many may be made now.
+    /// How many may be created now.
     pub(crate) fn sessions(&self) -> usize {
-        self.sessions_in(Room::free(&self.medium))
+        self.sessions_in(SpaceBytes::free(&self.medium))
     }
 
-    fn sessions_in(&self, free: Room) -> usize {
-        // What takes no room may be made without end.
-        let fit = |free: u64, spare: u64, each: u64| free.saturating_sub(spare).checked_div(each).unwrap_or(u64::MAX);
+    fn sessions_in(&self, free: SpaceBytes) -> usize {
+        // What takes no space is not limited.
+        let fit = |free: u64, spare: u64, each: u64| {
+            free.saturating_sub(spare).checked_div(each).unwrap_or(u64::MAX)
+        };
         let in_memory = fit(free.memory, self.spare.memory, self.session.memory);
         let on_medium = fit(free.medium, self.spare.medium, self.session.medium);
         usize::try_from(in_memory.min(on_medium)).unwrap_or(usize::MAX)
@@ -59,25 +65,31 @@ mod tests {
 
     const UNKNOWN: u64 = u64::MAX;
 
-    fn left(medium: &Medium, before: Room, now: Room) -> usize {
-        Growth::new(medium.clone(), 2_500, before).sessions_in(now)
+    fn left(medium: &StorageLocation, before: SpaceBytes, now: SpaceBytes) -> usize {
+        GrowthLimit::new(medium.clone(), 2_500, before).sessions_in(now)
     }
 
     #[test]
     fn a_fifth_of_what_was_free_before_the_first_sample_stays_free() {
-        let room = |memory| Room { memory, medium: UNKNOWN };
-        let after = |now| left(&Medium::Memory, room(10_000_000), room(now));
-        assert_eq!([after(10_000_000), after(4_500_000), after(2_002_000), after(0)], [3_200, 1_000, 0, 0]);
+        let room = |memory| SpaceBytes { memory, medium: UNKNOWN };
+        let after = |now| left(&StorageLocation::Memory, room(10_000_000), room(now));
+        assert_eq!(
+            [after(10_000_000), after(4_500_000), after(2_002_000), after(0)],
+            [3_200, 1_000, 0, 0]
+        );
     }
 
     #[test]
     fn on_a_disk_the_scarcer_one_decides_and_elsewhere_nothing_does() {
         // The kernel's cache of a file system is memory, too.
-        let disk = Medium::FileSystem("/var/tmp".into());
-        let before = Room { memory: 10_000_000, medium: 5_000_000 };
-        let after = |memory, medium| left(&disk, before, Room { memory, medium });
+        let disk = StorageLocation::FileSystem("/var/tmp".into());
+        let before = SpaceBytes { memory: 10_000_000, medium: 5_000_000 };
+        let after = |memory, medium| left(&disk, before, SpaceBytes { memory, medium });
         assert_eq!([after(10_000_000, 1_250_000), after(2_250_000, 5_000_000)], [100, 100]);
-        let none = Room { memory: 0, medium: UNKNOWN };
-        assert_eq!(left(&Medium::Elsewhere, Room { memory: 1_000, medium: UNKNOWN }, none), usize::MAX);
+        let none = SpaceBytes { memory: 0, medium: UNKNOWN };
+        assert_eq!(
+            left(&StorageLocation::Remote, SpaceBytes { memory: 1_000, medium: UNKNOWN }, none),
+            usize::MAX
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Latency histograms: recorded in workers, carried as text, merged in the parent.
+//! Latency histograms: recorded in workers, sent as text, merged in the parent.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
-/// Latencies in nanoseconds with three significant digits. A minute and more counts as a minute.
+/// Latencies in nanoseconds, three significant digits, at most a minute.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies(Histogram<u64>);
 
@@ -13,9 +13,12 @@ const HIGHEST_NS: u64 = 60_000_000_000;
 
 impl Latencies {
     pub(crate) fn new() -> Latencies {
-        // The bounds are constants that the library accepts; the fallback only has another range.
+        // The library accepts these constants; the fallback only has another range.
         let bounded = Histogram::new_with_bounds(1, HIGHEST_NS, 3).or_else(|_| Histogram::new(3));
-        #[allow(clippy::expect_used, reason = "three digits are within the library's range of 0 to 5")]
+        #[allow(
+            clippy::expect_used,
+            reason = "three digits are within the library's range of 0 to 5"
+        )]
         Latencies(bounded.expect("three significant digits are valid"))
     }
 
@@ -25,7 +28,7 @@ impl Latencies {
     }
 
     pub(crate) fn add(&mut self, other: &Latencies) {
-        // Same bounds on both sides, so nothing can be out of range.
+        // Both have the same bounds.
         let _ = self.0.add(&other.0);
     }
 
@@ -33,7 +36,6 @@ impl Latencies {
         self.0.len()
     }
 
-    /// A quantile in microseconds.
     pub(crate) fn us(&self, quantile: f64) -> f64 {
         if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(quantile) as f64 / 1e3 }
     }
@@ -46,12 +48,13 @@ impl Latencies {
         self.0.max() as f64 / 1e3
     }
 
-    /// Counts between the given bounds in microseconds: below the first, between each two, above the last.
+    /// Counts below the first bound, between each two, and above the last. Bounds in microseconds.
     pub(crate) fn between(&self, bounds_us: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; bounds_us.len() + 1];
-        // Not `count_between`: its ends are widened to whole cells, so that a value could count twice.
+        // `count_between` widens its ends to whole cells, so a value could count twice.
         for cell in self.0.iter_recorded() {
-            let bucket = bounds_us.partition_point(|bound| bound * 1_000 <= cell.value_iterated_to());
+            let bucket =
+                bounds_us.partition_point(|bound| bound * 1_000 <= cell.value_iterated_to());
             if let Some(count) = counts.get_mut(bucket) {
                 *count += cell.count_at_value();
             }
@@ -62,7 +65,7 @@ impl Latencies {
     /// For the line protocol.
     pub(crate) fn to_text(&self) -> String {
         let mut bytes = Vec::new();
-        // Writing into memory cannot fail; an empty text would be refused by the reader.
+        // Writing into memory cannot fail; the reader would refuse an empty text.
         let _ = V2Serializer::new().serialize(&self.0, &mut bytes);
         STANDARD.encode(bytes)
     }

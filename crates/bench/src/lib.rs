@@ -1,12 +1,11 @@
 //! Measures the stores of Sessile.
 //!
-//! The way through it: [`Options`] are checked; the contenders that they choose are made real (private
-//! directories and servers); each gets a crew of worker processes; an experiment lets the crews take turns;
-//! the rows go into a [`Report`], which is shown as a table, JSON and CSV. docs/benchmark.md says what is
-//! measured and why.
+//! Data flow: [`Options`] are checked; the chosen contenders are deployed (private directories and
+//! servers); each gets worker processes; an experiment lets them take turns; the rows become a
+//! [`Report`], shown as table, JSON and CSV. docs/benchmark.md says what is measured and why.
 //!
-//! Invariants: a debug build prints no figures; a failure of a contender is a row, never the end of the run;
-//! no row is printed whose payloads and counters were not verified.
+//! Invariants: a debug build prints no figures; a contender that fails is a row and does not end
+//! the run; no row is printed without verified payloads and counters.
 
 #![deny(unsafe_code)]
 
@@ -17,6 +16,8 @@ mod capacity;
 mod collection;
 pub mod compare;
 pub mod contender;
+mod defaults;
+mod deployment;
 mod environment;
 mod experiment;
 mod experiments;
@@ -25,14 +26,13 @@ mod growth;
 mod histogram;
 mod ids;
 mod interruption;
-mod medium;
 mod monotonic;
 mod naming;
-pub mod needs;
 mod network;
 mod options;
 mod oversize;
 mod payload;
+mod payload_spread;
 pub mod perl;
 pub mod php;
 mod presets;
@@ -42,26 +42,27 @@ pub mod recommend;
 mod redact;
 pub mod reference;
 pub mod report;
+pub mod requirements;
 mod run;
 mod selection;
-mod setup;
-mod spread;
 pub mod statistics;
 mod stock;
+mod storage_location;
 mod store_contender;
-mod traffic;
 pub mod worker;
 mod workload;
 
 pub use bound::Bound;
-pub use collection::{Collection, LeftOutExperiment, Part, PartState};
+pub use collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options, UsageError};
-pub use presets::default_in_words;
+pub use payload_spread::PayloadSpread;
+pub use presets::describe_default;
 pub use report::Report;
-pub use run::{DEBUG_OVERRIDE, RunError, check_bounds, run, run_against, run_choices, run_choices_against};
-pub use selection::{Choice, Target};
-pub use spread::Spread;
-pub use traffic::Workload;
-// What a spread may be drawn from, for who reads the file.
+pub use run::{
+    DEBUG_OVERRIDE, RunError, check_bounds, run, run_against, run_choices, run_choices_against,
+};
+pub use selection::{Choice, ContenderSource};
+pub use workload::Workload;
+// Users of [`PayloadSpread::Profile`] read this file format.
 pub use sessile_scan::Profile;

@@ -1,8 +1,7 @@
 //! The clock of all measurements: `CLOCK_MONOTONIC` as a number.
 //!
-//! It is the same for all processes of a host, so that the parent can set a common start and can tell whose
-//! lease overlapped whose begin. `std::time::Instant` reads the same clock but cannot cross a process
-//! boundary.
+//! All processes of a host share it, so the parent can set a common start and compare times of
+//! workers. `std::time::Instant` cannot cross a process boundary.
 
 use std::time::Duration;
 
@@ -10,14 +9,15 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since some moment that is the same for all processes.
+/// Nanoseconds since a moment that all processes share.
 #[inline]
 pub(crate) fn now_ns() -> u64 {
-    // The call cannot fail for this clock; zero would show as a visibly absurd latency.
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| u64::try_from(time.num_nanoseconds()).unwrap_or(0))
+    // Cannot fail for this clock; 0 would show as an absurd latency.
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| u64::try_from(time.num_nanoseconds()).unwrap_or(0))
 }
 
-/// User and system time of this process so far, in microseconds.
+/// User and system time of this process, in microseconds.
 pub(crate) fn cpu_us() -> u64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| {
         let total = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
@@ -25,8 +25,8 @@ pub(crate) fn cpu_us() -> u64 {
     })
 }
 
-/// Returns at `moment`, not before: sleeps for most of the time and spins through the rest, because a sleeper
-/// is woken late by an amount that would otherwise be counted as latency.
+/// Returns at `moment`, not before. Sleeps most of the time and spins through the rest, because a
+/// late wake-up would count as latency.
 pub(crate) fn wait_until(moment: u64) {
     const SPIN_NS: u64 = 60_000;
     loop {

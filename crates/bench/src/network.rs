@@ -1,7 +1,8 @@
-//! A network before a private server: a socket that hands everything on a while later, in order, both ways.
+//! A simulated network in front of a private server: a socket that forwards all bytes after a
+//! delay, in order.
 //!
-//! In most places the server is another machine, a round trip of a tenth of a millisecond up to one away. On a unix socket
-//! a round trip costs next to nothing, and who needs four of them looks as good as who needs two.
+//! Most servers are on another machine, 0.1 to 1 ms away. On a unix socket a round trip costs
+//! almost nothing, which hides the difference between two trips and four.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -18,28 +19,27 @@ use sessile_fixtures::PrivateDir;
 
 use crate::monotonic::now_ns;
 
-/// What is read at a time: more than a socket holds.
+/// Bytes of one read: more than a socket buffers.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The way to one server. It goes when this is dropped; connections go with either of their ends.
-pub(crate) struct Network {
+/// The delayed way to one server. Dropping it stops accepting; connections end with either side.
+pub(crate) struct DelayedNetwork {
     socket: PathBuf,
     dir: PrivateDir,
     ended: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
 
-/// Bytes, and when they arrive.
-struct Piece {
+struct DelayedChunk {
     arrives_ns: u64,
     bytes: Vec<u8>,
 }
 
-impl Network {
-    /// Before the server that listens at this socket.
-    pub fn before(server: &Path, round_trip: Duration) -> io::Result<Network> {
+impl DelayedNetwork {
+    /// Starts a delayed socket in front of the server's.
+    pub fn before(server: &Path, round_trip: Duration) -> io::Result<DelayedNetwork> {
         let dir = PrivateDir::in_shared_memory()?;
-        // By the same name: for some clients it says which kind of server it is.
+        // Same name: some clients recognise the kind of server by it.
         let socket = dir.path().join(server.file_name().unwrap_or("socket".as_ref()));
         let listener = UnixListener::bind(&socket)?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -47,37 +47,37 @@ impl Network {
         let (server, end) = (server.to_owned(), ended.clone());
         let accepting = std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                // Relaxed: a flag that publishes nothing else.
+                // Relaxed: the flag publishes nothing else.
                 if end.load(Ordering::Relaxed) {
                     return;
                 }
                 let server = server.clone();
                 std::thread::spawn(move || {
-                    // To connect takes a round trip of its own; what is said meanwhile waits.
+                    // Connecting takes a round trip.
                     std::thread::sleep(Duration::from_nanos(one_way_ns.saturating_mul(2)));
-                    // A connection that fails here ends there, and the client says so.
-                    let _ = UnixStream::connect(&server).and_then(|server| join(&client, &server, one_way_ns));
+                    // A connection that fails here is closed, and the client reports it.
+                    let _ = UnixStream::connect(&server)
+                        .and_then(|server| join(&client, &server, one_way_ns));
                 });
             }
         });
-        Ok(Network { socket, dir, ended, accepting: Some(accepting) })
+        Ok(DelayedNetwork { socket, dir, ended, accepting: Some(accepting) })
     }
 
-    /// Where the server is reached through it.
+    /// The delayed socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The directory of that socket.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 }
 
-impl Drop for Network {
+impl Drop for DelayedNetwork {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // Wakes the one who accepts.
+        // Wakes the accepting thread.
         if UnixStream::connect(&self.socket).is_ok()
             && let Some(accepting) = self.accepting.take()
         {
@@ -96,24 +96,24 @@ fn join(client: &UnixStream, server: &UnixStream, one_way_ns: u64) -> io::Result
     Ok(())
 }
 
-/// What comes in is on its way.
-fn send(mut from: UnixStream, way: &Sender<Piece>, one_way_ns: u64) {
+fn send(mut from: UnixStream, way: &Sender<DelayedChunk>, one_way_ns: u64) {
     let mut buffer = vec![0; PIECE_BYTES];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let arrives_ns = now_ns() + one_way_ns;
         let bytes = buffer.get(..count).unwrap_or_default().to_vec();
-        if way.send(Piece { arrives_ns, bytes }).is_err() {
+        if way.send(DelayedChunk { arrives_ns, bytes }).is_err() {
             break;
         }
     }
-    // Whoever still writes here learns that nobody reads.
+    // Later writes fail instead of waiting for a reader.
     let _ = from.shutdown(Shutdown::Read);
 }
 
-fn deliver(mut to: UnixStream, way: &Receiver<Piece>) {
+fn deliver(mut to: UnixStream, way: &Receiver<DelayedChunk>) {
     let _ = prctl::set_timerslack(1); // sleeps end when they should
     while let Ok(piece) = way.recv() {
-        // Without the spinning of a measurement: many of these would take the processors from what is measured.
+        // Sleeps without spinning: many of these threads would take the processors from the
+        // workers.
         std::thread::sleep(Duration::from_nanos(piece.arrives_ns.saturating_sub(now_ns())));
         if to.write_all(&piece.bytes).is_err() {
             break;
@@ -144,8 +144,10 @@ mod tests {
     #[test]
     fn a_round_trip_takes_its_time_and_pieces_that_follow_each_other_take_it_once() {
         // Five pieces, one after the other, would take 400 ms each time; a busy machine does not.
-        let times: Vec<Duration> =
-            (0..6).map(|_| time_of_five()).take_while(|took| *took >= Duration::from_millis(190)).collect();
+        let times: Vec<Duration> = (0..6)
+            .map(|_| time_of_five())
+            .take_while(|took| *took >= Duration::from_millis(190))
+            .collect();
         assert!(times.len() < 6, "{times:?}");
     }
 
@@ -153,7 +155,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let there = dir.path().join("there");
         let server = server(&there);
-        let network = Network::before(&there, Duration::from_millis(40)).unwrap();
+        let network = DelayedNetwork::before(&there, Duration::from_millis(40)).unwrap();
         let mut client = UnixStream::connect(network.socket()).unwrap();
         let start = Instant::now();
         for byte in 0..5 {

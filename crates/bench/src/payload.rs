@@ -1,31 +1,31 @@
-//! What is stored, and how a hit is verified.
+//! Payloads and their verification.
 //!
-//! A payload is the number of its session, a counter, and a body of random characters. The body is a window
-//! into one random text that all workers derive from the seed; which window follows from session and counter.
-//! So each payload differs, nothing is generated inside the timed loop, and every byte of every hit is
-//! compared with what must be there. The counter grows by one with each commit: the sum of all counters at
-//! the end, compared with the acknowledged commits, tells how many updates were lost.
+//! A payload is the number of its session, a counter, and a body: a window into one random text
+//! that all workers derive from the seed. Session and counter determine the window. So payloads
+//! differ, nothing is generated in the timed loop, and every byte of every hit is verified. Each
+//! commit adds one to the counter, so the sum of counters shows how many acknowledged updates were
+//! lost.
 
-use crate::worker::protocol::Opening;
+use crate::worker::protocol::OpenRequest;
 
 /// Session number and counter, little-endian.
 const HEADER_BYTES: usize = 16;
-/// Smallest payload: a header and a body long enough that a torn payload cannot pass.
+/// Smallest payload: a header, and enough body to detect a torn payload.
 pub(crate) const PAYLOAD_BYTES_MIN: usize = 32;
-/// Number of different windows: a power of two. The text stays in the level 2 cache of any processor.
+/// Number of windows, a power of two. The text fits into a level 2 cache.
 const WINDOWS: usize = 1 << 14;
 
-/// Composes and checks payloads.
+/// Composes and verifies payloads.
 pub(crate) struct Payloads {
     text: Vec<u8>,
     payload_bytes: usize,
-    /// Where sizes differ: that of each session.
+    /// The size of each session; empty if all have one.
     sizes: Vec<u32>,
 }
 
 impl Payloads {
-    /// For as many sessions as there are ids; of a fixed size, any number.
-    pub(crate) fn new(opening: &Opening) -> Payloads {
+    /// For as many sessions as there are ids; with a fixed size, for any number.
+    pub(crate) fn new(opening: &OpenRequest) -> Payloads {
         let (seed, payload_bytes) = (opening.seed, opening.payload_bytes);
         let sizes = opening.spread.sizes(seed, opening.ids);
         let body_bytes = opening.spread.largest(payload_bytes).saturating_sub(HEADER_BYTES);
@@ -39,15 +39,14 @@ impl Payloads {
         size.map_or(self.payload_bytes, |size| *size as usize).saturating_sub(HEADER_BYTES)
     }
 
-    /// The body of a session's payload with this counter.
     fn body(&self, session: u64, counter: u64) -> &[u8] {
-        // An odd multiplier spreads neighbours over all windows (Fibonacci hashing); the top bits are the best.
+        // Fibonacci hashing spreads neighbours over all windows; the top bits are the best.
         let mixed = (session ^ counter.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let window = usize::try_from(mixed >> (64 - WINDOWS.ilog2())).unwrap_or(0);
         self.text.get(window..window + self.body_bytes(session)).unwrap_or_default()
     }
 
-    /// Writes a payload over `into`.
+    /// Replaces the content of `into` by a payload.
     #[inline]
     pub(crate) fn compose(&self, session: u64, counter: u64, into: &mut Vec<u8>) {
         into.clear();
@@ -56,7 +55,7 @@ impl Payloads {
         into.extend_from_slice(self.body(session, counter));
     }
 
-    /// The counter of a payload, if it is exactly what was once written for this session.
+    /// The counter of a payload, if it is exactly what was written for this session.
     #[inline]
     pub(crate) fn check(&self, session: u64, payload: &[u8]) -> Option<u64> {
         let (number, rest) = payload.split_first_chunk::<8>()?;
@@ -70,14 +69,14 @@ impl Payloads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spread::Spread;
-    use crate::worker::protocol::What;
+    use crate::payload_spread::PayloadSpread;
+    use crate::worker::protocol::ContenderSpec;
     use std::time::Duration;
 
-    fn payloads(payload_bytes: usize, spread: Spread) -> Payloads {
-        let what = What::Store { url: String::new(), reconnects: false };
-        Payloads::new(&Opening {
-            what,
+    fn payloads(payload_bytes: usize, spread: PayloadSpread) -> Payloads {
+        let what = ContenderSpec::Store { url: String::new(), reconnects: false };
+        Payloads::new(&OpenRequest {
+            contender: what,
             worker: 0,
             seed: 7,
             ids: 1_000,
@@ -90,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_foreign_torn_or_short_payload_is_not_accepted() {
-        let payloads = payloads(1_500, Spread::Fixed);
+        let payloads = payloads(1_500, PayloadSpread::Fixed);
         let (mut old, mut new) = (Vec::new(), Vec::new());
         payloads.compose(3, 10, &mut old);
         payloads.compose(3, 11, &mut new);
@@ -105,7 +104,7 @@ mod tests {
 
     #[test]
     fn neighbouring_sessions_and_counters_have_different_bodies() {
-        let payloads = payloads(100, Spread::Fixed);
+        let payloads = payloads(100, PayloadSpread::Fixed);
         let bodies: std::collections::BTreeSet<&[u8]> = (0..50)
             .flat_map(|session| (0..4).map(move |counter| (session, counter)))
             .map(|(session, counter)| payloads.body(session, counter))
@@ -115,7 +114,7 @@ mod tests {
 
     #[test]
     fn where_sizes_differ_a_session_keeps_its_own() {
-        let payloads = payloads(1_500, Spread::LogNormal);
+        let payloads = payloads(1_500, PayloadSpread::LogNormal);
         let mut buffer = Vec::new();
         let mut size = |session, counter| {
             payloads.compose(session, counter, &mut buffer);

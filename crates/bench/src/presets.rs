@@ -1,22 +1,23 @@
-//! What an experiment uses unless it is told otherwise. A quick preset takes four minutes at most, with all servers installed.
+//! The default settings of each experiment. A quick preset takes at most four minutes with all
+//! servers installed.
 
 use crate::experiment::Experiment;
-use crate::spread::Spread;
+use crate::payload_spread::PayloadSpread;
 
-/// The figures of a preset.
+/// The settings of a preset.
 pub(crate) struct Preset {
-    /// Numbers of workers; none: the powers of two up to the number of processors, and that number.
+    /// Empty: the powers of two up to the number of processors, and that number.
     pub workers: &'static [usize],
     pub sessions: &'static [usize],
     pub seconds: f64,
     pub rounds: usize,
     pub rate: Option<f64>,
-    pub spreads: &'static [Spread],
-    /// How long filling one contender may take at each size, in seconds; none: as long as it takes.
+    pub spreads: &'static [PayloadSpread],
+    /// Seconds that filling one contender may take at each size; `None`: no limit.
     pub fill_max: Option<f64>,
 }
 
-const SPREADS: &[Spread] = &[Spread::Fixed, Spread::LogNormal];
+const SPREADS: &[PayloadSpread] = &[PayloadSpread::Fixed, PayloadSpread::LogNormal];
 const SIZES: &[usize] = &[10_000, 100_000, 550_000, 1_000_000, 5_000_000];
 
 pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
@@ -26,7 +27,7 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         seconds,
         rounds,
         rate,
-        spreads: &[Spread::Fixed],
+        spreads: &[PayloadSpread::Fixed],
         fill_max: None,
     };
     match (experiment, quick) {
@@ -38,10 +39,12 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Contention, false) => preset(&[8], &[1], 5.0, 5, Some(50.0)),
         (Experiment::Gc, true) => preset(&[1], &[22_000], 1.0, 1, Some(500.0)),
         (Experiment::Gc, false) => preset(&[1], &[550_000], 10.0, 1, Some(500.0)),
-        (Experiment::Scale, true) => {
-            Preset { spreads: SPREADS, fill_max: Some(1.5), ..preset(&[], &[1_000, 50_000], 0.1, 2, None) }
-        }
-        // Who takes 120 us for a session just gets to a million.
+        (Experiment::Scale, true) => Preset {
+            spreads: SPREADS,
+            fill_max: Some(1.5),
+            ..preset(&[], &[1_000, 50_000], 0.1, 2, None)
+        },
+        // At 120 us a session a store just reaches a million.
         (Experiment::Scale, false) => {
             Preset { spreads: SPREADS, fill_max: Some(120.0), ..preset(&[], SIZES, 2.0, 3, None) }
         }
@@ -54,35 +57,37 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Rebuild, false) => preset(&[4], &[200], 0.0, 3, None),
         (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
         (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
-        // No seconds: `ab` makes a number of requests.
+        // `ab` counts requests, not seconds.
         (Experiment::Lifecycle, true) => preset(&[4, 32], &[400], 0.0, 2, None),
         (Experiment::Lifecycle, false) => preset(&[4, 8, 16, 32], &[5_000], 0.0, 5, None),
-        // No seconds: so many sessions are made and opened again.
+        // A number of sessions instead of seconds.
         (Experiment::Perl, true) => preset(&[1], &[10, 100, 200], 0.0, 3, None),
         (Experiment::Perl, false) => preset(&[1], &[10, 100, 1_000], 0.0, 5, None),
     }
 }
 
-/// One worker, then twice as many again and again, up to all processors.
+/// 1, 2, 4 ... and the number of processors.
 pub(crate) fn up_to_processors() -> Vec<usize> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let doubled = std::iter::successors(Some(1), |count| Some(count * 2)).take_while(|count| *count < processors);
+    let doubled = std::iter::successors(Some(1), |count| Some(count * 2))
+        .take_while(|count| *count < processors);
     doubled.chain([processors]).collect()
 }
 
-/// What one flag of an experiment is when it is not given, in words: `550000; with --quick 22000`. `None` when the
-/// experiment has no such thing (a closed loop has no rate).
-pub fn default_in_words(experiment: Experiment, flag: &str) -> Option<String> {
-    let [full, quick] = [preset(experiment, false), preset(experiment, true)].map(|preset| match flag {
-        "workers" if preset.workers.is_empty() => Some("1, 2, 4 ... processors".to_owned()),
-        "workers" => Some(listed(preset.workers)),
-        "sessions" => Some(listed(preset.sessions)),
-        "seconds" => (preset.seconds > 0.0).then(|| preset.seconds.to_string()),
-        "rounds" => Some(preset.rounds.to_string()),
-        "rate" => preset.rate.map(|rate| rate.to_string()),
-        "fill_max" => preset.fill_max.map(|seconds| seconds.to_string()),
-        _ => None,
-    });
+/// The default of a flag in words: `550000; with --quick 22000`. `None` if the experiment does not
+/// have it.
+pub fn describe_default(experiment: Experiment, flag: &str) -> Option<String> {
+    let [full, quick] =
+        [preset(experiment, false), preset(experiment, true)].map(|preset| match flag {
+            "workers" if preset.workers.is_empty() => Some("1, 2, 4 ... processors".to_owned()),
+            "workers" => Some(listed(preset.workers)),
+            "sessions" => Some(listed(preset.sessions)),
+            "seconds" => (preset.seconds > 0.0).then(|| preset.seconds.to_string()),
+            "rounds" => Some(preset.rounds.to_string()),
+            "rate" => preset.rate.map(|rate| rate.to_string()),
+            "fill_max" => preset.fill_max.map(|seconds| seconds.to_string()),
+            _ => None,
+        });
     let (full, quick) = (full?, quick?);
     Some(if full == quick { full } else { format!("{full}; with --quick {quick}") })
 }

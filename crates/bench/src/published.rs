@@ -1,27 +1,28 @@
-//! `ops` as a hoster published it: what that measurement timed besides the stores.
+//! `ops` in the form that a hoster published: databases reconnect for each operation, payloads are
+//! drawn in the timed part.
 //!
-//! It owns which contenders take part and what differs; docs/benchmark.md says why the corrected form does otherwise. The
-//! payloads that are stored stay those that can be verified: what is drawn in the timed part is thrown away.
+//! docs/benchmark.md says why the corrected form differs. Stored payloads stay verifiable: those
+//! drawn in the timed part are thrown away.
 
 use std::time::Duration;
 
-use crate::selection::{Choice, Selection, Target};
+use crate::selection::{Choice, ContenderSource, Selection};
 
-/// How long a session lives that was created; those that are read and changed live on.
+/// Ttl of created sessions; those that are read and changed keep the usual one.
 pub(crate) const CREATED_TTL: Duration = Duration::from_secs(60);
-/// The stores that the published program connected to anew for each operation.
+/// Stores to which the published program reconnected for each operation.
 const DATABASES: [&str; 2] = ["mysql", "postgres"];
-/// Of the reference rows the one that shows what drawing a payload costs.
+/// The reference row that shows what drawing a payload costs.
 const HARNESS: &str = "null";
 
-/// The contenders as they were published: databases connect anew, everything else keeps its connection, and nobody else
-/// takes part.
+/// The contenders of the published form. Others are left out.
 pub(crate) fn contenders(selection: Selection) -> Selection {
     let mut published = Selection { choices: Vec::new(), left_out: selection.left_out };
     for choice in selection.choices {
         let known = |other: &Choice| other.title() == choice.title();
         match as_published(choice.clone()) {
-            Ok(choice) if published.choices.iter().any(|other| other.title() == choice.title()) => {}
+            Ok(choice) if published.choices.iter().any(|other| other.title() == choice.title()) => {
+            }
             Ok(choice) => published.choices.push(choice),
             Err(_) if published.choices.iter().any(known) => {}
             Err(reason) => published.left_out.push(choice.left_out(reason)),
@@ -32,15 +33,18 @@ pub(crate) fn contenders(selection: Selection) -> Selection {
 
 fn as_published(choice: Choice) -> Result<Choice, &'static str> {
     match choice.target {
-        Target::Reference(reference) if reference.name != HARNESS => {
+        ContenderSource::Reference(reference) if reference.name != HARNESS => {
             Err("the published measurement had no such row; leave --as-published out")
         }
-        Target::Fixture(entry, _) if DATABASES.contains(&entry.name) => {
-            Ok(Choice { variant: crate::selection::RECONNECT.to_owned(), reconnects: true, ..choice })
-        }
-        Target::Url(entry, _) if DATABASES.contains(&entry.name) => {
-            Err("as published each operation connects to a database anew, which is measured on private servers only")
-        }
+        ContenderSource::Fixture(entry, _) if DATABASES.contains(&entry.name) => Ok(Choice {
+            variant: crate::selection::RECONNECT.to_owned(),
+            reconnects: true,
+            ..choice
+        }),
+        ContenderSource::Url(entry, _) if DATABASES.contains(&entry.name) => Err(
+            "as published each operation connects to a database anew, which is measured on private \
+             servers only",
+        ),
         _ if choice.reconnects => Err("the published measurement kept this connection"),
         _ => Ok(choice),
     }
@@ -50,7 +54,7 @@ fn as_published(choice: Choice) -> Result<Choice, &'static str> {
 mod tests {
     use super::*;
     use crate::experiment::Experiment;
-    use crate::selection::of_fixture;
+    use crate::selection::fixture_choice;
     use sessile_core::Durability;
     use sessile_stores::registry;
 
@@ -58,16 +62,24 @@ mod tests {
     fn only_databases_connect_anew_and_each_is_there_once() {
         let choice = |name: &str, reconnects: bool| {
             let entry = registry::by_name(name).unwrap();
-            let choice = of_fixture(entry, &entry.fixtures[0], Durability::None);
+            let choice = fixture_choice(entry, &entry.fixtures[0], Durability::None);
             let variant = if reconnects { "reconnect".to_owned() } else { choice.variant.clone() };
             Choice { variant, reconnects, ..choice }
         };
-        let all = [("files", false), ("mysql", false), ("mysql", true), ("redis", false), ("redis", true)];
+        let all = [
+            ("files", false),
+            ("mysql", false),
+            ("mysql", true),
+            ("redis", false),
+            ("redis", true),
+        ];
         let choices = all.map(|(name, reconnects)| choice(name, reconnects)).to_vec();
         let published = contenders(Selection { choices, left_out: Vec::new() });
         let titles: Vec<String> = published.choices.iter().map(Choice::title).collect();
         assert_eq!(titles, ["files", "mysql#reconnect", "redis"]);
-        assert!(published.choices.iter().all(|choice| choice.reconnects == (choice.store == "mysql")));
+        assert!(
+            published.choices.iter().all(|choice| choice.reconnects == (choice.store == "mysql"))
+        );
         assert_eq!(published.left_out.len(), 1, "{:?}", published.left_out);
     }
 

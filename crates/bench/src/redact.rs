@@ -1,18 +1,18 @@
-//! What must not get into a result: directories, hosts, users, passwords.
+//! Keeps directories, hosts, users, passwords and session ids out of results.
 
 use url::Url;
 
 use crate::options::Experiment;
 
-/// What a URL shows in place of its host. Only servers that are reached over TCP have one.
+/// Replaces the host of a URL. Only servers over TCP have one.
 pub(crate) const SHOWN_HOST: &str = "://<host>";
-/// A word of so many letters and digits is taken for a session id.
+/// A word with so many letters and digits may be a session id.
 const ID_LETTERS: usize = 20;
 
-/// The flag whose value is a bound, and neither a path nor a URL: `files#shm:p99_us>5000`.
+/// The flag whose value is a bound, not a path or URL: `files#shm:p99_us>5000`.
 const BOUNDS: &str = "--fail-if";
 
-/// A store URL of the user's as it may be shown: scheme and kind of place.
+/// A URL reduced to its scheme and kind of place.
 pub(crate) fn url(text: &str) -> String {
     let Ok(url) = Url::parse(text) else { return "<malformed>".to_owned() };
     let scheme = url.scheme();
@@ -23,7 +23,7 @@ pub(crate) fn url(text: &str) -> String {
     }
 }
 
-/// The command line as it may be shown: options stay, paths lose their directories.
+/// The command line: options stay, paths lose their directories.
 pub(crate) fn command(arguments: &[String]) -> String {
     let mut shown = Vec::new();
     for (position, argument) in arguments.iter().enumerate() {
@@ -35,16 +35,22 @@ pub(crate) fn command(arguments: &[String]) -> String {
             Some((flag, value)) if flag.starts_with("--") => (format!("{flag}="), value),
             _ => (String::new(), argument.as_str()),
         };
-        let before = position.checked_sub(1).and_then(|before| arguments.get(before)).map_or("", String::as_str);
+        let before = position
+            .checked_sub(1)
+            .and_then(|before| arguments.get(before))
+            .map_or("", String::as_str);
         let of = if flag.is_empty() { before } else { flag.trim_end_matches('=') };
-        let value =
-            if of == BOUNDS { bound(value) } else { value.split(',').map(word).collect::<Vec<String>>().join(",") };
+        let value = if of == BOUNDS {
+            bound(value)
+        } else {
+            value.split(',').map(word).collect::<Vec<String>>().join(",")
+        };
         shown.push(format!("{flag}{value}"));
     }
     shown.join(" ")
 }
 
-/// A bound as it is written into a shell. What stands where the name of a store belongs is hidden if it is something else.
+/// A bound in shell quotes. A store part that is not a plain name is redacted.
 fn bound(text: &str) -> String {
     let is_experiment = |word: &str| Experiment::from_name(word.trim()).is_some();
     let (experiment, rest) = match text.split_once(':') {
@@ -52,7 +58,9 @@ fn bound(text: &str) -> String {
         _ => (String::new(), text),
     };
     match rest.rsplit_once(':') {
-        Some((store, bound)) if store.contains(['/', ':', '@']) => format!("'{experiment}{}:{bound}'", word(store)),
+        Some((store, bound)) if store.contains(['/', ':', '@']) => {
+            format!("'{experiment}{}:{bound}'", word(store))
+        }
         _ => format!("'{text}'"),
     }
 }
@@ -60,14 +68,15 @@ fn bound(text: &str) -> String {
 fn word(word: &str) -> String {
     match word.split_once(':') {
         Some((scheme, _)) if !scheme.is_empty() && !scheme.contains('/') => {
-            let label = word.split_once('#').map_or(String::new(), |(_, label)| format!("#{label}"));
+            let label =
+                word.split_once('#').map_or(String::new(), |(_, label)| format!("#{label}"));
             format!("{}{label}", url(word))
         }
         _ => word.rsplit('/').next().unwrap_or_default().to_owned(),
     }
 }
 
-/// A message without the directories of a contender and without the user's own URL.
+/// A message without the contender's directories and the user's URL.
 pub(crate) fn message(text: &str, places: &[(String, &str)]) -> String {
     places
         .iter()
@@ -75,7 +84,7 @@ pub(crate) fn message(text: &str, places: &[(String, &str)]) -> String {
         .fold(text.to_owned(), |text, (place, name)| text.replace(place.as_str(), name))
 }
 
-/// A message without session ids: warnings of PHP and Perl name sessions by them.
+/// A message without session ids, which PHP and Perl print in warnings.
 pub(crate) fn ids(text: &str) -> String {
     let mut shown = String::new();
     let mut word = String::new();
@@ -91,7 +100,7 @@ pub(crate) fn ids(text: &str) -> String {
     shown.trim_end().to_owned()
 }
 
-/// A message in which every absolute path is hidden: for texts of programs whose places are not known here.
+/// A message without absolute paths, for programs whose directories are unknown.
 pub(crate) fn paths(text: &str) -> String {
     let hide = |word: &str| {
         let start = word.find(|c: char| !"'\"(=".contains(c)).unwrap_or(0);
@@ -101,8 +110,8 @@ pub(crate) fn paths(text: &str) -> String {
     text.split(' ').map(hide).collect::<Vec<String>>().join(" ")
 }
 
-/// Why a private server did not start. Its log is full of places, and may name whatever it was asked for.
-pub(crate) fn start(error: &dyn std::fmt::Display) -> String {
+/// Why a private server did not start, without the paths and ids of its log.
+pub(crate) fn start_error(error: &dyn std::fmt::Display) -> String {
     ids(&paths(&error.to_string()))
 }
 
@@ -112,16 +121,27 @@ mod tests {
 
     #[test]
     fn a_warning_loses_the_session_id() {
-        let warning = "PHP Warning: open(<shm>/sess_0ljs9d0v5s8q1m7b2n4c6x8z3a, O_RDWR) failed: No space left (28)";
-        assert_eq!(ids(warning), "PHP Warning: open(<shm>/sess_<id>, O_RDWR) failed: No space left (28)");
-        assert_eq!(ids("Invalid session ID: 0123456789abcdef0123456789abcdef"), "Invalid session ID: <id>");
+        let warning = "PHP Warning: open(<shm>/sess_0ljs9d0v5s8q1m7b2n4c6x8z3a, O_RDWR) failed: No \
+                       space left (28)";
+        assert_eq!(
+            ids(warning),
+            "PHP Warning: open(<shm>/sess_<id>, O_RDWR) failed: No space left (28)"
+        );
+        assert_eq!(
+            ids("Invalid session ID: 0123456789abcdef0123456789abcdef"),
+            "Invalid session ID: <id>"
+        );
         assert_eq!(ids(""), "");
     }
 
     #[test]
     fn the_log_of_a_server_loses_its_places() {
-        let text = "/usr/bin/redis-server did not come up; its log ends: can't open '/home/ada/x.conf' | 3 of 1 / s";
-        assert_eq!(paths(text), "<path> did not come up; its log ends: can't open <path> | 3 of 1 / s");
+        let text = "/usr/bin/redis-server did not come up; its log ends: can't open \
+                    '/home/ada/x.conf' | 3 of 1 / s";
+        assert_eq!(
+            paths(text),
+            "<path> did not come up; its log ends: can't open <path> | 3 of 1 / s"
+        );
     }
 
     #[test]
@@ -138,29 +158,34 @@ mod tests {
             "--seed",
             "7",
         ];
-        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let arguments: Vec<String> =
+            arguments.iter().map(|argument| (*argument).to_owned()).collect();
         assert_eq!(
             command(&arguments),
-            "sessile bench cycle --stores files:<path>#mine,redis://<host> --json out.json --csv=y.csv --seed 7"
+            "sessile bench cycle --stores files:<path>#mine,redis://<host> --json out.json \
+             --csv=y.csv --seed 7"
         );
     }
 
     /// The example of the manual was recorded as `sessile:<path>`.
     #[test]
     fn a_bound_is_no_url_and_a_url_beside_it_or_in_it_keeps_no_password() {
-        let line = "sessile bench cycle --fail-if sessile:ops_per_second<1000 --stores redis://ada:pw@shop.example:1/2 \
-                    --fail-if=cycle:files#shm:p99_us>5000 --fail-if ops:p99_us>7 \
-                    --fail-if redis://ada:pw@shop.example:p99_us>5";
+        let line = "sessile bench cycle --fail-if sessile:ops_per_second<1000 --stores \
+                    redis://ada:pw@shop.example:1/2 --fail-if=cycle:files#shm:p99_us>5000 \
+                    --fail-if ops:p99_us>7 --fail-if redis://ada:pw@shop.example:p99_us>5";
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let shown = "sessile bench cycle --fail-if 'sessile:ops_per_second<1000' --stores redis://<host> \
-                     --fail-if='cycle:files#shm:p99_us>5000' --fail-if 'ops:p99_us>7' \
-                     --fail-if 'redis://<host>:p99_us>5'";
+        let shown = "sessile bench cycle --fail-if 'sessile:ops_per_second<1000' --stores \
+                     redis://<host> --fail-if='cycle:files#shm:p99_us>5000' --fail-if \
+                     'ops:p99_us>7' --fail-if 'redis://<host>:p99_us>5'";
         assert_eq!(command(&arguments), shown);
     }
 
     #[test]
     fn a_message_loses_its_places() {
         let places = [("/var/tmp/sessile-x1".to_owned(), "<disk>")];
-        assert_eq!(message("cannot open /var/tmp/sessile-x1/files", &places), "cannot open <disk>/files");
+        assert_eq!(
+            message("cannot open /var/tmp/sessile-x1/files", &places),
+            "cannot open <disk>/files"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! From rounds to a figure: median, spread, and how sure we are.
+//! Median, range and confidence of the rounds of a row.
 
 use serde::{Deserialize, Serialize};
 
 /// Median, lowest and highest of several rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The middle one; of an even number the mean of the two in the middle.
+    /// The middle value; of an even number the mean of the middle two.
     pub median: f64,
     /// The lowest.
     pub low: f64,
@@ -18,20 +18,22 @@ impl Spread {
     pub fn of(values: &[f64]) -> Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let (Some(low), Some(high)) = (sorted.first(), sorted.last()) else { return Spread::default() };
+        let (Some(low), Some(high)) = (sorted.first(), sorted.last()) else {
+            return Spread::default();
+        };
         let upper = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
         let lower = sorted.get((sorted.len() - 1) / 2).copied().unwrap_or_default();
         Spread { median: f64::midpoint(lower, upper), low: *low, high: *high }
     }
 
-    /// Distance from lowest to highest, as a part of the median.
+    /// Range divided by the median.
     pub fn relative(&self) -> f64 {
         if self.median > 0.0 { (self.high - self.low) / self.median } else { 0.0 }
     }
 }
 
-/// How likely it is that the true median lies between the lowest and the highest of `rounds` independent
-/// rounds: all of them miss on the same side with probability 2 * (1/2)^n, whatever the distribution.
+/// Probability that the true median lies within the range of `rounds` independent rounds: all miss
+/// it on the same side with probability 2 * (1/2)^n, whatever the distribution.
 pub fn confidence_of_range(rounds: usize) -> f64 {
     if rounds == 0 { 0.0 } else { 1.0 - 0.5f64.powi(i32::try_from(rounds - 1).unwrap_or(i32::MAX)) }
 }

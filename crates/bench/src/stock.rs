@@ -1,17 +1,18 @@
-//! Servers with those of their defaults that we change for our private ones to be faster (`bench/BIAS.md` says why).
+//! Servers with those defaults that our private servers change to be faster (`bench/BIAS.md` says
+//! why).
 //!
-//! Not all of their defaults: Redis makes no snapshots here either, because a tier is a promise; MariaDB has no binary log, and
-//! takes as many connections as the experiments need.
+//! Some settings stay ours: Redis makes no snapshots, because a tier is a promise; MariaDB has no
+//! binary log and enough connections.
 //!
-//! They are chosen by name (`redis#stock`, `mysql#stock`) in any experiment, to be looked at beside the rows of the same store.
+//! Chosen by name (`redis#stock`, `mysql#stock`) in any experiment.
 
 use sessile_core::Durability;
 use sessile_stores::{Fixture, registry};
 
-use crate::selection::{Choice, Target, of_fixture};
+use crate::selection::{Choice, ContenderSource, fixture_choice};
 
-/// A store, its place, and what its server is told after everything else; the last word counts.
-struct Stock {
+/// A store, its fixture, and the last arguments of its server, which override earlier ones.
+struct StockServer {
     store: &'static str,
     fixture: Fixture,
     arguments: &'static [&'static str],
@@ -19,41 +20,44 @@ struct Stock {
 
 pub(crate) const VARIANT: &str = "stock";
 
-static STOCKS: [Stock; 2] = [
-    Stock {
+static STOCKS: [StockServer; 2] = [
+    StockServer {
         store: "redis",
         fixture: Fixture { variant: VARIANT, url: "redis+unix:{socket}" },
         arguments: &["--hz", "10"],
     },
-    Stock {
+    StockServer {
         store: "mysql",
         fixture: Fixture { variant: VARIANT, url: "mysql+unix:{socket}?user=root&database=test" },
         arguments: &["--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"],
     },
 ];
 
-/// All of them.
 pub(crate) fn choices(durability: Durability) -> impl Iterator<Item = Choice> {
     STOCKS.iter().filter_map(move |stock| {
         let entry = registry::by_name(stock.store)?;
-        let target = Target::FixtureOn(entry, &stock.fixture, stock.arguments);
-        Some(Choice { target, ..of_fixture(entry, &stock.fixture, durability) })
+        let target = ContenderSource::FixtureOn(entry, &stock.fixture, stock.arguments);
+        Some(Choice { target, ..fixture_choice(entry, &stock.fixture, durability) })
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::Stage;
+    use crate::deployment::Deployment;
 
     /// A row that says so and has our settings all the same would be a lie.
     #[test]
     fn a_stock_server_has_its_defaults_and_ours_has_not() {
         let hz = |choice: &Choice| {
-            let stage = Stage::set(choice, Durability::None, None).unwrap();
+            let stage = Deployment::start(choice, Durability::None, None).unwrap();
             let socket = stage.server_socket().unwrap().display().to_string();
-            let mut asking = redis::Client::open(format!("redis+unix:{socket}")).unwrap().get_connection().unwrap();
-            let answer: Vec<String> = redis::cmd("CONFIG").arg("GET").arg("hz").query(&mut asking).unwrap();
+            let mut asking = redis::Client::open(format!("redis+unix:{socket}"))
+                .unwrap()
+                .get_connection()
+                .unwrap();
+            let answer: Vec<String> =
+                redis::cmd("CONFIG").arg("GET").arg("hz").query(&mut asking).unwrap();
             answer[1].clone()
         };
         let stock = choices(Durability::None).find(|choice| choice.store == "redis").unwrap();
@@ -62,7 +66,7 @@ mod tests {
             return println!("skipped: redis-server is not installed");
         }
         let entry = registry::by_name("redis").unwrap();
-        let ours = of_fixture(entry, &entry.fixtures[0], Durability::None);
+        let ours = fixture_choice(entry, &entry.fixtures[0], Durability::None);
         assert_eq!([hz(&stock), hz(&ours)], ["10", "100"]);
     }
 }

@@ -1,29 +1,34 @@
-//! A store of the registry as a contender: opened by URL through the same door as any application's.
+//! A store of the registry as a contender, opened by URL as applications do.
 
 use std::time::Duration;
 
-use sessile_core::{Budget, Error, ErrorKind, Expiry, Key, Lease, Record, Result, Sessions, Swept, Ttl};
+use sessile_core::{
+    Budget, Error, ErrorKind, Expiry, Key, Lease, Record, Result, Sessions, Swept, Ttl,
+};
 use sessile_stores::Context;
 
 use crate::contender::Contender;
+use crate::defaults::WAIT_MAX;
 use crate::ids;
-use crate::worker::protocol::Opening;
-use crate::workload::WAIT_MAX;
+use crate::worker::protocol::OpenRequest;
 
-/// A store behind the contract.
 pub(crate) struct StoreContender {
     sessions: Sessions,
-    /// The URL, if each request opens the store anew, as a program does that keeps no connections.
+    /// The URL, if each request reopens the store.
     reopened: Option<String>,
     keys: Vec<Key>,
     ttl: Ttl,
     lease: Option<Lease>,
-    /// What was read last; kept so that the caller can look at it without a copy.
+    /// The record read last, so that the caller sees it without a copy.
     record: Option<Record>,
 }
 
 impl StoreContender {
-    pub(crate) fn open(url: &str, reconnects: bool, opening: &Opening) -> Result<StoreContender> {
+    pub(crate) fn open(
+        url: &str,
+        reconnects: bool,
+        opening: &OpenRequest,
+    ) -> Result<StoreContender> {
         Ok(StoreContender {
             sessions: sessile_stores::open(url, &Context::default())?,
             reopened: reconnects.then(|| url.to_owned()),
@@ -35,7 +40,9 @@ impl StoreContender {
     }
 
     fn key(&self, session: usize) -> Result<&Key> {
-        self.keys.get(session).ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no id was prepared for it"))
+        self.keys
+            .get(session)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no id was prepared for it"))
     }
 
     fn payload(&self) -> Option<&[u8]> {
@@ -44,13 +51,18 @@ impl StoreContender {
 }
 
 impl Contender for StoreContender {
-    fn announce(&mut self, sessions: &[usize]) {
-        let ids = sessions.iter().filter_map(|session| self.keys.get(*session)).map(|key| key.id().as_bytes());
-        // The ends of an id may lie in two lines of the cache.
-        std::hint::black_box(ids.fold(0, |all, id| all ^ id.first().unwrap_or(&0) ^ id.last().unwrap_or(&0)));
+    fn prefetch_ids(&mut self, sessions: &[usize]) {
+        let ids = sessions
+            .iter()
+            .filter_map(|session| self.keys.get(*session))
+            .map(|key| key.id().as_bytes());
+        // An id may span two cache lines.
+        std::hint::black_box(
+            ids.fold(0, |all, id| all ^ id.first().unwrap_or(&0) ^ id.last().unwrap_or(&0)),
+        );
     }
 
-    fn arrive(&mut self) -> Result<()> {
+    fn start_request(&mut self) -> Result<()> {
         if let Some(url) = &self.reopened {
             self.record = None;
             self.sessions = sessile_stores::open(url, &Context::default())?;
@@ -63,7 +75,7 @@ impl Contender for StoreContender {
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        // A request has dropped what the one before it read; the buffer is free for the next.
+        // A request has dropped what the previous one read.
         self.record = None;
         self.record = self.sessions.peek(self.key(session)?)?;
         Ok(self.payload())
@@ -89,8 +101,10 @@ impl Contender for StoreContender {
     }
 
     fn touch(&mut self) -> Result<()> {
-        let mut lease =
-            self.lease.take().ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no session was begun"))?;
+        let mut lease = self
+            .lease
+            .take()
+            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no session was begun"))?;
         lease.touch(self.ttl)?;
         lease.release()
     }
@@ -118,13 +132,22 @@ mod tests {
     use sessile_fixtures::{Instance, PrivateDir, ServerOptions, StartError};
 
     use super::*;
+    use crate::payload_spread::PayloadSpread;
     use crate::reference;
-    use crate::spread::Spread;
-    use crate::worker::protocol::What;
+    use crate::worker::protocol::ContenderSpec;
 
-    fn opening(what: What) -> Opening {
-        let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
-        Opening { what, worker: 0, seed: 7, ids: 2, payload_bytes: 64, spread, ttl, lock_ttl: None }
+    fn opening(what: ContenderSpec) -> OpenRequest {
+        let (ttl, spread) = (Duration::from_secs(60), PayloadSpread::Fixed);
+        OpenRequest {
+            contender: what,
+            worker: 0,
+            seed: 7,
+            ids: 2,
+            payload_bytes: 64,
+            spread,
+            ttl,
+            lock_ttl: None,
+        }
     }
 
     /// Two sessions live for a second; one of them is touched and must outlive the other, as it is.
@@ -147,15 +170,20 @@ mod tests {
     #[test]
     fn a_touch_moves_the_expiry_and_keeps_the_payload() {
         let dir = PrivateDir::on_disk().unwrap();
-        let place = |name: &str| What::Reference { name: name.to_owned(), place: dir.path().to_owned() };
+        let place = |name: &str| ContenderSpec::Reference {
+            name: name.to_owned(),
+            place: dir.path().to_owned(),
+        };
         let lmdb = reference::by_name("lmdb").unwrap();
         touched(&mut *(lmdb.open)(dir.path(), &opening(place("lmdb"))).unwrap());
-        let what = What::Store { url: "memory:".to_owned(), reconnects: false };
+        let what = ContenderSpec::Store { url: "memory:".to_owned(), reconnects: false };
         touched(&mut StoreContender::open("memory:", false, &opening(what)).unwrap());
         for name in ["redis-four-trips", "memcached-four-trips"] {
             let Some((reference, kind)) = reference::with_server(name) else { continue };
             let home = PrivateDir::on_disk().unwrap();
-            let server = kind.start(home.path(), &ServerOptions::default()).unwrap();
+            let server =
+                sessile_fixtures::Server::start(kind, home.path(), &ServerOptions::default())
+                    .unwrap();
             touched(&mut *(reference.open)(server.socket(), &opening(place(name))).unwrap());
         }
     }
@@ -163,31 +191,38 @@ mod tests {
     #[test]
     fn a_request_connects_anew_only_where_that_is_measured() {
         let entry = sessile_stores::registry::by_name("redis").unwrap();
-        let mut instance = match Instance::start(entry, &entry.fixtures[0], &ServerOptions::default()) {
-            Err(error @ StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                return println!("skipped: {error}");
-            }
-            started => started.unwrap(),
-        };
+        let mut instance =
+            match Instance::start(entry, &entry.fixtures[0], &ServerOptions::default()) {
+                Err(error @ StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
+                    return println!("skipped: {error}");
+                }
+                started => started.unwrap(),
+            };
         let socket = instance.server().unwrap().socket().display().to_string();
-        let mut asking = redis::Client::open(format!("redis+unix:{socket}")).unwrap().get_connection().unwrap();
+        let mut asking =
+            redis::Client::open(format!("redis+unix:{socket}")).unwrap().get_connection().unwrap();
         let mut connections = move || {
             let info: String = redis::cmd("INFO").arg("stats").query(&mut asking).unwrap();
-            let count = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+            let count =
+                info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
             count.unwrap().trim().parse::<u64>().unwrap()
         };
-        let what = What::Store { url: instance.url().to_owned(), reconnects: false };
+        let what = ContenderSpec::Store { url: instance.url().to_owned(), reconnects: false };
         let opening = opening(what);
         for (reconnects, expected) in [(false, 0), (true, 5)] {
             let mut contender = StoreContender::open(instance.url(), reconnects, &opening).unwrap();
             contender.read(0).unwrap();
             let before = connections();
             for _ in 0..5 {
-                contender.arrive().unwrap();
+                contender.start_request().unwrap();
                 contender.read(0).unwrap();
             }
             let after = connections();
-            assert!(after - before >= expected && (reconnects || after == before), "{} connections", after - before);
+            assert!(
+                after - before >= expected && (reconnects || after == before),
+                "{} connections",
+                after - before
+            );
         }
     }
 
@@ -195,10 +230,20 @@ mod tests {
     fn garbage_is_collected_where_it_waits_for_that_and_left_where_it_goes_by_itself() {
         for (name, left) in [("files", 0), ("sessile", 1)] {
             let entry = sessile_stores::registry::by_name(name).unwrap();
-            let instance = Instance::start(entry, &entry.fixtures[0], &ServerOptions::default()).unwrap();
-            let what = What::Store { url: instance.url().to_owned(), reconnects: false };
-            let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
-            let opening = Opening { what, worker: 0, seed: 7, ids: 1, payload_bytes: 64, spread, ttl, lock_ttl: None };
+            let instance =
+                Instance::start(entry, &entry.fixtures[0], &ServerOptions::default()).unwrap();
+            let what = ContenderSpec::Store { url: instance.url().to_owned(), reconnects: false };
+            let (ttl, spread) = (Duration::from_secs(60), PayloadSpread::Fixed);
+            let opening = OpenRequest {
+                contender: what,
+                worker: 0,
+                seed: 7,
+                ids: 1,
+                payload_bytes: 64,
+                spread,
+                ttl,
+                lock_ttl: None,
+            };
             let mut contender = StoreContender::open(instance.url(), false, &opening).unwrap();
             contender.create(0, b"a cart", Duration::from_millis(1)).unwrap();
             while contender.read(0).unwrap().is_some() {

@@ -1,6 +1,12 @@
-//! `lifecycle` with real nginx, php-fpm and ab: sound handlers have figures, and each broken one is found out.
+//! `lifecycle` with real nginx, php-fpm and ab: sound handlers have figures, and each broken one is
+//! found out.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use sessile_bench::php::{HANDLERS, Handler};
 use sessile_bench::report::{Row, WebFigures};
@@ -109,7 +115,8 @@ fn report(handlers: &[&'static Handler], workers: &[usize]) -> Option<Report> {
         return None;
     }
     let (workers, sessions) = (Some(workers.to_vec()), Some(vec![REQUESTS]));
-    let options = Options { workers, sessions, rounds: Some(2), seed: 3, quick: true, ..Options::default() };
+    let options =
+        Options { workers, sessions, rounds: Some(2), seed: 3, quick: true, ..Options::default() };
     let launch = Launch { program: "unused".into(), arguments: Vec::new() };
     let choices = handlers.iter().map(|handler| handler.choice(Durability::None)).collect();
     Some(run_choices(Experiment::Lifecycle, &options, &launch, choices).unwrap())
@@ -126,19 +133,33 @@ fn a_sound_handler_has_figures_in_table_json_and_csv() {
     );
     for row in report.results.iter().filter(|row| row.op == "page") {
         assert!(!row.is_bad(), "{row:#?}");
-        assert_eq!((row.rounds, row.operations, row.payload_bytes), (2, 2 * REQUESTS as u64, 4_505));
+        assert_eq!(
+            (row.rounds, row.operations, row.payload_bytes),
+            (2, 2 * REQUESTS as u64, 4_505)
+        );
         let (rate, latency, web) = (row.ops_per_second, row.latency_us, row.web.unwrap());
         assert!(rate.low > 0.0 && rate.low <= rate.median && rate.median <= rate.high, "{row:#?}");
-        assert!(latency.p50 > 0.0 && latency.p50 <= latency.p99 && latency.p99 <= latency.max, "{row:#?}");
+        assert!(
+            latency.p50 > 0.0 && latency.p50 <= latency.p99 && latency.p99 <= latency.max,
+            "{row:#?}"
+        );
         assert!(web.cpu_us_per_op > 0.0 && row.cpu_us_per_op.client > 0.0, "{row:#?}");
     }
     // One request to warm up, 200 more, and of each sample its requests and one that is looked at.
-    let most = report.results[0].web.unwrap().sessions_kept.max(report.results[1].web.unwrap().sessions_kept);
+    let most = report.results[0]
+        .web
+        .unwrap()
+        .sessions_kept
+        .max(report.results[1].web.unwrap().sessions_kept);
     assert_eq!(most, Some(201 + 4 * (REQUESTS as u64 + 1)));
     let text = report.to_string();
-    assert!(text.contains("C=2") && text.contains("C=4") && text.contains("php-files#shm"), "{text}");
+    assert!(
+        text.contains("C=2") && text.contains("C=4") && text.contains("php-files#shm"),
+        "{text}"
+    );
     for program in ["php", "ab", "nginx"] {
-        let version = report.environment.versions.get(program).map(String::as_str).unwrap_or_default();
+        let version =
+            report.environment.versions.get(program).map(String::as_str).unwrap_or_default();
         assert!(
             version.starts_with(|letter: char| letter.is_ascii_digit()) && version.contains('.'),
             "{program}: {version}"
@@ -148,7 +169,8 @@ fn a_sound_handler_has_figures_in_table_json_and_csv() {
     assert!(!json.contains("/dev/shm"), "the result names a directory: {json}");
     let read: Report = serde_json::from_str(&json).unwrap();
     // JSON is read fast, and so a fraction may differ in its last bit.
-    let figures = |report: &Report| WebFigures { cpu_us_per_op: 0.0, ..report.results[0].web.unwrap() };
+    let figures =
+        |report: &Report| WebFigures { cpu_us_per_op: 0.0, ..report.results[0].web.unwrap() };
     assert_eq!(figures(&read), figures(&report));
     let csv = report.to_csv().unwrap();
     let named = csv.lines().next().unwrap().split(',').any(|column| column == "sessions_kept");
@@ -166,7 +188,8 @@ fn a_full_memory_that_refuses_has_lost_nothing() {
     assert!(overflow.made <= overflow.held && (200..400).contains(&overflow.held), "{overflow:?}");
 }
 
-/// Nobody else can tell that a record was left out on purpose: so a handler that has no such rule must keep each of them.
+/// Nobody else can tell that a record was left out on purpose: so a handler that has no such rule
+/// must keep each of them.
 #[test]
 fn a_visitor_whose_session_is_lost_fails_the_row() {
     let named = |fault| -> &'static Handler {
@@ -177,11 +200,20 @@ fn a_visitor_whose_session_is_lost_fails_the_row() {
     let left = row.visitors().unwrap();
     let all = 2 * REQUESTS as u64;
     assert!(!row.is_bad() && row.operations == all && row.ops_per_second.low > 0.0, "{row:#?}");
-    assert_eq!((left.visitors, left.storing, left.records, left.cookies), (all, all / 10, Some(all), all));
-    assert!(left.lazy_start.is_none() && left.server.is_none() && sound.to_string().contains("no rule"), "{sound}");
+    assert_eq!(
+        (left.visitors, left.storing, left.records, left.cookies),
+        (all, all / 10, Some(all), all)
+    );
+    assert!(
+        left.lazy_start.is_none() && left.server.is_none() && sound.to_string().contains("no rule"),
+        "{sound}"
+    );
     // What a visitor costs was 0 in the row, and how many sessions there are was unknown.
     let web = row.web.unwrap();
-    assert!(web.cpu_us_per_op > 0.0 && row.cpu_us_per_op.client > 0.0 && row.latency_us.p999 > 0.0, "{row:#?}");
+    assert!(
+        web.cpu_us_per_op > 0.0 && row.cpu_us_per_op.client > 0.0 && row.latency_us.p999 > 0.0,
+        "{row:#?}"
+    );
     assert!(web.sessions_kept.unwrap() >= all, "{row:#?}");
 
     let lossy = report(&[named("forgetful-of-carts")], &[2]).unwrap();
@@ -193,9 +225,19 @@ fn a_visitor_whose_session_is_lost_fails_the_row() {
     // A site that does not come up had no row about visitors.
     let absent = report(&[named("forgetful")], &[2]).unwrap();
     let row = absent.results.iter().find(|row| row.op == "visitors").unwrap();
-    assert!(row.failed.as_deref().unwrap_or_default().contains("wrong check value") && row.web.is_none(), "{row:#?}");
+    assert!(
+        row.failed.as_deref().unwrap_or_default().contains("wrong check value")
+            && row.web.is_none(),
+        "{row:#?}"
+    );
     let text = absent.to_string();
-    let line = text.split_once("What visitors").unwrap().1.lines().find(|line| line.contains("php-files#shm")).unwrap();
+    let line = text
+        .split_once("What visitors")
+        .unwrap()
+        .1
+        .lines()
+        .find(|line| line.contains("php-files#shm"))
+        .unwrap();
     assert!(line.contains("failed"), "{text}");
 }
 
@@ -203,21 +245,30 @@ fn a_visitor_whose_session_is_lost_fails_the_row() {
 #[test]
 #[ignore = "needs our module for PHP: SESSILE_PHP_MODULE"]
 fn lazy_start_saves_the_record_and_the_cookie_of_each_visitor_who_stores_nothing() {
-    let ours: Vec<&'static Handler> =
-        HANDLERS.iter().filter(|it| ["sessile", "sessile#redis"].contains(&it.title().as_str())).collect();
+    let ours: Vec<&'static Handler> = HANDLERS
+        .iter()
+        .filter(|it| ["sessile", "sessile#redis"].contains(&it.title().as_str()))
+        .collect();
     let Some(report) = report(&ours, &[2]) else { return };
     let (all, storing) = (2 * REQUESTS as u64, 2 * REQUESTS as u64 / 10);
     for handler in ours {
         let left = |op: &str| {
-            let row = report.results.iter().find(|row| row.op == op && row.title() == handler.title()).unwrap();
+            let row = report
+                .results
+                .iter()
+                .find(|row| row.op == op && row.title() == handler.title())
+                .unwrap();
             assert!(!row.is_bad(), "{row:#?}");
             *row.visitors().unwrap()
         };
         let (lazy, eager) = (left("visitors"), left("visitors-eager"));
-        assert_eq!((lazy.records, lazy.cookies, lazy.lazy_start), (Some(storing), storing, Some(true)));
+        assert_eq!(
+            (lazy.records, lazy.cookies, lazy.lazy_start),
+            (Some(storing), storing, Some(true))
+        );
         assert_eq!((eager.records, eager.cookies, eager.lazy_start), (Some(all), all, Some(false)));
-        // The server says so by itself: each record that is not written is a change less. Bytes it gets as many, because the
-        // lock is given up all the same.
+        // The server says so by itself: each record that is not written is a change less. Bytes it
+        // gets as many, because the lock is given up all the same.
         let (Some(lazy), Some(eager)) = (lazy.server, eager.server) else {
             assert!(handler.server.is_none(), "the server of {} has told nothing", handler.title());
             continue;
@@ -235,11 +286,26 @@ fn a_wrong_answer_an_error_and_a_lost_session_fail_their_rows_and_no_other() {
         let row = report.results.iter().find(|row| row.store == name).unwrap();
         (row, row.failed.clone().unwrap_or_default())
     };
-    assert!(why("forgetful").1.contains("wrong check value: failed: the session has what was committed"));
-    assert!(why("vain").1.contains("201 sessions were to be kept, 0 are there"), "{}", why("vain").1);
-    assert!(why("immortal").1.contains("201 sessions were to be kept, 402 are there"), "{}", why("immortal").1);
+    assert!(
+        why("forgetful")
+            .1
+            .contains("wrong check value: failed: the session has what was committed")
+    );
+    assert!(
+        why("vain").1.contains("201 sessions were to be kept, 0 are there"),
+        "{}",
+        why("vain").1
+    );
+    assert!(
+        why("immortal").1.contains("201 sessions were to be kept, 402 are there"),
+        "{}",
+        why("immortal").1
+    );
     let (row, tired): (&Row, String) = why("tiring");
-    assert!(tired.contains("answered") && row.errors > 50 && row.web.unwrap().not_2xx > 50, "{row:#?}");
+    assert!(
+        tired.contains("answered") && row.errors > 50 && row.web.unwrap().not_2xx > 50,
+        "{row:#?}"
+    );
     assert!(!tired.contains("/dev/shm"), "{tired}");
     let (row, lost) = why("losing");
     assert!(lost.contains("sessions were to be kept") && row.lost > 0, "{row:#?}");

@@ -1,10 +1,15 @@
 //! `perl` with a real Perl: sound keepers have figures, and each broken one is found out.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::process::Command;
 
-use sessile_bench::perl::{KEEPERS, Keeper, Locking, Space};
+use sessile_bench::perl::{KEEPERS, Keeper, KeeperLocking, SpaceSource};
 use sessile_bench::report::Row;
 use sessile_bench::worker::Launch;
 use sessile_bench::{Experiment, Options, Report, run_choices};
@@ -41,7 +46,8 @@ sub end {
     warn qq(cannot save $self->{id} here\n) if FAULT eq 'warning' && $self->{made} > 55;
     my $second = exists $self->{all}{ $self->{id} };
     # What is lost is a change of a session that exists.
-    $self->{all}{ $self->{id} } = $session if !(FAULT eq 'losing' && $second && $self->{id} =~ /3$/);
+    my $loses = FAULT eq 'losing' && $second && $self->{id} =~ /3$/;
+    $self->{all}{ $self->{id} } = $session if !$loses;
     return $self->{id};
 }
 
@@ -55,7 +61,8 @@ fn broken(name: &'static str) -> &'static Keeper {
 }
 
 fn broken_as(name: &'static str) -> Keeper {
-    let source = format!("use constant FAULT => '{name}';\n{SOURCE}").replace("FAULT eq", "main::FAULT() eq");
+    let source = format!("use constant FAULT => '{name}';\n{SOURCE}")
+        .replace("FAULT eq", "main::FAULT() eq");
     let source = source.replace("use constant FAULT", "package main; use constant FAULT");
     Keeper {
         name,
@@ -66,8 +73,8 @@ fn broken_as(name: &'static str) -> Keeper {
         modules: &[],
         server: None,
         durability: &[Durability::None],
-        locking: Locking::Nothing,
-        space: Space::Unknown,
+        locking: KeeperLocking::Nothing,
+        space: SpaceSource::Unknown,
         stands_for: None,
         depends_on_number: name == "sound",
         shares_key: false,
@@ -76,7 +83,8 @@ fn broken_as(name: &'static str) -> Keeper {
 
 /// Whether a program can do that; where it cannot, the test says so, and fails in CI.
 fn can(what: &str, program: &str, arguments: &[&str]) -> bool {
-    let can = Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success());
+    let can =
+        Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success());
     if !can {
         println!("skipped: {what}");
         assert!(std::env::var_os("CI").is_none(), "CI has all that the tests need");
@@ -86,7 +94,14 @@ fn can(what: &str, program: &str, arguments: &[&str]) -> bool {
 
 fn report(keepers: &[&'static Keeper], sessions: &[usize]) -> Report {
     let (sessions, payload_bytes) = (Some(sessions.to_vec()), Some(1_000));
-    let options = Options { sessions, payload_bytes, rounds: Some(2), seed: 3, quick: true, ..Options::default() };
+    let options = Options {
+        sessions,
+        payload_bytes,
+        rounds: Some(2),
+        seed: 3,
+        quick: true,
+        ..Options::default()
+    };
     let launch = Launch { program: "unused".into(), arguments: Vec::new() };
     let choices = keepers.iter().map(|keeper| keeper.choice(Durability::None)).collect();
     run_choices(Experiment::Perl, &options, &launch, choices).unwrap()
@@ -101,17 +116,30 @@ fn a_sound_keeper_has_figures_in_table_json_and_csv() {
     if !can("perl with Apache::Session", "perl", &["-MApache::Session", "-e", "1"]) {
         return;
     }
-    let report = report(&[keeper("apache-file#shm"), keeper("apache-file#shm-lock"), broken("sound")], &[10, SESSIONS]);
+    let report = report(
+        &[keeper("apache-file#shm"), keeper("apache-file#shm-lock"), broken("sound")],
+        &[10, SESSIONS],
+    );
     let shapes: Vec<(String, &str, usize)> =
         report.results.iter().map(|row| (row.title(), row.op.as_str(), row.sessions)).collect();
     assert_eq!(shapes.len(), 8, "two, two, and two at two sizes: {shapes:?}");
     for row in &report.results {
         assert!(!row.is_bad(), "{row:#?}");
-        assert_eq!((row.rounds, row.operations, row.payload_bytes), (2, 2 * row.sessions as u64, 1_000));
+        assert_eq!(
+            (row.rounds, row.operations, row.payload_bytes),
+            (2, 2 * row.sessions as u64, 1_000)
+        );
         let (rate, latency) = (row.ops_per_second, row.latency_us);
         assert!(rate.low > 0.0 && rate.low <= rate.median && rate.median <= rate.high, "{row:#?}");
-        assert!(latency.min > 0.0 && latency.min <= latency.p50 && latency.p50 <= latency.p99, "{row:#?}");
-        assert!(latency.p99 <= latency.p999 && latency.p999 <= latency.max && row.cpu_us_per_op.client > 0.0);
+        assert!(
+            latency.min > 0.0 && latency.min <= latency.p50 && latency.p50 <= latency.p99,
+            "{row:#?}"
+        );
+        assert!(
+            latency.p99 <= latency.p999
+                && latency.p999 <= latency.max
+                && row.cpu_us_per_op.client > 0.0
+        );
         assert_eq!(row.bytes_per_session >= 4_096, row.store == "apache-file", "{row:#?}");
     }
     let locking = |title: &str| {
@@ -119,19 +147,30 @@ fn a_sound_keeper_has_figures_in_table_json_and_csv() {
         row.keeper.as_ref().unwrap().locking.clone()
     };
     assert_eq!([locking("apache-file#shm"), locking("apache-file#shm-lock")], ["shared", "whole"]);
-    // Two processes have held one session for a millisecond each time: who locks it loses nothing, who does not loses much.
+    // Two processes have held one session for a millisecond each time: who locks it loses nothing,
+    // who does not loses much.
     let race = |title: &str| {
         let row = report.results.iter().rfind(|row| row.title() == title).unwrap();
         row.keeper.as_ref().unwrap().race.clone().unwrap()
     };
     let (locked, shared) = (race("apache-file#shm-lock"), race("apache-file#shm"));
-    assert!(locked.broke.is_none() && locked.changes == 500 && locked.sessions == 500, "{locked:?}");
+    assert!(
+        locked.broke.is_none() && locked.changes == 500 && locked.sessions == 500,
+        "{locked:?}"
+    );
     assert_eq!((locked.changes_lost, locked.sessions_lost), (0, 0));
     assert!(shared.changes_lost > 10 && shared.sessions_lost == 0, "{shared:?}");
     let alone = race("sound");
-    assert_eq!((alone.changes_lost, alone.sessions_lost), (250, 250), "its sessions stay in one process");
+    assert_eq!(
+        (alone.changes_lost, alone.sessions_lost),
+        (250, 250),
+        "its sessions stay in one process"
+    );
     let text = report.to_string();
-    assert!(text.contains("apache-file#shm-lock") && text.contains("reopen") && text.contains("whole"), "{text}");
+    assert!(
+        text.contains("apache-file#shm-lock") && text.contains("reopen") && text.contains("whole"),
+        "{text}"
+    );
     assert!(report.environment.versions.contains_key("perl"));
     assert!(report.environment.versions.contains_key("Apache::Session"));
     let json = report.to_json().unwrap();
@@ -150,34 +189,51 @@ fn a_wrong_value_a_lost_one_an_error_and_a_warning_fail_their_rows_and_no_other(
         return;
     }
     // It says that it locks, and keeps its sessions in one process.
-    let lying: &'static Keeper = Box::leak(Box::new(Keeper { locking: Locking::Whole, ..broken_as("lying") }));
+    let lying: &'static Keeper =
+        Box::leak(Box::new(Keeper { locking: KeeperLocking::Whole, ..broken_as("lying") }));
     let names = ["wrong", "forgetful", "losing", "haunted", "dying", "mortal", "warning", "sound"];
     let keepers: Vec<&'static Keeper> = names.iter().map(|name| broken(name)).collect();
     let report = report(&[keepers, vec![lying]].concat(), &[SESSIONS]);
     assert_eq!(report.results.len(), 2 * names.len() + 2);
-    let row = |name: &str, op: &str| report.results.iter().find(|row| row.store == name && row.op == op).unwrap();
+    let row = |name: &str, op: &str| {
+        report.results.iter().find(|row| row.store == name && row.op == op).unwrap()
+    };
     let why = |name: &str, op: &str| row(name, op).failed.clone().unwrap_or_default();
     let values: fn(&Row) -> (u64, u64, u64) = |row| (row.misses, row.errors, row.lost);
     // All of the 50 sessions of the turn that warms up.
-    assert!(why("wrong", "reopen").contains("wrong check value: of 50 sessions 0 were empty and 50"), "{report}");
+    assert!(
+        why("wrong", "reopen").contains("wrong check value: of 50 sessions 0 were empty and 50"),
+        "{report}"
+    );
     assert_eq!(values(row("wrong", "reopen")), (0, 50, 0));
     assert!(why("wrong", "make").contains("no sound sessions"), "{report}");
     assert!(why("forgetful", "reopen").contains("50 were empty and 0"), "{report}");
     assert_eq!(values(row("forgetful", "reopen")), (50, 0, 0));
     // The numbers 3, 13 and 23 in hexadecimal.
-    assert!(why("losing", "reopen").contains("0 were empty and 3 had other values when they were read once more"));
+    assert!(
+        why("losing", "reopen")
+            .contains("0 were empty and 3 had other values when they were read once more")
+    );
     assert_eq!(values(row("losing", "reopen")), (0, 0, 3));
-    assert!(why("haunted", "make").contains("of 60 sessions 0 were empty and 5"), "{}", why("haunted", "make"));
+    assert!(
+        why("haunted", "make").contains("of 60 sessions 0 were empty and 5"),
+        "{}",
+        why("haunted", "make")
+    );
     assert_eq!(why("dying", "reopen"), "no session <id>");
     assert!(why("mortal", "reopen").contains("exit status: 7"), "{}", why("mortal", "reopen"));
     assert!(why("warning", "make").contains("cannot save <id> here"), "{}", why("warning", "make"));
-    assert!(why("lying", "reopen").contains("250 of 500 changes and 250 of 500 sessions were lost"), "{report}");
+    assert!(
+        why("lying", "reopen").contains("250 of 500 changes and 250 of 500 sessions were lost"),
+        "{report}"
+    );
     assert_eq!((row("lying", "reopen").lost, row("lying", "make").is_bad()), (500, false));
     assert!(!row("sound", "make").is_bad() && !row("sound", "reopen").is_bad(), "{report}");
     assert!(report.to_string().contains("failed"), "{report}");
 }
 
-/// Its shared memory has a key that all programs use: other people's caches must not be touched, and nothing may stay behind.
+/// Its shared memory has a key that all programs use: other people's caches must not be touched,
+/// and nothing may stay behind.
 #[test]
 fn the_whole_cache_is_measured_apart_from_those_of_others_and_tells_where_its_time_goes() {
     let module = ["-MCache::SharedMemoryCache", "-MApache::Session", "-e", "1"];
@@ -196,7 +252,11 @@ fn the_whole_cache_is_measured_apart_from_those_of_others_and_tells_where_its_ti
     assert_eq!(segments(), before, "segments of shared memory remain");
     assert_eq!(report.results.len(), 4);
     let cache = |sessions: usize| {
-        let row = report.results.iter().find(|row| row.op == "reopen" && row.sessions == sessions).unwrap();
+        let row = report
+            .results
+            .iter()
+            .find(|row| row.op == "reopen" && row.sessions == sessions)
+            .unwrap();
         assert!(!row.is_bad() && row.bytes_per_session > 1_000, "{row:#?}");
         row.keeper.as_ref().unwrap().whole_cache.clone().unwrap()
     };
@@ -204,7 +264,10 @@ fn the_whole_cache_is_measured_apart_from_those_of_others_and_tells_where_its_ti
     // Both hold all sessions, and turn all of them into a hash and back for each.
     assert!(many.bytes > 10 * few.bytes, "{few:?} {many:?}");
     assert_eq!((many.thaws_per_session, many.freezes_per_session), (4.0, 1.0));
-    assert!(many.serialising > 0.0 && many.copying > 0.0 && many.serialising + many.copying < 1.0, "{many:?}");
+    assert!(
+        many.serialising > 0.0 && many.copying > 0.0 && many.serialising + many.copying < 1.0,
+        "{many:?}"
+    );
     let text = report.to_string();
     assert!(text.contains("stands in for Apache::Session::SharedMem"), "{text}");
 }
@@ -216,12 +279,20 @@ fn every_source_in_perl_compiles() {
     }
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/contenders/perl");
     let places = [dir.to_owned(), format!("{dir}/keepers")];
-    let files = places.iter().flat_map(|place| std::fs::read_dir(place).unwrap()).map(|entry| entry.unwrap().path());
+    let files = places
+        .iter()
+        .flat_map(|place| std::fs::read_dir(place).unwrap())
+        .map(|entry| entry.unwrap().path());
     let files: Vec<std::path::PathBuf> = files.filter(|path| path.is_file()).collect();
     assert!(files.len() > 3, "{files:?}");
     for file in files {
         let output = Command::new("perl").arg("-wc").arg(&file).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && said.trim().ends_with("syntax OK") && said.lines().count() == 1, "{said}");
+        assert!(
+            output.status.success()
+                && said.trim().ends_with("syntax OK")
+                && said.lines().count() == 1,
+            "{said}"
+        );
     }
 }

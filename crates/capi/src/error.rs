@@ -4,22 +4,22 @@ use std::ffi::c_char;
 
 use sessile_core::{Error, ErrorKind};
 
-/// Bytes of a message, its zero byte included.
+/// Size of a message, including its zero byte.
 pub const SESSILE_MESSAGE_BYTES: usize = 1024;
 
-/// What came of a call.
+/// The result of a call.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum sessile_code {
-    /// It was done.
+    /// Success.
     SESSILE_OK,
-    /// The id is malformed; it never reached a store.
+    /// The id is malformed. No store was asked.
     SESSILE_INVALID_ID,
     /// The store URL is malformed, or its scheme or an option is unknown.
     SESSILE_INVALID_URL,
-    /// An argument lies outside its limits.
+    /// An argument is out of range.
     SESSILE_INVALID_ARGUMENT,
-    /// The store cannot do this by its nature.
+    /// The store does not have this operation.
     SESSILE_UNSUPPORTED,
     /// The id is taken.
     SESSILE_EXISTS,
@@ -27,69 +27,71 @@ pub enum sessile_code {
     SESSILE_GONE,
     /// The session was destroyed after it was read, and stays destroyed.
     SESSILE_DESTROYED,
-    /// The lease was lost, and someone else has held the lock since.
+    /// The lease was lost, and another holder has had the lock since.
     SESSILE_STALE,
-    /// The lock was not free within the wait; the message names its holder.
+    /// The lock was not free in time; the message names its holder.
     SESSILE_LOCK_TIMEOUT,
-    /// The payload is over the limit; the old payload is untouched.
+    /// The payload exceeds the limit; the stored payload is unchanged.
     SESSILE_TOO_LARGE,
     /// The store cannot be reached.
     SESSILE_UNREACHABLE,
-    /// The store refuses us: wrong password, missing permission, foreign owner.
+    /// The store refuses access: wrong password, missing permission, foreign owner.
     SESSILE_DENIED,
     /// No space left: disk, quota or the configured size.
     SESSILE_FULL,
-    /// The server has no memory left for the write.
+    /// The server is out of memory.
     SESSILE_OUT_OF_MEMORY,
     /// The store dropped a live record to make room.
     SESSILE_EVICTED,
-    /// Stored bytes are not what was written; they are left as they are.
+    /// Stored bytes were altered; they are left as they are.
     SESSILE_CORRUPT,
     /// The stored format is newer than this library, or foreign.
     SESSILE_INCOMPATIBLE,
     /// Any other failure of the operating system or the driver.
     SESSILE_IO,
-    /// A defect of this library: please report it. The lease of that call, if there was one, is given up.
+    /// A defect of this library; please report it. The lease of the call, if any, is released.
     SESSILE_PANIC,
 }
 
 impl sessile_code {
     pub(crate) fn of(kind: &ErrorKind) -> sessile_code {
+        use sessile_code::*;
         match kind {
-            ErrorKind::InvalidId => sessile_code::SESSILE_INVALID_ID,
-            ErrorKind::InvalidUrl => sessile_code::SESSILE_INVALID_URL,
-            ErrorKind::InvalidArgument => sessile_code::SESSILE_INVALID_ARGUMENT,
-            ErrorKind::Unsupported => sessile_code::SESSILE_UNSUPPORTED,
-            ErrorKind::Exists => sessile_code::SESSILE_EXISTS,
-            ErrorKind::Gone => sessile_code::SESSILE_GONE,
-            ErrorKind::Destroyed => sessile_code::SESSILE_DESTROYED,
-            ErrorKind::Stale => sessile_code::SESSILE_STALE,
-            ErrorKind::LockTimeout { .. } => sessile_code::SESSILE_LOCK_TIMEOUT,
-            ErrorKind::TooLarge { .. } => sessile_code::SESSILE_TOO_LARGE,
-            ErrorKind::Unreachable => sessile_code::SESSILE_UNREACHABLE,
-            ErrorKind::Denied => sessile_code::SESSILE_DENIED,
-            ErrorKind::Full => sessile_code::SESSILE_FULL,
-            ErrorKind::OutOfMemory => sessile_code::SESSILE_OUT_OF_MEMORY,
-            ErrorKind::Evicted => sessile_code::SESSILE_EVICTED,
-            ErrorKind::Corrupt => sessile_code::SESSILE_CORRUPT,
-            ErrorKind::Incompatible => sessile_code::SESSILE_INCOMPATIBLE,
-            // The kinds may grow: an older header must still have a name for a new one.
-            _ => sessile_code::SESSILE_IO,
+            ErrorKind::InvalidId => SESSILE_INVALID_ID,
+            ErrorKind::InvalidUrl => SESSILE_INVALID_URL,
+            ErrorKind::InvalidArgument => SESSILE_INVALID_ARGUMENT,
+            ErrorKind::Unsupported => SESSILE_UNSUPPORTED,
+            ErrorKind::Exists => SESSILE_EXISTS,
+            ErrorKind::Gone => SESSILE_GONE,
+            ErrorKind::Destroyed => SESSILE_DESTROYED,
+            ErrorKind::Stale => SESSILE_STALE,
+            ErrorKind::LockTimeout { .. } => SESSILE_LOCK_TIMEOUT,
+            ErrorKind::TooLarge { .. } => SESSILE_TOO_LARGE,
+            ErrorKind::Unreachable => SESSILE_UNREACHABLE,
+            ErrorKind::Denied => SESSILE_DENIED,
+            ErrorKind::Full => SESSILE_FULL,
+            ErrorKind::OutOfMemory => SESSILE_OUT_OF_MEMORY,
+            ErrorKind::Evicted => SESSILE_EVICTED,
+            ErrorKind::Corrupt => SESSILE_CORRUPT,
+            ErrorKind::Incompatible => SESSILE_INCOMPATIBLE,
+            // A new kind needs a code that old headers have.
+            _ => SESSILE_IO,
         }
     }
 }
 
-/// Why a call failed: what failed, on which store, why, and what to do. No session id, payload or password is in it.
+/// The reason of a failure: operation, store, cause, advice. Contains no session id, payload or
+/// password.
 #[repr(C)]
 pub struct sessile_error {
     /// The code that the call returned.
     pub code: sessile_code,
-    /// UTF-8 that ends with a zero byte; cut if it is longer.
+    /// UTF-8 text with a zero byte at the end; truncated to fit.
     pub message: [c_char; SESSILE_MESSAGE_BYTES],
 }
 
 impl sessile_error {
-    /// With its causes: the log line of the same failure has them, and a full disk is named by them only.
+    /// Includes the causes, as the log does: only they name a full disk.
     pub(crate) fn of(error: &Error) -> sessile_error {
         sessile_error::new(sessile_code::of(error.kind()), &format!("{error:#}"))
     }
@@ -110,12 +112,13 @@ impl sessile_error {
 mod tests {
     use super::*;
 
-    /// The warning of a failed save said that the store failed, and not that its disk was full.
+    /// A warning of a failed save did not mention that the disk was full.
     #[test]
     fn a_message_names_the_cause() {
         let error = Error::new(ErrorKind::Io, "the file cannot be written");
         let error = sessile_error::of(&error.source(std::io::Error::other("no space left")));
-        let text: Vec<u8> = error.message.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+        let text: Vec<u8> =
+            error.message.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
         assert!(String::from_utf8_lossy(&text).contains("no space left"));
     }
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use sessile_core::{Lease, Result};
 
-use crate::call::{call, missing};
+use crate::call::{call, null_pointer};
 use crate::error::{sessile_code, sessile_error};
 use crate::types::{sessile_bytes, sessile_key, sessile_ttl};
 
-/// A held session lock. Freed by `sessile_lease_commit` and `sessile_lease_release`, whatever they return.
+/// A held session lock. Freed by `sessile_lease_commit` and `sessile_lease_release`, whatever they
+/// return.
 pub struct sessile_lease(Lease);
 
 impl sessile_lease {
@@ -17,14 +18,14 @@ impl sessile_lease {
     }
 }
 
-/// The lease itself: the caller has none any more.
+/// Takes the lease from the caller.
 ///
 /// # Safety
 ///
 /// `lease` is null or was returned by `sessile_begin`, is not freed, and is not used again.
-unsafe fn taken(lease: *mut sessile_lease) -> Result<Lease> {
+unsafe fn take_lease(lease: *mut sessile_lease) -> Result<Lease> {
     if lease.is_null() {
-        return Err(missing("the lease"));
+        return Err(null_pointer("the lease"));
     }
     // SAFETY: the caller's promise: made by `Box::into_raw`, and freed once.
     Ok(unsafe { Box::from_raw(lease) }.0)
@@ -32,18 +33,15 @@ unsafe fn taken(lease: *mut sessile_lease) -> Result<Lease> {
 
 /// # Safety
 ///
-/// `lease` is null or was returned by `sessile_begin`, is not freed, and nobody else uses it during the call.
-unsafe fn borrowed<'a>(lease: *mut sessile_lease) -> Result<&'a mut Lease> {
+/// `lease` is null or was returned by `sessile_begin`, is not freed, and is unused elsewhere during
+/// the call.
+unsafe fn borrow_lease<'a>(lease: *mut sessile_lease) -> Result<&'a mut Lease> {
     // SAFETY: the caller's promise.
-    unsafe { lease.as_mut() }.map(|lease| &mut lease.0).ok_or_else(|| missing("the lease"))
+    unsafe { lease.as_mut() }.map(|lease| &mut lease.0).ok_or_else(|| null_pointer("the lease"))
 }
 
-/// Stores the payload and gives the lock back. After a failure nothing was stored, and the lock is given back, too.
-///
-/// # Safety
-///
-/// `lease` was returned by `sessile_begin`, is not freed, and is not used again; `payload` is memory of the caller;
-/// `error` is null or has room for a `sessile_error`.
+/// Stores the payload and releases the lock. After a failure nothing is stored, and the lock is
+/// released, too. Frees the lease.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_lease_commit(
     lease: *mut sessile_lease,
@@ -53,7 +51,7 @@ pub unsafe extern "C" fn sessile_lease_commit(
 ) -> sessile_code {
     let commit = || {
         // SAFETY: the caller's promises.
-        let (lease, payload) = unsafe { (taken(lease)?, payload.get()) };
+        let (lease, payload) = unsafe { (take_lease(lease)?, payload.get()) };
         lease.commit(payload, ttl.get()?)
     };
     // SAFETY: the caller's promise.
@@ -61,10 +59,6 @@ pub unsafe extern "C" fn sessile_lease_commit(
 }
 
 /// Moves the expiry and keeps the lock.
-///
-/// # Safety
-///
-/// As for `sessile_lease_commit`, but the lease stays good.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_lease_touch(
     lease: *mut sessile_lease,
@@ -72,14 +66,10 @@ pub unsafe extern "C" fn sessile_lease_touch(
     error: *mut sessile_error,
 ) -> sessile_code {
     // SAFETY: the caller's promises.
-    unsafe { call(error, || borrowed(lease)?.touch(ttl.get()?)) }
+    unsafe { call(error, || borrow_lease(lease)?.touch(ttl.get()?)) }
 }
 
-/// Gives the session a new id, which the lease follows. The old id leads to it for as long as the grace.
-///
-/// # Safety
-///
-/// As for `sessile_lease_commit`, but the lease stays good; `new_key` is memory of the caller.
+/// Gives the session a new id and keeps the lock. The old id leads to the new one during the grace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_lease_regenerate(
     lease: *mut sessile_lease,
@@ -88,16 +78,19 @@ pub unsafe extern "C" fn sessile_lease_regenerate(
     error: *mut sessile_error,
 ) -> sessile_code {
     // SAFETY: the caller's promises.
-    unsafe { call(error, || borrowed(lease)?.regenerate(&new_key.get()?, Duration::from_millis(grace_ms))) }
+    unsafe {
+        call(error, || {
+            borrow_lease(lease)?.regenerate(&new_key.get()?, Duration::from_millis(grace_ms))
+        })
+    }
 }
 
-/// Gives the lock back and stores nothing.
-///
-/// # Safety
-///
-/// As for `sessile_lease_commit`.
+/// Releases the lock without writing. Frees the lease.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sessile_lease_release(lease: *mut sessile_lease, error: *mut sessile_error) -> sessile_code {
+pub unsafe extern "C" fn sessile_lease_release(
+    lease: *mut sessile_lease,
+    error: *mut sessile_error,
+) -> sessile_code {
     // SAFETY: the caller's promises.
-    unsafe { call(error, || taken(lease)?.release()) }
+    unsafe { call(error, || take_lease(lease)?.release()) }
 }

@@ -1,26 +1,27 @@
-//! What crosses the interface by value.
+//! Types passed by value.
 
 use std::ffi::c_char;
 use std::time::Duration;
 
-use sessile_core::{Bin, Key, Limits, Record, Result, Swept, Ttl, spare};
+use sessile_core::{Bin, Key, Limits, Record, Result, Swept, Ttl};
+use sessile_engine::spare;
 
-use crate::call::missing;
+use crate::call::null_pointer;
 
-/// Bytes of the caller, which have to stay as they are for the time of the call. Null is no bytes.
+/// Bytes of the caller, unchanged during the call. Null is empty.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sessile_bytes {
-    /// The first one.
+    /// The first byte.
     pub data: *const c_char,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
 }
 
 impl sessile_bytes {
     /// # Safety
     ///
-    /// `data` is null or points to `length` bytes that nobody changes during the call.
+    /// `data` is null or points to `length` bytes that do not change during the call.
     pub(crate) unsafe fn get<'a>(self) -> &'a [u8] {
         if self.data.is_null() || self.length == 0 {
             return &[];
@@ -30,11 +31,11 @@ impl sessile_bytes {
     }
 }
 
-/// Which record is meant.
+/// The name of a record.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sessile_key {
-    /// The class of data; no bytes: `session`.
+    /// The class of data; empty means `session`.
     pub bin: sessile_bytes,
     /// 1 to 256 bytes of `A-Z a-z 0-9 , _ -`; outside of the bin `session` also `.` and `:`.
     pub id: sessile_bytes,
@@ -47,53 +48,56 @@ impl sessile_key {
     pub(crate) unsafe fn get(self) -> Result<Key> {
         // SAFETY: the caller's promise.
         let (bin, id) = unsafe { (self.bin.get(), self.id.get()) };
-        if bin.is_empty() {
-            return Key::session_from_bytes(id);
-        }
-        // What is not text is no name either: the replacement is refused like any other wrong character.
-        Key::in_bin(Bin::new(&String::from_utf8_lossy(bin))?, &String::from_utf8_lossy(id))
+        // The replacement of invalid UTF-8 is refused like any other invalid character.
+        let text = String::from_utf8_lossy;
+        let bin = if bin.is_empty() { Bin::SESSION } else { Bin::new(&text(bin))? };
+        Key::in_bin(bin, &text(id))
     }
 }
 
-/// Longest time to live in milliseconds: ten years. Longer ones are refused.
+/// The largest time to live in milliseconds: ten years. Larger values are refused.
 pub const SESSILE_TTL_MAX_MS: u64 = 315_360_000_000;
 const _: () = assert!(SESSILE_TTL_MAX_MS as u128 == Limits::TTL_MAX.as_millis());
 
-/// How long a record lives.
+/// The time to live of a record.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sessile_ttl {
-    /// From each commit or touch on, in milliseconds; at least 1.
+    /// Milliseconds from each commit or touch; at least 1.
     pub idle_ms: u64,
-    /// From the creation of the record on at most, in milliseconds; 0: without such an end.
+    /// Milliseconds from the creation to the absolute end; 0: none.
     pub lifetime_ms: u64,
 }
 
 impl sessile_ttl {
     pub(crate) fn get(self) -> Result<Ttl> {
         let ttl = Ttl::sliding(Duration::from_millis(self.idle_ms))?;
-        if self.lifetime_ms == 0 { Ok(ttl) } else { ttl.within(Duration::from_millis(self.lifetime_ms)) }
+        if self.lifetime_ms == 0 {
+            Ok(ttl)
+        } else {
+            ttl.within(Duration::from_millis(self.lifetime_ms))
+        }
     }
 }
 
-/// What was found. Freed by `sessile_record_free`.
+/// A record that was read. Freed by `sessile_record_free`.
 #[repr(C)]
 pub struct sessile_record {
-    /// Whether there is a live record; if not, the rest says nothing.
+    /// Whether a live record exists; if not, the other fields are meaningless.
     pub found: bool,
-    /// What was stored last; null if that is no bytes.
+    /// The stored payload; null if empty.
     pub payload: *mut c_char,
-    /// Bytes of it.
+    /// Bytes of the payload.
     pub payload_length: usize,
-    /// Of no interest to callers.
+    /// Reserved for `sessile_record_free`.
     pub payload_capacity: usize,
-    /// 1 when created, one more after each commit; 0: the store does not know.
+    /// 1 when created, plus 1 for each commit; 0: unknown.
     pub version: u64,
     /// Milliseconds since 1970-01-01 UTC, like the next two.
     pub created_ms: u64,
-    /// When the payload was last committed.
+    /// Time of the last commit of a payload.
     pub written_ms: u64,
-    /// From this moment on it reads as missing.
+    /// From this moment the record reads as missing.
     pub expires_ms: u64,
 }
 
@@ -112,10 +116,10 @@ impl sessile_record {
         let Some(record) = record else { return empty };
         let numbers = sessile_record {
             found: true,
-            version: record.version,
-            created_ms: record.created.as_ms(),
-            written_ms: record.written.as_ms(),
-            expires_ms: record.expires.as_ms(),
+            version: record.head.version,
+            created_ms: record.head.created.as_ms(),
+            written_ms: record.head.written.as_ms(),
+            expires_ms: record.head.expires.as_ms(),
             ..empty
         };
         if record.payload.capacity() == 0 {
@@ -131,34 +135,38 @@ impl sessile_record {
     }
 }
 
-/// Frees what a record holds; it may be freed again. Null does nothing.
+/// Frees the content of a record, also repeatedly. Null does nothing.
 ///
 /// # Safety
 ///
-/// The record was filled in by `sessile_begin` or `sessile_peek`, or is all zero bytes.
+/// The record was filled by `sessile_begin` or `sessile_peek`, or is all zero bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_record_free(record: *mut sessile_record) {
     // SAFETY: the caller's promise.
     let Some(record) = (unsafe { record.as_mut() }) else { return };
     if !record.payload.is_null() {
-        // SAFETY: the three parts of a vector that `of` took apart, unchanged; it is put together once, because the
+        // SAFETY: the unchanged parts of a vector that `of` took apart; freed once, because the
         // pointer becomes null.
         spare::give(unsafe {
-            Vec::from_raw_parts(record.payload.cast::<u8>(), record.payload_length, record.payload_capacity)
+            Vec::from_raw_parts(
+                record.payload.cast::<u8>(),
+                record.payload_length,
+                record.payload_capacity,
+            )
         });
     }
     *record = sessile_record::of(None);
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sessile_swept {
-    /// Records looked at.
+    /// Examined records.
     pub examined: u64,
-    /// Expired records removed.
+    /// Removed expired records.
     pub removed: u64,
-    /// Whether the pass over the store is complete; if not, the next call goes on.
+    /// Whether the pass over the store is complete; if not, the next call continues it.
     pub complete: bool,
 }
 
@@ -168,17 +176,21 @@ impl From<Swept> for sessile_swept {
     }
 }
 
-/// Where a result goes.
+/// Writes a value to the caller's memory.
 ///
 /// # Safety
 ///
 /// `place` is null or points to memory for a `T` that only this call uses.
-pub(crate) unsafe fn put<T>(place: *mut T, what: &'static str, value: impl FnOnce() -> Result<T>) -> Result<()> {
+pub(crate) unsafe fn write_result<T>(
+    place: *mut T,
+    what: &'static str,
+    value: impl FnOnce() -> Result<T>,
+) -> Result<()> {
     if place.is_null() {
-        return Err(missing(what));
+        return Err(null_pointer(what));
     }
     let value = value()?;
-    // SAFETY: the caller's promise; what was there is memory without a value.
+    // SAFETY: the caller's promise; the memory has no value to drop.
     unsafe { place.write(value) };
     Ok(())
 }

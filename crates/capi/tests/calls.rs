@@ -1,6 +1,11 @@
-//! The interface as a program in C uses it.
+//! The interface as a C program uses it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::undocumented_unsafe_blocks, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::undocumented_unsafe_blocks,
+    reason = "tests"
+)]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::zeroed;
@@ -16,7 +21,10 @@ fn bytes(text: &[u8]) -> sessile_bytes {
 }
 
 fn key(id: &str) -> sessile_key {
-    sessile_key { bin: sessile_bytes { data: std::ptr::null(), length: 0 }, id: bytes(id.as_bytes()) }
+    sessile_key {
+        bin: sessile_bytes { data: std::ptr::null(), length: 0 },
+        id: bytes(id.as_bytes()),
+    }
 }
 
 fn message(error: &sessile_error) -> &str {
@@ -32,12 +40,16 @@ fn open(url: &str) -> *mut sessile_store {
     }
 }
 
-/// The payload as C sees it; it is freed.
+/// The payload as C sees it. Frees the record.
 fn payload(mut record: sessile_record) -> Option<Vec<u8>> {
     unsafe {
         let seen = record.found.then(|| {
             let length = record.payload_length;
-            if length == 0 { Vec::new() } else { std::slice::from_raw_parts(record.payload.cast(), length).to_vec() }
+            if length == 0 {
+                Vec::new()
+            } else {
+                std::slice::from_raw_parts(record.payload.cast(), length).to_vec()
+            }
         });
         sessile_record_free(&mut record);
         assert!(!record.found && record.payload.is_null());
@@ -73,16 +85,26 @@ fn the_whole_life_of_a_session() {
         assert!(CStr::from_ptr(sessile_label(store)).to_str().unwrap().starts_with("files:"));
         let (lease, there) = begin(store, "abc");
         assert_eq!(there, None);
-        assert_eq!(sessile_lease_commit(lease, bytes(b"a\0b"), TTL, none), sessile_code::SESSILE_OK);
+        assert_eq!(
+            sessile_lease_commit(lease, bytes(b"a\0b"), TTL, none),
+            sessile_code::SESSILE_OK
+        );
         assert_eq!(peek(store, "abc"), Some(b"a\0b".to_vec()));
 
         let (lease, there) = begin(store, "abc");
         assert_eq!(there, Some(b"a\0b".to_vec()));
         assert_eq!(sessile_lease_touch(lease, TTL, none), sessile_code::SESSILE_OK);
-        assert_eq!(sessile_lease_regenerate(lease, key("def"), 1_000, none), sessile_code::SESSILE_OK);
+        assert_eq!(
+            sessile_lease_regenerate(lease, key("def"), 1_000, none),
+            sessile_code::SESSILE_OK
+        );
         assert_eq!(sessile_lease_commit(lease, bytes(b""), TTL, none), sessile_code::SESSILE_OK);
         assert_eq!(peek(store, "def"), Some(Vec::new()));
-        assert_eq!(peek(store, "abc"), Some(Vec::new()), "within its grace the old id leads to the new one");
+        assert_eq!(
+            peek(store, "abc"),
+            Some(Vec::new()),
+            "within its grace the old id leads to the new one"
+        );
 
         let (lease, _) = begin(store, "ghi");
         assert_eq!(sessile_lease_release(lease, none), sessile_code::SESSILE_OK);
@@ -93,8 +115,14 @@ fn the_whole_life_of_a_session() {
         assert_eq!(peek(store, "def"), None);
         assert_eq!(sessile_touch(store, key("def"), TTL, none), sessile_code::SESSILE_GONE);
 
-        assert_eq!(sessile_create(store, key("new"), bytes(b"x"), TTL, none), sessile_code::SESSILE_OK);
-        assert_eq!(sessile_create(store, key("new"), bytes(b"y"), TTL, none), sessile_code::SESSILE_EXISTS);
+        assert_eq!(
+            sessile_create(store, key("new"), bytes(b"x"), TTL, none),
+            sessile_code::SESSILE_OK
+        );
+        assert_eq!(
+            sessile_create(store, key("new"), bytes(b"y"), TTL, none),
+            sessile_code::SESSILE_EXISTS
+        );
         let mut swept = zeroed();
         assert_eq!(sessile_sweep(store, 1_000, 1_000, &mut swept, none), sessile_code::SESSILE_OK);
         assert_eq!(peek(store, "new"), Some(b"x".to_vec()));
@@ -102,12 +130,15 @@ fn the_whole_life_of_a_session() {
     }
 }
 
-/// In PHP a tenth of the requests swept the engine, which needs no sweep, and took up to 5 ms more each.
+/// In PHP a tenth of the requests swept the engine, which needs no sweep, and took up to 5 ms more
+/// each.
 #[test]
 fn an_engine_needs_no_sweep_by_visitors_and_memory_does() {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("expires-by-itself");
     let _ = std::fs::remove_dir_all(&directory);
-    for (url, by_itself) in [(format!("sessile:{}", directory.display()), true), ("memory:".to_owned(), false)] {
+    for (url, by_itself) in
+        [(format!("sessile:{}", directory.display()), true), ("memory:".to_owned(), false)]
+    {
         let store = open(&url);
         unsafe {
             assert_eq!(sessile_expires_by_itself(store), by_itself, "{url}");
@@ -123,11 +154,20 @@ fn other_bins_are_other_data() {
     let store = open("memory:");
     let forms = sessile_key { bin: bytes(b"forms"), ..key("a.b") };
     unsafe {
-        assert_eq!(sessile_create(store, forms, bytes(b"f"), TTL, null_mut()), sessile_code::SESSILE_OK);
+        assert_eq!(
+            sessile_create(store, forms, bytes(b"f"), TTL, null_mut()),
+            sessile_code::SESSILE_OK
+        );
         let mut record = zeroed();
         assert_eq!(sessile_peek(store, forms, &mut record, null_mut()), sessile_code::SESSILE_OK);
         assert_eq!(payload(record), Some(b"f".to_vec()));
-        let code = sessile_create(store, sessile_key { bin: bytes(b"Forms"), ..forms }, bytes(b""), TTL, null_mut());
+        let code = sessile_create(
+            store,
+            sessile_key { bin: bytes(b"Forms"), ..forms },
+            bytes(b""),
+            TTL,
+            null_mut(),
+        );
         assert_eq!(code, sessile_code::SESSILE_INVALID_ARGUMENT);
         sessile_close(store);
     }
@@ -140,26 +180,42 @@ fn what_cannot_be_done_is_a_code_and_a_sentence_without_secrets() {
         let (mut error, mut other) = (zeroed::<sessile_error>(), null_mut());
         let code = sessile_open(bytes(b"nosuch://user:geheim@host"), &mut other, &mut error);
         assert_eq!((code, error.code), (sessile_code::SESSILE_INVALID_URL, code));
-        assert!(other.is_null() && message(&error).contains("known schemes"), "{}", message(&error));
+        assert!(
+            other.is_null() && message(&error).contains("known schemes"),
+            "{}",
+            message(&error)
+        );
         assert!(!message(&error).contains("geheim"));
-        assert_eq!(sessile_open(bytes(b"memory:\xff"), &mut other, &mut error), sessile_code::SESSILE_INVALID_URL);
+        assert_eq!(
+            sessile_open(bytes(b"memory:\xff"), &mut other, &mut error),
+            sessile_code::SESSILE_INVALID_URL
+        );
 
         let (lease, _) = begin(store, "secret");
         let (mut second, mut record) = (null_mut(), zeroed());
         let code = sessile_begin(store, key("secret"), 0, &mut second, &mut record, &mut error);
         assert_eq!(code, sessile_code::SESSILE_LOCK_TIMEOUT);
-        assert!(second.is_null() && message(&error).contains("held by") && !message(&error).contains("secret"));
+        assert!(
+            second.is_null()
+                && message(&error).contains("held by")
+                && !message(&error).contains("secret")
+        );
         let code = sessile_lease_commit(lease, bytes(&[b'p'; 11]), TTL, &mut error);
         assert_eq!(code, sessile_code::SESSILE_TOO_LARGE);
         assert!(message(&error).contains("11 bytes, limit 10 bytes"), "{}", message(&error));
-        let (lease, there) = begin(store, "secret"); // the failed commit has given the lock back
+        let (lease, there) = begin(store, "secret"); // the failed commit released the lock
         assert_eq!(there, None);
-        let code = sessile_lease_commit(lease, bytes(b""), sessile_ttl { idle_ms: 0, ..TTL }, &mut error);
+        let code =
+            sessile_lease_commit(lease, bytes(b""), sessile_ttl { idle_ms: 0, ..TTL }, &mut error);
         assert_eq!(code, sessile_code::SESSILE_INVALID_ARGUMENT);
         assert_eq!(begin(store, "secret").1, None);
 
         for id in ["", "a/b", "\u{e4}", &"x".repeat(257)] {
-            assert_eq!(sessile_destroy(store, key(id), &mut error), sessile_code::SESSILE_INVALID_ID, "{id:?}");
+            assert_eq!(
+                sessile_destroy(store, key(id), &mut error),
+                sessile_code::SESSILE_INVALID_ID,
+                "{id:?}"
+            );
         }
         let broken = sessile_key { id: bytes(b"a\xff"), ..key("") };
         assert_eq!(sessile_destroy(store, broken, &mut error), sessile_code::SESSILE_INVALID_ID);
@@ -190,10 +246,19 @@ fn a_url_is_shown_without_its_password_whether_it_is_one_or_not() {
 fn null_pointers_are_refused_or_do_nothing() {
     unsafe {
         let mut error = zeroed::<sessile_error>();
-        assert_eq!(sessile_open(bytes(b"memory:"), null_mut(), &mut error), sessile_code::SESSILE_INVALID_ARGUMENT);
+        assert_eq!(
+            sessile_open(bytes(b"memory:"), null_mut(), &mut error),
+            sessile_code::SESSILE_INVALID_ARGUMENT
+        );
         assert!(message(&error).contains("null"), "{}", message(&error));
-        assert_eq!(sessile_destroy(null_mut(), key("a"), &mut error), sessile_code::SESSILE_INVALID_ARGUMENT);
-        assert_eq!(sessile_lease_release(null_mut(), null_mut()), sessile_code::SESSILE_INVALID_ARGUMENT);
+        assert_eq!(
+            sessile_destroy(null_mut(), key("a"), &mut error),
+            sessile_code::SESSILE_INVALID_ARGUMENT
+        );
+        assert_eq!(
+            sessile_lease_release(null_mut(), null_mut()),
+            sessile_code::SESSILE_INVALID_ARGUMENT
+        );
         assert_eq!(
             sessile_lease_commit(null_mut(), key("").bin, TTL, null_mut()),
             sessile_code::SESSILE_INVALID_ARGUMENT
@@ -201,20 +266,132 @@ fn null_pointers_are_refused_or_do_nothing() {
         let store = open("memory:");
         let refused = sessile_begin(store, key("a"), 0, null_mut(), null_mut(), &mut error);
         assert_eq!(refused, sessile_code::SESSILE_INVALID_ARGUMENT);
-        let (lease, _) = begin(store, "a"); // that left no lock behind
+        let (lease, _) = begin(store, "a"); // without leaving a lock
         sessile_close(store);
-        assert_eq!(sessile_lease_release(lease, null_mut()), sessile_code::SESSILE_OK, "after its store was closed");
+        assert_eq!(
+            sessile_lease_release(lease, null_mut()),
+            sessile_code::SESSILE_OK,
+            "after its store was closed"
+        );
         sessile_close(null_mut());
         sessile_record_free(null_mut());
         assert!(!CStr::from_ptr(sessile_version()).is_empty());
     }
 }
 
+const RULES: sessile_rules = sessile_rules {
+    lock_wait_ms: 0,
+    idle_ms: 60_000,
+    lifetime_ms: 0,
+    grace_ms: 30_000,
+    read_on_lock_timeout: false,
+    lazy_start: true,
+    touch_unlocked: false,
+};
+
+/// Opens and loads a session for a request, as its text or the code of the failure.
+fn opened(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    id: &str,
+    rules: sessile_rules,
+) -> Result<(String, sessile_code), sessile_code> {
+    unsafe {
+        let (mut payload, mut error) = (zeroed(), zeroed::<sessile_error>());
+        let id = bytes(id.as_bytes());
+        let code = sessile_request_open(request, store, rules, id, true, &mut payload, &mut error);
+        if code != sessile_code::SESSILE_OK {
+            return Err(code);
+        }
+        let text = match payload.length {
+            0 => &[],
+            length => std::slice::from_raw_parts(payload.data.cast::<u8>(), length),
+        };
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        sessile_request_loaded(request);
+        Ok((text, error.code))
+    }
+}
+
+fn saved(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    id: &str,
+    text: &str,
+) -> Result<sessile_saved, sessile_code> {
+    let save = sessile_save {
+        payload: bytes(text.as_bytes()),
+        serialised: true,
+        changed: true,
+        empty: text.is_empty(),
+        headers_open: true,
+    };
+    let mut saved = sessile_saved::SESSILE_NOTHING;
+    let id = bytes(id.as_bytes());
+    let code =
+        unsafe { sessile_request_save(request, store, RULES, id, save, &mut saved, null_mut()) };
+    if code == sessile_code::SESSILE_OK { Ok(saved) } else { Err(code) }
+}
+
+#[test]
+fn the_session_of_a_request() {
+    unsafe {
+        let store = open("memory:");
+        let (first, second) = (sessile_request_new(), sessile_request_new());
+        assert!(!sessile_request_is_taken(first, store, bytes(b"a"), true));
+        assert_eq!(opened(first, store, "a", RULES), Ok((String::new(), sessile_code::SESSILE_OK)));
+        let held = Err(sessile_code::SESSILE_LOCK_TIMEOUT);
+        assert_eq!(opened(second, store, "a", RULES), held);
+        // The warning of a session that could only be read.
+        let read_only = sessile_rules { read_on_lock_timeout: true, ..RULES };
+        let warned = Ok((String::new(), sessile_code::SESSILE_LOCK_TIMEOUT));
+        assert_eq!(opened(second, store, "a", read_only), warned);
+        assert_eq!(saved(second, store, "a", "x"), Err(sessile_code::SESSILE_UNSUPPORTED));
+        assert_eq!(saved(first, store, "a", ""), Ok(sessile_saved::SESSILE_WITHDRAW_COOKIE));
+        assert_eq!(saved(first, store, "a", "x"), Ok(sessile_saved::SESSILE_STORED));
+
+        assert!(sessile_request_validate(first, store, RULES, bytes(b"a"), true));
+        assert!(!sessile_request_validate(second, store, RULES, bytes(b"b"), true));
+        assert_eq!(opened(first, store, "a", RULES), Ok(("x".into(), sessile_code::SESSILE_OK)));
+        let left = sessile_request_leave_id(first, store, bytes(b"a"), true, null_mut());
+        assert!(left == sessile_code::SESSILE_OK && sessile_request_is_leaving(first));
+        assert!(sessile_request_pause(first) && !sessile_request_pause(first));
+        assert!(opened(first, store, "b", RULES).is_ok());
+        assert_eq!(saved(first, store, "b", "y"), Ok(sessile_saved::SESSILE_STORED));
+        assert_eq!(opened(second, store, "a", RULES), Ok(("x".into(), sessile_code::SESSILE_OK)));
+        assert_eq!(saved(second, store, "a", "z"), Ok(sessile_saved::SESSILE_REPLACED));
+
+        assert!(opened(first, store, "b", RULES).is_ok());
+        let mut error = zeroed::<sessile_error>();
+        assert_eq!(
+            sessile_request_destroy(second, store, bytes(b"b"), &mut error),
+            sessile_code::SESSILE_OK
+        );
+        assert_eq!(saved(first, store, "b", "z"), Ok(sessile_saved::SESSILE_LOGGED_OUT));
+        assert!(!sessile_request_close(first, store, RULES, true));
+        assert_eq!(saved(null_mut(), store, "b", "z"), Err(sessile_code::SESSILE_INVALID_ARGUMENT));
+        sessile_request_end(second);
+        sessile_request_reset(null_mut());
+        sessile_request_free(first);
+        sessile_request_free(second);
+        sessile_request_free(null_mut());
+        assert_eq!(peek(store, "b"), None);
+        sessile_close(store);
+    }
+}
+
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-unsafe extern "C" fn keep(context: *mut c_void, level: sessile_level, text: *const c_char, length: usize) {
+unsafe extern "C" fn keep(
+    context: *mut c_void,
+    level: sessile_level,
+    text: *const c_char,
+    length: usize,
+) {
     assert_eq!(context as usize, 17);
-    let text = String::from_utf8(unsafe { std::slice::from_raw_parts(text.cast(), length) }.to_vec()).unwrap();
+    let text =
+        String::from_utf8(unsafe { std::slice::from_raw_parts(text.cast(), length) }.to_vec())
+            .unwrap();
     LINES.lock().unwrap().push(format!("{} {text}", level as u32));
 }
 
@@ -229,18 +406,31 @@ fn log_lines_reach_the_host_program() {
         assert_eq!(code, sessile_code::SESSILE_TOO_LARGE);
         log::warn!(target: "somebody_else", "not ours");
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let small = open(&format!("sessile:{}?size_bytes_max=4194304", folder.path().join("store").display()));
+        let small = open(&format!(
+            "sessile:{}?size_bytes_max=4194304",
+            folder.path().join("store").display()
+        ));
         let large = [7; 200_000];
-        let create = |number| sessile_create(small, key(&format!("a{number}")), bytes(&large), TTL, null_mut());
+        let create = |number| {
+            sessile_create(small, key(&format!("a{number}")), bytes(&large), TTL, null_mut())
+        };
         let full = (0..100).map(create).find(|code| *code != sessile_code::SESSILE_OK);
         assert_eq!(full, Some(sessile_code::SESSILE_FULL));
         sessile_close(small);
         let lines = LINES.lock().unwrap();
-        assert!(lines.iter().any(|line| line.starts_with("2 memory:") && line.contains("limit 3 bytes")), "{lines:?}");
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.starts_with("2 memory:") && line.contains("limit 3 bytes")),
+            "{lines:?}"
+        );
         assert!(!lines.iter().any(|line| line.contains("not ours")));
-        // The size was not the reason; who looks for it has to see that.
+        // The message must show that the size was not the reason.
         let size = "(200000 bytes, limit 67108864 bytes): ";
-        assert!(lines.iter().any(|line| line.starts_with("2 sessile:") && line.contains(size)), "{lines:?}");
+        assert!(
+            lines.iter().any(|line| line.starts_with("2 sessile:") && line.contains(size)),
+            "{lines:?}"
+        );
         sessile_close(store);
     }
 }

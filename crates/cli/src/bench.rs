@@ -1,18 +1,20 @@
-//! `sessile bench`: runs an experiment and shows what it found.
+//! `sessile bench`: runs an experiment and shows its result.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
-use sessile_bench::{Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError, Spread};
+use sessile_bench::{
+    Bound, Collection, Experiment, INTERRUPTION, Options, PayloadSpread, Profile, Report, RunError,
+};
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
-use crate::outcome::{Failure, Outcome};
+use crate::command_result::{CommandFailure, CommandResult};
 use crate::{bench_against, bench_all, bench_setup, compare, page, result_file};
 
 /// Runs the experiment.
-pub fn run(arguments: &BenchArguments) -> Outcome {
+pub fn run(arguments: &BenchArguments) -> CommandResult {
     let (experiment, arguments) = match &arguments.experiment {
         ExperimentVerb::Ops(arguments) => (Experiment::Ops, arguments),
         ExperimentVerb::Cycle(arguments) => (Experiment::Cycle, arguments),
@@ -31,20 +33,22 @@ pub fn run(arguments: &BenchArguments) -> Outcome {
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
         ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
     };
-    let outputs = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report].map(|path| path.as_deref());
+    let outputs = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report]
+        .map(|path| path.as_deref());
     check_outputs(outputs)?;
-    let launch = Launch::this_program(WORKER_VERB)
-        .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
+    let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
+        CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
+    })?;
     let options = Options { spreads: spreads(arguments)?, ..options(arguments) };
     sessile_bench::check_bounds(experiment, &options, &arguments.fail_if)
-        .map_err(|error| Failure::usage(error.to_string()))?;
+        .map_err(|error| CommandFailure::usage(error.to_string()))?;
     if let Some(program) = &arguments.against {
         return bench_against::run(experiment, arguments, &options, &launch, outputs, program);
     }
     let (report, remains) = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     let shown = show(&report, outputs);
-    drop(remains); // it takes a while, and what was measured is written
-    Failure::of_all([shown, judge(&report, &arguments.fail_if)])
+    drop(remains); // slow, and not part of the result
+    CommandFailure::join([shown, judge(&report, &arguments.fail_if)])
 }
 
 fn options(arguments: &RunArguments) -> Options {
@@ -67,62 +71,69 @@ fn options(arguments: &RunArguments) -> Options {
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,
-        command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        command: std::env::args_os()
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
     }
 }
 
-fn environment() -> Outcome {
-    let text = serde_json::to_string_pretty(&Environment::look())
-        .map_err(|error| Failure::unavailable(format!("this machine cannot be described: {error}")))?;
+fn environment() -> CommandResult {
+    let text = serde_json::to_string_pretty(&Environment::detect()).map_err(|error| {
+        CommandFailure::unavailable(format!("this machine cannot be described: {error}"))
+    })?;
     write(Path::new("-"), &format!("{text}\n"))
 }
 
-/// What was asked for by name, and then a profile.
-fn spreads(arguments: &RunArguments) -> Result<Option<Vec<Spread>>, Failure> {
+/// The spreads given by name, then the profile.
+fn spreads(arguments: &RunArguments) -> Result<Option<Vec<PayloadSpread>>, CommandFailure> {
     let Some(path) = &arguments.profile else { return Ok(arguments.spread.clone()) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::unavailable(format!("cannot read {}: {error}", path.display())))?;
-    let profile =
-        Profile::parse(&text).map_err(|why| Failure::usage(format!("{} is not usable: {why}", path.display())))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        CommandFailure::unavailable(format!("cannot read {}: {error}", path.display()))
+    })?;
+    let profile = Profile::parse(&text)
+        .map_err(|why| CommandFailure::usage(format!("{} is not usable: {why}", path.display())))?;
     let named = arguments.spread.clone().unwrap_or_default();
-    Ok(Some(named.into_iter().chain([Spread::Profile(Box::new(profile))]).collect()))
+    Ok(Some(named.into_iter().chain([PayloadSpread::Profile(Box::new(profile))]).collect()))
 }
 
-/// What becomes of the exit code.
-pub fn failure(error: RunError) -> Failure {
+/// The failure of a run, with its exit code.
+pub fn failure(error: RunError) -> CommandFailure {
     match &error {
-        RunError::Usage(_) | RunError::Nothing(_) => Failure::usage(error.to_string()),
-        RunError::Open(_) | RunError::Broken(_) => Failure::unavailable(error.to_string()),
-        RunError::Interrupted => Failure::interrupted(error.to_string()),
+        RunError::Usage(_) | RunError::Nothing(_) => CommandFailure::usage(error.to_string()),
+        RunError::Open(_) | RunError::Broken(_) => CommandFailure::unavailable(error.to_string()),
+        RunError::Interrupted => CommandFailure::interrupted(error.to_string()),
     }
 }
 
-/// Before a measurement of minutes: can the results be written where they are wanted?
-pub fn check_outputs(outputs: [Option<&Path>; 4]) -> Outcome {
+/// Checks before minutes of measuring that each result file can be written.
+pub fn check_outputs(outputs: [Option<&Path>; 4]) -> CommandResult {
     let named: Vec<&Path> = outputs.into_iter().flatten().collect();
-    let is_again =
-        |(number, path): (usize, &&Path)| named.iter().skip(number + 1).any(|other| result_file::is_same(path, other));
+    let is_again = |(number, path): (usize, &&Path)| {
+        named.iter().skip(number + 1).any(|other| result_file::is_same(path, other))
+    };
     if named.iter().enumerate().any(is_again) {
-        return Err(Failure::usage("--json, --csv, --markdown and --report name the same file; give each its own"));
+        return Err(CommandFailure::usage(
+            "--json, --csv, --markdown and --report name the same file; give each its own",
+        ));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
-        // Appending nothing tests the permission and harms no result that is there already; an empty file that
-        // the test itself made would look like a result if the run failed.
+        // Appending nothing tests the permission and keeps an existing result. An empty file made
+        // by the test would look like a result if the run failed.
         let existed = path.exists();
         let opened = std::fs::File::options().append(true).create(true).open(path);
         opened.map_err(|error| unwritable(path, &error))?;
         if !existed {
-            let _ = std::fs::remove_file(result_file::meant(path));
+            let _ = std::fs::remove_file(result_file::resolve(path));
         }
     }
     Ok(())
 }
 
-/// Writes it where it was asked for, and shows it on the terminal unless that is where a file went. One that cannot be written
-/// takes nothing from the others.
-pub fn show(report: &Report, outputs: [Option<&Path>; 4]) -> Outcome {
+/// Writes the result files, and shows the tables unless standard output is one of the files. A
+/// failed write does not stop the others.
+pub fn show(report: &Report, outputs: [Option<&Path>; 4]) -> CommandResult {
     let [json, csv, markdown, html] = outputs;
-    let to_csv = |path| write(path, &report.to_csv().map_err(|error| no_form(&error))?);
+    let to_csv = |path| write(path, &report.to_csv().map_err(|error| unserializable(&error))?);
     let written = [
         json.map(|path| write_json(report, path)),
         csv.map(to_csv),
@@ -131,26 +142,26 @@ pub fn show(report: &Report, outputs: [Option<&Path>; 4]) -> Outcome {
     ];
     let is_there = outputs.into_iter().flatten().any(is_stdout);
     let shown = (!is_there).then(|| write(Path::new("-"), &report.to_string()));
-    Failure::of_all(written.into_iter().chain([shown]).flatten())
+    CommandFailure::join(written.into_iter().chain([shown]).flatten())
 }
 
-/// Writes the result in its own form.
-pub fn write_json(report: &Report, path: &Path) -> Outcome {
-    let text = report.to_json().map_err(|error| no_form(&error))?;
+/// Writes the result as JSON.
+pub fn write_json(report: &Report, path: &Path) -> CommandResult {
+    let text = report.to_json().map_err(|error| unserializable(&error))?;
     write(path, &format!("{text}\n"))
 }
 
-/// A result has no such form.
-pub fn no_form(error: &dyn std::fmt::Display) -> Failure {
-    Failure::unavailable(format!("the result cannot be written: {error}"))
+/// The failure to serialize a result.
+pub fn unserializable(error: &dyn std::fmt::Display) -> CommandFailure {
+    CommandFailure::unavailable(format!("the result cannot be written: {error}"))
 }
 
 /// Writes a result to a file, as a whole or not at all, or to standard output.
-pub fn write(path: &Path, text: &str) -> Outcome {
+pub fn write(path: &Path, text: &str) -> CommandResult {
     let written = if is_stdout(path) {
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()), // the reader has seen enough
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()), // as with `| head`
             written => written,
         }
     } else {
@@ -159,31 +170,41 @@ pub fn write(path: &Path, text: &str) -> Outcome {
     written.map_err(|error| unwritable(path, &error))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::unavailable(format!("cannot write {}: {error}", path.display()))
+fn unwritable(path: &Path, error: &std::io::Error) -> CommandFailure {
+    CommandFailure::unavailable(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Whether results are for standard output.
+/// Whether a path means standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A measurement in which something failed is a failure of the command too, after all is shown.
-pub fn judge(report: &Report, bounds: &[Bound]) -> Outcome {
+/// Fails for interrupted runs, failed rows and exceeded bounds.
+pub fn judge(report: &Report, bounds: &[Bound]) -> CommandResult {
     if report.interrupted {
         let rows = report.results.len();
-        let what = format!("the result is incomplete: {rows} rows were measured to the end before the signal came");
-        return Err(Failure::interrupted(format!("{INTERRUPTION}; {what}")));
+        let what = format!(
+            "the result is incomplete: {rows} rows were measured to the end before the signal came"
+        );
+        return Err(CommandFailure::interrupted(format!("{INTERRUPTION}; {what}")));
     }
-    let bad: Vec<String> =
-        report.bad_rows().map(|row| format!("{} {} at {}", row.title(), row.op, row.workers)).collect();
-    let beyond: Vec<String> = bounds.iter().flat_map(|bound| bound.broken_by(std::slice::from_ref(report))).collect();
+    let bad: Vec<String> = report
+        .bad_rows()
+        .map(|row| format!("{} {} at {}", row.title(), row.op, row.workers))
+        .collect();
+    let beyond: Vec<String> =
+        bounds.iter().flat_map(|bound| bound.broken_by(std::slice::from_ref(report))).collect();
     let mut found = Vec::new();
     if !bad.is_empty() {
-        found.push(format!("{} of {} rows failed: {}", bad.len(), report.results.len(), bad.join(", ")));
+        found.push(format!(
+            "{} of {} rows failed: {}",
+            bad.len(),
+            report.results.len(),
+            bad.join(", ")
+        ));
     }
     if !beyond.is_empty() {
         found.push(format!("--fail-if: {}", beyond.join(", ")));
     }
-    if found.is_empty() { Ok(()) } else { Err(Failure::measured(found.join("; "))) }
+    if found.is_empty() { Ok(()) } else { Err(CommandFailure::measured(found.join("; "))) }
 }

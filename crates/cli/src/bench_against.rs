@@ -1,4 +1,4 @@
-//! `sessile bench cycle --against PROGRAM`: two programs in the same rounds, and what differs.
+//! `sessile bench cycle --against PROGRAM`: compares two programs in the same rounds.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use sessile_bench::worker::Launch;
 use sessile_bench::{Collection, Experiment, Options, Report};
 
 use crate::arguments::{RunArguments, WORKER_VERB};
-use crate::outcome::{Failure, Outcome};
+use crate::command_result::{CommandFailure, CommandResult};
 use crate::{bench, compare, result_file, terminal};
 
-/// Measures both, writes what was asked for, shows the comparison and judges by it.
+/// Measures both programs, writes the result files, shows the comparison and judges by it.
 pub fn run(
     experiment: Experiment,
     arguments: &RunArguments,
@@ -18,28 +18,35 @@ pub fn run(
     launch: &Launch,
     outputs: [Option<&Path>; 4],
     program: &Path,
-) -> Outcome {
+) -> CommandResult {
     let old_json = arguments.against_json.as_deref();
-    let is_taken = |path| outputs.into_iter().flatten().any(|other| result_file::is_same(path, other));
+    let is_taken =
+        |path| outputs.into_iter().flatten().any(|other| result_file::is_same(path, other));
     if old_json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
-        return Err(Failure::usage("--against-json needs a file of its own"));
+        return Err(CommandFailure::usage("--against-json needs a file of its own"));
     }
     bench::check_outputs([old_json, None, None, None])?;
     let other = Launch { program: program.to_owned(), arguments: vec![WORKER_VERB.into()] };
-    let (old, new) = sessile_bench::run_against(experiment, options, launch, &other).map_err(bench::failure)?;
-    let written = [old_json.map_or(Ok(()), |path| bench::write_json(&old, path)), bench::show(&new, outputs)];
+    let (old, new) =
+        sessile_bench::run_against(experiment, options, launch, &other).map_err(bench::failure)?;
+    let written =
+        [old_json.map_or(Ok(()), |path| bench::write_json(&old, path)), bench::show(&new, outputs)];
     let is_shown = !outputs.into_iter().flatten().any(bench::is_stdout);
-    Failure::of_all(written.into_iter().chain([judge(arguments, old, new, is_shown)]))
+    CommandFailure::join(written.into_iter().chain([judge(arguments, old, new, is_shown)]))
 }
 
-fn judge(arguments: &RunArguments, old: Report, new: Report, is_shown: bool) -> Outcome {
+fn judge(arguments: &RunArguments, old: Report, new: Report, is_shown: bool) -> CommandResult {
     let of_new = bench::judge(&new, &arguments.fail_if);
-    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD) {
+    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD)
+    {
         Ok(comparison) => {
             let shown = if is_shown { terminal::print(&format!("\n{comparison}")) } else { Ok(()) };
             let slower = compare::judge(&comparison, false);
-            Failure::of_all([of_new, shown, slower, compare::judge_missing(&comparison)])
+            CommandFailure::join([of_new, shown, slower, compare::judge_missing(&comparison)])
         }
-        Err(error) => Failure::of_all([of_new, Err(Failure::usage(format!("nothing can be compared: {error}")))]),
+        Err(error) => CommandFailure::join([
+            of_new,
+            Err(CommandFailure::usage(format!("nothing can be compared: {error}"))),
+        ]),
     }
 }

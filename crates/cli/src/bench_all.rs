@@ -1,25 +1,27 @@
-//! `sessile bench all`: every experiment; results are written after each of them, so that none is ever lost.
+//! `sessile bench all`: every experiment. Results are written after each, so that none is lost.
 
 use std::path::Path;
 
-use sessile_bench::all::{Ended, Series};
+use sessile_bench::all::{FinishedPart, SeriesOptions};
 use sessile_bench::worker::Launch;
-use sessile_bench::{Bound, Collection, INTERRUPTION, Part, PartState, UsageError};
+use sessile_bench::{Bound, Collection, INTERRUPTION, PartState, SeriesPart, UsageError};
 
 use crate::arguments::{AllArguments, WORKER_VERB};
-use crate::bench::{check_outputs, is_stdout, no_form, write};
-use crate::outcome::{Failure, Outcome};
+use crate::bench::{check_outputs, is_stdout, unserializable, write};
+use crate::command_result::{CommandFailure, CommandResult};
 use crate::{page, terminal};
 
-/// Measures, writes, and shows the short table.
-pub fn run(arguments: &AllArguments) -> Outcome {
+/// Measures, writes, and shows the summary.
+pub fn run(arguments: &AllArguments) -> CommandResult {
     let [json, csv, markdown, page] =
-        [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report].map(|it| it.as_deref());
-    let outputs = Outputs { json, csv, markdown, page };
+        [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report]
+            .map(|it| it.as_deref());
+    let outputs = ResultFiles { json, csv, markdown, page };
     check_outputs([json, csv, markdown, page])?;
-    let launch = Launch::this_program(WORKER_VERB)
-        .map_err(|error| Failure::unavailable(format!("the program cannot find itself: {error}")))?;
-    let refused = |error: UsageError| Failure::usage(error.to_string());
+    let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
+        CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
+    })?;
+    let refused = |error: UsageError| CommandFailure::usage(error.to_string());
     let plan = series(arguments).plan().map_err(refused)?;
     plan.check_bounds(&arguments.fail_if).map_err(refused)?;
     let minutes = plan.expected().as_secs().div_ceil(60);
@@ -32,64 +34,84 @@ pub fn run(arguments: &AllArguments) -> Outcome {
     let rest = outputs.write(&collection, is_stdout);
     let shown = (!outputs.any(is_stdout)).then(|| terminal::print(&format!("\n{summary}")));
     let judged = judge(&collection, &arguments.fail_if);
-    Failure::of_all(files.into_iter().chain(rest).chain(shown).chain([judged]))
+    CommandFailure::join(files.into_iter().chain(rest).chain(shown).chain([judged]))
 }
 
-fn series(arguments: &AllArguments) -> Series {
-    Series {
+fn series(arguments: &AllArguments) -> SeriesOptions {
+    SeriesOptions {
         stores: arguments.stores.clone(),
         only: arguments.only.clone(),
         skip: arguments.skip.clone(),
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,
-        command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        command: std::env::args_os()
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
     }
 }
 
-/// Where results go.
+/// The result files.
 #[derive(Clone, Copy, Default)]
-struct Outputs<'a> {
+struct ResultFiles<'a> {
     json: Option<&'a Path>,
     csv: Option<&'a Path>,
     markdown: Option<&'a Path>,
     page: Option<&'a Path>,
 }
 
-impl Outputs<'_> {
-    /// Before each experiment: the JSON file says which one runs and which ones are to come, whatever ends this process. While
-    /// there is no row, page, CSV and Markdown are written too: what lies there is of another run, and would pass for this one.
+impl ResultFiles<'_> {
+    /// Before each experiment the JSON file gets the running and the pending experiments, in case
+    /// this process is killed. Before the first row the other files are written, too: old files of
+    /// another run could be mistaken for this one.
     fn before(&self, collection: &Collection) {
-        let results =
-            if collection.runs.is_empty() { *self } else { Outputs { json: self.json, ..Outputs::default() } };
-        if let Err(failure) = Failure::of_all(results.write(collection, |path| !is_stdout(path))) {
+        let results = if collection.runs.is_empty() {
+            *self
+        } else {
+            ResultFiles { json: self.json, ..ResultFiles::default() }
+        };
+        if let Err(failure) =
+            CommandFailure::join(results.write(collection, |path| !is_stdout(path)))
+        {
             log::warn!("{}", failure.message());
         }
     }
 
-    /// After each experiment: a line for whoever looks, and what is there so far.
-    fn after(&self, ended: &Ended, collection: &Collection) {
+    /// After each experiment: prints a line and writes the results so far.
+    fn after(&self, ended: &FinishedPart, collection: &Collection) {
         eprintln!("{ended}");
-        // A full disk may have room again after the next experiment, and the last attempt is the one that counts.
+        // A full disk may have space again after the next experiment; the last attempt counts.
         let written = self.write(collection, |path| !is_stdout(path));
         let is_kept = self.any(is_stdout) || written.iter().any(Result::is_ok);
         if let (false, Some(report), None) = (is_kept, collection.runs.last(), &ended.reason) {
-            // Nobody else keeps it.
+            // No file has this report.
             let _ = terminal::print(&format!("\n== {}\n{report}\n", ended.title));
         }
-        if let Err(failure) = Failure::of_all(written) {
+        if let Err(failure) = CommandFailure::join(written) {
             log::warn!("{}", failure.message());
         }
     }
 
-    /// What became of each that is wanted: one that cannot be written takes nothing from the others.
-    fn write(&self, collection: &Collection, is_wanted: impl Fn(&Path) -> bool) -> Vec<Outcome> {
-        let to_json = |path| write(path, &format!("{}\n", collection.to_json().map_err(|error| no_form(&error))?));
-        let to_csv = |path| write(path, &collection.to_csv().map_err(|error| no_form(&error))?);
+    /// Writes the wanted files. A failed write does not stop the others.
+    fn write(
+        &self,
+        collection: &Collection,
+        is_wanted: impl Fn(&Path) -> bool,
+    ) -> Vec<CommandResult> {
+        let to_json = |path| {
+            write(
+                path,
+                &format!("{}\n", collection.to_json().map_err(|error| unserializable(&error))?),
+            )
+        };
+        let to_csv =
+            |path| write(path, &collection.to_csv().map_err(|error| unserializable(&error))?);
         let written = [
             self.json.filter(|path| is_wanted(path)).map(to_json),
             self.csv.filter(|path| is_wanted(path)).map(to_csv),
-            self.markdown.filter(|path| is_wanted(path)).map(|path| write(path, &collection.to_markdown())),
+            self.markdown
+                .filter(|path| is_wanted(path))
+                .map(|path| write(path, &collection.to_markdown())),
             self.page.filter(|path| is_wanted(path)).map(|path| page::write(path, collection)),
         ];
         written.into_iter().flatten().collect()
@@ -100,27 +122,34 @@ impl Outputs<'_> {
     }
 }
 
-fn judge(collection: &Collection, bounds: &[Bound]) -> Outcome {
+fn judge(collection: &Collection, bounds: &[Bound]) -> CommandResult {
     let rows: usize = collection.runs.iter().map(|report| report.results.len()).sum();
     if collection.interrupted {
-        let what = format!("the result is incomplete: {rows} rows were measured and verified before the signal came");
-        return Err(Failure::interrupted(format!("{INTERRUPTION}; {what}")));
+        let what = format!(
+            "the result is incomplete: {rows} rows were measured and verified before the signal \
+             came"
+        );
+        return Err(CommandFailure::interrupted(format!("{INTERRUPTION}; {what}")));
     }
     let broken: Vec<String> = collection.parts.iter().filter_map(broken).collect();
     let bad: Vec<String> = collection
         .runs
         .iter()
         .flat_map(|report| report.bad_rows().map(move |row| (report, row)))
-        .map(|(report, row)| format!("{}: {} {} at {}", report.title_of(row), row.title(), row.op, row.workers))
+        .map(|(report, row)| {
+            format!("{}: {} {} at {}", report.title_of(row), row.title(), row.op, row.workers)
+        })
         .collect();
     if rows == 0 {
-        let left = collection.left_out.iter().map(|left| format!("{}: {}", left.experiment, left.reason));
-        return Err(Failure::unavailable(format!(
+        let left =
+            collection.left_out.iter().map(|left| format!("{}: {}", left.experiment, left.reason));
+        return Err(CommandFailure::unavailable(format!(
             "nothing was measured: {}",
             left.collect::<Vec<String>>().join("; ")
         )));
     }
-    let beyond: Vec<String> = bounds.iter().flat_map(|bound| bound.broken_by(&collection.runs)).collect();
+    let beyond: Vec<String> =
+        bounds.iter().flat_map(|bound| bound.broken_by(&collection.runs)).collect();
     let mut found = Vec::new();
     if !bad.is_empty() {
         found.push(format!("{} of {rows} rows failed: {}", bad.len(), bad.join(", ")));
@@ -129,15 +158,15 @@ fn judge(collection: &Collection, bounds: &[Bound]) -> Outcome {
         found.push(format!("--fail-if: {}", beyond.join(", ")));
     }
     if !broken.is_empty() {
-        // What was not measured says nothing, neither good nor bad: that weighs more than a bad row, and hides none.
+        // An experiment without a result weighs more than a bad row, and hides none.
         found.insert(0, format!("there is no result of {}", broken.join("; ")));
-        return Err(Failure::unavailable(found.join("; ")));
+        return Err(CommandFailure::unavailable(found.join("; ")));
     }
-    if found.is_empty() { Ok(()) } else { Err(Failure::measured(found.join("; "))) }
+    if found.is_empty() { Ok(()) } else { Err(CommandFailure::measured(found.join("; "))) }
 }
 
-/// A part that could not be measured to its end, and why.
-fn broken(part: &Part) -> Option<String> {
+/// The reason of a failed part.
+fn broken(part: &SeriesPart) -> Option<String> {
     let failed = part.state == PartState::Failed;
     failed.then(|| format!("{}: {}", part.title(), part.reason.as_deref().unwrap_or("it failed")))
 }
@@ -148,18 +177,31 @@ mod tests {
 
     use super::*;
 
-    /// A run that was killed in its first experiment left the page and the figures of the run before it.
+    /// A run that was killed in its first experiment left the page and the figures of the previous
+    /// run.
     #[test]
     fn what_lies_there_of_another_run_is_replaced_before_the_first_row_and_not_after_it() {
         let dir = tempfile::tempdir().unwrap();
         let [json, csv, markdown, page] =
             ["all.json", "all.csv", "all.md", "all.html"].map(|name| dir.path().join(name));
-        let outputs = Outputs { json: Some(&json), csv: Some(&csv), markdown: Some(&markdown), page: Some(&page) };
+        let outputs = ResultFiles {
+            json: Some(&json),
+            csv: Some(&csv),
+            markdown: Some(&markdown),
+            page: Some(&page),
+        };
         let read = |path: &Path| std::fs::read_to_string(path).unwrap();
-        let stale = || [&csv, &markdown, &page].map(|path| std::fs::write(path, "of yesterday").unwrap());
+        let stale =
+            || [&csv, &markdown, &page].map(|path| std::fs::write(path, "of yesterday").unwrap());
         stale();
-        let (experiment, flags, reason) = ("cycle".to_owned(), String::new(), "not measured yet".to_owned());
-        let part = Part { experiment: experiment.clone(), flags, state: PartState::Running, reason: None };
+        let (experiment, flags, reason) =
+            ("cycle".to_owned(), String::new(), "not measured yet".to_owned());
+        let part = SeriesPart {
+            experiment: experiment.clone(),
+            flags,
+            state: PartState::Running,
+            reason: None,
+        };
         let left_out = vec![LeftOutExperiment { experiment, reason }];
         let mut collection = Collection { parts: vec![part], left_out, ..Collection::default() };
         outputs.before(&collection);
@@ -167,7 +209,7 @@ mod tests {
         assert_eq!(read(&csv).lines().count(), 1, "its header and no row");
         assert_eq!(read(&markdown), "- not here: cycle: not measured yet\n");
 
-        // Later they are written when there is something new.
+        // After the first row they are written only when an experiment ends.
         stale();
         collection.runs.push(Report { command: "sessile bench all".into(), ..Report::default() });
         outputs.before(&collection);

@@ -1,41 +1,44 @@
-//! The complete command line: the declaration in arguments.rs, and what each experiment does unless it is told
-//! otherwise.
+//! The complete command line: the declaration of arguments.rs with the presets of each experiment.
 //!
-//! The presets differ from experiment to experiment and belong to the benchmark, so the help asks it for them.
+//! The benchmark owns the presets, so the help asks it for them.
 
 use clap::{Command, CommandFactory, FromArgMatches};
-use sessile_bench::{Experiment, Workload, default_in_words};
-use sessile_stores::foreign::LAYOUTS;
+use sessile_bench::{Experiment, Workload, describe_default};
+use sessile_stores::layouts::LAYOUTS;
 
 use crate::arguments::Arguments;
-use crate::outcome::EXIT_CODES;
+use crate::command_result::EXIT_CODES;
 
-/// The options that a preset fills in.
+/// The options that a preset sets.
 const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate", "fill_max"];
 
-/// Parses the command line of this process; on an error or `--help` it says so and ends the process.
+/// Parses the command line. Prints errors and help, and ends the process then.
 pub fn parse() -> Arguments {
     Arguments::from_arg_matches(&complete().get_matches()).unwrap_or_else(|error| error.exit())
 }
 
-/// The command line with all its help.
+/// The command line with its complete help.
 pub fn complete() -> Command {
-    let command = Arguments::command().mut_subcommand("scan", |scan| scan.after_help(help_of_layouts()));
+    let command =
+        Arguments::command().mut_subcommand("scan", |scan| scan.after_help(help_of_layouts()));
     command.mut_subcommand("bench", |bench| {
-        let names: Vec<String> = bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+        let names: Vec<String> =
+            bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         names.into_iter().fold(bench, |bench, name| match Experiment::from_name(&name) {
-            Some(experiment) => {
-                bench.mut_subcommand(name, |verb| with_workloads(with_defaults(verb, experiment), experiment))
-            }
+            Some(experiment) => bench.mut_subcommand(name, |verb| {
+                with_workloads(with_defaults(verb, experiment), experiment)
+            }),
             None => bench,
         })
     })
 }
 
-/// What of other programs can be scanned, and how its URLs are written.
+/// The help of the foreign layouts that can be scanned.
 fn help_of_layouts() -> String {
     let mut text =
-        "Besides the stores of `sessile stores`, read-only, with the same options of the connection:\n".to_owned();
+        "Besides the stores of `sessile stores`, read-only, with the same options of the \
+         connection:\n"
+            .to_owned();
     for layout in LAYOUTS {
         text.push_str(&format!("  {}\n      {}\n", layout.example, layout.reads));
         for option in layout.options {
@@ -45,20 +48,21 @@ fn help_of_layouts() -> String {
     format!("{text}\n{EXIT_CODES}")
 }
 
-/// What the workloads are, where they can be chosen.
+/// Adds the help of the workloads.
 fn with_workloads(verb: Command, experiment: Experiment) -> Command {
     if experiment != Experiment::Cycle {
         return verb;
     }
-    let mut text = "Workloads (each an assumption about visitors; compare within one only):\n".to_owned();
+    let mut text =
+        "Workloads (each an assumption about visitors; compare within one only):\n".to_owned();
     for workload in Workload::ALL {
-        text.push_str(&format!("  {}\n      {}\n", workload.name(), workload.sentence()));
+        text.push_str(&format!("  {}\n      {}\n", workload.name(), workload.description()));
     }
     verb.after_help(format!("{text}\n{EXIT_CODES}"))
 }
 
 fn with_defaults(verb: Command, experiment: Experiment) -> Command {
-    OF_PRESETS.into_iter().fold(verb, |verb, option| match default_in_words(experiment, option) {
+    OF_PRESETS.into_iter().fold(verb, |verb, option| match describe_default(experiment, option) {
         Some(words) => verb.mut_arg(option, |argument| {
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
             argument.help(format!("{help} [default: {words}]"))
@@ -75,20 +79,28 @@ mod tests {
         let mut command = complete();
         let bench = command.find_subcommand_mut("bench").unwrap();
         let help = bench.find_subcommand_mut(experiment).unwrap().render_long_help().to_string();
-        help.split_whitespace().collect::<Vec<&str>>().join(" ") // lines are broken where they become too long
+        help.split_whitespace().collect::<Vec<&str>>().join(" ") // without line breaks
     }
 
     #[test]
     fn the_help_of_a_scan_names_every_layout() {
         let help = complete().find_subcommand_mut("scan").unwrap().render_long_help().to_string();
-        assert!(LAYOUTS.iter().all(|layout| help.contains(layout.example)) && help.contains("Exit codes"), "{help}");
+        assert!(
+            LAYOUTS.iter().all(|layout| help.contains(layout.example))
+                && help.contains("Exit codes"),
+            "{help}"
+        );
     }
 
     #[test]
     fn the_manual_has_every_layout() {
         let manual = include_str!("../../../docs/operations.md");
         for layout in LAYOUTS {
-            assert!(manual.contains(&format!("| `{}` | {} |", layout.example, layout.reads)), "{}", layout.example);
+            assert!(
+                manual.contains(&format!("| `{}` | {} |", layout.example, layout.reads)),
+                "{}",
+                layout.example
+            );
         }
     }
 
@@ -96,14 +108,22 @@ mod tests {
     fn the_help_of_an_experiment_names_its_own_presets() {
         complete().debug_assert();
         let gc = help_of("gc");
-        assert!(gc.contains("[default: 550000; with --quick 22000]") && gc.contains("[default: 500]"), "{gc}");
+        assert!(
+            gc.contains("[default: 550000; with --quick 22000]") && gc.contains("[default: 500]"),
+            "{gc}"
+        );
         let cycle = help_of("cycle");
         assert!(cycle.contains("[default: 100000; with --quick 10000]"), "{cycle}");
         assert!(cycle.contains("[default: 1,8]") && !cycle.contains("[default: 500]"), "{cycle}");
         assert!(
-            Workload::ALL.iter().all(|it| cycle.contains(it.sentence())) && cycle.contains("Exit codes"),
+            Workload::ALL.iter().all(|it| cycle.contains(it.description()))
+                && cycle.contains("Exit codes"),
             "{cycle}"
         );
-        assert!(help_of("scale").contains("(scale) [default: 120; with --quick 1.5]"), "{}", help_of("scale"));
+        assert!(
+            help_of("scale").contains("(scale) [default: 120; with --quick 1.5]"),
+            "{}",
+            help_of("scale")
+        );
     }
 }

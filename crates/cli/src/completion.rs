@@ -1,11 +1,16 @@
-//! `sessile completion`: completions for a shell, from the same declaration as the parser.
+//! `sessile completion`: shell completions from the parser's declaration.
 
 use crate::arguments::CompletionArguments;
 use crate::command_line;
-use crate::outcome::Outcome;
+use crate::command_result::CommandResult;
 
 /// Prints the completions.
-pub fn run(arguments: &CompletionArguments) -> Outcome {
-    clap_complete::generate(arguments.shell, &mut command_line::complete(), "sessile", &mut std::io::stdout());
+pub fn run(arguments: &CompletionArguments) -> CommandResult {
+    clap_complete::generate(
+        arguments.shell,
+        &mut command_line::complete(),
+        "sessile",
+        &mut std::io::stdout(),
+    );
     Ok(())
 }

@@ -1,22 +1,22 @@
-//! `sessile gc`: removes what has expired, all of it, in small steps with rests, which others hardly notice.
+//! `sessile gc`: removes all expired sessions, in small steps with rests, which requests hardly
+//! notice.
 //!
-//! The steps are those of `Store::sweep`; nothing else is removed here, and being killed between two steps
-//! harms nothing.
+//! The steps are those of `Store::sweep`. Killing this process between two steps is safe.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sessile_core::{Budget, Expiry, Rest, Sessions};
+use sessile_core::{Budget, Expiry, Sessions};
 
 use crate::arguments::GcArguments;
-use crate::opened;
-use crate::outcome::{Failure, Outcome};
-use crate::terminal::{Progress, print};
+use crate::command_result::{CommandFailure, CommandResult};
+use crate::existing_store;
+use crate::terminal::{Spinner, print};
 use crate::units;
 
-/// What a whole pass did.
+/// The result of a pass over the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Collected {
+struct GcTotals {
     examined: u64,
     removed: u64,
     steps: u64,
@@ -26,9 +26,9 @@ struct Collected {
     complete: bool,
 }
 
-/// Sweeps until the pass over the store is complete, or the time is up.
-pub fn run(arguments: &GcArguments) -> Outcome {
-    let store = opened::open(&arguments.url)?;
+/// Sweeps until the pass is complete or the time limit is reached.
+pub fn run(arguments: &GcArguments) -> CommandResult {
+    let store = existing_store::open(&arguments.url)?;
     let collected = collect(&store, arguments)?;
     if arguments.json {
         print(&format!("{:#}\n", as_json(store.label(), &collected)))
@@ -37,14 +37,17 @@ pub fn run(arguments: &GcArguments) -> Outcome {
     }
 }
 
-fn collect(store: &Sessions, arguments: &GcArguments) -> Result<Collected, Failure> {
-    let budget = Budget { records_max: arguments.records, time_max: Duration::from_millis(arguments.step_ms) };
+fn collect(store: &Sessions, arguments: &GcArguments) -> Result<GcTotals, CommandFailure> {
+    let budget = Budget {
+        records_max: arguments.records,
+        time_max: Duration::from_millis(arguments.step_ms),
+    };
     let limit = arguments.seconds.map(Duration::from_secs);
-    let (progress, start) = (Progress::new(), Instant::now());
-    let mut collected = Collected::default();
+    let (spinner, start) = (Spinner::new(), Instant::now());
+    let mut collected = GcTotals::default();
     loop {
         let step = Instant::now();
-        let swept = store.sweep(budget).map_err(|error| opened::failure(&error))?;
+        let swept = store.sweep(budget).map_err(|error| existing_store::failure(&error))?;
         collected.steps += 1;
         collected.examined += swept.examined;
         collected.removed += swept.removed;
@@ -52,24 +55,27 @@ fn collect(store: &Sessions, arguments: &GcArguments) -> Result<Collected, Failu
         collected.longest_step = collected.longest_step.max(took);
         collected.elapsed = start.elapsed();
         collected.complete = swept.complete;
-        let (removed, examined) = (units::count(collected.removed), units::count(collected.examined));
-        progress.say(format!("{removed} removed of {examined} looked at"));
+        let (removed, examined) =
+            (units::count(collected.removed), units::count(collected.examined));
+        spinner.set_message(format!("{removed} removed of {examined} looked at"));
         if swept.complete || limit.is_some_and(|limit| collected.elapsed >= limit) {
             return Ok(collected);
         }
         let left = limit.map_or(Duration::MAX, |limit| limit.saturating_sub(collected.elapsed));
         let resting = Instant::now();
-        std::thread::sleep(Rest(arguments.rest).after(took).min(left));
+        std::thread::sleep(Budget::rest_after(took, arguments.rest).min(left));
         collected.rested += resting.elapsed();
     }
 }
 
-fn as_text(collected: &Collected, expiry: Expiry) -> String {
-    let removed = units::things(collected.removed, "expired session", "expired sessions");
-    let (examined, steps) = (units::count(collected.examined), units::things(collected.steps, "step", "steps"));
+fn as_text(collected: &GcTotals, expiry: Expiry) -> String {
+    let removed = units::with_noun(collected.removed, "expired session", "expired sessions");
+    let (examined, steps) =
+        (units::count(collected.examined), units::with_noun(collected.steps, "step", "steps"));
     let (elapsed, longest) = (shown(collected.elapsed), shown(collected.longest_step));
-    let mut text =
-        format!("removed {removed} of {examined} looked at, in {elapsed} ({steps}, the longest {longest})\n");
+    let mut text = format!(
+        "removed {removed} of {examined} looked at, in {elapsed} ({steps}, the longest {longest})\n"
+    );
     if !collected.complete {
         text.push_str("the time was up before the end; the next call goes on or begins anew\n");
     }
@@ -83,7 +89,7 @@ fn shown(duration: Duration) -> String {
     units::milliseconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn as_json(label: &str, collected: &Collected) -> Value {
+fn as_json(label: &str, collected: &GcTotals) -> Value {
     json!({
         "schema": 1,
         "store": label,
@@ -103,11 +109,14 @@ mod tests {
 
     #[test]
     fn a_pass_that_was_cut_short_is_not_told_as_complete() {
-        let collected = Collected { removed: 1, examined: 2_000, steps: 2, ..Collected::default() };
+        let collected = GcTotals { removed: 1, examined: 2_000, steps: 2, ..GcTotals::default() };
         let text = as_text(&collected, Expiry::Sweep);
-        assert!(text.starts_with("removed 1 expired session of 2 000 looked at, in 0 ms (2 steps"), "{text}");
+        assert!(
+            text.starts_with("removed 1 expired session of 2 000 looked at, in 0 ms (2 steps"),
+            "{text}"
+        );
         assert!(text.contains("the time was up"));
-        let complete = Collected { complete: true, ..collected };
+        let complete = GcTotals { complete: true, ..collected };
         assert_eq!(as_text(&complete, Expiry::Sweep).lines().count(), 1);
         assert!(as_text(&complete, Expiry::Native).contains("by itself"));
     }

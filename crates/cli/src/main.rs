@@ -1,6 +1,6 @@
-//! The `sessile` command.
+//! The `sessile` command, with one file for each verb.
 //!
-//! One file a verb. This file reads like a plan: parse, do the verb, turn its outcome into an exit code.
+//! Parses, runs the verb, and turns its result into an exit code.
 
 #![forbid(unsafe_code)]
 
@@ -10,12 +10,12 @@ mod bench_against;
 mod bench_all;
 mod bench_setup;
 mod command_line;
+mod command_result;
 mod compare;
 mod completion;
+mod existing_store;
 mod gc;
 mod logger;
-mod opened;
-mod outcome;
 mod page;
 mod questions;
 mod recommend;
@@ -32,19 +32,19 @@ mod worker;
 use std::process::ExitCode;
 
 use arguments::Verb;
-use outcome::Outcome;
+use command_result::CommandResult;
 
 fn main() -> ExitCode {
     let is_worker = worker::is_asked_for();
     logger::install(is_worker);
-    let outcome = if is_worker { worker::run() } else { run(&command_line::parse().verb) };
-    match outcome {
+    let result = if is_worker { worker::run() } else { run(&command_line::parse().verb) };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.report(),
     }
 }
 
-fn run(verb: &Verb) -> Outcome {
+fn run(verb: &Verb) -> CommandResult {
     match verb {
         Verb::Stores(arguments) => stores::run(arguments),
         Verb::Bench(arguments) => bench::run(arguments),

@@ -1,15 +1,15 @@
-//! `--report` and `sessile bench report`: results as one page of HTML.
+//! `--report` and `sessile bench report`: results as one HTML page.
 
 use std::path::Path;
 
 use sessile_bench::Collection;
 
 use crate::arguments::PageArguments;
-use crate::outcome::{Failure, Outcome};
+use crate::command_result::{CommandFailure, CommandResult};
 use crate::{bench, compare};
 
-/// Draws the page again from results in files.
-pub fn run(arguments: &PageArguments) -> Outcome {
+/// Draws the page from result files.
+pub fn run(arguments: &PageArguments) -> CommandResult {
     let mut results = Collection::default();
     for path in &arguments.results {
         let Collection { runs, left_out, interrupted, parts, .. } = compare::read_collection(path)?;
@@ -21,8 +21,9 @@ pub fn run(arguments: &PageArguments) -> Outcome {
     write(&arguments.output, &results)
 }
 
-/// Draws the page of these results into a file.
-pub fn write(path: &Path, results: &Collection) -> Outcome {
-    let html = sessile_report::html(results).map_err(|error| Failure::unavailable(error.to_string()))?;
+/// Draws the page of results into a file.
+pub fn write(path: &Path, results: &Collection) -> CommandResult {
+    let html = sessile_report::html(results)
+        .map_err(|error| CommandFailure::unavailable(error.to_string()))?;
     bench::write(path, &html)
 }

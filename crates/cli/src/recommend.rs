@@ -1,41 +1,46 @@
-//! `sessile recommend`: which store for a site, and why.
+//! `sessile recommend`: recommends a store for a site, with reasons.
 
 use std::io::{IsTerminal, stderr, stdin};
 
-use sessile_bench::recommend::{Site, kinds, recommend, table};
+use sessile_bench::recommend::{Site, recommend, site_kinds, table};
 use sessile_bench::{Collection, Report};
 use sessile_fixtures::ServerKind;
 use sessile_stores::registry::{self, STORES};
 
 use crate::arguments::RecommendArguments;
-use crate::outcome::{Failure, Outcome};
+use crate::command_result::{CommandFailure, CommandResult};
 use crate::{compare, questions, terminal};
 
-/// Asks what is missing, and answers.
-pub fn run(given: &RecommendArguments) -> Outcome {
+/// Asks for missing answers, and prints the recommendation.
+pub fn run(given: &RecommendArguments) -> CommandResult {
     let read = given.results.iter().map(|path| compare::read_collection(path));
-    let collections = read.collect::<Result<Vec<Collection>, Failure>>()?;
-    let results: Vec<Report> = collections.into_iter().flat_map(|collection| collection.runs).collect();
+    let collections = read.collect::<Result<Vec<Collection>, CommandFailure>>()?;
+    let results: Vec<Report> =
+        collections.into_iter().flat_map(|collection| collection.runs).collect();
     let installed = installed(given.installed.as_deref())?;
     if given.table {
-        return terminal::print(&table(&kinds(&installed, given.durability), &results));
+        return terminal::print(&table(&site_kinds(&installed, given.durability), &results));
     }
     let site = site(given, installed)?;
     let recommendation = recommend(&site, &results);
     if given.json {
-        let text = serde_json::to_string_pretty(&recommendation)
-            .map_err(|error| Failure::unavailable(format!("the recommendation cannot be written: {error}")))?;
+        let text = serde_json::to_string_pretty(&recommendation).map_err(|error| {
+            CommandFailure::unavailable(format!("the recommendation cannot be written: {error}"))
+        })?;
         return terminal::print(&format!("{text}\n"));
     }
     terminal::print(&recommendation.to_string())
 }
 
-/// The site that flags, answers and defaults describe.
-fn site(given: &RecommendArguments, installed: Vec<String>) -> Result<Site, Failure> {
+/// The site from flags, answers and defaults.
+fn site(given: &RecommendArguments, installed: Vec<String>) -> Result<Site, CommandFailure> {
     let mut answers = given.answers.clone();
     if !given.json && stdin().is_terminal() && stderr().is_terminal() {
-        questions::ask(&mut answers, &mut stdin().lock(), &mut stderr())
-            .map_err(|error| Failure::unavailable(format!("the questions cannot be asked: {error}; use flags")))?;
+        questions::ask(&mut answers, &mut stdin().lock(), &mut stderr()).map_err(|error| {
+            CommandFailure::unavailable(format!(
+                "the questions cannot be asked: {error}; use flags"
+            ))
+        })?;
     }
     let default = Site::default();
     Ok(Site {
@@ -52,16 +57,20 @@ fn site(given: &RecommendArguments, installed: Vec<String>) -> Result<Site, Fail
     })
 }
 
-/// The servers that are there, as capabilities name them.
-fn installed(stores: Option<&[String]>) -> Result<Vec<String>, Failure> {
+/// The installed servers, by their names in capabilities.
+fn installed(stores: Option<&[String]>) -> Result<Vec<String>, CommandFailure> {
     let servers = || STORES.iter().filter_map(|entry| entry.capabilities.server);
     match stores {
         None => {
-            let here = |server: &&str| ServerKind::by_name(server).is_some_and(|kind| kind.find().is_some());
+            let here = |server: &&str| {
+                ServerKind::by_name(server).is_some_and(|kind| kind.find().is_some())
+            };
             Ok(servers().filter(here).map(str::to_owned).collect())
         }
         Some(names) => {
-            let server = |name: &String| match registry::by_name(name).and_then(|entry| entry.capabilities.server) {
+            let server = |name: &String| match registry::by_name(name)
+                .and_then(|entry| entry.capabilities.server)
+            {
                 Some(server) => Ok(server.to_owned()),
                 None => Err(unknown_server(name)),
             };
@@ -70,8 +79,12 @@ fn installed(stores: Option<&[String]>) -> Result<Vec<String>, Failure> {
     }
 }
 
-fn unknown_server(name: &str) -> Failure {
-    let known = STORES.iter().filter(|entry| entry.capabilities.server.is_some()).map(|entry| entry.name);
+fn unknown_server(name: &str) -> CommandFailure {
+    let known =
+        STORES.iter().filter(|entry| entry.capabilities.server.is_some()).map(|entry| entry.name);
     let known: Vec<&str> = known.collect();
-    Failure::usage(format!("--installed: {name:?} is no store with a server; known: {}, or none", known.join(", ")))
+    CommandFailure::usage(format!(
+        "--installed: {name:?} is no store with a server; known: {}, or none",
+        known.join(", ")
+    ))
 }

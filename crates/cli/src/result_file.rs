@@ -1,4 +1,4 @@
-//! Files for results: whole or not at all, whatever ends this process while one is written.
+//! Result files: written as a whole or not at all, even if this process is killed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 
 use crate::bench::is_stdout;
 
-/// A ring of links leads nowhere. Linux itself follows 40.
+/// The limit of followed links, as in Linux: links may form a ring.
 const LINKS_MAX: u32 = 40;
 
-/// Whether two names lead to one file, however they are written: the later result would replace the earlier one. What is written to,
-/// a pipe, a device or standard output, takes several; only one that is named twice in the same words is a mistake.
+/// Whether two paths name one file: the later result would replace the earlier one. A pipe, a
+/// device or standard output takes several results; only the same path twice is a mistake.
 pub fn is_same(one: &Path, other: &Path) -> bool {
-    let is_file = |path: &Path| !is_stdout(path) && !fs::metadata(path).is_ok_and(|status| !status.is_file());
-    one == other || (is_file(one) && is_file(other) && meant(one) == meant(other))
+    let is_file =
+        |path: &Path| !is_stdout(path) && !fs::metadata(path).is_ok_and(|status| !status.is_file());
+    one == other || (is_file(one) && is_file(other) && resolve(one) == resolve(other))
 }
 
-/// The file that a name leads to, also one that is not there yet.
-pub fn meant(path: &Path) -> PathBuf {
+/// The file of a path with links resolved; it need not exist.
+pub fn resolve(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         if let Ok(found) = fs::canonicalize(&path) {
@@ -33,17 +34,17 @@ pub fn meant(path: &Path) -> PathBuf {
     path
 }
 
-/// Replaces a file by a text, or makes it. What is no regular file, a pipe or a device, is written to.
+/// Replaces or creates a file. Writes into pipes and devices.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // Of a link the file that it leads to is replaced.
-    let path = meant(path);
+    // Of a link its target is replaced.
+    let path = resolve(path);
     if fs::metadata(&path).is_ok_and(|status| !status.is_file()) {
         return fs::write(path, text);
     }
-    let beside = beside(&path);
-    let written = write(&beside, text).and_then(|()| fs::rename(&beside, &path));
+    let temporary = temporary_path(&path);
+    let written = write(&temporary, text).and_then(|()| fs::rename(&temporary, &path));
     if written.is_err() {
-        let _ = fs::remove_file(beside);
+        let _ = fs::remove_file(temporary);
     }
     written
 }
@@ -51,10 +52,10 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all() // else a power cut could leave the new name with nothing behind it
+    file.sync_all() // or a power cut could leave an empty file
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     path.with_file_name(format!(".{name}.{}", std::process::id()))
 }
@@ -72,8 +73,15 @@ mod tests {
         symlink(&file, &link).unwrap();
         let old = File::open(&file).unwrap();
         replace(&link, "second").unwrap();
-        assert_eq!((fs::read_to_string(&file).unwrap(), fs::read_link(&link).unwrap()), ("second".to_owned(), file));
-        assert_eq!(io::read_to_string(old).unwrap(), "a long first text", "who reads it meanwhile sees no half of it");
+        assert_eq!(
+            (fs::read_to_string(&file).unwrap(), fs::read_link(&link).unwrap()),
+            ("second".to_owned(), file)
+        );
+        assert_eq!(
+            io::read_to_string(old).unwrap(),
+            "a long first text",
+            "who reads it meanwhile sees no half of it"
+        );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
@@ -83,16 +91,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::create_dir(path("sub")).unwrap();
-        for (name, leads_to) in [("link", "out"), ("link-to-link", "link"), ("sub-too", "sub"), ("loop", "loop")] {
+        for (name, leads_to) in
+            [("link", "out"), ("link-to-link", "link"), ("sub-too", "sub"), ("loop", "loop")]
+        {
             symlink(leads_to, path(name)).unwrap();
         }
         for is_there in [false, true] {
             if is_there {
-                ["link-to-link", "sub/out"].iter().for_each(|name| replace(&path(name), "x").unwrap());
-                assert!(path("out").is_file() && path("link").is_symlink() && path("link-to-link").is_symlink());
+                ["link-to-link", "sub/out"]
+                    .iter()
+                    .for_each(|name| replace(&path(name), "x").unwrap());
+                assert!(
+                    path("out").is_file()
+                        && path("link").is_symlink()
+                        && path("link-to-link").is_symlink()
+                );
             }
             for name in ["./out", "sub/../out", "sub-too/../out", "link", "link-to-link"] {
-                assert!(is_same(&path("out"), &path(name)) && is_same(&path(name), &path("out")), "{name} {is_there}");
+                assert!(
+                    is_same(&path("out"), &path(name)) && is_same(&path(name), &path("out")),
+                    "{name} {is_there}"
+                );
             }
             assert!(is_same(&path("sub/out"), &path("sub-too/out")));
             for name in ["other", "sub/out", "sub-too/out", "loop", "missing/out"] {
@@ -101,9 +120,18 @@ mod tests {
         }
         assert!(is_same(Path::new("out"), Path::new("./out")));
         let stdout = Path::new("-");
-        assert!(!is_same(stdout, Path::new("./-")) && !is_same(Path::new("./-"), stdout), "only one is a file");
-        assert!(is_same(stdout, stdout) && is_same(Path::new("./-"), &std::env::current_dir().unwrap().join("-")));
-        assert!(!is_same(Path::new("/dev/null"), Path::new("/dev/../dev/null")), "nothing is replaced there");
+        assert!(
+            !is_same(stdout, Path::new("./-")) && !is_same(Path::new("./-"), stdout),
+            "only one is a file"
+        );
+        assert!(
+            is_same(stdout, stdout)
+                && is_same(Path::new("./-"), &std::env::current_dir().unwrap().join("-"))
+        );
+        assert!(
+            !is_same(Path::new("/dev/null"), Path::new("/dev/../dev/null")),
+            "nothing is replaced there"
+        );
     }
 
     #[test]

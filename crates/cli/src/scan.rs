@@ -1,7 +1,7 @@
-//! `sessile scan`: what is in a store, by size, age and idle time, without disturbing it.
+//! `sessile scan`: shows a store by size, age and idle time, without disturbing it.
 //!
-//! One of our stores, or what another program keeps. Nothing is changed, nothing is made but the file of a profile, and no
-//! id of a session is shown.
+//! Scans our stores and those of other programs. Writes nothing but a profile, and shows no session
+//! id.
 
 mod json;
 mod text;
@@ -13,75 +13,81 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sessile_core::{Clock, ErrorKind};
-use sessile_scan::{Ended, Opened, Pace, Pass, Profile, Summary};
-use sessile_stores::foreign::Sizes;
+use sessile_scan::{Profile, ScanEnd, ScanPace, ScanPass, ScanSource, ScanSummary};
+use sessile_stores::layouts::Sizes;
 
 use crate::arguments::ScanArguments;
-use crate::opened;
-use crate::outcome::{self, Failure, Outcome};
-use crate::terminal::{Progress, print};
+use crate::command_result::{self, CommandFailure, CommandResult};
+use crate::existing_store;
+use crate::terminal::{Spinner, print};
 use crate::units;
 
-/// Somebody pressed Ctrl-C.
+/// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// What a scan found, and how it went.
-struct Scanned {
+/// The result of a scan.
+struct ScanResult {
     label: String,
-    /// What sizes are the sizes of.
+    /// The meaning of sizes.
     sizes_are: Sizes,
-    summary: Summary,
-    pass: Pass,
+    summary: ScanSummary,
+    pass: ScanPass,
 }
 
-/// Scans. What was seen is printed also when it ends early; then the exit code says why.
-pub fn run(arguments: &ScanArguments) -> Outcome {
+/// Scans. An early end prints what was seen, and sets the exit code.
+pub fn run(arguments: &ScanArguments) -> CommandResult {
     if let Some(path) = &arguments.export_profile {
-        // A scan may take hours; that its profile cannot be kept is better said before.
+        // A scan may take hours; a wrong path is better reported before.
         check_writable(path).map_err(|error| unwritable(path, &error))?;
     }
     let scanned = scan(arguments)?;
     if arguments.json {
-        print(&format!("{:#}\n", json::of(&scanned)))?;
+        print(&format!("{:#}\n", json::render(&scanned)))?;
     } else {
-        print(&text::of(&scanned))?;
+        print(&text::render(&scanned))?;
     }
     if let Some(path) = &arguments.export_profile {
         export(&scanned, path)?;
     }
     match &scanned.pass.ended {
-        Ended::Complete | Ended::TimeUp => Ok(()),
-        Ended::Interrupted => Err(Failure::interrupted("interrupted; what is shown is what was seen until then")),
-        Ended::Failed(error) => Err(opened::failure(error)),
+        ScanEnd::Complete | ScanEnd::TimeUp => Ok(()),
+        ScanEnd::Interrupted => Err(CommandFailure::interrupted(
+            "interrupted; what is shown is what was seen until then",
+        )),
+        ScanEnd::Failed(error) => Err(existing_store::failure(error)),
     }
 }
 
-/// Also of a scan that ended early: what it has seen is a sample.
-fn export(scanned: &Scanned, path: &Path) -> Outcome {
+/// Also after an early end: the entries seen are a sample.
+fn export(scanned: &ScanResult, path: &Path) -> CommandResult {
     if let Some(others) = beyond_sessions(&scanned.summary) {
         log::warn!("the profile has the sizes of {others}, not of sessions alone");
     }
-    let text = Profile::of(&scanned.summary, scanned.sizes_are).to_json().map_err(|error| unwritable(path, &error))?;
+    let text = Profile::from_summary(&scanned.summary, scanned.sizes_are)
+        .to_json()
+        .map_err(|error| unwritable(path, &error))?;
     fs::write(path, format!("{text}\n")).map_err(|error| unwritable(path, &error))
 }
 
-fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::unavailable(format!("cannot write {}: {error}", path.display()))
+fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> CommandFailure {
+    CommandFailure::unavailable(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Leaves what is there as it is, and nothing behind.
+/// Tests the permission without changing or leaving a file.
 fn check_writable(path: &Path) -> std::io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(_) => fs::remove_file(path),
-        // Whoever reads from a pipe would take a first closing for the end.
+        // Opening and closing a pipe would end its reader.
         Err(error) if error.kind() == AlreadyExists && !path.is_file() && !path.is_dir() => Ok(()),
-        Err(error) if error.kind() == AlreadyExists => OpenOptions::new().write(true).open(path).map(drop),
+        Err(error) if error.kind() == AlreadyExists => {
+            OpenOptions::new().write(true).open(path).map(drop)
+        }
         Err(error) => Err(error),
     }
 }
 
-/// What was seen that is no session, in words. Only a cache shows its keys.
-fn beyond_sessions(summary: &Summary) -> Option<String> {
+/// Words for entries that are not sessions. Only a cache shows its keys.
+fn beyond_sessions(summary: &ScanSummary) -> Option<String> {
     let is_cache = || summary.largest.entries().iter().any(|seen| seen.name.shown().is_some());
     match summary.bins.len() {
         0 | 1 => is_cache().then(|| "a cache".to_owned()),
@@ -89,67 +95,85 @@ fn beyond_sessions(summary: &Summary) -> Option<String> {
     }
 }
 
-fn scan(arguments: &ScanArguments) -> Result<Scanned, Failure> {
+fn scan(arguments: &ScanArguments) -> Result<ScanResult, CommandFailure> {
     let clock = Clock::system();
-    let Opened { label, mut walk } =
+    let ScanSource { label, mut walk } =
         sessile_scan::open(&arguments.url, &clock).map_err(|error| match error.kind() {
-            ErrorKind::InvalidUrl => Failure::usage(format!("{error:#}")),
-            _ => opened::failure(&error),
+            ErrorKind::InvalidUrl => CommandFailure::usage(format!("{error:#}")),
+            _ => existing_store::failure(&error),
         })?;
-    let mut summary = Summary::new(clock.now(), arguments.top, arguments.larger_than.unwrap_or(0));
-    let pace = Pace {
+    let mut summary =
+        ScanSummary::new(clock.now(), arguments.top, arguments.larger_than.unwrap_or(0));
+    let pace = ScanPace {
         page: arguments.page,
         pause: Duration::from_millis(arguments.pause),
         time_max: arguments.seconds.map(Duration::from_secs),
     };
-    // Without the handler Ctrl-C ends the scan as it ends any program: that nothing is shown then is all that is lost.
+    // If this fails, Ctrl-C ends the scan without a result.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            // A page of a store that does not answer lasts as long as its time-out.
-            std::process::exit(i32::from(outcome::INTERRUPTED));
+            // A page of an unresponsive store lasts until its timeout.
+            std::process::exit(i32::from(command_result::INTERRUPTED));
         }
     });
     let pass = {
-        let progress = Progress::new();
-        pace.pass(walk.as_mut(), &mut summary, &mut |summary| {
+        let spinner = Spinner::new();
+        pace.scan(walk.as_mut(), &mut summary, &mut |summary| {
             let (entries, bytes) = (summary.total.entries, summary.total.bytes);
-            progress.say(format!("{}, {}", units::things(entries, "entry", "entries"), units::bytes(bytes)));
-            // Relaxed: it carries nothing but itself.
+            spinner.set_message(format!(
+                "{}, {}",
+                units::with_noun(entries, "entry", "entries"),
+                units::bytes(bytes)
+            ));
+            // Relaxed: the flag publishes nothing else.
             !INTERRUPTED.load(Ordering::Relaxed)
         })
     };
-    let pass = pass.map_err(|error| opened::failure(&error))?;
-    Ok(Scanned { label, sizes_are: walk.sizes(), summary, pass })
+    let pass = pass.map_err(|error| existing_store::failure(&error))?;
+    Ok(ScanResult { label, sizes_are: walk.sizes(), summary, pass })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use sessile_core::{Key, Timestamp};
-    use sessile_stores::foreign::{Name, Seen};
+    use sessile_stores::layouts::{EntryName, ScannedEntry};
 
-    fn scanned() -> Scanned {
+    fn scanned() -> ScanResult {
         let now = Timestamp::from_ms(100_000_000);
-        let mut summary = Summary::new(now, 3, 1_000);
-        let mut add = |bin: &str, name: Name, bytes: u64| {
+        let mut summary = ScanSummary::new(now, 3, 1_000);
+        let mut add = |bin: &str, name: EntryName, bytes: u64| {
             let used = Some(now.minus(Duration::from_secs(90)));
-            summary.add(Seen { bin: bin.into(), name, bytes, created: None, used, expires: None });
+            summary.add(ScannedEntry {
+                bin: bin.into(),
+                name,
+                bytes,
+                created: None,
+                used,
+                expires: None,
+            });
         };
-        add("cache", Name::of("cache", b"theme_registry:garland"), 3 << 20);
-        add("session", Name::Tagged(Key::session("topsecret1").unwrap()), 5_000);
-        (0..50).for_each(|number| add("session", Name::of("session", format!("topsecret{number}").as_bytes()), number));
-        let pass = Pass {
-            ended: Ended::TimeUp,
+        add("cache", EntryName::of("cache", b"theme_registry:garland"), 3 << 20);
+        add("session", EntryName::Tagged(Key::session("topsecret1").unwrap()), 5_000);
+        (0..50).for_each(|number| {
+            add(
+                "session",
+                EntryName::of("session", format!("topsecret{number}").as_bytes()),
+                number,
+            )
+        });
+        let pass = ScanPass {
+            ended: ScanEnd::TimeUp,
             pages: 2,
             took: Duration::from_millis(1_500),
             worked: Duration::from_millis(20),
         };
-        Scanned { label: "toy:".into(), sizes_are: Sizes::Payload, summary, pass }
+        ScanResult { label: "toy:".into(), sizes_are: Sizes::Payload, summary, pass }
     }
 
     #[test]
     fn people_see_what_is_large_and_where_it_is() {
-        let text = text::of(&scanned());
+        let text = text::render(&scanned());
         for line in [
             "at least 52 entries, 3.0 MiB",
             "3.0 MiB  cache    theme_registry:garland",
@@ -168,11 +192,21 @@ mod tests {
 
     #[test]
     fn a_profile_of_more_than_sessions_is_one_of_which_is_warned() {
-        assert_eq!(beyond_sessions(&scanned().summary).as_deref(), Some("2 bins or tables together"));
+        assert_eq!(
+            beyond_sessions(&scanned().summary).as_deref(),
+            Some("2 bins or tables together")
+        );
         let of_one = |bin: &str| {
-            let mut summary = Summary::new(Timestamp::from_ms(0), 3, 0);
-            let name = Name::of(bin, b"x");
-            summary.add(Seen { bin: bin.into(), name, bytes: 1, created: None, used: None, expires: None });
+            let mut summary = ScanSummary::new(Timestamp::from_ms(0), 3, 0);
+            let name = EntryName::of(bin, b"x");
+            summary.add(ScannedEntry {
+                bin: bin.into(),
+                name,
+                bytes: 1,
+                created: None,
+                used: None,
+                expires: None,
+            });
             beyond_sessions(&summary)
         };
         assert_eq!((of_one("session"), of_one("cache").as_deref()), (None, Some("a cache")));
@@ -180,16 +214,29 @@ mod tests {
 
     #[test]
     fn scripts_see_plain_numbers() {
-        let json = json::of(&scanned());
-        assert_eq!((&json["entries"], &json["complete"], &json["ended"]), (&52.into(), &false.into(), &"time".into()));
+        let json = json::render(&scanned());
+        assert_eq!(
+            (&json["entries"], &json["complete"], &json["ended"]),
+            (&52.into(), &false.into(), &"time".into())
+        );
         assert_eq!(json["larger_than"], serde_json::json!({ "bytes": 1_000, "entries": 2 }));
         let largest = &json["largest"];
-        assert_eq!((&largest[0]["name"], &largest[0]["bytes"]), (&"theme_registry:garland".into(), &(3 << 20).into()));
-        assert_eq!((&largest[0]["sha256"], &largest[0]["idle_ms"]), (&serde_json::Value::Null, &90_000.into()));
+        assert_eq!(
+            (&largest[0]["name"], &largest[0]["bytes"]),
+            (&"theme_registry:garland".into(), &(3 << 20).into())
+        );
+        assert_eq!(
+            (&largest[0]["sha256"], &largest[0]["idle_ms"]),
+            (&serde_json::Value::Null, &90_000.into())
+        );
         assert_eq!(largest[1]["sha256"].as_str().map(str::len), Some(12));
         assert!(largest[1]["tag"].as_str().is_some_and(|tag| tag.starts_with('#')), "{largest}");
-        let counted: u64 =
-            json["sizes"].as_array().unwrap().iter().map(|bucket| bucket["entries"].as_u64().unwrap()).sum();
+        let counted: u64 = json["sizes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|bucket| bucket["entries"].as_u64().unwrap())
+            .sum();
         assert_eq!(counted, 52);
         assert_eq!(json["age"]["unknown"], 52);
         assert!(!json.to_string().contains("topsecret"));

@@ -1,19 +1,19 @@
-//! `sessile stat`: what is in a store, and what only this kind of store can tell.
+//! `sessile stat`: shows the counts of a store, and details of its kind.
 
 use serde_json::{Value, json};
-use sessile_core::{Clock, Detail, DetailValue, ErrorKind, Sessions, Stat};
+use sessile_core::{Clock, Detail, ErrorKind, Sessions, Stat};
 
 use crate::arguments::StatArguments;
-use crate::opened;
-use crate::outcome::{Failure, Outcome};
+use crate::command_result::{CommandFailure, CommandResult};
+use crate::existing_store;
 use crate::terminal::print;
 use crate::units;
 
-/// Shows it.
-pub fn run(arguments: &StatArguments) -> Outcome {
-    let store = opened::open(&arguments.url)?;
+/// Shows counts and details.
+pub fn run(arguments: &StatArguments) -> CommandResult {
+    let store = existing_store::open(&arguments.url)?;
     let stat = counted(&store)?;
-    let details = store.details().map_err(|error| opened::failure(&error))?;
+    let details = store.details().map_err(|error| existing_store::failure(&error))?;
     if arguments.json {
         print(&format!("{:#}\n", as_json(store.label(), stat.as_ref(), &details)))
     } else {
@@ -22,20 +22,22 @@ pub fn run(arguments: &StatArguments) -> Outcome {
 }
 
 /// A store that cannot count may still have details.
-fn counted(store: &Sessions) -> Result<Option<Stat>, Failure> {
+fn counted(store: &Sessions) -> Result<Option<Stat>, CommandFailure> {
     match store.stat() {
         Ok(stat) => Ok(Some(stat)),
         Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(None),
-        Err(error) => Err(opened::failure(&error)),
+        Err(error) => Err(existing_store::failure(&error)),
     }
 }
 
-fn as_text(label: &str, stat: Option<&Stat>, details: &[Detail]) -> String {
+fn as_text(label: &str, stat: Option<&Stat>, details: &[(&'static str, Detail)]) -> String {
     let mut lines: Vec<(String, String)> = match stat {
         None => vec![("sessions".into(), "unknown: this store cannot count them".into())],
         Some(stat) => counts(stat),
     };
-    lines.extend(details.iter().map(|detail| (detail.name.replace('_', " "), units::value(&detail.value))));
+    lines.extend(
+        details.iter().map(|(name, detail)| (name.replace('_', " "), units::value(detail))),
+    );
     let wide = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = format!("{label}\n");
     for (name, value) in lines {
@@ -47,9 +49,13 @@ fn as_text(label: &str, stat: Option<&Stat>, details: &[Detail]) -> String {
 fn counts(stat: &Stat) -> Vec<(String, String)> {
     let at_least = if stat.complete { "" } else { "at least " };
     let age = |written| {
-        units::milliseconds(u64::try_from(Clock::system().now().since(written).as_millis()).unwrap_or(u64::MAX))
+        units::milliseconds(
+            u64::try_from(Clock::system().now().since(written).as_millis()).unwrap_or(u64::MAX),
+        )
     };
-    let oldest = stat.oldest_written.map_or_else(|| "-".to_owned(), |written| format!("{} ago", age(written)));
+    let oldest = stat
+        .oldest_written
+        .map_or_else(|| "-".to_owned(), |written| format!("{} ago", age(written)));
     vec![
         ("sessions".into(), format!("{at_least}{}", units::count(stat.sessions))),
         ("expired, not yet removed".into(), format!("{at_least}{}", units::count(stat.expired))),
@@ -58,7 +64,7 @@ fn counts(stat: &Stat) -> Vec<(String, String)> {
     ]
 }
 
-fn as_json(label: &str, stat: Option<&Stat>, details: &[Detail]) -> Value {
+fn as_json(label: &str, stat: Option<&Stat>, details: &[(&'static str, Detail)]) -> Value {
     let stat = stat.map(|stat| {
         json!({
             "sessions": stat.sessions,
@@ -68,16 +74,19 @@ fn as_json(label: &str, stat: Option<&Stat>, details: &[Detail]) -> Value {
             "complete": stat.complete,
         })
     });
-    json!({ "schema": 1, "store": label, "stat": stat, "details": details.iter().map(detail).collect::<Vec<Value>>() })
+    let details: Vec<Value> = details.iter().map(detail).collect();
+    json!({ "schema": 1, "store": label, "stat": stat, "details": details })
 }
 
-/// A list of objects, not one object: a name may occur more than once.
-fn detail(detail: &Detail) -> Value {
-    let value = match &detail.value {
-        DetailValue::Count(number) | DetailValue::Bytes(number) | DetailValue::Milliseconds(number) => json!(number),
-        DetailValue::Text(text) => json!(text),
+/// Details are a list, since a name may occur more than once.
+fn detail((name, detail): &(&'static str, Detail)) -> Value {
+    let value = match detail {
+        Detail::Count(number) | Detail::Bytes(number) | Detail::Milliseconds(number) => {
+            json!(number)
+        }
+        Detail::Text(text) => json!(text),
     };
-    json!({ "name": detail.name, "value": value, "unit": detail.value.unit() })
+    json!({ "name": name, "value": value, "unit": detail.unit() })
 }
 
 #[cfg(test)]
@@ -85,19 +94,20 @@ mod tests {
     use super::*;
     use sessile_core::Timestamp;
 
-    fn details() -> Vec<Detail> {
+    fn details() -> sessile_core::Details {
         vec![
-            Detail::count("segments", 12_345),
-            Detail::bytes("index_file", 3 << 20),
-            Detail::milliseconds("oldest_unsynced", 1_500),
-            Detail::text("lock", "process 4711 for 0.2 s"),
-            Detail::text("lock", "process 4712 for 0.1 s"),
+            ("segments", Detail::Count(12_345)),
+            ("index_file", Detail::Bytes(3 << 20)),
+            ("oldest_unsynced", Detail::Milliseconds(1_500)),
+            ("lock", Detail::Text("process 4711 for 0.2 s".to_owned())),
+            ("lock", Detail::Text("process 4712 for 0.1 s".to_owned())),
         ]
     }
 
     #[test]
     fn people_read_units_and_scripts_read_numbers() {
-        let stat = Stat { sessions: 2_000, payload_bytes: 4_096, complete: true, ..Stat::default() };
+        let stat =
+            Stat { sessions: 2_000, payload_bytes: 4_096, complete: true, ..Stat::default() };
         let text = as_text("toy:", Some(&stat), &details());
         for line in [
             "sessions                  2 000",
@@ -108,14 +118,18 @@ mod tests {
             assert!(text.contains(line), "{line:?} is not in\n{text}");
         }
         let json = as_json("toy:", Some(&stat), &details());
-        assert_eq!(json["details"][1], json!({ "name": "index_file", "value": 3 << 20, "unit": "bytes" }));
+        assert_eq!(
+            json["details"][1],
+            json!({ "name": "index_file", "value": 3 << 20, "unit": "bytes" })
+        );
         assert_eq!(json["details"].as_array().map(Vec::len), Some(5), "both locks are there");
         assert_eq!(json["stat"]["oldest_written_ms"], Value::Null);
     }
 
     #[test]
     fn lower_bounds_and_missing_counts_are_not_shown_as_counts() {
-        let partly = Stat { sessions: 7, oldest_written: Some(Timestamp::from_ms(1)), ..Stat::default() };
+        let partly =
+            Stat { sessions: 7, oldest_written: Some(Timestamp::from_ms(1)), ..Stat::default() };
         assert!(as_text("toy:", Some(&partly), &[]).contains("at least 7\n"));
         assert!(as_text("toy:", None, &[]).contains("unknown"));
         assert_eq!(as_json("toy:", None, &[])["stat"], Value::Null);

@@ -1,4 +1,4 @@
-//! `sessile stores`: the feature table and how to write URLs, from the registry.
+//! `sessile stores`: the feature table and the URL options, from the registry.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use sessile_stores::feature_table::{FEATURES, LEGEND};
 use sessile_stores::registry::{COMMON_OPTIONS, STORES};
 
 use crate::arguments::StoresArguments;
-use crate::outcome::Outcome;
+use crate::command_result::CommandResult;
 
 /// Prints the table.
-pub fn run(arguments: &StoresArguments) -> Outcome {
+pub fn run(arguments: &StoresArguments) -> CommandResult {
     if arguments.json {
         println!("{:#}", as_json());
     } else {
@@ -30,7 +30,8 @@ fn as_text() -> String {
                 Some(_) => "is installed".to_owned(),
                 None => {
                     format!(
-                        "is not installed (Debian package {}; `sessile bench setup --install` installs it)",
+                        "is not installed (Debian package {}; `sessile bench setup --install` \
+                         installs it)",
                         kind.package
                     )
                 }
@@ -53,7 +54,10 @@ fn as_text() -> String {
 
 fn features() -> Table {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(100);
     table.set_header(std::iter::once("").chain(STORES.iter().map(|entry| entry.name)));
     for feature in FEATURES {
         let cells = STORES.iter().map(|entry| feature.cell(entry).replace('`', ""));
@@ -62,13 +66,14 @@ fn features() -> Table {
     table
 }
 
-/// The placeholders of fixtures, as they appear in results.
+/// The placeholders of fixtures, as in results.
 fn shown(url: &str) -> String {
     url.replace('{', "<").replace('}', ">")
 }
 
 fn as_json() -> Value {
-    json!({ "schema": 1, "stores": STORES.iter().map(store).collect::<Vec<Value>>(), "options_of_every_store": options(COMMON_OPTIONS) })
+    let stores: Vec<Value> = STORES.iter().map(store).collect();
+    json!({ "schema": 1, "stores": stores, "options_of_every_store": options(COMMON_OPTIONS) })
 }
 
 fn options(options: &[sessile_stores::OptionHelp]) -> Vec<Value> {
@@ -85,12 +90,19 @@ fn store(entry: &StoreEntry) -> Value {
             "package": kind.map(|kind| kind.package),
         })
     });
+    let fixtures = entry
+        .fixtures
+        .iter()
+        .map(|fixture| json!({ "variant": fixture.variant, "url": shown(fixture.url) }));
+    let fixtures: Vec<Value> = fixtures.collect();
+    let durability: Vec<&str> =
+        capabilities.durability.iter().copied().map(Durability::name).collect();
     json!({
         "name": entry.name,
         "sentence": entry.sentence,
         "schemes": entry.schemes,
         "options": options(entry.options),
-        "measured_as": entry.fixtures.iter().map(|fixture| json!({ "variant": fixture.variant, "url": shown(fixture.url) })).collect::<Vec<Value>>(),
+        "measured_as": fixtures,
         "server": server,
         "capabilities": {
             "persistent": capabilities.persistent_from.is_some(),
@@ -103,10 +115,9 @@ fn store(entry: &StoreEntry) -> Value {
             "expiry": capabilities.expiry.name(),
             "value_bytes_max": capabilities.value_bytes_max,
             "id_bytes_max": capabilities.id_bytes_max,
-            "sessions_bounded_by": capabilities.sessions_bounded_by.words(),
-            "compare_and_set": capabilities.compare_and_set,
+            "sessions_bounded_by": capabilities.sessions_bounded_by.to_string(),
             "listing": capabilities.listing,
-            "durability": capabilities.durability.iter().copied().map(Durability::name).collect::<Vec<&str>>(),
+            "durability": durability,
             "https": true,
             "https_note": "the cookie's business: set it Secure, HttpOnly and SameSite",
         },

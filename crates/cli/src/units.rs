@@ -1,6 +1,6 @@
-//! Numbers for people, with their units. JSON gets the plain numbers instead.
+//! Numbers with units, for people. JSON has plain numbers.
 
-use sessile_core::DetailValue;
+use sessile_core::Detail;
 
 /// A whole number with a space between groups of three digits.
 pub fn count(number: u64) -> String {
@@ -15,25 +15,28 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A number of things, with its noun in singular or plural.
-pub fn things(number: u64, one: &str, many: &str) -> String {
+/// A number with its noun in singular or plural.
+pub fn with_noun(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// A size: exact below 1 KiB, else in the largest binary unit with one digit behind the point.
+/// A size: exact below 1 KiB, else in the largest binary unit with one decimal.
 pub fn bytes(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    const UNITS: [(&str, u64); 4] =
+        [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, u128::from(bytes % unit) * 10 / u128::from(*unit)),
-        None => things(bytes, "byte", "bytes"),
+        Some((name, unit)) => {
+            format!("{}.{} {name}", bytes / unit, u128::from(bytes % unit) * 10 / u128::from(*unit))
+        }
+        None => with_noun(bytes, "byte", "bytes"),
     }
 }
 
-/// A size that somebody wrote: bytes, or a number with `K`, `M`, `G`, also as `KiB` or `KB`, all of them binary.
+/// Parses a size: bytes, or a number with `K`, `M`, `G`, also as `KiB` or `KB`; all are binary.
 ///
 /// # Errors
 ///
-/// What a size looks like, when it is none.
+/// Examples of sizes, if the text is none.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase();
@@ -44,13 +47,16 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "g" | "gb" | "gib" => Some(1 << 30),
         _ => None,
     };
-    let bytes = factor.zip(digits.parse::<u64>().ok()).and_then(|(factor, number)| number.checked_mul(factor));
+    let bytes = factor
+        .zip(digits.parse::<u64>().ok())
+        .and_then(|(factor, number)| number.checked_mul(factor));
     bytes.ok_or_else(|| "it must be a size such as 1500, 64K or 1M".to_owned())
 }
 
-/// A span of time in the two largest units that matter.
+/// A span of time in its two largest units.
 pub fn milliseconds(milliseconds: u64) -> String {
-    let (seconds, minutes, hours) = (milliseconds / 1_000, milliseconds / 60_000, milliseconds / 3_600_000);
+    let (seconds, minutes, hours) =
+        (milliseconds / 1_000, milliseconds / 60_000, milliseconds / 3_600_000);
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),
         1_000..60_000 => format!("{seconds}.{} s", milliseconds % 1_000 / 100),
@@ -60,13 +66,13 @@ pub fn milliseconds(milliseconds: u64) -> String {
     }
 }
 
-/// A detail's value.
-pub fn value(value: &DetailValue) -> String {
+/// The value of a detail.
+pub fn value(value: &Detail) -> String {
     match value {
-        DetailValue::Count(number) => count(*number),
-        DetailValue::Bytes(size) => bytes(*size),
-        DetailValue::Milliseconds(span) => milliseconds(*span),
-        DetailValue::Text(text) => text.clone(),
+        Detail::Count(number) => count(*number),
+        Detail::Bytes(size) => bytes(*size),
+        Detail::Milliseconds(span) => milliseconds(*span),
+        Detail::Text(text) => text.clone(),
     }
 }
 
@@ -86,7 +92,10 @@ mod tests {
     #[test]
     fn numbers_are_grouped_and_have_their_units() {
         assert_eq!([count(0), count(999), count(1_234_567)], ["0", "999", "1 234 567"]);
-        assert_eq!([things(1, "step", "steps"), things(0, "step", "steps")], ["1 step", "0 steps"]);
+        assert_eq!(
+            [with_noun(1, "step", "steps"), with_noun(0, "step", "steps")],
+            ["1 step", "0 steps"]
+        );
         assert_eq!(
             [bytes(1), bytes(1_023), bytes(1_536), bytes(3 << 30)],
             ["1 byte", "1 023 bytes", "1.5 KiB", "3.0 GiB"]

@@ -1,4 +1,4 @@
-//! `sessile verify`: is what a store holds still sound? Changes nothing.
+//! `sessile verify`: checks the integrity of a store. Changes nothing.
 
 use std::time::Instant;
 
@@ -6,22 +6,27 @@ use serde_json::{Value, json};
 use sessile_core::Verified;
 
 use crate::arguments::VerifyArguments;
-use crate::opened;
-use crate::outcome::{Failure, Outcome};
-use crate::terminal::{Progress, print};
+use crate::command_result::{CommandFailure, CommandResult};
+use crate::existing_store;
+use crate::terminal::{Spinner, print};
 use crate::units;
 
-/// Checks the store. Problems are printed, and are a failure of the command with a code of their own.
-pub fn run(arguments: &VerifyArguments) -> Outcome {
-    let store = opened::open(&arguments.url)?;
+/// Checks the store. Prints problems and fails if there are any.
+pub fn run(arguments: &VerifyArguments) -> CommandResult {
+    let store = existing_store::open(&arguments.url)?;
     let start = Instant::now();
     let verified = {
-        let progress = Progress::new();
-        store.verify(&mut |checked| progress.say(format!("{} checked", units::count(checked))))
+        let spinner = Spinner::new();
+        store.verify(&mut |checked| {
+            spinner.set_message(format!("{} checked", units::count(checked)))
+        })
     };
-    let verified = verified.map_err(|error| opened::failure(&error))?;
+    let verified = verified.map_err(|error| existing_store::failure(&error))?;
     if arguments.json {
-        print(&format!("{:#}\n", as_json(store.label(), &verified, start.elapsed().as_secs_f64())))?;
+        print(&format!(
+            "{:#}\n",
+            as_json(store.label(), &verified, start.elapsed().as_secs_f64())
+        ))?;
     } else {
         print(&as_text(&verified))?;
     }
@@ -38,10 +43,16 @@ fn as_text(verified: &Verified) -> String {
         text.push_str(&format!("problem: {problem}\n"));
     }
     if verified.unlisted > 0 {
-        text.push_str(&format!("and {}\n", units::things(verified.unlisted, "further problem", "further problems")));
+        text.push_str(&format!(
+            "and {}\n",
+            units::with_noun(verified.unlisted, "further problem", "further problems")
+        ));
     }
     let (checked, found) = (units::count(verified.checked), problems(verified));
-    text.push_str(&format!("{checked} checked, {}\n", units::things(found, "problem", "problems")));
+    text.push_str(&format!(
+        "{checked} checked, {}\n",
+        units::with_noun(found, "problem", "problems")
+    ));
     text
 }
 
@@ -49,7 +60,7 @@ fn as_json(label: &str, verified: &Verified, seconds: f64) -> Value {
     json!({
         "schema": 1,
         "store": label,
-        "clean": verified.clean(),
+        "clean": verified.problems.is_empty(),
         "checked": verified.checked,
         "problems": problems(verified),
         "listed": verified.problems,
@@ -57,12 +68,12 @@ fn as_json(label: &str, verified: &Verified, seconds: f64) -> Value {
     })
 }
 
-fn judge(label: &str, verified: &Verified) -> Outcome {
-    if verified.clean() {
+fn judge(label: &str, verified: &Verified) -> CommandResult {
+    if verified.problems.is_empty() {
         return Ok(());
     }
-    let found = units::things(problems(verified), "problem", "problems");
-    Err(Failure::found(format!("{label}: {found} found; nothing was changed")))
+    let found = units::with_noun(problems(verified), "problem", "problems");
+    Err(CommandFailure::found(format!("{label}: {found} found; nothing was changed")))
 }
 
 #[cfg(test)]
@@ -73,7 +84,8 @@ mod tests {
     fn problems_are_listed_counted_and_a_failure() {
         let mut verified = Verified { checked: 5_000, ..Verified::default() };
         assert!(judge("toy:", &verified).is_ok());
-        (0..Verified::PROBLEMS_LISTED_MAX + 1).for_each(|_| verified.note("a record does not fit its checksum"));
+        (0..Verified::PROBLEMS_LISTED_MAX + 1)
+            .for_each(|_| verified.note("a record does not fit its checksum"));
         let text = as_text(&verified);
         assert!(text.ends_with("and 1 further problem\n5 000 checked, 1 001 problems\n"), "{text}");
         assert!(judge("toy:", &verified).is_err());

@@ -1,7 +1,7 @@
 //! The hidden verb: this program as a worker of its own benchmark.
 
 use crate::arguments::WORKER_VERB;
-use crate::outcome::{Failure, Outcome};
+use crate::command_result::{CommandFailure, CommandResult};
 
 /// Whether this process was started as a worker.
 pub fn is_asked_for() -> bool {
@@ -9,6 +9,7 @@ pub fn is_asked_for() -> bool {
 }
 
 /// Serves until the parent closes the pipe.
-pub fn run() -> Outcome {
-    sessile_bench::worker::serve(&|_, _, _| None).map_err(|error| Failure::usage(format!("a worker's orders: {error}")))
+pub fn run() -> CommandResult {
+    sessile_bench::worker::serve(&|_, _, _| None)
+        .map_err(|error| CommandFailure::usage(format!("a worker's orders: {error}")))
 }

@@ -1,6 +1,11 @@
-//! `--against`: another program in the same rounds, as a user meets it.
+//! `--against`: another program in the same rounds.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod started;
 
@@ -10,10 +15,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use started::{sessile, stderr, stdout};
 
-/// This program under another name, which notes with what verb it was started.
+/// This program under another name; it records the verb that started it.
 fn other_program(dir: &Path) -> (PathBuf, PathBuf) {
     let (program, log) = (dir.join("before"), dir.join("started"));
-    let text = format!("#!/bin/sh\necho \"$1\" >>{}\nexec {} \"$@\"\n", log.display(), env!("CARGO_BIN_EXE_sessile"));
+    let text = format!(
+        "#!/bin/sh\necho \"$1\" >>{}\nexec {} \"$@\"\n",
+        log.display(),
+        env!("CARGO_BIN_EXE_sessile")
+    );
     std::fs::write(&program, text).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     (program, log)
@@ -26,7 +35,8 @@ fn read(path: &Path) -> Value {
 fn titles(result: &Value) -> Vec<(String, String, String)> {
     let word = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
     let rows = result["results"].as_array().unwrap().iter();
-    let mut titles: Vec<_> = rows.map(|row| (word(row, "store"), word(row, "variant"), word(row, "op"))).collect();
+    let mut titles: Vec<_> =
+        rows.map(|row| (word(row, "store"), word(row, "variant"), word(row, "op"))).collect();
     titles.sort();
     titles
 }
@@ -36,13 +46,25 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
     let dir = tempfile::tempdir().unwrap();
     let (program, log) = other_program(dir.path());
     let [old, new] = ["old.json", "new.json"].map(|name| dir.path().join(name));
-    let [program, old_name, new_name] = [&program, &old, &new].map(|path| path.to_str().unwrap().to_owned());
-    let brief = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "7", "--payload", "100"];
+    let [program, old_name, new_name] =
+        [&program, &old, &new].map(|path| path.to_str().unwrap().to_owned());
+    let brief = [
+        "--workers",
+        "1",
+        "--sessions",
+        "50",
+        "--seconds",
+        "0.05",
+        "--rounds",
+        "7",
+        "--payload",
+        "100",
+    ];
     let flags = ["bench", "ops", "--stores", "memory,sqlite,null", "--against", &program];
     let files = ["--json", &new_name, "--against-json", &old_name];
     let output = sessile(&[&flags[..], &brief, &files].concat());
     let said = stdout(&output);
-    // Of a loaded machine either may be slower.
+    // On a loaded machine either may be slower.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}{}", stderr(&output));
     assert!(said.contains("new/old") && said.contains("measured in the same rounds"), "{said}");
     let starts = std::fs::read_to_string(log).unwrap();
@@ -57,38 +79,64 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
     assert_ne!(old["results"], new["results"]);
     let compared = sessile(&["bench", "compare", &old_name, &new_name, "--json"]);
     let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
-    let basis = compared["rows"].as_array().unwrap().iter().map(|row| row["basis"].as_str().unwrap());
+    let basis =
+        compared["rows"].as_array().unwrap().iter().map(|row| row["basis"].as_str().unwrap());
     assert_eq!(basis.collect::<Vec<&str>>(), ["same_rounds"; 6]);
 }
 
-/// A program that says how it was built, and of whose workers only the first one comes up.
+/// A program that reports a build, and of whose workers only the first one starts.
 fn broken_program(dir: &Path, build: &str) -> PathBuf {
     let (program, started) = (dir.join(build), dir.join("started"));
-    let environment = stdout(&sessile(&["bench", "environment"])).replace("\"debug\"", &format!("\"{build}\""));
+    let environment =
+        stdout(&sessile(&["bench", "environment"])).replace("\"debug\"", &format!("\"{build}\""));
     let (started, real) = (started.display(), env!("CARGO_BIN_EXE_sessile"));
     let worker = format!("mkdir {started} 2>/dev/null || exit 1\nexec {real} \"$@\"");
-    let text = format!("#!/bin/sh\nif [ \"$1\" = bench ]; then\ncat <<'END'\n{environment}\nEND\nexit\nfi\n{worker}\n");
+    let text = format!(
+        "#!/bin/sh\nif [ \"$1\" = bench ]; then\ncat \
+         <<'END'\n{environment}\nEND\nexit\nfi\n{worker}\n"
+    );
     std::fs::write(&program, text).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     program
 }
 
-/// As a gate it said that no store was slower, and had not compared all.
+/// As a gate it reported that no store was slower, but had not compared all.
 #[test]
-fn a_store_that_the_other_program_cannot_measure_is_a_failure_and_another_kind_of_build_is_refused() {
+fn a_store_that_the_other_program_cannot_measure_is_a_failure_and_another_kind_of_build_is_refused()
+{
     let dir = tempfile::tempdir().unwrap();
-    let brief = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "5", "--payload", "100"];
+    let brief = [
+        "--workers",
+        "1",
+        "--sessions",
+        "50",
+        "--seconds",
+        "0.05",
+        "--rounds",
+        "5",
+        "--payload",
+        "100",
+    ];
     let against = |build: &str| {
         let program = broken_program(dir.path(), build);
-        let flags = ["bench", "cycle", "--stores", "memory,sqlite", "--against", program.to_str().unwrap()];
+        let flags =
+            ["bench", "cycle", "--stores", "memory,sqlite", "--against", program.to_str().unwrap()];
         sessile(&[&flags[..], &brief].concat())
     };
     let failed = against("debug");
     assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
-    assert!(stderr(&failed).contains("1 not compared: sqlite cycle at 1: it was bad in OLD"), "{}", stderr(&failed));
+    assert!(
+        stderr(&failed).contains("1 not compared: sqlite cycle at 1: it was bad in OLD"),
+        "{}",
+        stderr(&failed)
+    );
     let refused = against("release");
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("it is a release build and this is a debug build"), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("it is a release build and this is a debug build"),
+        "{}",
+        stderr(&refused)
+    );
 }
 
 #[test]
@@ -100,8 +148,10 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
     let [json, again] = ["new.json", "again.json"].map(|name| dir.path().join(name));
     std::os::unix::fs::symlink("new.json", &again).unwrap();
     let [json, again] = [&json, &again].map(|path| path.to_str().unwrap());
-    let brief = ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--seconds", "0.01"];
-    let two_against = [&brief[..], &["--against", program, "--json", json, "--against-json", again]].concat();
+    let brief =
+        ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--seconds", "0.01"];
+    let two_against =
+        [&brief[..], &["--against", program, "--json", json, "--against-json", again]].concat();
     let two_outputs = [&brief[..], &["--csv", json, "--json", again]].concat();
     for (flags, why) in [
         (&["cycle", "--against", "/bin/true"][..], "does not answer"),
@@ -109,7 +159,10 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
         (&["gc", "--against", program], "for cycle and ops"),
         (&["cycle", "--against", program, "--stores", &url], "private stores"),
         (&["cycle", "--against-json", "old.json"], "--against"),
-        (&["cycle", "--against", program, "--json", "-", "--against-json", "-"], "a file of its own"),
+        (
+            &["cycle", "--against", program, "--json", "-", "--against-json", "-"],
+            "a file of its own",
+        ),
         (&two_against, "a file of its own"),
         (&two_outputs, "name the same file"),
     ] {

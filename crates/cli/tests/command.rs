@@ -1,6 +1,11 @@
-//! The command as a user meets it: exit codes, and one clear error for each bad input.
+//! The command: exit codes, and one clear error for each bad input.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod started;
 
@@ -9,7 +14,8 @@ use std::process::Command;
 use started::{sessile, stderr, stdout};
 
 /// Fast, and enough for a figure.
-const BRIEF: [&str; 8] = ["--sessions", "50", "--seconds", "0.05", "--rounds", "2", "--payload", "100"];
+const BRIEF: [&str; 8] =
+    ["--sessions", "50", "--seconds", "0.05", "--rounds", "2", "--payload", "100"];
 
 #[test]
 fn bad_input_gets_one_clear_error_and_its_exit_code() {
@@ -60,7 +66,9 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
 #[test]
 fn a_debug_build_refuses_to_print_figures() {
     if cfg!(debug_assertions) {
-        let output = Command::new(env!("CARGO_BIN_EXE_sessile")).args(["bench", "cycle", "--stores", "null"]).output();
+        let output = Command::new(env!("CARGO_BIN_EXE_sessile"))
+            .args(["bench", "cycle", "--stores", "null"])
+            .output();
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("debug build"));
@@ -70,7 +78,11 @@ fn a_debug_build_refuses_to_print_figures() {
 #[test]
 fn a_measurement_ends_in_json_on_standard_output_and_success() {
     let output = sessile(
-        &[&["bench", "cycle", "--stores", "memory,null,limit", "--workers", "1,2", "--json", "-"], &BRIEF[..]].concat(),
+        &[
+            &["bench", "cycle", "--stores", "memory,null,limit", "--workers", "1,2", "--json", "-"],
+            &BRIEF[..],
+        ]
+        .concat(),
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -80,13 +92,18 @@ fn a_measurement_ends_in_json_on_standard_output_and_success() {
     assert!(rows.iter().all(|row| row["ops_per_second"]["median"].as_f64().unwrap() > 0.0));
     assert!(rows.iter().all(|row| row["errors"] == 0 && row["misses"] == 0 && row["lost"] == 0));
     assert_eq!(json["left_out"].as_array().unwrap().len(), 3, "each is left out above one worker");
-    assert_eq!(json["environment"]["build"], if cfg!(debug_assertions) { "debug" } else { "release" });
+    assert_eq!(
+        json["environment"]["build"],
+        if cfg!(debug_assertions) { "debug" } else { "release" }
+    );
 }
 
 #[test]
 fn every_reference_row_and_store_measures_without_a_fault() {
     for experiment in ["ops", "cycle", "scale"] {
-        let output = sessile(&[&["bench", experiment, "--workers", "1,3", "--json", "-"], &BRIEF[..]].concat());
+        let output = sessile(
+            &[&["bench", experiment, "--workers", "1,3", "--json", "-"], &BRIEF[..]].concat(),
+        );
         assert_eq!(output.status.code(), Some(0), "{experiment}: {}", stderr(&output));
     }
 }
@@ -94,12 +111,26 @@ fn every_reference_row_and_store_measures_without_a_fault() {
 #[test]
 fn every_store_and_reference_row_serves_the_requests_of_a_workload() {
     for workload in ["shop", "bots"] {
-        let flags = ["bench", "cycle", "--workload", workload, "--workers", "1,3", "--sessions", "50", "--rounds", "2"];
+        let flags = [
+            "bench",
+            "cycle",
+            "--workload",
+            workload,
+            "--workers",
+            "1,3",
+            "--sessions",
+            "50",
+            "--rounds",
+            "2",
+        ];
         let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", "-"]].concat());
         assert_eq!(output.status.code(), Some(0), "{workload}: {}", stderr(&output));
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let rows = json["results"].as_array().unwrap();
-        assert!(rows.iter().all(|row| row["workload"] == workload && row["op"] == "request"), "{json}");
+        assert!(
+            rows.iter().all(|row| row["workload"] == workload && row["op"] == "request"),
+            "{json}"
+        );
         let out: Vec<&str> = json["left_out"]
             .as_array()
             .unwrap()
@@ -117,8 +148,18 @@ fn results_of_different_workloads_are_not_compared() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     for (name, workload) in [("plain", None), ("bots", Some("bots")), ("ycsb", Some("ycsb-a"))] {
-        let mut flags =
-            vec!["bench", "cycle", "--stores", "memory", "--workers", "1", "--sessions", "50", "--rounds", "2"];
+        let mut flags = vec![
+            "bench",
+            "cycle",
+            "--stores",
+            "memory",
+            "--workers",
+            "1",
+            "--sessions",
+            "50",
+            "--rounds",
+            "2",
+        ];
         flags.extend(workload.into_iter().flat_map(|workload| ["--workload", workload]));
         let json = path(name);
         let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", &json]].concat());
@@ -131,15 +172,34 @@ fn results_of_different_workloads_are_not_compared() {
     }
     let page = sessile(&["bench", "report", &path("plain"), &path("bots"), "--output", "-"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
-    let section =
-        |id: &str| page.split("<section id=\"").find(|part| part.starts_with(id)).unwrap_or_default().to_owned();
-    assert!(section("workloads").contains("Workload bots") && section("workloads").contains("Requests a second"));
-    assert!(!section("cycle").contains("Requests a second,") && section("cycle").contains("Cycles a second,"));
+    let section = |id: &str| {
+        page.split("<section id=\"")
+            .find(|part| part.starts_with(id))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert!(
+        section("workloads").contains("Workload bots")
+            && section("workloads").contains("Requests a second")
+    );
+    assert!(
+        !section("cycle").contains("Requests a second,")
+            && section("cycle").contains("Cycles a second,")
+    );
 }
 
 #[test]
 fn a_measurement_of_nothing_says_why() {
-    let flags = ["bench", "scale", "--stores", "limit,memory", "--spread", "fixed", "--sessions", "100000000"];
+    let flags = [
+        "bench",
+        "scale",
+        "--stores",
+        "limit,memory",
+        "--spread",
+        "fixed",
+        "--sessions",
+        "100000000",
+    ];
     let output = sessile(&[&flags[..], &["--payload", "1000000"]].concat()); // 91 TiB
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("memory: 100000000 sessions"), "{}", stderr(&output));
@@ -148,16 +208,32 @@ fn a_measurement_of_nothing_says_why() {
 #[test]
 fn expired_sessions_are_met_and_never_answered() {
     // Long enough for a call that meets one on a machine that has no processor for us for 0.1 s.
-    let flags = ["bench", "expiry", "--sessions", "100", "--seconds", "0.2", "--rounds", "2", "--rate", "1000"];
+    let flags = [
+        "bench",
+        "expiry",
+        "--sessions",
+        "100",
+        "--seconds",
+        "0.2",
+        "--rounds",
+        "2",
+        "--rate",
+        "1000",
+    ];
     let output = sessile(&[&flags[..], &["--json", "-"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = json["results"].as_array().unwrap();
     let met = rows.iter().filter_map(|row| row["expiry"]["met"].as_u64());
-    assert!(met.clone().count() >= 4 && met.clone().all(|met| met >= 1), "{:?}", met.collect::<Vec<_>>());
+    assert!(
+        met.clone().count() >= 4 && met.clone().all(|met| met >= 1),
+        "{:?}",
+        met.collect::<Vec<_>>()
+    );
 }
 
-/// A page whose cache entry exceeded memcached's limit was made anew for each visitor, because nobody looked at the answer.
+/// A page whose cache entry exceeded memcached's limit was built for each visitor, because the
+/// error was ignored.
 #[test]
 fn what_memcached_refuses_is_told_from_what_is_lost_and_a_route_stores_it() {
     if sessile_fixtures::ServerKind::by_name("memcached").and_then(|kind| kind.find()).is_none() {
@@ -171,23 +247,28 @@ fn what_memcached_refuses_is_told_from_what_is_lost_and_a_route_stores_it() {
     let rows = json["results"].as_array().unwrap();
     let outcomes = |store: &str, variant: &str| -> Vec<(String, String)> {
         let of = rows.iter().filter(|row| row["store"] == store && row["variant"] == variant);
-        let word = |row: &serde_json::Value, name| row["oversize"][name].as_str().unwrap().to_owned();
+        let word =
+            |row: &serde_json::Value, name| row["oversize"][name].as_str().unwrap().to_owned();
         of.map(|row| (word(row, "outcome"), word(row, "after"))).collect()
     };
-    let [stored, refused, lost] =
-        [("stored", "new"), ("refused", "old"), ("lost", "nothing")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-    let then =
-        |first: usize, later: &(String, String)| [vec![stored.clone(); first], vec![later.clone(); 5 - first]].concat();
+    let [stored, refused, lost] = [("stored", "new"), ("refused", "old"), ("lost", "nothing")]
+        .map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let then = |first: usize, later: &(String, String)| {
+        [vec![stored.clone(); first], vec![later.clone(); 5 - first]].concat()
+    };
     assert_eq!(outcomes("memory", "default"), then(5, &stored));
     assert_eq!(outcomes("memcached", "default"), then(1, &refused));
     assert_eq!(outcomes("memcached", "8m"), then(4, &refused));
     assert_eq!(outcomes("memcached-ignored", "default"), then(1, &lost));
     assert_eq!(outcomes("route", "sqlite"), then(5, &stored));
-    let silent = rows.iter().filter(|row| row["oversize"]["outcome"] == "lost" && row["oversize"]["silent"] == true);
+    let silent = rows
+        .iter()
+        .filter(|row| row["oversize"]["outcome"] == "lost" && row["oversize"]["silent"] == true);
     assert_eq!(silent.count(), 4);
     let refused = rows.iter().filter(|row| row["oversize"]["outcome"] == "refused");
     assert!(
-        refused.clone().count() > 0 && refused.clone().all(|row| row["oversize"]["limit"].as_u64() > Some(1_000_000))
+        refused.clone().count() > 0
+            && refused.clone().all(|row| row["oversize"]["limit"].as_u64() > Some(1_000_000))
     );
 }
 
@@ -210,8 +291,10 @@ fn the_users_own_directory_is_left_as_it_was_found() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("files:{}#mine", dir.path().display());
     let before = sessions_in(dir.path());
-    let output =
-        sessile(&[&["bench", "cycle", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]].concat());
+    let output = sessile(
+        &[&["bench", "cycle", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]]
+            .concat(),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(!text.contains(&dir.path().display().to_string()), "the result names a directory");
@@ -224,7 +307,10 @@ fn created_sessions_leave_the_users_directory_too() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("files:{}", dir.path().display());
     let before = sessions_in(dir.path());
-    let output = sessile(&[&["bench", "ops", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]].concat());
+    let output = sessile(
+        &[&["bench", "ops", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]]
+            .concat(),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(sessions_in(dir.path()), before, "sessions that `create` made remain");
 }
@@ -233,7 +319,8 @@ fn created_sessions_leave_the_users_directory_too() {
 fn a_refused_call_leaves_no_empty_result() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
-    let output = sessile(&["bench", "cycle", "--stores", "mongo", "--json", json.to_str().unwrap()]);
+    let output =
+        sessile(&["bench", "cycle", "--stores", "mongo", "--json", json.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(!json.exists());
 }
@@ -247,7 +334,8 @@ fn sessions_in(dir: &std::path::Path) -> u64 {
 #[test]
 fn the_feature_table_names_every_store_in_both_forms() {
     let text = String::from_utf8(sessile(&["stores"]).stdout).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&sessile(&["stores", "--json"]).stdout).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_slice(&sessile(&["stores", "--json"]).stdout).unwrap();
     let stores = json["stores"].as_array().unwrap();
     assert_eq!(stores.len(), sessile_stores::registry::STORES.len());
     for store in stores {
@@ -265,7 +353,9 @@ fn the_environment_is_told_as_results_tell_it_and_names_no_place() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let recorded: serde_json::Value =
         serde_json::from_str(include_str!("../../../bench/record/cycle-again.json")).unwrap();
-    let keys = |json: &serde_json::Value| json.as_object().unwrap().keys().cloned().collect::<Vec<String>>();
+    let keys = |json: &serde_json::Value| {
+        json.as_object().unwrap().keys().cloned().collect::<Vec<String>>()
+    };
     assert_eq!(keys(&json), keys(&recorded["environment"]));
     assert_eq!(json["build"], if cfg!(debug_assertions) { "debug" } else { "release" });
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

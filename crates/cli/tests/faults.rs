@@ -1,4 +1,5 @@
-//! `sessile bench faults` on real stores and servers: what a tier promises survives, and what it does not is shown.
+//! `sessile bench faults` on real stores and servers: what a tier promises survives, and other
+//! losses are shown.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -20,7 +21,10 @@ fn missing(server: &str) -> bool {
 /// All rows of a run that must succeed.
 fn rows(stores: &str, durability: &str) -> Vec<Value> {
     let brief = ["--quick", "--rounds", "3", "--seconds", "0.2", "--workers", "2", "--json", "-"];
-    let output = sessile(&[&["bench", "faults", "--stores", stores, "--durability", durability][..], &brief].concat());
+    let output = sessile(
+        &[&["bench", "faults", "--stores", stores, "--durability", durability][..], &brief]
+            .concat(),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     json["results"].as_array().unwrap().clone()
@@ -35,11 +39,20 @@ fn embedded_stores_lose_nothing_and_free_the_locks_of_the_dead() {
     let rows = rows("sessile,files#shm,sqlite,lmdb", "none");
     for row in rows.iter().filter(|row| row["store"] != "lmdb") {
         let faults = &row["faults"];
-        assert!(faults["lost"] == 0 && faults["sessions_lost"] == 0 && faults["stuck"] == 0, "{row}");
-        assert!(faults["acknowledged"].as_u64() > Some(0) && faults["promise"] == "everything", "{row}");
-        assert!(row["op"] != "holder-killed" || row["latency_us"]["p50"].as_f64().unwrap() < 500_000.0, "{row}");
+        assert!(
+            faults["lost"] == 0 && faults["sessions_lost"] == 0 && faults["stuck"] == 0,
+            "{row}"
+        );
+        assert!(
+            faults["acknowledged"].as_u64() > Some(0) && faults["promise"] == "everything",
+            "{row}"
+        );
+        assert!(
+            row["op"] != "holder-killed" || row["latency_us"]["p50"].as_f64().unwrap() < 500_000.0,
+            "{row}"
+        );
     }
-    // A futex does not know that its holder is dead; the row is there to show it, and fails nothing.
+    // A futex does not know that its holder is dead. The row shows it and does not fail.
     let cheapest = &row(&rows, "lmdb", "holder-killed")["faults"];
     assert!(cheapest["stuck"] == 3 && cheapest["stuck_is_meant"] == true, "{cheapest}");
 }
@@ -54,13 +67,19 @@ fn what_memory_kept_is_gone_with_the_server_and_that_is_shown_but_no_fault() {
         let killed = row(&rows, store, "server-killed");
         let faults = &killed["faults"];
         assert!(faults["promise"] == "nothing" && faults["kills"] == 3, "{killed}");
-        assert!(faults["sessions_lost"].as_u64() > Some(16), "all of two workers, more than once: {killed}");
+        assert!(
+            faults["sessions_lost"].as_u64() > Some(16),
+            "all of two workers, more than once: {killed}"
+        );
         assert!(faults["lost"].as_u64() > Some(0) && faults["lost_beyond"] == 0, "{killed}");
         assert!(faults["down_us"].as_f64().unwrap() > 0.0 && killed["lost"] == 0, "{killed}");
-        // Their locks end with time: two seconds here, of which a few milliseconds had passed.
+        // Their locks end after two seconds, of which a few milliseconds had passed.
         let held = row(&rows, store, "holder-killed");
         let waited = held["latency_us"]["p50"].as_f64().unwrap();
-        assert!(held["faults"]["lock_ttl_ms"] == 2_000 && (500_000.0..3_500_000.0).contains(&waited), "{held}");
+        assert!(
+            held["faults"]["lock_ttl_ms"] == 2_000 && (500_000.0..3_500_000.0).contains(&waited),
+            "{held}"
+        );
     }
 }
 
@@ -73,9 +92,16 @@ fn in_the_most_durable_tier_a_killed_server_loses_nothing_that_was_acknowledged(
     for store in ["redis", "redis-four-trips"] {
         let killed = row(&rows, store, "server-killed");
         let faults = &killed["faults"];
-        assert!(faults["promise"] == "everything" && faults["lost"] == 0 && faults["sessions_lost"] == 0, "{killed}");
+        assert!(
+            faults["promise"] == "everything"
+                && faults["lost"] == 0
+                && faults["sessions_lost"] == 0,
+            "{killed}"
+        );
         assert!(faults["acknowledged"].as_u64() > Some(0) && faults["failed"] == 0, "{killed}");
     }
     // The row without a way back is told more often.
-    assert!(row(&rows, "redis-four-trips", "server-killed")["faults"]["refused"].as_u64() > Some(0));
+    assert!(
+        row(&rows, "redis-four-trips", "server-killed")["faults"]["refused"].as_u64() > Some(0)
+    );
 }

@@ -1,6 +1,12 @@
-//! A measurement in a store of the user's, given by URL: however it ends, the user's sessions are there and its own are not.
+//! A measurement in a user's store, given by URL: however it ends, the user's sessions stay and its
+//! own are removed.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,11 +19,11 @@ use sessile_core::{Filter, Key, Sessions, Stat, Ttl};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions};
 use sessile_stores::Context;
 
-/// For whatever is waited for: this machine may be busy with other tests.
+/// A generous deadline: other tests may load the machine.
 const WITHIN: Duration = Duration::from_secs(120);
 const OWN: u64 = 25;
 
-/// A store with sessions of a user, and a measurement in it.
+/// A store with a user's sessions, and a measurement in it.
 struct Measured {
     store: Sessions,
     child: Child,
@@ -52,7 +58,9 @@ impl Measured {
             .unwrap();
         let (sender, said) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         Measured { store, child, said, _dir: dir }
     }
 
@@ -60,7 +68,7 @@ impl Measured {
         self.store.stat().unwrap()
     }
 
-    /// Waits until the store has so many sessions.
+    /// Waits until the store has this many sessions.
     fn until(&mut self, sessions: u64) {
         let start = Instant::now();
         while self.stat().sessions < sessions {
@@ -70,13 +78,13 @@ impl Measured {
         }
     }
 
-    /// Ctrl-C at a terminal reaches the workers, too.
+    /// Signals the process group, as Ctrl-C does.
     fn interrupt(&self) {
         let group = format!("-{}", self.child.id());
         assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
     }
 
-    /// Kills its workers, which are its children.
+    /// Kills its child processes, the workers.
     fn kill_workers(&self) {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());
         let workers = fs::read_to_string(path).unwrap();
@@ -90,7 +98,10 @@ impl Measured {
     fn line(&self, beginning: &str) -> String {
         let mut before = Vec::new();
         loop {
-            let line = self.said.recv_timeout(WITHIN).unwrap_or_else(|error| panic!("{error}, after {before:?}"));
+            let line = self
+                .said
+                .recv_timeout(WITHIN)
+                .unwrap_or_else(|error| panic!("{error}, after {before:?}"));
             if line.starts_with(beginning) {
                 return line;
             }
@@ -98,12 +109,12 @@ impl Measured {
         }
     }
 
-    /// All that it had to say until its end, but for what was read before.
+    /// The lines until its end that were not read before.
     fn said(&self) -> String {
         self.said.iter().collect::<Vec<String>>().join("\n")
     }
 
-    /// Waits for its end, and says its exit code and what it had to say.
+    /// Waits for its end, and returns exit code and lines.
     fn end(&mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -122,7 +133,10 @@ impl Measured {
             page = self.store.list(Some(&cursor), &Filter::default()).unwrap();
             listed.append(&mut page.entries);
         }
-        assert!(listed.iter().all(|entry| (0..OWN).any(|number| entry.key == key(number))), "{said}");
+        assert!(
+            listed.iter().all(|entry| (0..OWN).any(|number| entry.key == key(number))),
+            "{said}"
+        );
         for number in 0..OWN {
             let record = self.store.peek(&key(number)).unwrap().unwrap();
             assert_eq!(record.payload.as_slice(), format!("of the user {number}").as_bytes());
@@ -142,8 +156,8 @@ fn key(number: u64) -> Key {
     Key::session(&format!("{number:032}")).unwrap()
 }
 
-/// The run dropped whatever it had filled in, and left it to expire: on stores without a server that means until somebody
-/// sweeps, and for a long run after a day.
+/// The run dropped its sessions and left them to expire: on stores without a server until a sweep,
+/// and in a long run for a day.
 #[test]
 fn ctrl_c_while_it_fills_leaves_nothing_in_a_directory_of_the_users() {
     fills_and_is_interrupted("files");
@@ -155,7 +169,10 @@ fn ctrl_c_while_it_fills_leaves_nothing_in_a_database_of_the_users() {
 }
 
 fn fills_and_is_interrupted(scheme: &str) {
-    let mut measured = Measured::start(scheme, &["cycle", "--sessions", "300000", "--workers", "2", "--seconds", "1"]);
+    let mut measured = Measured::start(
+        scheme,
+        &["cycle", "--sessions", "300000", "--workers", "2", "--seconds", "1"],
+    );
     measured.until(OWN + 500);
     measured.interrupt();
     let (code, said) = measured.end();
@@ -164,12 +181,13 @@ fn fills_and_is_interrupted(scheme: &str) {
     measured.only_the_users_sessions_are_there(&said);
 }
 
-/// What had expired and was not met stayed, too: nobody sweeps in this experiment.
+/// Expired sessions that no request met stayed, too: this experiment does not sweep.
 #[test]
 fn an_error_in_the_middle_of_expiry_leaves_nothing() {
-    let flags = ["expiry", "--sessions", "300", "--rate", "1000", "--seconds", "5", "--rounds", "3"];
+    let flags =
+        ["expiry", "--sessions", "300", "--rate", "1000", "--seconds", "5", "--rounds", "3"];
     let mut measured = Measured::start("files", &flags);
-    // The sessions that the stream will meet, or meets by now.
+    // The sessions that the stream meets.
     measured.until(OWN + 300 + 250);
     measured.kill_workers();
     let (code, said) = measured.end();
@@ -192,20 +210,34 @@ fn a_run_that_comes_to_its_end_leaves_nothing() {
     }
 }
 
-/// It was removed first and without a word, which takes as long again as to fill a store, and the result had to wait for that.
+/// The sessions were removed first, silently, which takes as long as filling a store, and the
+/// result had to wait.
 #[test]
 fn the_result_is_written_before_its_sessions_are_removed_and_a_line_says_how_many() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("out.json");
     let json = path.to_str().unwrap();
-    let flags = ["cycle", "--sessions", "3000", "--workers", "1", "--seconds", "0.1", "--rounds", "1", "--json", json];
+    let flags = [
+        "cycle",
+        "--sessions",
+        "3000",
+        "--workers",
+        "1",
+        "--seconds",
+        "0.1",
+        "--rounds",
+        "1",
+        "--json",
+        json,
+    ];
     for (flags, place, sessions) in [
         (&flags[..], "/results", 3_000),
         (&["all", "--quick", "--only", "cycle", "--json", json], "/runs/0/results", 5_000),
     ] {
         let mut measured = Measured::start("files", flags);
         let line = measured.line("removing ");
-        let written: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let written: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(line, format!("removing {sessions} sessions from files (this run's own)"));
         let rows = written.pointer(place).and_then(|rows| rows.as_array().map(Vec::len));
         assert!(rows > Some(0), "{flags:?}: {written:#}");
@@ -215,7 +247,7 @@ fn the_result_is_written_before_its_sessions_are_removed_and_a_line_says_how_man
     }
 }
 
-/// A server of the user's, with the URL of it; none when it is not installed.
+/// A user's server with its URL; none if it is not installed.
 fn redis() -> Option<(Server, String, PrivateDir)> {
     let kind = ServerKind::by_name("redis-server").unwrap();
     if kind.find().is_none() {
@@ -224,24 +256,29 @@ fn redis() -> Option<(Server, String, PrivateDir)> {
         return None;
     }
     let home = PrivateDir::on_disk().unwrap();
-    let server = kind.start(home.path(), &ServerOptions::default()).unwrap();
+    let server = Server::start(kind, home.path(), &ServerOptions::default()).unwrap();
     let url = format!("redis+unix:{}", server.socket().display());
     Some((server, url, home))
 }
 
-/// Of the ids of a fill that was given up the first were made. All of them were asked for, and a store may keep a trace of each.
+/// Of the ids of an interrupted fill only the first were created. All were destroyed, and a store
+/// may keep a tombstone for each.
 #[test]
 fn a_fill_that_was_given_up_on_a_server_is_removed_and_no_more_is_asked_for() {
     let Some((_server, url, _home)) = redis() else { return };
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let flags = ["scale", "--sessions", "400000", "--payload", "64", "--spread", "fixed", "--workers", "2"];
-    let mut measured = Measured::start_in(&url, dir, &[&flags[..], &["--fill-max", "0.3"]].concat());
+    let flags =
+        ["scale", "--sessions", "400000", "--payload", "64", "--spread", "fixed", "--workers", "2"];
+    let mut measured =
+        Measured::start_in(&url, dir, &[&flags[..], &["--fill-max", "0.3"]].concat());
     let line = measured.line("removing ");
     let (code, said) = measured.end();
     assert!(code == Some(2) && said.contains("--fill-max"), "{code:?}: {said}");
-    let removed = line.strip_suffix(" sessions from redis (this run's own)").and_then(|line| line.rsplit(' ').next());
+    let removed = line
+        .strip_suffix(" sessions from redis (this run's own)")
+        .and_then(|line| line.rsplit(' ').next());
     let removed: usize = removed.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
-    // It fills in pieces of a thousand, and the last one is cut short.
+    // It fills batches of a thousand; the last one is incomplete.
     assert!(removed >= 1_000 && removed.is_multiple_of(1_000) && removed < 400_000, "{line}");
     measured.only_the_users_sessions_are_there(&said);
 }
@@ -254,29 +291,38 @@ fn what_cannot_be_removed_is_told_with_a_way_to_remove_it_and_without_the_place_
     let mut measured = Measured::start_in(&url, dir, &flags);
     measured.until(OWN + 500);
     server.kill();
-    measured.interrupt(); // or it would try each of a thousand sessions that it has begun to fill in
+    measured.interrupt(); // or it would try each of a thousand sessions in its batch
     let (code, said) = measured.end();
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("sessions from redis (this run's own)"), "{said}");
-    assert!(said.contains("redis: up to ") && said.contains(" sessions of the benchmark remain: "), "{said}");
-    assert!(said.contains("they expire within") && said.contains("`sessile gc` with its URL removes them"), "{said}");
+    assert!(
+        said.contains("redis: up to ") && said.contains(" sessions of the benchmark remain: "),
+        "{said}"
+    );
+    assert!(
+        said.contains("they expire within")
+            && said.contains("`sessile gc` with its URL removes them"),
+        "{said}"
+    );
     assert!(!said.contains(&server.socket().display().to_string()), "{said}");
 }
 
-/// Each of a thousand sessions that it had begun to fill in was tried for a second and a half.
+/// Each of a thousand sessions in the batch was tried for a second and a half.
 #[test]
 fn a_server_that_dies_while_it_is_filled_fails_its_row_at_the_first_error_and_no_other() {
     let Some((mut server, url, _home)) = redis() else { return };
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("out.json");
-    let flags = ["cycle", "--sessions", "300000", "--workers", "1", "--seconds", "0.1", "--rounds", "1"];
+    let flags =
+        ["cycle", "--sessions", "300000", "--workers", "1", "--seconds", "0.1", "--rounds", "1"];
     let others = ["--stores", "null", "--json", path.to_str().unwrap()];
     let mut measured = Measured::start_in(&url, dir, &[&flags[..], &others].concat());
     measured.until(OWN + 500);
     server.kill();
     let (code, said) = measured.end();
     assert_eq!(code, Some(1), "{said}");
-    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let failed = |store: &str| {
         let rows = report["results"].as_array().unwrap();
         rows.iter().find(|row| row["store"] == store).unwrap()["failed"].clone()

@@ -1,6 +1,11 @@
-//! What Ctrl-C, SIGTERM and the death of a server leave of a measurement: results, and nothing else.
+//! Ctrl-C, SIGTERM and the death of a server leave the results of a measurement, and nothing else.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,16 +17,17 @@ use std::time::{Duration, Instant};
 
 use sessile_fixtures::{ServerKind, Web};
 
-/// For whatever is waited for: this machine may be busy with other tests.
+/// A generous deadline: other tests may load the machine.
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// A measurement, in a process group of its own as a shell makes it, with a mark by which its processes are found.
+/// A measurement in its own process group, as a shell starts it, with a mark that identifies its
+/// processes.
 struct Run {
     child: Child,
     mark: String,
     said: Receiver<String>,
     dir: tempfile::TempDir,
-    /// Private directories in shared memory that its processes had.
+    /// The private directories of its processes in shared memory.
     shared: Vec<PathBuf>,
 }
 
@@ -47,11 +53,13 @@ impl Run {
             .unwrap();
         let (sender, said) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         Run { child, mark, said, dir, shared: Vec::new() }
     }
 
-    /// Waits until something is so, and looks meanwhile which directories there are.
+    /// Waits for a condition, and records the directories meanwhile.
     fn until(&mut self, what: &str, is_so: impl Fn(&Run) -> bool) {
         let start = Instant::now();
         loop {
@@ -59,48 +67,61 @@ impl Run {
             if is_so(self) {
                 return;
             }
-            assert!(self.child.try_wait().unwrap().is_none(), "it ended before {what}: {:?}", self.lines());
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "it ended before {what}: {:?}",
+                self.lines()
+            );
             assert!(start.elapsed() < WITHIN, "{what}: not within {WITHIN:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// All lines of standard error that are there.
+    /// All lines of standard error so far.
     fn lines(&self) -> Vec<String> {
         self.said.try_iter().collect()
     }
 
-    /// Its processes, whoever their parents are: id and command line.
+    /// Its processes with any parent: id and command line.
     fn processes(&self) -> Vec<(u32, String)> {
         let all = fs::read_dir("/proc").unwrap().flatten();
         let ids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let read = |pid: u32, file: &str| {
-            String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default()).replace('\0', " ")
+            String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default())
+                .replace('\0', " ")
         };
-        // Redis writes its title over its environment; it names the socket, which lies in our directory.
+        // Redis writes its title over its environment, with a socket in our directory.
         let dir = self.dir.path().display().to_string();
-        let ours = ids.filter(|pid| read(*pid, "environ").contains(&self.mark) || read(*pid, "cmdline").contains(&dir));
+        let ours = ids.filter(|pid| {
+            read(*pid, "environ").contains(&self.mark) || read(*pid, "cmdline").contains(&dir)
+        });
         let ours = ours.filter(|pid| *pid != std::process::id());
         ours.map(|pid| (pid, read(pid, "cmdline"))).collect()
     }
 
-    /// One of its processes; not the shell that watches over a server.
+    /// A matching process; not the shell that guards a server.
     fn process(&self, words: &str) -> Option<u32> {
         let is = |line: &str| line.contains(words) && !line.starts_with("/bin/sh");
         self.processes().into_iter().find(|(_, line)| is(line)).map(|(pid, _)| pid)
     }
 
-    /// Which private directories in shared memory belong to it: their owners keep a file in them open.
+    /// Records its private directories in shared memory: their owners keep a lock file open.
     fn look(&mut self) {
-        for link in fs::read_dir(format!("/proc/{}/fd", self.child.id())).into_iter().flatten().flatten() {
+        for link in
+            fs::read_dir(format!("/proc/{}/fd", self.child.id())).into_iter().flatten().flatten()
+        {
             let Ok(file) = fs::read_link(link.path()) else { continue };
-            let dir = file.parent().filter(|dir| dir.parent() == Some(Path::new("/dev/shm"))).map(Path::to_owned);
+            let dir = file
+                .parent()
+                .filter(|dir| dir.parent() == Some(Path::new("/dev/shm")))
+                .map(Path::to_owned);
             self.shared.extend(dir.filter(|dir| !self.shared.contains(dir)));
         }
     }
 
     fn signal(&self, signal: &str, whole_group: bool) {
-        let target = if whole_group { format!("-{}", self.child.id()) } else { self.child.id().to_string() };
+        let target =
+            if whole_group { format!("-{}", self.child.id()) } else { self.child.id().to_string() };
         assert!(Command::new("kill").args([signal, "--", &target]).status().unwrap().success());
     }
 
@@ -117,26 +138,33 @@ impl Run {
 
     fn json(&self) -> serde_json::Value {
         let text = fs::read_to_string(self.dir.path().join("out.json"));
-        // For a moment it is there and empty: before it measures, the command tries whether it can be written.
+        // The file may be empty for a moment: the command first tests whether it can be written.
         let text = text.ok().filter(|text| !text.is_empty());
         text.map_or(serde_json::Value::Null, |text| serde_json::from_str(&text).unwrap())
     }
 
     fn nothing_is_left(&self) {
         let start = Instant::now();
-        // A process that was killed is there for another moment.
+        // A killed process exists for another moment.
         while !self.processes().is_empty() && start.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(20));
         }
         assert_eq!(self.processes(), [], "processes are left");
-        let files: Vec<PathBuf> =
-            fs::read_dir(self.dir.path().join("disk")).unwrap().map(|it| it.unwrap().path()).collect();
+        let files: Vec<PathBuf> = fs::read_dir(self.dir.path().join("disk"))
+            .unwrap()
+            .map(|it| it.unwrap().path())
+            .collect();
         assert_eq!(files, Vec::<PathBuf>::new(), "directories are left");
-        assert!(!self.shared.is_empty(), "no directory in shared memory was seen, so this checks nothing");
+        assert!(
+            !self.shared.is_empty(),
+            "no directory in shared memory was seen, so this checks nothing"
+        );
         let left: Vec<&PathBuf> = self.shared.iter().filter(|dir| dir.exists()).collect();
         assert_eq!(left, Vec::<&PathBuf>::new(), "directories are left in shared memory");
-        let beside: Vec<String> =
-            fs::read_dir(self.dir.path()).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        let beside: Vec<String> = fs::read_dir(self.dir.path())
+            .unwrap()
+            .map(|it| it.unwrap().file_name().into_string().unwrap())
+            .collect();
         assert!(beside.iter().all(|name| name == "disk" || name == "out.json"), "{beside:?}");
     }
 }
@@ -152,7 +180,7 @@ fn rows(report: &serde_json::Value) -> Vec<&serde_json::Value> {
     report["results"].as_array().unwrap().iter().collect()
 }
 
-/// True when something is not installed, which is told; in CI it is a failure.
+/// True if something is not installed, which is reported; in CI it is a failure.
 fn missing(what: &str, is_there: bool) -> bool {
     if !is_there {
         assert!(std::env::var_os("CI").is_none(), "{what} is not installed");
@@ -165,25 +193,38 @@ fn installed(server: &str) -> bool {
     ServerKind::by_name(server).and_then(ServerKind::find).is_some()
 }
 
-/// As a terminal does it: the signal goes to the workers and the servers, too.
+/// Like a terminal, this also signals the workers and servers.
 #[test]
 fn ctrl_c_in_the_middle_of_all_keeps_what_was_measured_and_leaves_nothing() {
     if missing("redis-server", installed("redis-server")) {
         return;
     }
-    let flags = ["bench", "all", "--quick", "--only", "oversize,cycle,contention", "--stores", "files,memory,redis"];
+    let flags = [
+        "bench",
+        "all",
+        "--quick",
+        "--only",
+        "oversize,cycle,contention",
+        "--stores",
+        "files,memory,redis",
+    ];
     let mut run = Run::start("all", &flags);
     run.until("the plan is written", |run| run.json()["parts"].as_array().is_some());
-    run.until("the first experiment is written", |run| run.json()["runs"].as_array().is_some_and(|it| !it.is_empty()));
+    run.until("the first experiment is written", |run| {
+        run.json()["runs"].as_array().is_some_and(|it| !it.is_empty())
+    });
     let first = run.json();
     assert_eq!(first["parts"][0], serde_json::json!({ "experiment": "cycle", "state": "done" }));
     let parts = first["parts"].as_array().unwrap();
     assert!(parts[1..].iter().all(|part| part["state"] != "done"), "{first:#}");
-    // The experiments that were asked for, and one of them in its open loop, too.
+    // The requested experiments, and one of them in its open loop, too.
     assert_eq!(parts.len(), 4, "{first:#}");
     assert_eq!(first["runs"][0]["results"][0]["experiment"], "cycle");
     let pending = first["left_out"].as_array().unwrap();
-    assert!(pending.iter().all(|left| left["reason"].as_str().unwrap().contains("not measured yet")), "{pending:?}");
+    assert!(
+        pending.iter().all(|left| left["reason"].as_str().unwrap().contains("not measured yet")),
+        "{pending:?}"
+    );
     // In the middle of the second one.
     run.until("workers of the next one", |run| run.process("bench-worker").is_some());
     run.signal("-INT", true);
@@ -201,8 +242,12 @@ fn ctrl_c_in_the_middle_of_all_keeps_what_was_measured_and_leaves_nothing() {
     assert_eq!(rows(cycle).len(), rows(&first["runs"][0]).len());
     let left = json["left_out"].to_string();
     assert!(left.contains("contention") && left.contains("a signal came before it"), "{left}");
-    let states: Vec<&str> = json["parts"].as_array().unwrap().iter().map(|it| it["state"].as_str().unwrap()).collect();
-    assert!(states[0] == "done" && states[1] == "interrupted" && states[2] == "not-started", "{states:?}");
+    let states: Vec<&str> =
+        json["parts"].as_array().unwrap().iter().map(|it| it["state"].as_str().unwrap()).collect();
+    assert!(
+        states[0] == "done" && states[1] == "interrupted" && states[2] == "not-started",
+        "{states:?}"
+    );
     run.nothing_is_left();
 }
 
@@ -211,19 +256,36 @@ fn ctrl_c_keeps_the_whole_rounds_of_stores_with_and_without_a_server() {
     if missing("redis-server", installed("redis-server")) {
         return;
     }
-    let flags =
-        ["bench", "cycle", "--stores", "files#shm,redis", "--workers", "2", "--sessions", "100", "--seconds", "0.1"];
+    let flags = [
+        "bench",
+        "cycle",
+        "--stores",
+        "files#shm,redis",
+        "--workers",
+        "2",
+        "--sessions",
+        "100",
+        "--seconds",
+        "0.1",
+    ];
     let mut run = Run::start("cycle", &[&flags[..], &["--rounds", "1000"]].concat());
-    let busy =
-        |run: &Run| run.process("redis-server").and_then(sessile_fixtures::cpu_time) > Some(Duration::from_millis(500));
+    let busy = |run: &Run| {
+        run.process("redis-server").and_then(sessile_fixtures::cpu_time)
+            > Some(Duration::from_millis(500))
+    };
     run.until("redis-server has something to do", busy);
     run.signal("-INT", true);
     let status = run.end();
     assert_eq!(status.code(), Some(130), "{:?}", run.lines());
     let json = run.json();
     let rounds: Vec<u64> = rows(&json).iter().map(|row| row["rounds"].as_u64().unwrap()).collect();
-    assert!(rounds.len() == 2 && rounds[0] == rounds[1] && (1..1_000).contains(&rounds[0]), "{json:#}");
-    let fine = |row: &&serde_json::Value| row["errors"] == 0 && row["misses"] == 0 && row["failed"].is_null();
+    assert!(
+        rounds.len() == 2 && rounds[0] == rounds[1] && (1..1_000).contains(&rounds[0]),
+        "{json:#}"
+    );
+    let fine = |row: &&serde_json::Value| {
+        row["errors"] == 0 && row["misses"] == 0 && row["failed"].is_null()
+    };
     assert!(json["interrupted"] == true && rows(&json).iter().all(fine), "{json:#}");
     run.nothing_is_left();
 }
@@ -233,18 +295,31 @@ fn a_server_that_is_killed_fails_its_rows_and_no_other() {
     if missing("redis-server", installed("redis-server")) {
         return;
     }
-    let flags =
-        ["bench", "cycle", "--stores", "redis,files#shm", "--workers", "1", "--sessions", "100", "--seconds", "0.2"];
+    let flags = [
+        "bench",
+        "cycle",
+        "--stores",
+        "redis,files#shm",
+        "--workers",
+        "1",
+        "--sessions",
+        "100",
+        "--seconds",
+        "0.2",
+    ];
     let mut run = Run::start("killed", &[&flags[..], &["--rounds", "40"]].concat());
-    let busy =
-        |run: &Run| run.process("redis-server").and_then(sessile_fixtures::cpu_time) > Some(Duration::from_millis(100));
+    let busy = |run: &Run| {
+        run.process("redis-server").and_then(sessile_fixtures::cpu_time)
+            > Some(Duration::from_millis(100))
+    };
     run.until("redis-server has something to do", busy);
     let server = run.process("redis-server").unwrap();
     assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().unwrap().success());
     let status = run.end();
     assert_eq!(status.code(), Some(1), "{:?}", run.lines());
     let json = run.json();
-    let of = |store: &str| rows(&json).into_iter().find(|row| row["store"] == store).unwrap().clone();
+    let of =
+        |store: &str| rows(&json).into_iter().find(|row| row["store"] == store).unwrap().clone();
     assert_eq!(of("redis")["failed"], "its server ended during the measurement", "{json:#}");
     let files = of("files");
     assert!(files["rounds"] == 40 && files["errors"] == 0 && files["failed"].is_null(), "{json:#}");
@@ -253,14 +328,26 @@ fn a_server_that_is_killed_fails_its_rows_and_no_other() {
 
 #[test]
 fn sigterm_keeps_the_whole_rounds_of_lifecycle() {
-    let ab = std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|dir| dir.join("ab").is_file());
+    let ab = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .any(|dir| dir.join("ab").is_file());
     if missing("ab, nginx or php-fpm", ab && Web::missing().is_empty()) {
         return;
     }
-    let flags = ["bench", "lifecycle", "--stores", "php-files#default", "--workers", "4", "--sessions", "30"];
+    let flags = [
+        "bench",
+        "lifecycle",
+        "--stores",
+        "php-files#default",
+        "--workers",
+        "4",
+        "--sessions",
+        "30",
+    ];
     let mut run = Run::start("lifecycle", &[&flags[..], &["--rounds", "200"]].concat());
-    // 201 sessions are there when it is warm, and each sample makes 31.
-    run.until("three samples are made", |run| sessions_in(&run.dir.path().join("disk")) > 201 + 3 * 31);
+    // 201 sessions exist after the warm-up, and each sample creates 31.
+    run.until("three samples are made", |run| {
+        sessions_in(&run.dir.path().join("disk")) > 201 + 3 * 31
+    });
     run.signal("-TERM", false);
     let status = run.end();
     assert_eq!(status.code(), Some(130), "{:?}", run.lines());
@@ -268,21 +355,27 @@ fn sigterm_keeps_the_whole_rounds_of_lifecycle() {
     let rows = rows(&json);
     let rounds = rows[0]["rounds"].as_u64().unwrap();
     assert!(rows.len() == 1 && (2..200).contains(&rounds), "{json:#}");
-    assert_eq!((&rows[0]["operations"], &rows[0]["failed"]), (&(rounds * 30).into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&rows[0]["operations"], &rows[0]["failed"]),
+        (&(rounds * 30).into(), &serde_json::Value::Null)
+    );
     assert_eq!(json["interrupted"], true);
     run.nothing_is_left();
 }
 
-/// The visitors that had come until the signal were thrown away, and the pages before them kept.
+/// The visitors before the signal were dropped, and the pages before them kept.
 #[test]
 fn sigterm_keeps_the_whole_rounds_of_the_visitors() {
-    let ab = std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|dir| dir.join("ab").is_file());
+    let ab = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .any(|dir| dir.join("ab").is_file());
     if missing("ab, nginx or php-fpm", ab && Web::missing().is_empty()) {
         return;
     }
-    let flags = ["bench", "lifecycle", "--stores", "php-files#shm", "--workers", "8", "--sessions", "100"];
+    let flags =
+        ["bench", "lifecycle", "--stores", "php-files#shm", "--workers", "8", "--sessions", "100"];
     let mut run = Run::start("visitors", &[&flags[..], &["--rounds", "30"]].concat());
-    // 201 sessions are there when it is warm, each sample of pages makes 101, and 40 visitors come before those that count.
+    // 201 sessions exist after the warm-up, each sample of pages creates 101, and 40 visitors come
+    // before the measured ones.
     let begun = 201 + 30 * 101 + 40;
     run.until("visitors have come three times", |run| {
         run.shared.iter().map(|dir| sessions_in(dir)).sum::<usize>() > begun + 3 * 100
@@ -292,15 +385,22 @@ fn sigterm_keeps_the_whole_rounds_of_the_visitors() {
     assert_eq!(status.code(), Some(130), "{:?}", run.lines());
     let json = run.json();
     let rows = rows(&json);
-    assert_eq!(rows.iter().map(|row| &row["op"]).collect::<Vec<_>>(), ["page", "visitors"], "{json:#}");
+    assert_eq!(
+        rows.iter().map(|row| &row["op"]).collect::<Vec<_>>(),
+        ["page", "visitors"],
+        "{json:#}"
+    );
     let rounds = rows[1]["rounds"].as_u64().unwrap();
     assert!(rows[0]["rounds"] == 30 && (2..30).contains(&rounds), "{json:#}");
-    assert_eq!((&rows[1]["operations"], &rows[1]["failed"]), (&(rounds * 100).into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&rows[1]["operations"], &rows[1]["failed"]),
+        (&(rounds * 100).into(), &serde_json::Value::Null)
+    );
     assert_eq!(rows[1]["web"]["visitors"]["records"], rounds * 100);
     run.nothing_is_left();
 }
 
-/// PHP names the file of a session after it.
+/// PHP names session files sess_ID.
 fn sessions_in(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries

@@ -1,6 +1,11 @@
-//! The verbs that judge results, `bench compare` and `recommend`, as a user meets them.
+//! The verbs that judge results: `bench compare` and `recommend`.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod started;
 
@@ -10,11 +15,30 @@ use std::process::Output;
 use serde_json::{Value, json};
 use started::{sessile, stderr, stdout};
 
-/// A real result of three stores and a reference row, with even samples in place of those of this loaded machine.
+/// A real result of three stores and a reference row, with even samples that do not depend on the
+/// load of this machine.
 fn measured(dir: &Path) -> Value {
     let file = dir.join("measured.json");
-    let flags = ["bench", "cycle", "--stores", "memory,files,sqlite,limit", "--workers", "1", "--sessions", "50"];
-    let brief = ["--seconds", "0.05", "--rounds", "3", "--payload", "100", "--json", file.to_str().unwrap()];
+    let flags = [
+        "bench",
+        "cycle",
+        "--stores",
+        "memory,files,sqlite,limit",
+        "--workers",
+        "1",
+        "--sessions",
+        "50",
+    ];
+    let brief = [
+        "--seconds",
+        "0.05",
+        "--rounds",
+        "3",
+        "--payload",
+        "100",
+        "--json",
+        file.to_str().unwrap(),
+    ];
     let output = sessile(&[&flags[..], &brief].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let mut json: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
@@ -22,15 +46,21 @@ fn measured(dir: &Path) -> Value {
         let samples = row["samples"].as_array().unwrap();
         assert_eq!(samples.len(), 3, "each round leaves its sample");
         let middle = row["ops_per_second"]["median"].as_f64().unwrap();
-        assert!(samples.iter().any(|sample| sample["ops_per_second"] == middle && sample["p99_us"].is_number()));
+        assert!(
+            samples
+                .iter()
+                .any(|sample| sample["ops_per_second"] == middle && sample["p99_us"].is_number())
+        );
         row["samples"] = even(1e5);
     }
     json
 }
 
 fn even(speed: f64) -> Value {
-    let sample =
-        |n: i32| json!({ "ops_per_second": speed * (1.0 + f64::from(n % 3) / 1e3), "p50_us": 1.0, "p99_us": 2.0 });
+    let sample = |n: i32| {
+        let ops_per_second = speed * (1.0 + f64::from(n % 3) / 1e3);
+        json!({ "ops_per_second": ops_per_second, "p50_us": 1.0, "p99_us": 2.0 })
+    };
     (0..20).map(sample).collect()
 }
 
@@ -51,7 +81,11 @@ fn a_slower_row_is_exit_code_1_and_an_equal_one_is_0() {
     let old = write(dir.path(), "old.json", &json);
     let equal = compare(&old, &old, &["--strict"]);
     assert_eq!(equal.status.code(), Some(0), "{}{}", stdout(&equal), stderr(&equal));
-    assert!(stdout(&equal).contains("within 5 %") && stdout(&equal).contains("would see"), "{}", stdout(&equal));
+    assert!(
+        stdout(&equal).contains("within 5 %") && stdout(&equal).contains("would see"),
+        "{}",
+        stdout(&equal)
+    );
     assert!(stdout(&equal).lines().all(|line| line.len() <= 120), "{}", stdout(&equal));
 
     json["results"][1]["samples"] = even(8.5e4);
@@ -66,14 +100,22 @@ fn a_slower_row_is_exit_code_1_and_an_equal_one_is_0() {
     let lax = compare(&old, &new, &["--threshold", "20%"]);
     assert_eq!(lax.status.code(), Some(0), "{}", stderr(&lax));
     let machine: Value = serde_json::from_slice(&compare(&old, &new, &["--json"]).stdout).unwrap();
-    assert_eq!((&machine["schema"], &machine["rows"][1]["verdict"]), (&json!(1), &json!("slower")), "{machine:#}");
+    assert_eq!(
+        (&machine["schema"], &machine["rows"][1]["verdict"]),
+        (&json!(1), &json!("slower")),
+        "{machine:#}"
+    );
     assert_eq!(machine["rows"][1]["basis"], "reference_rows");
 
     json["results"].as_array_mut().unwrap().remove(1);
     let without = write(dir.path(), "without.json", &json);
     let missing = compare(&old, &without, &[]);
     assert_eq!(missing.status.code(), Some(0), "{}", stderr(&missing));
-    assert!(stdout(&missing).contains("not compared: files cycle@1: it is not in NEW"), "{}", stdout(&missing));
+    assert!(
+        stdout(&missing).contains("not compared: files cycle@1: it is not in NEW"),
+        "{}",
+        stdout(&missing)
+    );
     let strict = compare(&old, &without, &["--strict"]);
     assert_eq!(strict.status.code(), Some(1));
     assert!(stderr(&strict).contains("1 not in both: files cycle at 1"), "{}", stderr(&strict));
@@ -94,33 +136,55 @@ fn strict_says_of_a_row_in_both_why_it_cannot_be_compared() {
     let message = stderr(&strict);
     assert_eq!(strict.status.code(), Some(1), "{message}");
     assert!(message.contains("1 cannot be compared (bad in OLD): files cycle at 1"), "{message}");
-    assert!(message.contains("1 cannot be compared (too few or empty samples): files#shm cycle at 1"), "{message}");
+    assert!(
+        message.contains("1 cannot be compared (too few or empty samples): files#shm cycle at 1"),
+        "{message}"
+    );
     assert!(!message.contains("not in both"), "{message}");
 }
 
-/// A file of `bench all` was refused, and that is how results are recorded.
+/// Results are recorded as files of `bench all`, which were refused.
 #[test]
 fn files_of_all_are_compared_with_each_other_and_with_those_of_one_experiment() {
     let dir = tempfile::tempdir().unwrap();
     let cycle = measured(dir.path());
     let mut ops = cycle.clone();
-    ops["results"].as_array_mut().unwrap().iter_mut().for_each(|row| row["experiment"] = json!("ops"));
-    let all = |name: &str, ops: &Value| write(dir.path(), name, &json!({ "schema": 1, "runs": [cycle, ops] }));
+    ops["results"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(|row| row["experiment"] = json!("ops"));
+    let all = |name: &str, ops: &Value| {
+        write(dir.path(), name, &json!({ "schema": 1, "runs": [cycle, ops] }))
+    };
     let (one, old) = (write(dir.path(), "one.json", &cycle), all("old.json", &ops));
     let equal = compare(&old, &old, &["--strict"]);
     assert_eq!(equal.status.code(), Some(0), "{}{}", stdout(&equal), stderr(&equal));
-    assert!(stdout(&equal).contains("== cycle\n") && stdout(&equal).contains("== ops\n"), "{}", stdout(&equal));
+    assert!(
+        stdout(&equal).contains("== cycle\n") && stdout(&equal).contains("== ops\n"),
+        "{}",
+        stdout(&equal)
+    );
 
     ops["results"][1]["samples"] = even(8.5e4);
     let slower = compare(&old, &all("new.json", &ops), &[]);
     assert_eq!(slower.status.code(), Some(1));
     let message = stderr(&slower);
-    assert!(message.starts_with("sessile: 1 slower: ops: files cycle at 1 (ops_per_second x 0.85"), "{message}");
+    assert!(
+        message.starts_with("sessile: 1 slower: ops: files cycle at 1 (ops_per_second x 0.85"),
+        "{message}"
+    );
 
-    for (old, new, words) in [(&old, &one, "ops: it is not in NEW"), (&one, &old, "ops: it is not in OLD")] {
+    for (old, new, words) in
+        [(&old, &one, "ops: it is not in NEW"), (&one, &old, "ops: it is not in OLD")]
+    {
         let compared = compare(old, new, &[]);
         assert_eq!(compared.status.code(), Some(0), "{}", stderr(&compared));
-        assert!(stdout(&compared).contains(words) && stdout(&compared).contains("files"), "{}", stdout(&compared));
+        assert!(
+            stdout(&compared).contains(words) && stdout(&compared).contains("files"),
+            "{}",
+            stdout(&compared)
+        );
         let strict = compare(old, new, &["--strict"]);
         assert_eq!(strict.status.code(), Some(1));
         assert!(stderr(&strict).contains("1 not compared at all: ops"), "{}", stderr(&strict));
@@ -148,7 +212,10 @@ fn what_cannot_be_compared_is_exit_code_2_and_one_sentence() {
         let output = compare(&old, &new, &[]);
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{new:?}: {message}");
-        assert!(message.contains(words) && message.trim().lines().count() == 1, "{new:?}: {message}");
+        assert!(
+            message.contains(words) && message.trim().lines().count() == 1,
+            "{new:?}: {message}"
+        );
     }
     assert_eq!(compare(&old, &old, &["--threshold", "200%"]).status.code(), Some(2));
 }
@@ -161,25 +228,38 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
     let output = sessile(&[&["recommend", "--installed", "none"], &results[..]].concat());
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(text.contains("by the measured rows of cycle: 1 workers") && text.contains("Recommended: "), "{text}");
+    assert!(
+        text.contains("by the measured rows of cycle: 1 workers") && text.contains("Recommended: "),
+        "{text}"
+    );
     assert!(text.contains("excluded: memory: one-process: "), "{text}");
 
-    // A file of `bench all` holds several.
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(results[1]).unwrap()).unwrap();
+    // A file of `bench all` holds several runs.
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(results[1]).unwrap()).unwrap();
     let all = write(dir.path(), "all.json", &json!({ "schema": 1, "runs": [report] }));
-    let from_all = sessile(&["recommend", "--installed", "none", "--results", all.to_str().unwrap()]);
+    let from_all =
+        sessile(&["recommend", "--installed", "none", "--results", all.to_str().unwrap()]);
     assert_eq!(stdout(&from_all), text, "{}", stderr(&from_all));
 
-    let flags = ["recommend", "--web-servers", "3", "--installed", "redis", "--durability", "1s", "--json"];
+    let flags =
+        ["recommend", "--web-servers", "3", "--installed", "redis", "--durability", "1s", "--json"];
     let json: Value = serde_json::from_slice(&sessile(&flags).stdout).unwrap();
     let best = &json["ranking"][0];
     assert_eq!((&best["store"], &best["excluded"]), (&json!("redis"), &json!(false)), "{json:#}");
-    let engine = json["ranking"].as_array().unwrap().iter().find(|it| it["store"] == "sessile").unwrap();
-    assert_eq!((&engine["excluded"], &engine["rules"][0]["rule"]), (&json!(true), &json!("not-shared-by-hosts")));
+    let engine =
+        json["ranking"].as_array().unwrap().iter().find(|it| it["store"] == "sessile").unwrap();
+    assert_eq!(
+        (&engine["excluded"], &engine["rules"][0]["rule"]),
+        (&json!(true), &json!("not-shared-by-hosts"))
+    );
     assert!(json["notes"][0].as_str().unwrap().contains("nothing was measured"), "{json:#}");
 
     let table = stdout(&sessile(&["recommend", "--table", "--installed", "redis"]));
-    assert!(table.contains("several web servers") && table.contains("not-shared-by-hosts"), "{table}");
+    assert!(
+        table.contains("several web servers") && table.contains("not-shared-by-hosts"),
+        "{table}"
+    );
     let commit = stdout(&sessile(&["recommend", "--table", "--durability", "commit"]));
     assert!(commit.contains("tier commit") && !commit.contains("tier none"), "{commit}");
 }
@@ -187,7 +267,18 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
 #[test]
 fn a_figure_beyond_its_bound_is_exit_code_1_with_the_rows_that_broke_it() {
     let run = |bounds: &[&str]| {
-        let flags = ["bench", "cycle", "--stores", "memory,null", "--workers", "1", "--sessions", "50", "--csv", "-"];
+        let flags = [
+            "bench",
+            "cycle",
+            "--stores",
+            "memory,null",
+            "--workers",
+            "1",
+            "--sessions",
+            "50",
+            "--csv",
+            "-",
+        ];
         // On a busy machine a shorter sample may have no operation at all.
         let brief = ["--seconds", "0.2", "--rounds", "1", "--payload", "100"];
         let bounds = bounds.iter().flat_map(|bound| ["--fail-if", bound]);
@@ -196,15 +287,21 @@ fn a_figure_beyond_its_bound_is_exit_code_1_with_the_rows_that_broke_it() {
     let output = run(&["ops_per_second>1", "p99_us>60000000"]);
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.starts_with("sessile: --fail-if: ops_per_second>1: memory cycle at 1 has "), "{message}");
-    assert!(!message.contains("null") && !message.contains("p99_us"), "reference rows are no stores: {message}");
+    assert!(
+        message.starts_with("sessile: --fail-if: ops_per_second>1: memory cycle at 1 has "),
+        "{message}"
+    );
+    assert!(
+        !message.contains("null") && !message.contains("p99_us"),
+        "reference rows are no stores: {message}"
+    );
     assert!(stdout(&output).contains("memory"), "the result is shown all the same");
     assert_eq!(run(&["null:ops_per_second>1"]).status.code(), Some(1));
     let kept = run(&["ops_per_second<1", "memory:p50_us>60000000"]);
     assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
 }
 
-/// It was found only after all had been measured.
+/// It was found only after the measurement.
 #[test]
 fn a_bound_that_no_row_can_be_about_is_refused_before_anything_is_measured() {
     let one = ["bench", "cycle", "--quick", "--stores", "memory,null"];
@@ -217,15 +314,23 @@ fn a_bound_that_no_row_can_be_about_is_refused_before_anything_is_measured() {
         (&one, "ops:memory:p99_us>5", "ops is not among"),
         (&reference, "p99_us>5", "only reference rows"),
         (&all, "perl:p99_us>5", "perl is not among"),
-        (&all, "cycle:nonsense:p99_us>5", "\"nonsense\" is not among what is measured: memory, null"),
+        (
+            &all,
+            "cycle:nonsense:p99_us>5",
+            "\"nonsense\" is not among what is measured: memory, null",
+        ),
     ];
     for (flags, bound, words) in table {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("out.json");
-        let output = sessile(&[flags, &["--json", file.to_str().unwrap(), "--fail-if", bound]].concat());
+        let output =
+            sessile(&[flags, &["--json", file.to_str().unwrap(), "--fail-if", bound]].concat());
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{bound}: {message}");
-        assert!(message.contains(words) && (bound.starts_with(':') || !message.contains("pw")), "{bound}: {message}");
+        assert!(
+            message.contains(words) && (bound.starts_with(':') || !message.contains("pw")),
+            "{bound}: {message}"
+        );
         assert!(!file.exists() && output.stdout.is_empty(), "{bound}: something was measured");
     }
 }
@@ -233,8 +338,19 @@ fn a_bound_that_no_row_can_be_about_is_refused_before_anything_is_measured() {
 /// `oversize` has no 99th percentile, and no bound on it could fail.
 #[test]
 fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
-    let run =
-        |bound| sessile(&["bench", "oversize", "--quick", "--stores", "memory", "--csv", "-", "--fail-if", bound]);
+    let run = |bound| {
+        sessile(&[
+            "bench",
+            "oversize",
+            "--quick",
+            "--stores",
+            "memory",
+            "--csv",
+            "-",
+            "--fail-if",
+            bound,
+        ])
+    };
     let unknown = run("p99_us>60000000");
     assert_eq!(unknown.status.code(), Some(1), "{}", stderr(&unknown));
     assert!(stderr(&unknown).contains("p99_us was not measured of memory"), "{}", stderr(&unknown));
@@ -245,13 +361,18 @@ fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
 #[test]
 fn bounds_hold_for_the_rows_of_all_experiments_or_of_one() {
     let run = |bound| {
-        let flags = ["bench", "all", "--quick", "--only", "oversize", "--stores", "memory", "--csv", "-"];
+        let flags =
+            ["bench", "all", "--quick", "--only", "oversize", "--stores", "memory", "--csv", "-"];
         sessile(&[&flags[..], &["--fail-if", bound]].concat())
     };
     for bound in ["p50_us<60000000", "oversize:memory:p50_us<60000000"] {
         let broken = run(bound);
         assert_eq!(broken.status.code(), Some(1), "{}", stderr(&broken));
-        assert!(stderr(&broken).contains(&format!("sessile: --fail-if: {bound}: ")), "{}", stderr(&broken));
+        assert!(
+            stderr(&broken).contains(&format!("sessile: --fail-if: {bound}: ")),
+            "{}",
+            stderr(&broken)
+        );
     }
     let kept = run("oversize:p50_us>60000000");
     assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
@@ -287,7 +408,10 @@ fn an_experiment_that_fails_is_told_and_is_exit_code_3_and_the_others_are_measur
     let json: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(json["parts"][0]["experiment"], "oversize");
     assert_eq!(json["parts"][0]["state"], "failed", "{json:#}");
-    assert!(said.contains("oversize: FAILED: ") && stdout(&output).contains("FAILED: oversize: "), "{said}");
+    assert!(
+        said.contains("oversize: FAILED: ") && stdout(&output).contains("FAILED: oversize: "),
+        "{said}"
+    );
     assert!(json["left_out"].to_string().contains("it failed: "), "{json:#}");
     assert_eq!(output.status.code(), Some(3), "{said}");
     if json["parts"][1]["state"] == "left-out" {
@@ -298,14 +422,24 @@ fn an_experiment_that_fails_is_told_and_is_exit_code_3_and_the_others_are_measur
     assert!(said.contains("there is no result of oversize: "), "{said}");
 }
 
-/// What only opening a store finds out was "left out", and the exit code was 0; one store that was too small took the
-/// experiment from all the others.
+/// Errors of opening a store were "left out", and the exit code was 0; one store that was too small
+/// took the experiment from all others.
 #[test]
-fn an_option_that_a_store_does_not_know_fails_an_experiment_and_one_that_is_too_small_is_left_out_of_it() {
+fn an_unknown_option_fails_an_experiment_and_a_store_that_is_too_small_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("all.json");
     let run = |only: &str, stores: &str| {
-        let flags = ["bench", "all", "--quick", "--only", only, "--stores", stores, "--json", file.to_str().unwrap()];
+        let flags = [
+            "bench",
+            "all",
+            "--quick",
+            "--only",
+            only,
+            "--stores",
+            stores,
+            "--json",
+            file.to_str().unwrap(),
+        ];
         let output = sessile(&flags);
         (output, serde_json::from_str::<Value>(&std::fs::read_to_string(&file).unwrap()).unwrap())
     };
@@ -314,9 +448,11 @@ fn an_option_that_a_store_does_not_know_fails_an_experiment_and_one_that_is_too_
     assert_eq!(json["parts"][0]["state"], "failed", "{json:#}");
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 
-    let (output, json) = run("expiry", &format!("memory,files:{place}?payload_bytes_max=1000#small"));
+    let (output, json) =
+        run("expiry", &format!("memory,files:{place}?payload_bytes_max=1000#small"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(json["runs"][0]["left_out"][0]["variant"], "small", "{json:#}");
-    let stores: Vec<&Value> = json["runs"][0]["results"].as_array().unwrap().iter().map(|row| &row["store"]).collect();
+    let stores: Vec<&Value> =
+        json["runs"][0]["results"].as_array().unwrap().iter().map(|row| &row["store"]).collect();
     assert!(!stores.is_empty() && stores.iter().all(|store| *store == "memory"), "{stores:?}");
 }

@@ -1,6 +1,11 @@
-//! The verbs of an operator (stat, verify, gc, sync) as a user meets them.
+//! The verbs of an operator: stat, verify, gc, sync.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod started;
 
@@ -25,12 +30,14 @@ fn url(dir: &Path) -> String {
     format!("files:{}", dir.display())
 }
 
-/// Ten sessions that live and, by a clock that is ahead for the writer only, `expired` that are over.
+/// Ten live sessions, and `expired` ones: their writer's clock is ahead.
 fn filled(dir: &Path, expired: u64) -> Sessions {
     let store = sessile_stores::open(&url(dir), &Context::default()).unwrap();
     let hour = Ttl::sliding(Duration::from_secs(3_600)).unwrap();
     for number in 0..10 {
-        store.create(&Key::session(&format!("secret{number}")).unwrap(), &[b'x'; 100], hour).unwrap();
+        store
+            .create(&Key::session(&format!("secret{number}")).unwrap(), &[b'x'; 100], hour)
+            .unwrap();
     }
     let past = Clock::manual(Clock::system().now().minus(Duration::from_secs(7_200)));
     let earlier = sessile_stores::open(&url(dir), &Context { clock: past }).unwrap();
@@ -53,11 +60,16 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
     ];
     for verb in ["stat", "verify", "gc", "sync"] {
         for (url, code, words) in table {
-            // What a server does by itself is answered without asking it: gc has nothing to do, the others are refused.
+            // What a server does by itself is answered without it: gc has nothing to do, the others
+            // are refused.
             let by_nature = url.starts_with("redis") && matches!(verb, "verify" | "sync" | "gc");
             let output = sessile(&[verb, url]);
             let message = stderr(&output);
-            assert!(output.status.code() == Some(*code) || by_nature, "{verb} {url}: {:?} {message}", output.status);
+            assert!(
+                output.status.code() == Some(*code) || by_nature,
+                "{verb} {url}: {:?} {message}",
+                output.status
+            );
             assert!(by_nature || message.contains(words), "{verb} {url}: {message}");
             assert!(by_nature || output.stdout.is_empty(), "{verb} {url} printed a result");
         }
@@ -92,7 +104,11 @@ fn what_a_store_cannot_do_by_its_nature_has_an_exit_code_of_its_own() {
     }
     let in_memory = tempfile::tempdir_in("/dev/shm").unwrap();
     filled(in_memory.path(), 0);
-    assert_eq!(sessile(&["sync", &url(in_memory.path())]).status.code(), Some(4), "a power cut empties tmpfs");
+    assert_eq!(
+        sessile(&["sync", &url(in_memory.path())]).status.code(),
+        Some(4),
+        "a power cut empties tmpfs"
+    );
 }
 
 #[test]
@@ -100,7 +116,10 @@ fn stat_counts_the_living_and_the_expired() {
     let dir = on_disk();
     filled(dir.path(), 3);
     let text = stdout(&sessile(&["stat", &url(dir.path())]));
-    assert!(text.contains("sessions") && text.contains("10\n") && text.contains("1 000 bytes"), "{text}");
+    assert!(
+        text.contains("sessions") && text.contains("10\n") && text.contains("1 000 bytes"),
+        "{text}"
+    );
     let json = json(&sessile(&["stat", &url(dir.path()), "--json"]));
     assert_eq!((&json["stat"]["sessions"], &json["stat"]["expired"]), (&10.into(), &3.into()));
     assert_eq!(json["stat"]["payload_bytes"], 1_000);
@@ -113,15 +132,24 @@ fn gc_removes_all_that_has_expired_and_nothing_else() {
     let store = filled(dir.path(), 57);
     let output = sessile(&["gc", &url(dir.path()), "--records", "10", "--json"]);
     let collected = json(&output);
-    assert_eq!((&collected["removed"], &collected["complete"]), (&57.into(), &true.into()), "{collected}");
+    assert_eq!(
+        (&collected["removed"], &collected["complete"]),
+        (&57.into(), &true.into()),
+        "{collected}"
+    );
     assert!(collected["steps"].as_u64().unwrap() >= 6, "not in steps of 10: {collected}");
     assert_eq!((store.stat().unwrap().sessions, store.stat().unwrap().expired), (10, 0));
     assert!(
-        collected["rested_seconds"].as_f64() >= collected["longest_step_ms"].as_f64().map(|ms| ms / 1e3),
+        collected["rested_seconds"].as_f64()
+            >= collected["longest_step_ms"].as_f64().map(|ms| ms / 1e3),
         "{collected}"
     );
-    let hasty = json(&sessile(&["gc", &url(dir.path()), "--records", "10", "--rest", "0", "--json"]));
-    assert!(hasty["rested_seconds"].as_f64().unwrap() < 0.1 * hasty["seconds"].as_f64().unwrap(), "{hasty}");
+    let hasty =
+        json(&sessile(&["gc", &url(dir.path()), "--records", "10", "--rest", "0", "--json"]));
+    assert!(
+        hasty["rested_seconds"].as_f64().unwrap() < 0.1 * hasty["seconds"].as_f64().unwrap(),
+        "{hasty}"
+    );
     let again = stdout(&sessile(&["gc", &url(dir.path())]));
     assert!(again.starts_with("removed 0 expired sessions of"), "{again}");
 }
@@ -131,7 +159,10 @@ fn verify_is_silent_about_a_sound_store_and_fails_on_a_damaged_one() {
     let dir = on_disk();
     filled(dir.path(), 0);
     let sound = sessile(&["verify", &url(dir.path())]);
-    assert_eq!((sound.status.code(), stdout(&sound).as_str()), (Some(0), "10 checked, 0 problems\n"));
+    assert_eq!(
+        (sound.status.code(), stdout(&sound).as_str()),
+        (Some(0), "10 checked, 0 problems\n")
+    );
     let damaged = walk(dir.path()).into_iter().find(|path| path.ends_with("secret7")).unwrap();
     std::fs::write(&damaged, b"something else").unwrap();
     let output = sessile(&["verify", &url(dir.path())]);
@@ -140,7 +171,10 @@ fn verify_is_silent_about_a_sound_store_and_fails_on_a_damaged_one() {
     assert!(stderr(&output).contains("1 problem found"), "{}", stderr(&output));
     assert!(!stdout(&output).contains("secret"), "a problem names an id");
     let report = json(&sessile(&["verify", &url(dir.path()), "--json"]));
-    assert_eq!((&report["clean"], &report["checked"], &report["problems"]), (&false.into(), &10.into(), &1.into()));
+    assert_eq!(
+        (&report["clean"], &report["checked"], &report["problems"]),
+        (&false.into(), &10.into(), &1.into())
+    );
     assert_eq!(std::fs::read(&damaged).unwrap(), b"something else");
 }
 
@@ -149,7 +183,7 @@ fn sync_says_when_all_is_on_the_disk() {
     let dir = on_disk();
     filled(dir.path(), 0);
     let output = sessile(&["sync", &url(dir.path())]);
-    // A build directory may lie in memory; then the refusal is the right answer.
+    // A build directory may be in memory; then a refusal is right.
     let expected = if sessile_fixtures::file_system(dir.path()) == "tmpfs" { 4 } else { 0 };
     assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
     assert!(expected != 0 || stdout(&output).contains("on the disk"));

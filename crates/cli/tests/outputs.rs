@@ -1,6 +1,11 @@
-//! Results that cannot be written where they are wanted: what was measured is not lost.
+//! Results that cannot be written are not lost.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod started;
 
@@ -9,15 +14,16 @@ use std::process::Output;
 
 use started::{sessile, stderr, stdout};
 
-/// A device that is always full, under two names: two outputs in one file are refused.
+/// A full device under two paths: two outputs to one path are refused.
 const FULL: [&str; 2] = ["/dev/full", "/dev/../dev/full"];
-const BRIEF: [&str; 8] = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--payload", "100"];
+const BRIEF: [&str; 8] =
+    ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--payload", "100"];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// It ends with 3, and says so of each output that is told here.
+/// The exit code is 3, with an error for each of these outputs.
 fn is_refused_by_the_disk(output: &Output, outputs: &[&str]) {
     let message = stderr(output);
     assert_eq!(output.status.code(), Some(3), "{message}");
@@ -32,10 +38,15 @@ fn an_output_that_cannot_be_written_takes_nothing_from_the_others_or_the_termina
     let [csv, page] = ["cycle.csv", "cycle.html"].map(|name| dir.path().join(name));
     let [csv_name, page_name] = [&csv, &page].map(|path| path.to_str().unwrap());
     let flags = ["bench", "cycle", "--stores", "memory", "--rounds", "1"];
-    let files = ["--json", FULL[0], "--csv", csv_name, "--markdown", FULL[1], "--report", page_name];
+    let files =
+        ["--json", FULL[0], "--csv", csv_name, "--markdown", FULL[1], "--report", page_name];
     let output = sessile(&[&flags[..], &BRIEF, &files, &["--fail-if", "p50_us<60000000"]].concat());
     is_refused_by_the_disk(&output, &FULL);
-    assert!(stderr(&output).contains("; --fail-if: p50_us<60000000: memory"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("; --fail-if: p50_us<60000000: memory"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(read(&csv).lines().count(), 2, "its header and its row");
     assert!(read(&page).contains("</html>"));
     assert!(stdout(&output).contains("memory"), "the table: {}", stdout(&output));
@@ -58,18 +69,35 @@ fn of_all_experiments_the_other_files_are_written_and_without_any_the_tables_are
     is_refused_by_the_disk(&some, &FULL[..1]);
     assert!(read(&csv).lines().count() > 1, "{}", read(&csv));
     assert!(read(&page).contains("</html>"));
-    assert!(!stdout(&some).contains("== oversize") && stdout(&some).contains("oversize"), "{}", stdout(&some));
+    assert!(
+        !stdout(&some).contains("== oversize") && stdout(&some).contains("oversize"),
+        "{}",
+        stdout(&some)
+    );
 
     let none = run(&["--json", FULL[0], "--markdown", FULL[1]]);
     is_refused_by_the_disk(&none, &FULL);
-    assert!(stdout(&none).contains("\n== oversize\n"), "nobody else keeps the rows: {}", stdout(&none));
+    assert!(
+        stdout(&none).contains("\n== oversize\n"),
+        "nobody else keeps the rows: {}",
+        stdout(&none)
+    );
 }
 
 #[test]
 fn of_two_programs_the_comparison_is_shown_when_neither_result_can_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let csv = dir.path().join("new.csv");
-    let flags = ["bench", "ops", "--stores", "memory", "--rounds", "7", "--against", env!("CARGO_BIN_EXE_sessile")];
+    let flags = [
+        "bench",
+        "ops",
+        "--stores",
+        "memory",
+        "--rounds",
+        "7",
+        "--against",
+        env!("CARGO_BIN_EXE_sessile"),
+    ];
     let files = ["--json", FULL[0], "--against-json", FULL[1], "--csv", csv.to_str().unwrap()];
     let output = sessile(&[&flags[..], &BRIEF, &files].concat());
     is_refused_by_the_disk(&output, &FULL);

@@ -1,4 +1,4 @@
-//! `--report` and `sessile bench report`, as a user meets them.
+//! `--report` and `sessile bench report`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,15 +6,27 @@ mod started;
 
 use started::{sessile, stderr, stdout};
 
-const BRIEF: [&str; 10] =
-    ["--stores", "memory,limit", "--workers", "1", "--sessions", "50", "--seconds", "0.02", "--rounds", "2"];
+const BRIEF: [&str; 10] = [
+    "--stores",
+    "memory,limit",
+    "--workers",
+    "1",
+    "--sessions",
+    "50",
+    "--seconds",
+    "0.02",
+    "--rounds",
+    "2",
+];
 
 #[test]
 fn a_run_leaves_a_page_and_the_same_can_be_drawn_again_from_its_result() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (json, first, again) = (place("r.json"), place("first.html"), place("again.html"));
-    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--json", &json, "--report", &first]].concat());
+    let output = sessile(
+        &[&["bench", "cycle"][..], &BRIEF, &["--json", &json, "--report", &first]].concat(),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = sessile(&["bench", "report", &json, "--output", &again]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -23,24 +35,43 @@ fn a_run_leaves_a_page_and_the_same_can_be_drawn_again_from_its_result() {
     assert_eq!(html, std::fs::read_to_string(&again).unwrap());
 }
 
-/// A row of each contender, and where it was measured; no id, no directory of the user's.
+/// A row for each contender, and the machine; no id and no directory of the user.
 #[test]
 fn the_same_tables_can_be_pasted_into_an_issue() {
     let dir = tempfile::tempdir().unwrap();
-    let (markdown, mine) = (dir.path().join("issue.md"), format!("files:{}#mine", dir.path().join("mine").display()));
+    let (markdown, mine) =
+        (dir.path().join("issue.md"), format!("files:{}#mine", dir.path().join("mine").display()));
     std::fs::create_dir(dir.path().join("mine")).unwrap();
     let stores = format!("memory,limit,{mine}");
-    let flags = ["--stores", &stores, "--workers", "1", "--sessions", "50", "--seconds", "0.02", "--rounds", "2"];
-    let output = sessile(&[&["bench", "cycle"][..], &flags, &["--markdown", markdown.to_str().unwrap()]].concat());
+    let flags = [
+        "--stores",
+        &stores,
+        "--workers",
+        "1",
+        "--sessions",
+        "50",
+        "--seconds",
+        "0.02",
+        "--rounds",
+        "2",
+    ];
+    let output = sessile(
+        &[&["bench", "cycle"][..], &flags, &["--markdown", markdown.to_str().unwrap()]].concat(),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = std::fs::read_to_string(&markdown).unwrap();
-    for line in
-        ["### sessile bench cycle", "| memory ", "| limit ", "| files#mine ", "- `sessile bench cycle --stores "]
-    {
+    for line in [
+        "### sessile bench cycle",
+        "| memory ",
+        "| limit ",
+        "| files#mine ",
+        "- `sessile bench cycle --stores ",
+    ] {
         assert!(text.lines().any(|it| it.starts_with(line)), "{line}: {text}");
     }
     assert!(!text.contains(dir.path().to_str().unwrap()), "{text}");
-    let is_id = |word: &str| word.len() >= 32 && word.chars().all(|letter| letter.is_ascii_hexdigit());
+    let is_id =
+        |word: &str| word.len() >= 32 && word.chars().all(|letter| letter.is_ascii_hexdigit());
     assert!(!text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(is_id), "{text}");
     let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--markdown", "-"]].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -55,7 +86,7 @@ fn several_results_make_one_page_and_it_may_go_to_standard_output() {
     assert!(stdout(&output).trim_end().ends_with("</html>"));
 }
 
-/// What a killed `bench all` leaves: the page drawn from it must not look whole.
+/// The page of a killed `bench all` must not look complete.
 #[test]
 fn the_file_of_a_run_that_did_not_end_makes_a_page_that_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -85,6 +116,7 @@ fn what_is_no_result_is_exit_code_2_and_what_cannot_be_written_is_found_before_t
     let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--report", &nowhere]].concat());
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let same = place("same");
-    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--json", &same, "--report", &same]].concat());
+    let output =
+        sessile(&[&["bench", "cycle"][..], &BRIEF, &["--json", &same, "--report", &same]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

@@ -1,4 +1,4 @@
-//! `sessile bench ops --as-published`, as a user meets it.
+//! `sessile bench ops --as-published`.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -7,7 +7,8 @@ mod started;
 use serde_json::Value;
 use started::{sessile, stderr};
 
-const BRIEF: [&str; 8] = ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "2"];
+const BRIEF: [&str; 8] =
+    ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "2"];
 
 #[test]
 fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not() {
@@ -19,12 +20,17 @@ fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not
         let output = sessile(&[&["bench", "ops"][..], flags, &stores, &BRIEF].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
-    let read = |path: &str| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let read = |path: &str| {
+        serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
     let json = read(&published);
     assert_eq!(json["settings"]["as_published"], true);
     assert_eq!(read(&corrected)["settings"].get("as_published"), None);
     let rows = json["results"].as_array().unwrap();
-    assert!(rows.iter().all(|row| row["misses"] == 0 && row["errors"] == 0 && row["store"] != "limit"), "{rows:#?}");
+    assert!(
+        rows.iter().all(|row| row["misses"] == 0 && row["errors"] == 0 && row["store"] != "limit"),
+        "{rows:#?}"
+    );
     assert!(rows.iter().any(|row| row["op"] == "create" && row["store"] == "files"), "{rows:#?}");
     assert!(json["warnings"].to_string().contains("as published"), "{}", json["warnings"]);
     assert!(json["left_out"].to_string().contains("limit"), "{}", json["left_out"]);
@@ -35,7 +41,8 @@ fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not
 
 #[test]
 fn only_ops_was_published_like_that() {
-    for (experiment, store) in [("cycle", "memory"), ("lifecycle", "files"), ("perl", "fast-mmap"), ("rebuild", "all")]
+    for (experiment, store) in
+        [("cycle", "memory"), ("lifecycle", "files"), ("perl", "fast-mmap"), ("rebuild", "all")]
     {
         let output = sessile(&["bench", experiment, "--as-published", "--stores", store]);
         assert_eq!(output.status.code(), Some(2), "{experiment}: {}", stderr(&output));

@@ -1,7 +1,12 @@
-//! Before sessions are filled in, and before samples make more of them, somebody asks whether there is room for them: who has none is
-//! left out, or fails its row, with the reason, and the others are measured.
+//! Free space is checked before sessions are filled in and before samples create more. A store
+//! without space is left out or fails its row, with the reason; the others are measured.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Output};
@@ -10,17 +15,17 @@ use serde_json::Value;
 
 const SESSILE: &str = env!("CARGO_BIN_EXE_sessile");
 const OPS: [&str; 5] = ["ops", "--sessions", "20", "--stores", "files#default"];
-/// The code with which a shell ends that cannot mount.
+/// The exit code of a shell that cannot mount.
 const NO_MOUNT: i32 = 77;
 
-/// Rows, and what was left out.
+/// Rows, and contenders that were left out.
 fn measured(output: &Output) -> (Vec<Value>, Vec<Value>) {
     let json: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     (json["results"].as_array().unwrap().clone(), json["left_out"].as_array().unwrap().clone())
 }
 
-/// With a disk that has no room: the file system of processes has none, and says so.
+/// With a full disk: procfs has no space.
 fn without_disk(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
     let output = Command::new(SESSILE)
         .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
@@ -30,14 +35,19 @@ fn without_disk(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
         .args(["--json", "-", "--quick", "--seconds", "0.1"])
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     measured(&output)
 }
 
-/// With a disk with these options of tmpfs, called `{disk}` in the arguments; `None` where none can be mounted.
+/// With a tmpfs of these options as `{disk}`; `None` if it cannot be mounted.
 fn on_small_disk(options: &str, arguments: &[&str]) -> Option<(Vec<Value>, Vec<Value>)> {
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
-    // In a namespace of its own, with which it goes.
+    // In its own mount namespace, which ends with it.
     let namespace = if std::fs::metadata("/proc/self").unwrap().uid() == 0 { "-m" } else { "-rm" };
     let script = format!("mount -t tmpfs -o {options} none \"$0\" || exit {NO_MOUNT}; exec \"$@\"");
     let output = Command::new("unshare")
@@ -46,7 +56,11 @@ fn on_small_disk(options: &str, arguments: &[&str]) -> Option<(Vec<Value>, Vec<V
         .args([namespace, "sh", "-c", &script])
         .arg(place.path())
         .args([SESSILE, "bench"])
-        .args(arguments.iter().map(|argument| argument.replace("{disk}", &place.path().display().to_string())))
+        .args(
+            arguments
+                .iter()
+                .map(|argument| argument.replace("{disk}", &place.path().display().to_string())),
+        )
         .args(["--json", "-", "--workers", "1"])
         .output();
     let output = match output {
@@ -66,7 +80,8 @@ fn on_small_disk(options: &str, arguments: &[&str]) -> Option<(Vec<Value>, Vec<V
     Some(measured(&output))
 }
 
-/// Only `scale` asked. The others filled until memory, `/dev/shm` or the disk was full, and took the rest of the machine along.
+/// Only `scale` checked. The other experiments filled the memory, `/dev/shm` or the disk, and with
+/// it the whole machine.
 #[test]
 fn who_has_no_room_is_left_out_with_the_reason_and_the_others_are_measured() {
     for (experiment, sessions, less) in [
@@ -82,61 +97,87 @@ fn who_has_no_room_is_left_out_with_the_reason_and_the_others_are_measured() {
             _ => ["--sessions", "300", "--rounds", "1"],
         });
         let (rows, left_out) = without_disk(&arguments);
-        assert!(!rows.is_empty() && rows.iter().all(|row| row["variant"] == "shm"), "{experiment}: {rows:#?}");
-        let left: Vec<&Value> = left_out.iter().filter(|left| left["variant"] == "default").collect();
-        let reason = left[0]["reason"].as_str().unwrap();
-        assert!(reason.contains(sessions) && reason.contains("of 1500 bytes (fixed) need about "), "{reason}");
         assert!(
-            reason.contains("0.0 MiB of the place of its sessions may be used; ") && reason.contains(less),
+            !rows.is_empty() && rows.iter().all(|row| row["variant"] == "shm"),
+            "{experiment}: {rows:#?}"
+        );
+        let left: Vec<&Value> =
+            left_out.iter().filter(|left| left["variant"] == "default").collect();
+        let reason = left[0]["reason"].as_str().unwrap();
+        assert!(
+            reason.contains(sessions) && reason.contains("of 1500 bytes (fixed) need about "),
+            "{reason}"
+        );
+        assert!(
+            reason.contains("0.0 MiB of the place of its sessions may be used; ")
+                && reason.contains(less),
             "{reason}"
         );
     }
 }
 
-/// A store that was given by URL was held against memory, wherever its sessions lie.
+/// A store given by URL was checked against memory, wherever its sessions are.
 #[test]
 fn a_store_of_the_users_is_asked_for_room_where_its_url_says() {
     // The disk takes 163 of them.
     let stores = "files:{disk}/sessions#theirs,files#shm";
-    let arguments = ["cycle", "--stores", stores, "--sessions", "300", "--rounds", "1", "--seconds", "0.1"];
+    let arguments =
+        ["cycle", "--stores", stores, "--sessions", "300", "--rounds", "1", "--seconds", "0.1"];
     let Some((rows, left_out)) = on_small_disk("size=1m", &arguments) else { return };
     let variants: Vec<&Value> = rows.iter().map(|row| &row["variant"]).collect();
     assert_eq!(variants, ["shm"], "{rows:#?}");
     let left: Vec<&Value> = left_out.iter().filter(|left| left["variant"] == "theirs").collect();
     let reason = left[0]["reason"].as_str().unwrap();
-    assert!(reason.contains(" 0.8 MiB of the place of its sessions may be used") && !reason.contains('/'), "{reason}");
+    assert!(
+        reason.contains(" 0.8 MiB of the place of its sessions may be used")
+            && !reason.contains('/'),
+        "{reason}"
+    );
 }
 
-/// `ops` asked for room for what it fills in, and for none of what `create` makes: it wrote until the disk, or the memory, was full.
+/// `ops` checked the space for filling, but not for `create`, which wrote until the disk or the
+/// memory was full.
 #[test]
 fn samples_make_no_more_sessions_than_there_is_room_for() {
-    // Of 4 MiB four fifths may be used, for 800 sessions; a sample has time for thousands.
-    let Some((rows, left_out)) = on_small_disk("size=4m", &[&OPS[..], &["--seconds", "0.5", "--rounds", "3"]].concat())
+    // Four fifths of 4 MiB may be used, for 800 sessions; a sample has time for thousands.
+    let Some((rows, left_out)) =
+        on_small_disk("size=4m", &[&OPS[..], &["--seconds", "0.5", "--rounds", "3"]].concat())
     else {
         return;
     };
     assert!(left_out.is_empty(), "{left_out:#?}");
-    assert_eq!(rows.iter().map(|row| &row["op"]).collect::<Vec<&Value>>(), ["create", "read", "change"], "{rows:#?}");
+    assert_eq!(
+        rows.iter().map(|row| &row["op"]).collect::<Vec<&Value>>(),
+        ["create", "read", "change"],
+        "{rows:#?}"
+    );
     assert!(rows.iter().all(|row| row["errors"] == 0), "{rows:#?}");
     let failed: Vec<&str> = rows.iter().filter_map(|row| row["failed"].as_str()).collect();
     assert!(failed.len() == 1 && rows[0]["failed"] == failed[0], "{rows:#?}");
     assert!(failed[0].starts_with("a sample of 0.5 s makes more than the "), "{failed:?}");
 }
 
-/// Who fails fast uses up the ids of its sample, too: that was told as a lack of room, and its errors were gone.
+/// Failing quickly also uses up the ids of a sample: that was reported as a lack of space, without
+/// the errors.
 #[test]
 fn errors_of_a_store_are_told_and_not_called_a_lack_of_room() {
-    // Room for 5,000 sessions and inodes for some hundred: ids are prepared for 60,000.
+    // Space for 5,000 sessions and inodes for some hundred: ids are prepared for 60,000.
     let arguments = [&OPS[..], &["--seconds", "1", "--rounds", "1"]].concat();
     let Some((rows, _)) = on_small_disk("size=32m,nr_inodes=400", &arguments) else { return };
     let create = rows.iter().find(|row| row["op"] == "create").unwrap();
-    assert!(create["errors"].as_u64().unwrap() > 0 && create["first_error"].is_string(), "{create:#?}");
-    assert!(!create["failed"].as_str().unwrap_or_default().contains("there is room"), "{create:#?}");
+    assert!(
+        create["errors"].as_u64().unwrap() > 0 && create["first_error"].is_string(),
+        "{create:#?}"
+    );
+    assert!(
+        !create["failed"].as_str().unwrap_or_default().contains("there is room"),
+        "{create:#?}"
+    );
 }
 
 #[test]
 fn sessions_that_a_store_has_no_time_to_make_need_no_room() {
-    // Ids are prepared for 3,200 sessions, and 1,600 may be there; in 20 ms some hundred are made.
+    // Ids are prepared for 3,200 sessions, and 1,600 may exist; in 20 ms some hundred are created.
     let Some((rows, left_out)) =
         on_small_disk("size=8m", &[&OPS[..], &["--seconds", "0.01", "--rounds", "2"]].concat())
     else {
@@ -144,10 +185,13 @@ fn sessions_that_a_store_has_no_time_to_make_need_no_room() {
     };
     assert!(left_out.is_empty(), "{left_out:#?}");
     let create = rows.iter().find(|row| row["op"] == "create").unwrap();
-    assert!(create["errors"] == 0 && create["failed"].is_null() && create["rounds"] == 2, "{create:#?}");
+    assert!(
+        create["errors"] == 0 && create["failed"].is_null() && create["rounds"] == 2,
+        "{create:#?}"
+    );
 }
 
-/// The command says what it has left out and why, when that is all there was.
+/// If all are left out, the command says why.
 #[test]
 fn when_nobody_has_room_nothing_is_measured_and_the_message_says_what_is_needed() {
     let output = Command::new(SESSILE)
@@ -158,6 +202,12 @@ fn when_nobody_has_room_nothing_is_measured_and_the_message_says_what_is_needed(
         .unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("nothing is left to measure: memory: 100000000 sessions"), "{message}");
-    assert!(message.contains(" GiB of memory may be used") || message.contains(" MiB of memory"), "{message}");
+    assert!(
+        message.contains("nothing is left to measure: memory: 100000000 sessions"),
+        "{message}"
+    );
+    assert!(
+        message.contains(" GiB of memory may be used") || message.contains(" MiB of memory"),
+        "{message}"
+    );
 }

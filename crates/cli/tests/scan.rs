@@ -1,6 +1,11 @@
-//! `sessile scan` as a user meets it: what it shows of a store, and that it leaves no trace in it.
+//! `sessile scan`: its output, and that it leaves no trace in a store.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -32,12 +37,18 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Ten sessions of 100, 200, ... bytes, and two entries of a cache.
+/// Ten sessions of 100, 200, ... bytes, and two cache entries.
 fn fill(url: &str) {
     let store = sessile_stores::open(url, &Context::default()).unwrap();
     let hour = Ttl::sliding(Duration::from_secs(3_600)).unwrap();
     for number in 1..=10 {
-        store.create(&Key::session(&format!("secret{number}")).unwrap(), &vec![b'x'; number * 100], hour).unwrap();
+        store
+            .create(
+                &Key::session(&format!("secret{number}")).unwrap(),
+                &vec![b'x'; number * 100],
+                hour,
+            )
+            .unwrap();
     }
     let cache = Bin::new("cache_menu").unwrap();
     for (name, bytes) in [("menu:main", 3_000), ("menu:footer", 30)] {
@@ -47,14 +58,14 @@ fn fill(url: &str) {
 
 type Trace = BTreeMap<PathBuf, (u64, i64, i64, i64)>;
 
-/// Everything below a directory: sizes, and times of content, of status and of access.
+/// Everything below a directory: sizes, and times of content, status and access.
 fn traces(dir: &Path) -> Trace {
     let mut found = Trace::new();
     for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let status = std::fs::symlink_metadata(&entry).unwrap();
         if status.is_dir() {
             found.extend(traces(&entry));
-            // Listing a directory is what a scan does: the time of its access may move.
+            // A scan lists directories, which may change their access times.
             found.insert(entry, (0, status.mtime_nsec(), status.ctime_nsec(), 0));
         } else {
             let times = (status.mtime_nsec(), status.ctime_nsec(), status.atime_nsec());
@@ -68,9 +79,10 @@ fn traces(dir: &Path) -> Trace {
 fn a_scan_of_our_own_store_counts_all_and_lists_the_largest() {
     for scheme in ["files:", "sqlite:", "sessile:"] {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // What a store on a disk keeps in memory stays there when its directory is gone.
+        // The in-memory part of a store on a disk outlives its directory.
         let control = PrivateDir::in_shared_memory().unwrap();
-        let (store, mut url) = (dir.path().join("store"), format!("{scheme}{}/store", dir.path().display()));
+        let (store, mut url) =
+            (dir.path().join("store"), format!("{scheme}{}/store", dir.path().display()));
         if scheme != "sqlite:" {
             std::fs::create_dir(store).unwrap();
         }
@@ -78,14 +90,23 @@ fn a_scan_of_our_own_store_counts_all_and_lists_the_largest() {
             url = format!("{url}?control={}", control.path().display());
         }
         fill(&url);
-        let is_in_control = control.path().read_dir().unwrap().count() > 1; // beside the mark of its owner
+        // The other file is the lock of the owner.
+        let is_in_control = control.path().read_dir().unwrap().count() > 1;
         assert_eq!(is_in_control, scheme == "sessile:", "{url}");
         for page in ["1", "5", "1000"] {
             let scanned = json(&[&url, "--page", page, "--top", "3"]);
-            assert_eq!((&scanned["entries"], &scanned["bytes"]), (&12.into(), &8_530.into()), "{url} {page} {scanned}");
+            assert_eq!(
+                (&scanned["entries"], &scanned["bytes"]),
+                (&12.into(), &8_530.into()),
+                "{url} {page} {scanned}"
+            );
             assert_eq!((&scanned["complete"], &scanned["expired"]), (&true.into(), &0.into()));
-            let largest: Vec<u64> =
-                scanned["largest"].as_array().unwrap().iter().map(|entry| entry["bytes"].as_u64().unwrap()).collect();
+            let largest: Vec<u64> = scanned["largest"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|entry| entry["bytes"].as_u64().unwrap())
+                .collect();
             assert_eq!(largest, [3_000, 1_000, 900], "{url}");
             // The engine has digests of all keys, and no names.
             let name = if scheme == "sessile:" { Value::Null } else { "menu:main".into() };
@@ -95,7 +116,8 @@ fn a_scan_of_our_own_store_counts_all_and_lists_the_largest() {
         }
         let large = text(&scan(&[&url, "--larger-than", "900"]));
         assert!(
-            large.contains("3 of at least 900 bytes") && large.contains("menu:main") != (scheme == "sessile:"),
+            large.contains("3 of at least 900 bytes")
+                && large.contains("menu:main") != (scheme == "sessile:"),
             "{large}"
         );
         assert!(!large.contains("secret") && !large.contains("menu:footer"), "{large}");
@@ -123,7 +145,11 @@ fn a_scan_leaves_files_as_they_were() {
             fill(&url);
         } else {
             (0..500).for_each(|number| {
-                std::fs::write(dir.path().join(format!("sess_secret{number:03}")), vec![b'x'; number]).unwrap();
+                std::fs::write(
+                    dir.path().join(format!("sess_secret{number:03}")),
+                    vec![b'x'; number],
+                )
+                .unwrap();
             });
         }
         let before = traces(dir.path());
@@ -134,10 +160,14 @@ fn a_scan_leaves_files_as_they_were() {
         assert_eq!(names(&before), names(&after));
         let changed = before.iter().filter(|(path, was)| {
             let is = &after[*path];
-            // What our own store reads for its header counts as access; PHP's files are not even opened.
+            // Reading a header of our own store counts as access; PHP's files are not even opened.
             (was.0, was.1, was.2) != (is.0, is.1, is.2) || (scheme == "php" && was.3 != is.3)
         });
-        assert_eq!(changed.map(|(path, _)| path).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "{url}");
+        assert_eq!(
+            changed.map(|(path, _)| path).collect::<Vec<_>>(),
+            Vec::<&PathBuf>::new(),
+            "{url}"
+        );
     }
 }
 
@@ -145,7 +175,8 @@ fn a_scan_leaves_files_as_they_were() {
 fn php_files_have_sizes_idle_times_and_an_end() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let url = format!("php+files:{}", dir.path().display());
-    for (name, bytes, idle_s) in [("sess_secretnew", 10, 5), ("sess_secretold", 2_000_000, 90_000)] {
+    for (name, bytes, idle_s) in [("sess_secretnew", 10, 5), ("sess_secretold", 2_000_000, 90_000)]
+    {
         let path = dir.path().join(name);
         std::fs::write(&path, vec![b'x'; bytes]).unwrap();
         let modified = std::time::SystemTime::now() - Duration::from_secs(idle_s);
@@ -159,7 +190,10 @@ fn php_files_have_sizes_idle_times_and_an_end() {
     let longer = json(&[&format!("{url}?maxlifetime=100000")]);
     assert_eq!(longer["expired"], 0);
     let shown = text(&scan(&[&url]));
-    assert!(shown.contains("1 of them expired") && shown.contains("idle for 25 h 0 min"), "{shown}");
+    assert!(
+        shown.contains("1 of them expired") && shown.contains("idle for 25 h 0 min"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -172,25 +206,43 @@ fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
     let profile = profile.to_str().unwrap();
     let exporting = scan(&[&url, "--export-profile", profile]);
     assert!(text(&exporting).contains("12 entries"));
-    assert!(String::from_utf8_lossy(&exporting.stderr).contains("2 bins or tables together"), "{exporting:?}");
+    assert!(
+        String::from_utf8_lossy(&exporting.stderr).contains("2 bins or tables together"),
+        "{exporting:?}"
+    );
     let exported = std::fs::read_to_string(profile).unwrap();
     assert!(!exported.contains("secret") && !exported.contains("menu"), "{exported}");
-    let flags = ["bench", "scale", "--stores", "memory", "--workers", "1", "--sessions", "500", "--rounds", "1"];
+    let flags = [
+        "bench",
+        "scale",
+        "--stores",
+        "memory",
+        "--workers",
+        "1",
+        "--sessions",
+        "500",
+        "--rounds",
+        "1",
+    ];
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     command.env("SESSILE_BENCH_ALLOW_DEBUG", "1").args(flags);
-    let output = command.args(["--seconds", "0.05", "--profile", profile, "--json", "-"]).output().unwrap();
+    let output =
+        command.args(["--seconds", "0.05", "--profile", profile, "--json", "-"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = report["results"].as_array().unwrap();
     assert_eq!(rows.len(), 1, "{report}");
     assert_eq!((&rows[0]["payload_spread"], &rows[0]["lost"]), (&"profile".into(), &0.into()));
-    // The mean of those that were seen is 710 bytes.
+    // The mean of the scanned sizes is 710 bytes.
     let mean = rows[0]["payload_bytes"].as_u64().unwrap();
     assert!((560..860).contains(&mean), "{mean}");
-    // It is said before the walk, not after hours of it; what was there stays if nothing comes of the walk.
+    // It is reported before the walk; an existing file stays if the walk fails.
     let unwritable = scan(&[&url, "--export-profile", "/proc/nowhere/x.json"]);
     assert_eq!((unwritable.status.code(), unwritable.stdout.is_empty()), (Some(3), true));
-    assert_eq!(scan(&["php+files:/nowhere/at/all", "--export-profile", profile]).status.code(), Some(3));
+    assert_eq!(
+        scan(&["php+files:/nowhere/at/all", "--export-profile", profile]).status.code(),
+        Some(3)
+    );
     assert_eq!(std::fs::read_to_string(profile).unwrap(), exported);
 }
 
@@ -199,26 +251,36 @@ fn a_scan_of_nothing_makes_nothing() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::fs::create_dir(dir.path().join("empty")).unwrap();
     let before = traces(dir.path());
-    for url in ["files:DIR/empty", "files:DIR/none", "sessile:DIR/empty", "sessile:DIR/none", "sqlite:DIR/none.db"] {
+    for url in [
+        "files:DIR/empty",
+        "files:DIR/none",
+        "sessile:DIR/empty",
+        "sessile:DIR/none",
+        "sqlite:DIR/none.db",
+    ] {
         let output = scan(&[&url.replace("DIR", &dir.path().display().to_string())]);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{url}: {message}");
-        assert!(message.contains("no store of sessile") && message.contains("drupal+mysql"), "{url}: {message}");
+        assert!(
+            message.contains("no store of sessile") && message.contains("drupal+mysql"),
+            "{url}: {message}"
+        );
     }
     assert_eq!(traces(dir.path()), before);
 }
 
-/// A directory that may be listed but not searched: no file in it can be looked at, and that was reported as an empty store.
+/// The files of a directory that can be listed but not searched were reported as an empty store.
 #[test]
 fn sessions_that_cannot_be_looked_at_are_no_empty_store() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::fs::write(dir.path().join("sess_secret"), b"x").unwrap();
-    let mode = |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode =
+        |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o444);
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     command.args(["scan", &format!("php+files:{}", dir.path().display())]);
     if std::fs::metadata(dir.path()).unwrap().uid() == 0 {
-        // Root may search everything; this is nobody.
+        // Root may search everything; nobody may not.
         command.uid(65_534).gid(65_534);
     }
     let output = command.output();
@@ -267,14 +329,19 @@ fn an_interrupted_scan_shows_what_it_has_seen() {
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     let url = format!("php+files:{}", dir.path().display());
-    // Two hundred pages with pauses of a second: it cannot end by itself before it is interrupted.
+    // Two hundred pages with pauses of a second: the scan does not end before the interrupt.
     command.args(["scan", &url, "--page", "10", "--pause", "1000", "--json"]);
-    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let child = command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let pid = child.id().to_string();
-    // The handler stands when the first page was seen; before that Ctrl-C ends the process at once.
+    // The handler is installed before the first page; until then Ctrl-C ends the process at once.
     let handled = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+        let caught =
+            status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
         u64::from_str_radix(&caught, 16).unwrap() & 2 != 0
     };
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -290,17 +357,24 @@ fn an_interrupted_scan_shows_what_it_has_seen() {
     assert!(scanned["entries"].as_u64().unwrap() < 2_000, "{scanned}");
 }
 
-/// A first Ctrl-C ends a scan behind the page; the page of a server that does not answer lasts as long as the time-out, and
-/// only a signal that nobody handles could end it before.
+/// The first Ctrl-C takes effect after the page. A page of an unresponsive server lasts until the
+/// timeout, which only an unhandled signal could end before.
 #[test]
 fn a_second_interruption_ends_a_scan_that_waits_for_its_store() {
-    // A socket has a short path.
+    // A socket needs a short path.
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     let listener = UnixListener::bind(&socket).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
-    command.args(["scan", &format!("php+memcached+unix:{}?response_timeout_ms=60000", socket.display())]);
-    let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    command.args([
+        "scan",
+        &format!("php+memcached+unix:{}?response_timeout_ms=60000", socket.display()),
+    ]);
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "stats");
@@ -314,7 +388,7 @@ fn a_second_interruption_ends_a_scan_that_waits_for_its_store() {
         if start.elapsed() > Duration::from_secs(90) {
             child.kill().unwrap();
         }
-        // Two that come at once count as one.
+        // Two simultaneous signals count as one.
         assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
         std::thread::sleep(Duration::from_millis(50));
     };

@@ -1,59 +1,71 @@
-//! What a store can do, as data.
+//! The capabilities of a store, as data.
 //!
-//! The feature table, the conformance suite and the benchmark read these declarations. The suite tries what can be tried
-//! on one host: what is declared must hold; locking and listing that are not declared must answer `Unsupported`.
+//! The conformance suite tests what one host can show: a declared capability must hold, and a store
+//! without listing must return `Unsupported`.
+
+use std::fmt;
+
+use crate::Limits;
 
 /// The declaration of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The weakest durability tier in which records survive a restart of whatever keeps them (server, process or host);
-    /// `None` if they do in no tier. A tier weaker than this one may keep nothing but memory.
+    /// The weakest durability tier in which records survive a restart of their keeper (server,
+    /// process or host); `None` if they do in no tier. A weaker tier may keep records only in
+    /// memory. Writes acknowledged just before a crash may be missing, as the tier says.
     pub persistent_from: Option<Durability>,
-    /// Several processes of one host may open the same store at once.
+    /// Several processes of one host may open the store at once.
     pub shared_by_processes: bool,
-    /// Several hosts may open the same store at once.
+    /// Several hosts may open the store at once.
     pub shared_by_hosts: bool,
     /// The server that must run, if any.
     pub server: Option<&'static str>,
-    /// Whether `begin` excludes others. With `None` it answers `Unsupported`.
+    /// What excludes other holders.
     pub locking: Locking,
     /// How a waiter learns that the lock is free.
     pub waiting: Waiting,
-    /// What ends the life of a lease whose holder died.
+    /// The end of a lease whose holder died.
     pub ownership: Ownership,
-    /// Who removes expired records.
+    /// How expired records are removed.
     pub expiry: Expiry,
-    /// Largest payload in bytes that the store takes by its nature (the limit in force may be lower).
+    /// The largest payload in bytes by the nature of the store. The limit in force may be lower.
     pub value_bytes_max: u64,
     /// Longest id in bytes.
     pub id_bytes_max: usize,
     /// What bounds the number of sessions.
     pub sessions_bounded_by: SessionsBound,
-    /// A commit is checked against what was read, even if the lock itself was lost.
-    pub compare_and_set: bool,
     /// `list` and `stat` work.
     pub listing: bool,
-    /// The durability tiers that the store can be run with.
+    /// The durability tiers of the store.
     pub durability: &'static [Durability],
 }
 
 impl Capabilities {
-    /// Whether records survive a restart of whatever keeps them, in this tier. What was acknowledged just before a crash
-    /// may be missing; what survives that is the tier's own business.
-    pub fn survives_restart(&self, tier: Durability) -> bool {
-        self.persistent_from.is_some_and(|from| from <= tier)
-    }
+    /// The least that a store can declare: one process, nothing survives.
+    pub const MINIMAL: Capabilities = Capabilities {
+        persistent_from: None,
+        shared_by_processes: false,
+        shared_by_hosts: false,
+        server: None,
+        locking: Locking::Native,
+        waiting: Waiting::Retry,
+        ownership: Ownership::Process,
+        expiry: Expiry::Sweep,
+        value_bytes_max: Limits::PAYLOAD_BYTES_MAX_DEFAULT,
+        id_bytes_max: Limits::ID_BYTES_MAX,
+        sessions_bounded_by: SessionsBound::ProcessMemory,
+        listing: false,
+        durability: &[Durability::None],
+    };
 }
 
-/// Who excludes concurrent holders.
+/// What excludes other holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locking {
     /// The store's own means.
     Native,
     /// Something beside the store (a side file, a second key).
     Emulated,
-    /// Nobody: no leases.
-    None,
 }
 
 /// How a waiter learns that the lock is free.
@@ -63,67 +75,64 @@ pub enum Waiting {
     Event,
     /// It tries again, adaptively, after 0.2 to 5 ms.
     Retry,
-    /// There is nothing to wait for.
-    None,
 }
 
-/// What ends the life of a lease whose holder died.
+/// The end of a lease whose holder died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// The death of the process, noticed at once. A live holder keeps its lease however long it is stopped.
+    /// At once, with the process. A stopped holder keeps its lease.
     Process,
-    /// The end of `lock_ttl`. A holder that outlived it may find a successor.
+    /// After `lock_ttl`. A holder that outlives it may find a successor.
     Time,
 }
 
-/// Who removes expired records.
+/// How expired records are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// The store itself.
     Native,
-    /// Each change of the store, a few. A `sweep` removes the rest where changes are rare.
+    /// Each change of the store removes a few; `sweep` removes the rest where changes are rare.
     Changes,
-    /// `sweep`, called by someone.
+    /// `sweep`, which the application calls.
     Sweep,
 }
 
-/// What bounds the number of sessions: where they lie, and what happens when that is full.
+/// What bounds the number of sessions: their storage, and the effect of a full one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionsBound {
-    /// The memory of the process that has opened the store.
+    /// The memory of the process.
     ProcessMemory,
     /// Memory that the processes of a host share.
     SharedMemory,
-    /// The file system of its directory, which may lie in shared memory.
+    /// The file system of a directory, which may be in shared memory.
     Disk {
-        /// Each session is a file, and a file system has only so many.
+        /// Each session is a file, and the number of files is bounded.
         inodes: bool,
     },
     /// The disk of a server.
     ServerDisk,
     /// The memory of a server.
     ServerMemory {
-        /// The server's setting that bounds it.
+        /// The server's setting for it.
         setting: &'static str,
-        /// A full server takes new sessions and throws out others that nobody has ended; else it refuses them.
+        /// A full server evicts live sessions to take new ones; otherwise it refuses new ones.
         evicts: bool,
     },
 }
 
-impl SessionsBound {
-    /// What it is, for tables.
-    pub fn words(self) -> String {
-        match self {
-            SessionsBound::ProcessMemory => "memory of the process".to_owned(),
-            SessionsBound::SharedMemory => "shared memory".to_owned(),
-            SessionsBound::Disk { inodes: false } => "disk".to_owned(),
-            SessionsBound::Disk { inodes: true } => "disk space and inodes".to_owned(),
-            SessionsBound::ServerDisk => "disk of the server".to_owned(),
+impl fmt::Display for SessionsBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SessionsBound::ProcessMemory => "memory of the process",
+            SessionsBound::SharedMemory => "shared memory",
+            SessionsBound::Disk { inodes: false } => "disk",
+            SessionsBound::Disk { inodes: true } => "disk space and inodes",
+            SessionsBound::ServerDisk => "disk of the server",
             SessionsBound::ServerMemory { setting, evicts } => {
-                let full = if evicts { "; more push out others" } else { "" };
-                format!("memory of the server ({setting}){full}")
+                let full = if *evicts { "; more push out others" } else { "" };
+                return write!(f, "memory of the server ({setting}){full}");
             }
-        }
+        })
     }
 }
 
@@ -155,8 +164,8 @@ macro_rules! names {
 }
 
 names! {
-    Locking { Native => "native", Emulated => "emulated", None => "none" }
-    Waiting { Event => "event", Retry => "retry", None => "none" }
+    Locking { Native => "native", Emulated => "emulated" }
+    Waiting { Event => "event", Retry => "retry" }
     Ownership { Process => "process", Time => "time" }
     Expiry { Native => "native", Changes => "changes", Sweep => "sweep" }
     Durability { None => "none", Second => "1s", Commit => "commit" }

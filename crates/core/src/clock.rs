@@ -1,11 +1,11 @@
 //! The time of a store: real, or driven by a test.
 //!
-//! Every decision about expiry asks one [`Clock`], never the operating system, so that a test can move
-//! time to the exact millisecond at which a record expires instead of sleeping. The clock is wall time
-//! (UTC): records outlive processes and reboots. It may therefore be set back; nothing may panic or
-//! underflow when it does, hence the saturating arithmetic of [`Timestamp`].
+//! Every decision about expiry asks a [`Clock`], never the operating system, so that a test can
+//! move time to the exact millisecond of an expiry instead of sleeping. The clock is wall time
+//! (UTC), because records outlive processes and reboots. It may be set back: the arithmetic of
+//! [`Timestamp`] saturates, so that nothing panics or underflows.
 //!
-//! It is not the clock of deadlines: waiting for a lock uses [`std::time::Instant`], which is monotonic.
+//! Deadlines of lock waits use the monotonic [`std::time::Instant`] instead.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The earliest moment that can be expressed.
+    /// The earliest moment.
     pub const ZERO: Timestamp = Timestamp(0);
 
-    /// A moment from milliseconds since the epoch.
+    /// From milliseconds since the epoch.
     pub const fn from_ms(ms: u64) -> Timestamp {
         Timestamp(ms)
     }
@@ -30,7 +30,7 @@ impl Timestamp {
         self.0
     }
 
-    /// This moment moved into the future; stops at the end of time instead of overflowing.
+    /// This moment moved into the future; saturates.
     pub fn plus(self, duration: Duration) -> Timestamp {
         Timestamp(self.0.saturating_add(whole_ms(duration)))
     }
@@ -40,7 +40,7 @@ impl Timestamp {
         Timestamp(self.0.saturating_sub(whole_ms(duration)))
     }
 
-    /// How long after `earlier` this moment is; zero when it is not after it.
+    /// The time since `earlier`; zero if that is not earlier.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -56,7 +56,7 @@ pub(crate) fn whole_ms(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
-/// Tells the time. Clones of a manual clock share its hands.
+/// Tells the time. Clones of a manual clock share its value.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Source);
 
@@ -76,12 +76,12 @@ impl Clock {
         Clock(Source::System)
     }
 
-    /// The system clock, running `ahead` of it. For processes of a test that must agree on a later time.
+    /// The system clock plus `ahead`, for test processes that must agree on a later time.
     pub fn ahead_of_system(ahead: Duration) -> Clock {
         Clock(Source::Shifted { ahead_ms: whole_ms(ahead) })
     }
 
-    /// A clock that stands still at `start` until it is moved.
+    /// A clock that stands at `start` until it is moved.
     pub fn manual(start: Timestamp) -> Clock {
         Clock(Source::Manual(Arc::new(AtomicU64::new(start.0))))
     }
@@ -91,7 +91,7 @@ impl Clock {
         match &self.0 {
             Source::System => Timestamp(system_ms()),
             Source::Shifted { ahead_ms } => Timestamp(system_ms().saturating_add(*ahead_ms)),
-            // Relaxed: the hands are a value of their own; no other memory is published through them.
+            // Relaxed: the value publishes no other memory.
             Source::Manual(hands) => Timestamp(hands.load(Ordering::Relaxed)),
         }
     }
@@ -100,7 +100,7 @@ impl Clock {
     ///
     /// # Panics
     ///
-    /// Only on a clock that is not manual: that is an error of the test that calls it.
+    /// On any other clock: an error of the calling test.
     pub fn set(&self, moment: Timestamp) {
         let Source::Manual(hands) = &self.0 else {
             assert!(matches!(self.0, Source::Manual(_)), "only a manual clock can be set");
@@ -109,14 +109,14 @@ impl Clock {
         hands.store(moment.0, Ordering::Relaxed);
     }
 
-    /// Moves a manual clock forward. Panics like [`Clock::set`].
+    /// As [`Clock::set`], forward.
     pub fn advance(&self, by: Duration) {
         self.set(self.now().plus(by));
     }
 }
 
 fn system_ms() -> u64 {
-    // A system clock before 1970 reads as 1970: sessions then live too long rather than vanish.
+    // A system clock before 1970 reads as 1970: sessions live too long rather than vanish.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, whole_ms)
 }
 

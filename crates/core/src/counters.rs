@@ -1,20 +1,20 @@
-//! Counters of what must not pass in silence.
+//! Counters of events that must not pass in silence.
 //!
-//! One set for each opened store and process. A failed save is an error for the request that made it, and
-//! a number here for the operator who was not looking.
+//! One set for each opened store and process. A failed save is an error for its request, and a
+//! number here for the operator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted.
+/// A counted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
-    /// Saves (create, commit) that failed, for whatever reason.
+    /// Saves (create, commit) that failed, for any reason.
     FailedSaves,
     /// Saves refused because the payload was over the limit.
     TooLarge,
     /// Commits refused because another holder had taken over.
     StaleCommits,
-    /// Commits refused because the session had been destroyed: log-outs that would have been undone.
+    /// Commits refused because the session had been destroyed: they would have undone a log-out.
     DestroyedCommits,
     /// Waits for a lock that ended in a timeout.
     LockTimeouts,
@@ -23,7 +23,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// All of them, in display order.
+    /// All counters, in display order.
     pub const ALL: [Counter; 6] = [
         Counter::FailedSaves,
         Counter::TooLarge,
@@ -32,44 +32,23 @@ impl Counter {
         Counter::LockTimeouts,
         Counter::SpentIds,
     ];
-
-    /// The word for tables and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Counter::FailedSaves => "failed_saves",
-            Counter::TooLarge => "too_large",
-            Counter::StaleCommits => "stale_commits",
-            Counter::DestroyedCommits => "destroyed_commits",
-            Counter::LockTimeouts => "lock_timeouts",
-            Counter::SpentIds => "spent_ids",
-        }
-    }
 }
 
 /// The counters of one opened store in this process.
 #[derive(Debug, Default)]
-pub struct Counters([AtomicU64; 6]);
+pub(crate) struct Counters([AtomicU64; Counter::ALL.len()]);
 
 impl Counters {
-    /// The present value.
-    pub fn get(&self, counter: Counter) -> u64 {
-        self.slot(counter).load(Ordering::Relaxed)
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
+        self.slot(counter).map_or(0, |slot| slot.load(Ordering::Relaxed))
     }
 
     pub(crate) fn add(&self, counter: Counter) {
         // Relaxed: a counter orders nothing.
-        self.slot(counter).fetch_add(1, Ordering::Relaxed);
+        self.slot(counter).map(|slot| slot.fetch_add(1, Ordering::Relaxed));
     }
 
-    fn slot(&self, counter: Counter) -> &AtomicU64 {
-        let [failed, large, stale, destroyed, timeouts, spent] = &self.0;
-        match counter {
-            Counter::FailedSaves => failed,
-            Counter::TooLarge => large,
-            Counter::StaleCommits => stale,
-            Counter::DestroyedCommits => destroyed,
-            Counter::LockTimeouts => timeouts,
-            Counter::SpentIds => spent,
-        }
+    fn slot(&self, counter: Counter) -> Option<&AtomicU64> {
+        self.0.get(counter as usize)
     }
 }

@@ -1,20 +1,18 @@
-//! From a typed store to one that fits behind a pointer.
-//!
-//! [`Store`] has an associated type, so that a store's author works with types of their own and never
-//! downcasts. Applications and decorators need one type for all stores. This module bridges the two; it is
-//! the only place that knows that a typed store exists behind [`crate::Sessions`].
+//! Type erasure: [`Store`] has an associated type, so that an author never downcasts; applications
+//! and decorators need one type for all stores.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Detail, Filter, Found, Key, Page, Result, Stat, Store, Swept, Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Filter, Found, Key, Page, Result, Stat, Store, Swept,
+    Ttl, Verified,
 };
 
 /// A store of any type.
 pub(crate) trait AnyStore: Send + Sync {
     fn capabilities(&self) -> Capabilities;
-    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, Found)>;
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, u64, Found)>;
     fn peek(&self, key: &Key) -> Result<Found>;
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()>;
@@ -23,14 +21,13 @@ pub(crate) trait AnyStore: Send + Sync {
     fn sweep(&self, budget: Budget) -> Result<Swept>;
     fn stat(&self) -> Result<Stat>;
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page>;
-    fn details(&self) -> Result<Vec<Detail>>;
+    fn details(&self) -> Result<Details>;
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified>;
     fn sync(&self) -> Result<()>;
 }
 
 /// A lease of any store. Dropping it releases.
 pub(crate) trait AnyHeld: Send {
-    fn fence(&self) -> u64;
     fn commit(self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()>;
     fn touch(&mut self, ttl: Ttl) -> Result<()>;
     fn release(self: Box<Self>) -> Result<()>;
@@ -51,10 +48,10 @@ impl<S: Store> AnyStore for Erased<S> {
         self.0.capabilities()
     }
 
-    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, Found)> {
-        let locked = self.0.begin(key, wait_max)?;
-        let hold = Hold { store: Arc::clone(&self.0), held: Some(locked.held) };
-        Ok((Box::new(hold), locked.found))
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, u64, Found)> {
+        let (held, fence, found) = self.0.begin(key, wait_max)?;
+        let hold = Hold { store: Arc::clone(&self.0), held: Some(held) };
+        Ok((Box::new(hold), fence, found))
     }
 
     fn peek(&self, key: &Key) -> Result<Found> {
@@ -89,7 +86,7 @@ impl<S: Store> AnyStore for Erased<S> {
         self.0.list(cursor, filter)
     }
 
-    fn details(&self) -> Result<Vec<Detail>> {
+    fn details(&self) -> Result<Details> {
         self.0.details()
     }
 
@@ -103,10 +100,6 @@ impl<S: Store> AnyStore for Erased<S> {
 }
 
 impl<S: Store> AnyHeld for Hold<S> {
-    fn fence(&self) -> u64 {
-        self.held.as_ref().map_or(0, |held| self.store.fence(held))
-    }
-
     fn commit(mut self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()> {
         match self.held.take() {
             Some(held) => self.store.commit(held, payload, ttl),

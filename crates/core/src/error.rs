@@ -1,21 +1,22 @@
-//! Errors: what failed, on which store, why, and what to do.
+//! Errors: the failure, its store, its cause, and advice.
 //!
-//! One type with a kind. Stores say what they know (`Error::new(kind, why).advice(..).source(..)`);
-//! [`crate::Sessions`] adds the operation, the store and the tag of the key. No error carries an id, a
-//! payload or a password: ids appear as tags, URLs are redacted before they get here, and driver errors
-//! that may quote their input are kept as `source`, which is printed only by `{:#}`.
+//! One type with a kind. A kind has standard words (`ErrorKind::Destroyed.into()`); a store that
+//! knows more uses `Error::new(kind, why).advice(..).source(..)`. [`crate::Sessions`] adds the
+//! operation, the store and the tag of the key. No error carries an id, a payload or a password:
+//! ids appear as tags, URLs are redacted, and driver errors that may quote their input are the
+//! `source`, which only `{:#}` prints.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::Timestamp;
+use crate::{Clock, Timestamp};
 
 /// The result of every operation of the contract.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of failure it is. The C code and the exceptions of the bindings derive from it.
+/// The kind of a failure. The C codes and the exceptions of the bindings derive from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -33,11 +34,11 @@ pub enum ErrorKind {
     Gone,
     /// `commit`, `touch`: the session was destroyed after it was read, and stays destroyed.
     Destroyed,
-    /// `commit`, `touch`: the lease was lost and someone else has held the lock since.
+    /// `commit`, `touch`: the lease was lost, and another holder has had the lock since.
     Stale,
     /// The lock was not free within the wait. Never an empty session.
     LockTimeout {
-        /// Who holds it, as far as the store knows.
+        /// The holder, as far as the store knows.
         holder: Holder,
         /// How long this caller waited.
         waited: Duration,
@@ -49,9 +50,9 @@ pub enum ErrorKind {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The store cannot be reached: no server, connection lost, time-out of the network.
+    /// The store cannot be reached: no server, connection lost, network time-out.
     Unreachable,
-    /// The store refuses us: wrong password, missing permission, foreign owner.
+    /// The store refuses access: wrong password, missing permission, foreign owner.
     Denied,
     /// No space left: disk, quota or the configured size.
     Full,
@@ -59,7 +60,7 @@ pub enum ErrorKind {
     OutOfMemory,
     /// The store dropped a live record to make room.
     Evicted,
-    /// Stored bytes are not what was written; they are left as they are.
+    /// Stored bytes are not what was written. They stay as they are.
     Corrupt,
     /// The stored format or schema is newer than this program, or foreign.
     Incompatible,
@@ -91,16 +92,46 @@ impl ErrorKind {
             ErrorKind::Io => "io",
         }
     }
+
+    const fn words(&self) -> &'static str {
+        match self {
+            ErrorKind::InvalidId => "the id is malformed",
+            ErrorKind::InvalidUrl => "the store URL is malformed",
+            ErrorKind::InvalidArgument => "an argument lies outside its limits",
+            ErrorKind::Unsupported => "this store cannot do that",
+            ErrorKind::Exists => "the id is taken",
+            ErrorKind::Gone => "there is no live record",
+            ErrorKind::Destroyed => "the session was destroyed after it was read",
+            ErrorKind::Stale => "the lease was lost, and another holder has had the lock since",
+            ErrorKind::LockTimeout { .. } => "another request holds the session",
+            ErrorKind::TooLarge { .. } => "the payload is too large",
+            ErrorKind::Unreachable => "the store cannot be reached",
+            ErrorKind::Denied => "the store refuses access",
+            ErrorKind::Full => "the store has no space left",
+            ErrorKind::OutOfMemory => "the server has no memory left",
+            ErrorKind::Evicted => "the store has dropped the record to make room",
+            ErrorKind::Corrupt => "the stored bytes are not what was written",
+            ErrorKind::Incompatible => "the stored format is newer than this program, or foreign",
+            ErrorKind::Io => "the operation failed",
+        }
+    }
 }
 
-/// Who holds a lock, as far as the store knows.
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Error {
+        let words = kind.words();
+        Error::new(kind, words)
+    }
+}
+
+/// The holder of a lock, as far as the store knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// Process id on its host.
     pub pid: Option<u32>,
     /// Host name.
     pub host: Option<String>,
-    /// Since when it holds the lock.
+    /// When it took the lock.
     pub since: Option<Timestamp>,
 }
 
@@ -114,14 +145,14 @@ impl fmt::Display for Holder {
             write!(f, " on {host}")?;
         }
         if let Some(since) = self.since {
-            let held = Timestamp::from_ms(crate::Clock::system().now().as_ms()).since(since);
+            let held = Clock::system().now().since(since);
             write!(f, " for {:.1} s", held.as_secs_f64())?;
         }
         Ok(())
     }
 }
 
-/// Which operation of the contract failed.
+/// An operation of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the operation of the same name in `Store`")]
 pub enum Operation {
@@ -143,8 +174,11 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The word for messages.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn saves(self) -> bool {
+        matches!(self, Operation::Create | Operation::Commit | Operation::Regenerate)
+    }
+
+    const fn name(self) -> &'static str {
         match self {
             Operation::Open => "open",
             Operation::Begin => "begin",
@@ -165,7 +199,7 @@ impl Operation {
     }
 }
 
-/// A failure of a store.
+/// A failure.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -175,15 +209,9 @@ struct Inner {
     operation: Option<Operation>,
     store: Option<String>,
     tag: Option<String>,
-    payload: Option<Payload>,
+    /// The size of the payload of a failed save, and the limit, in bytes.
+    payload: Option<(u64, u64)>,
     source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-/// What a failed save was to store.
-#[derive(Clone, Copy)]
-struct Payload {
-    size: u64,
-    limit: u64,
 }
 
 impl Error {
@@ -201,7 +229,7 @@ impl Error {
         }))
     }
 
-    /// Adds what the reader can do about it.
+    /// Adds advice for the reader.
     #[must_use]
     pub fn advice(mut self, advice: impl Into<Cow<'static, str>>) -> Error {
         self.0.advice = Some(advice.into());
@@ -215,44 +243,38 @@ impl Error {
         self
     }
 
-    /// Says which operation on which store failed, and for which key (by tag). What is known stays.
+    /// Adds the failed operation, the store and the tag of the key. Behind a decorator the first
+    /// store and operation stay; the key is the decorator's.
     #[must_use]
     pub fn during(mut self, operation: Operation, store: &str, tag: Option<String>) -> Error {
         self.0.operation.get_or_insert(operation);
         self.0.store.get_or_insert_with(|| store.to_owned());
-        if self.0.tag.is_none() {
-            self.0.tag = tag;
-        }
+        self.0.tag = tag.or(self.0.tag);
         self
     }
 
-    /// Says what a save that failed was to store: the size of the payload and the limit of the store, in bytes. Whoever looks
-    /// for the cause sees whether it was the size. What is known stays.
+    /// Adds the size of a failed save's payload and the store's limit, in bytes. A decorator
+    /// replaces them.
     #[must_use]
-    pub fn of_payload(mut self, size: u64, limit: u64) -> Error {
-        // That kind says it itself, with the limit that was met; a taken id is no failed save.
+    pub(crate) fn of_payload(mut self, size: u64, limit: u64) -> Error {
+        // `TooLarge` has the numbers itself; a taken id is no failed save.
         if !matches!(self.0.kind, ErrorKind::TooLarge { .. } | ErrorKind::Exists) {
-            self.0.payload.get_or_insert(Payload { size, limit });
+            self.0.payload = Some((size, limit));
         }
         self
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The operation that failed, once the error has passed [`crate::Sessions`].
-    pub fn operation(&self) -> Option<Operation> {
+    /// `None` until the error has passed [`crate::Sessions`].
+    pub(crate) fn operation(&self) -> Option<Operation> {
         self.0.operation
     }
 
-    /// The redacted URL of the store, once the error has passed [`crate::Sessions`].
-    pub fn store(&self) -> Option<&str> {
-        self.0.store.as_deref()
-    }
-
-    /// Why it failed, without operation, store and advice.
+    /// The cause, without operation, store and advice.
     pub fn why(&self) -> &str {
         &self.0.why
     }
@@ -269,7 +291,7 @@ impl fmt::Display for Error {
             if let Some(tag) = &inner.tag {
                 write!(f, " session {tag}")?;
             }
-            if let Some(Payload { size, limit }) = inner.payload {
+            if let Some((size, limit)) = inner.payload {
                 write!(f, " ({size} bytes, limit {limit} bytes)")?;
             }
             write!(f, ": ")?;
@@ -279,7 +301,9 @@ impl fmt::Display for Error {
             ErrorKind::LockTimeout { holder, waited } => {
                 write!(f, " (held by {holder}; waited {:.1} s)", waited.as_secs_f64())?;
             }
-            ErrorKind::TooLarge { size, limit } => write!(f, " ({size} bytes, limit {limit} bytes)")?,
+            ErrorKind::TooLarge { size, limit } => {
+                write!(f, " ({size} bytes, limit {limit} bytes)")?
+            }
             _ => {}
         }
         if f.alternate() {
@@ -326,14 +350,23 @@ mod tests {
         assert!(format!("{error:#}").contains("connection refused"));
     }
 
-    /// Only what was too large told its size: after a save that a full disk had refused nobody knew whether it was a matter of
-    /// 100 bytes or of 8 MB.
+    /// Only what was too large told its size: after a save that a full disk had refused nobody knew
+    /// whether it was a matter of 100 bytes or of 8 MB.
     #[test]
     fn a_failed_save_says_how_much_was_to_be_stored_and_what_the_limit_is() {
-        let saved = |kind| Error::new(kind, "it cannot").of_payload(1_500, 9_000).during(Operation::Commit, "x", None);
-        assert_eq!(saved(ErrorKind::Full).to_string(), "x: cannot commit (1500 bytes, limit 9000 bytes): it cannot");
-        let known = saved(ErrorKind::Full).of_payload(7, 8);
-        assert!(known.to_string().contains("(1500 bytes, limit 9000 bytes)"), "{known}");
+        let saved = |kind| {
+            Error::new(kind, "it cannot").of_payload(1_500, 9_000).during(
+                Operation::Commit,
+                "x",
+                None,
+            )
+        };
+        assert_eq!(
+            saved(ErrorKind::Full).to_string(),
+            "x: cannot commit (1500 bytes, limit 9000 bytes): it cannot"
+        );
+        let decorated = saved(ErrorKind::Full).of_payload(7, 8);
+        assert!(decorated.to_string().contains("(7 bytes, limit 8 bytes)"), "{decorated}");
         let large = saved(ErrorKind::TooLarge { size: 1_500, limit: 1_000 });
         assert_eq!(large.to_string(), "x: cannot commit: it cannot (1500 bytes, limit 1000 bytes)");
         assert_eq!(saved(ErrorKind::Exists).to_string(), "x: cannot commit: it cannot");

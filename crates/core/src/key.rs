@@ -1,9 +1,8 @@
-//! Keys: which record is meant.
+//! Keys: the names of records.
 //!
-//! A key is a bin (a named class of data; `session` by default) and an id. The id of a session is a
-//! secret: whoever knows it *is* the visitor. So this module owns two invariants: an id that exists as a
-//! [`Key`] is well-formed (no store ever sees a malformed one), and no formatter prints it; errors and log
-//! lines show [`Key::tag`] instead.
+//! A key is a bin (a named class of data; `session` by default) and an id. A session id is a
+//! secret: it logs a visitor in. Invariants: the id of a [`Key`] is well-formed, and no formatter
+//! prints it. Errors and log lines show [`Key::tag`] instead.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -54,7 +53,7 @@ impl Default for Bin {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     bin: Bin,
-    /// Shared: a lease keeps the key that it was begun with, which is an allocation less for each request.
+    /// Shared: a lease keeps its key without another allocation.
     id: Arc<str>,
 }
 
@@ -63,7 +62,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// `InvalidId`, which says what is wrong without repeating the id.
+    /// `InvalidId`, with a reason that does not repeat the id.
     pub fn session(id: &str) -> Result<Key> {
         Key::in_bin(Bin::SESSION, id)
     }
@@ -72,21 +71,21 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// `InvalidId`, which says what is wrong without repeating the id.
+    /// As [`Key::session`].
     pub fn in_bin(bin: Bin, id: &str) -> Result<Key> {
         check_id(&bin, id.as_bytes())?;
         Ok(Key { bin, id: id.into() })
     }
 
-    /// The same as [`Key::session`] for bytes that come from outside and may not even be text.
+    /// The target of an alias of this key: the key in the same bin with the alias's id.
     ///
     /// # Errors
     ///
-    /// `InvalidId`, which says what is wrong without repeating the id.
-    pub fn session_from_bytes(id: &[u8]) -> Result<Key> {
-        check_id(&Bin::SESSION, id)?;
-        let id = str::from_utf8(id).map_err(|_| invalid("it is not ASCII"))?;
-        Ok(Key { bin: Bin::SESSION, id: id.into() })
+    /// `Corrupt` for a malformed id.
+    pub fn sibling(&self, id: &[u8]) -> Result<Key> {
+        let id = str::from_utf8(id).ok().and_then(|id| Key::in_bin(self.bin.clone(), id).ok());
+        let why = "a regenerated id leads to a malformed one";
+        id.ok_or_else(|| Error::new(ErrorKind::Corrupt, why).advice("destroy the session"))
     }
 
     /// The bin.
@@ -94,16 +93,16 @@ impl Key {
         &self.bin
     }
 
-    /// The id itself: a secret. For stores only; never into an error, a log line or a report.
+    /// The id itself: a secret. Only for stores; never for an error, a log line or a report.
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// A short keyed hash that stands for the id in errors and log lines.
     ///
-    /// Its key is the boot id of the kernel, so that all processes of a host agree until the next boot and
-    /// tags cannot be compared across hosts. 32 bits are enough to follow one session through a log and too
-    /// few to recover an id of 128 bits.
+    /// Its key is the boot id of the kernel: all processes of a host agree until the next boot, and
+    /// tags of several hosts cannot be compared. 32 bits are enough to follow a session through a
+    /// log, and too few to recover an id of 128 bits.
     pub fn tag(&self) -> String {
         let mut hasher = DefaultHasher::new();
         tag_secret().hash(&mut hasher);
@@ -135,12 +134,16 @@ fn is_plain(byte: u8) -> bool {
 }
 
 fn check_id(bin: &Bin, id: &[u8]) -> Result<()> {
-    // Without an early end the loop is done for many bytes at once: each request comes here.
+    // Without an early exit the loop is vectorized. Every request comes here.
     let plain = id.iter().fold(true, |all, byte| all & is_plain(*byte));
-    if plain && (1..=Limits::ID_BYTES_MAX).contains(&id.len()) { Ok(()) } else { check_closely(bin, id) }
+    if plain && (1..=Limits::ID_BYTES_MAX).contains(&id.len()) {
+        Ok(())
+    } else {
+        check_closely(bin, id)
+    }
 }
 
-/// With the reason.
+/// Checks again, for the reason of the error.
 #[cold]
 fn check_closely(bin: &Bin, id: &[u8]) -> Result<()> {
     if id.is_empty() {
@@ -171,8 +174,9 @@ fn check_closely(bin: &Bin, id: &[u8]) -> Result<()> {
 }
 
 fn invalid(why: &str) -> Error {
-    Error::new(ErrorKind::InvalidId, format!("the id is malformed: {why}"))
-        .advice("take ids only from your own cookie and create new ones with your framework's generator")
+    Error::new(ErrorKind::InvalidId, format!("the id is malformed: {why}")).advice(
+        "take ids only from your own cookie and create new ones with your framework's generator",
+    )
 }
 
 #[cfg(test)]
@@ -187,7 +191,16 @@ mod tests {
             assert_eq!(error.kind().code(), "invalid-id");
             assert!(id.is_empty() || !error.to_string().contains(id), "the error repeats the id");
         }
-        assert!(Key::session_from_bytes(&[0xff, 0xfe]).is_err());
+    }
+
+    #[test]
+    fn the_target_of_an_alias_is_checked_like_any_id() {
+        let bin = Bin::new("cache_page").unwrap();
+        let key = Key::in_bin(bin.clone(), "old").unwrap();
+        assert_eq!(key.sibling(b"new:1").unwrap(), Key::in_bin(bin, "new:1").unwrap());
+        for id in [b"".as_slice(), b"a/b", b"\xff\xfe"] {
+            assert_eq!(*key.sibling(id).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
     }
 
     #[test]

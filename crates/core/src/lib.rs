@@ -1,14 +1,14 @@
-//! The contract of a session store, and nothing else.
+//! The contract of a session store.
 //!
-//! Reading order for a newcomer: [`Key`] (what is stored under which name), [`Record`] (what is stored),
-//! [`Store`] (what a store must do, with a complete example), [`Sessions`] (what applications call).
-//! The rules in prose are in `docs/contract.md`, the words in `docs/glossary.md`.
+//! Reading order for a newcomer: [`Key`] (the name of a record), [`Record`], [`Store`] (the duties
+//! of a store, with a complete example), [`Sessions`] (the interface of applications). The rules in
+//! prose are in `docs/contract.md`, the words in `docs/glossary.md`.
 //!
-//! This crate owns the rules that hold for every store alike: what a well-formed id is, when a record
-//! has expired, what an error says. It is not a store and knows none.
+//! This crate owns the rules that hold for every store, and knows none.
 
 #![forbid(unsafe_code)]
 
+mod aliases;
 mod capability;
 mod clock;
 mod counters;
@@ -20,19 +20,23 @@ mod limits;
 mod listing;
 mod record;
 mod sessions;
-pub mod spare;
 pub mod store;
+mod stored;
 mod ttl;
 
-pub use capability::{Capabilities, Durability, Expiry, Locking, Ownership, SessionsBound, Waiting};
+pub use aliases::{destroy_aliases, follow_aliases};
+pub use capability::{
+    Capabilities, Durability, Expiry, Locking, Ownership, SessionsBound, Waiting,
+};
 pub use clock::{Clock, Timestamp};
-pub use counters::{Counter, Counters};
+pub use counters::Counter;
 pub use error::{Error, ErrorKind, Holder, Operation, Result};
-pub use inspection::{Detail, DetailValue, Verified};
+pub use inspection::{Detail, Details, Verified};
 pub use key::{Bin, Key};
 pub use limits::Limits;
-pub use listing::{Budget, Cursor, Entry, Filter, Page, Rest, Stat, Swept};
-pub use record::{Found, Record, Trace};
+pub use listing::{Budget, Cursor, Filter, Listed, Page, Stat, Swept};
+pub use record::{Absence, Found, Head, Record};
 pub use sessions::{Begun, Lease, Sessions};
-pub use store::{Locked, Store};
+pub use store::Store;
+pub use stored::Stored;
 pub use ttl::Ttl;

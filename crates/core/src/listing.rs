@@ -1,10 +1,10 @@
-//! The shapes of the operations that look at many records: sweep, stat, list.
+//! The types of the operations on many records: sweep, stat, list.
 
 use std::time::Duration;
 
-use crate::{Bin, Key, Record, Timestamp};
+use crate::{Bin, Error, ErrorKind, Head, Key, Result, Timestamp};
 
-/// How much one call of `sweep` may do. It stops at whichever bound is reached first.
+/// The bounds of one call of `sweep`. It stops at the first that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Most records to look at.
@@ -19,29 +19,20 @@ impl Default for Budget {
     }
 }
 
-/// How long who removes everything rests between two calls of `sweep`: this many times as long as the call took.
-///
-/// A server has buffers between what it is told and its disk. Who goes on without a rest fills them, and then everybody waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest(pub u32);
+impl Budget {
+    /// A caller that removes everything rests this many times as long as each call took.
+    pub const REST_TIMES: u32 = 4;
 
-impl Default for Rest {
-    fn default() -> Rest {
-        Rest(4)
+    /// The rest of a caller after a call of `sweep` that took `call`; at most 1 s.
+    ///
+    /// Without rests a caller fills the buffers between a server and its disk, and then every
+    /// request waits. A long call has waited itself.
+    pub fn rest_after(call: Duration, times: u32) -> Duration {
+        call.saturating_mul(times).min(Duration::from_secs(1))
     }
 }
 
-impl Rest {
-    /// At most: a call that took long has waited itself, and a pass should end.
-    const MAX: Duration = Duration::from_secs(1);
-
-    /// The rest after a call.
-    pub fn after(self, call: Duration) -> Duration {
-        call.saturating_mul(self.0).min(Rest::MAX)
-    }
-}
-
-/// What one call of `sweep` did. The counts are true: what is counted was done by this call.
+/// The work of one call of `sweep`. Only its own removals are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Records looked at.
@@ -63,13 +54,60 @@ pub struct Stat {
     pub payload_bytes: u64,
     /// The earliest `written` among the live records.
     pub oldest_written: Option<Timestamp>,
-    /// False when the store was too large to look at all of it; the counts are then lower bounds.
+    /// False when the store was too large to look at all of it: the counts are then lower bounds.
     pub complete: bool,
 }
 
-/// Where a listing goes on. Opaque to everyone but the store that gave it.
+impl Stat {
+    /// Counts one record, live or expired.
+    pub fn count(&mut self, head: &Head, payload_bytes: u64, now: Timestamp) {
+        if head.expired(now) {
+            self.expired += 1;
+            return;
+        }
+        self.sessions += 1;
+        self.payload_bytes += payload_bytes;
+        let oldest = self.oldest_written.get_or_insert(head.written);
+        *oldest = head.written.min(*oldest);
+    }
+}
+
+/// The position of a listing. Opaque to all but its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(pub String);
+
+impl Cursor {
+    /// The content of the cursor.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` when `parse` does not know it.
+    pub fn parse<'c, T>(&'c self, parse: impl FnOnce(&'c str) -> Option<T>) -> Result<T> {
+        parse(&self.0).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "the cursor is not one of this store")
+                .advice("start without a cursor")
+        })
+    }
+}
+
+/// The position after this key, for a store that lists its keys in order.
+impl From<&Key> for Cursor {
+    fn from(key: &Key) -> Cursor {
+        Cursor(format!("{}/{}", key.bin().name(), key.id()))
+    }
+}
+
+/// The key of a position after it; `InvalidArgument` for a cursor of another store.
+impl TryFrom<&Cursor> for Key {
+    type Error = Error;
+
+    fn try_from(cursor: &Cursor) -> Result<Key> {
+        cursor.parse(|text| {
+            let (bin, id) = text.split_once('/')?;
+            Key::in_bin(Bin::new(bin).ok()?, id).ok()
+        })
+    }
+}
 
 /// Which records a listing returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +116,8 @@ pub struct Filter {
     pub bin: Option<Bin>,
     /// Only payloads of at least this many bytes.
     pub payload_bytes_min: u64,
-    /// Most records to look at in one call, 1 to [`crate::Limits::PAGE_ENTRIES_MAX`]; the page may be shorter.
+    /// Most records to look at in one call, 1 to [`crate::Limits::PAGE_ENTRIES_MAX`]; the page may
+    /// be shorter.
     pub entries_max: usize,
 }
 
@@ -88,43 +127,31 @@ impl Default for Filter {
     }
 }
 
-/// One record of a listing, without its payload.
+impl Filter {
+    /// Whether a listing returns a record of this key and size.
+    pub fn matches(&self, key: &Key, payload_bytes: u64) -> bool {
+        payload_bytes >= self.payload_bytes_min
+            && self.bin.as_ref().is_none_or(|bin| bin == key.bin())
+    }
+}
+
+/// One record of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Listed {
     /// The key as stored (a digest where ids are hashed).
     pub key: Key,
     /// Payload size in bytes.
     pub payload_bytes: u64,
-    /// See [`crate::Record::version`].
-    pub version: u64,
-    /// See [`crate::Record::created`].
-    pub created: Timestamp,
-    /// See [`crate::Record::written`].
-    pub written: Timestamp,
-    /// See [`crate::Record::expires`].
-    pub expires: Timestamp,
-}
-
-impl Entry {
-    /// The entry of a record that was read as a whole.
-    pub fn of(key: &Key, record: &Record) -> Entry {
-        Entry {
-            key: key.clone(),
-            payload_bytes: record.payload.len() as u64,
-            version: record.version,
-            created: record.created,
-            written: record.written,
-            expires: record.expires,
-        }
-    }
+    /// Everything else, perhaps without `ends`: a listing need not read that.
+    pub head: Head,
 }
 
 /// One bounded part of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Live records. One that exists during the whole listing appears at least once, perhaps twice.
-    pub entries: Vec<Entry>,
-    /// Where to go on; `None` at the end. A page may be empty and still have a next one.
+    pub entries: Vec<Listed>,
+    /// The next position; `None` at the end. A page may be empty and still have a next one.
     pub next: Option<Cursor>,
 }
 
@@ -133,9 +160,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_stat_counts_expired_records_apart_and_knows_the_oldest_live_one() {
+        let ms = Timestamp::from_ms;
+        let mut stat = Stat::default();
+        for (written, expires) in [(30, 101), (20, 101), (10, 100)] {
+            let (written, expires) = (ms(written), ms(expires));
+            let head = Head { version: 1, created: written, written, expires, ends: None };
+            stat.count(&head, 7, ms(100));
+        }
+        let expected = Stat {
+            sessions: 2,
+            expired: 1,
+            payload_bytes: 14,
+            oldest_written: Some(ms(20)),
+            complete: false,
+        };
+        assert_eq!(stat, expected);
+    }
+
+    #[test]
     fn a_rest_is_longer_than_the_call_and_ends() {
-        assert_eq!(Rest::default().after(Duration::from_millis(20)), Duration::from_millis(80));
-        assert_eq!(Rest(0).after(Duration::from_secs(5)), Duration::ZERO);
-        assert_eq!(Rest(1_000).after(Duration::MAX), Duration::from_secs(1));
+        let rest = Budget::rest_after(Duration::from_millis(20), Budget::REST_TIMES);
+        assert_eq!(rest, Duration::from_millis(80));
+        assert_eq!(Budget::rest_after(Duration::from_secs(5), 0), Duration::ZERO);
+        assert_eq!(Budget::rest_after(Duration::MAX, 1_000), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_filter_looks_at_bin_and_size() {
+        let key = Key::session("a").unwrap();
+        let large = Filter { payload_bytes_min: 8, ..Filter::default() };
+        assert!(large.matches(&key, 8) && !large.matches(&key, 7));
+        let others = Filter { bin: Bin::new("cache").ok(), ..Filter::default() };
+        assert!(!others.matches(&key, 8));
     }
 }

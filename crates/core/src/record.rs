@@ -1,14 +1,23 @@
-//! Records: what is stored under a key, and what a look-up found.
+//! Records, and the result of a look-up.
 
-use crate::{Key, Timestamp};
+use std::fmt;
+
+use crate::{Key, Timestamp, Ttl};
 
 /// One stored session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The bytes that the application stored; the contract never looks inside.
+    /// The bytes that the application stored. The contract never looks inside.
     pub payload: Vec<u8>,
-    /// 1 when created, one more after each commit. Starts anew when the record is destroyed and created
-    /// again, which is why it is not a fence. Stores that share a foreign layout may only know 0.
+    /// Everything else.
+    pub head: Head,
+}
+
+/// Everything of a record but its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// 1 when created, one more after each commit. Not a fence: it starts anew when the record is
+    /// destroyed and created again. Stores that share a foreign layout may only know 0.
     pub version: u64,
     /// When the record was created. Kept by `regenerate`.
     pub created: Timestamp,
@@ -20,63 +29,90 @@ pub struct Record {
     pub ends: Option<Timestamp>,
 }
 
-impl Record {
-    /// Whether the record must read as missing at `now`. Not by one millisecond may it be returned.
+impl Head {
+    /// The head that a commit writes: of the version after `old`, or of a new record.
+    ///
+    /// `old` may have expired under its lease: it keeps its creation and its absolute end.
+    pub fn next(old: Option<Head>, ttl: Ttl, now: Timestamp) -> Head {
+        let created = old.map_or(now, |old| old.created);
+        let (expires, ends) = ttl.deadline(now, created, old.and_then(|old| old.ends));
+        let version = old.map_or(0, |old| old.version).saturating_add(1);
+        Head { version, created, written: now, expires, ends }
+    }
+
+    /// Whether the record must read as missing at `now`, exact to the millisecond.
     pub fn expired(&self, now: Timestamp) -> bool {
         self.expires <= now
     }
 }
 
-// A payload holds carts and log-ins: it must not end up in a log line by way of `{:?}`.
-impl std::fmt::Debug for Record {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Record")
-            .field("payload_bytes", &self.payload.len())
-            .field("version", &self.version)
-            .field("created", &self.created)
-            .field("written", &self.written)
-            .field("expires", &self.expires)
-            .field("ends", &self.ends)
-            .finish()
+// A payload holds carts and log-ins: `{:?}` must not put it into a log line.
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Record {{ {:?}, payload_bytes: {} }}", self.head, self.payload.len())
     }
 }
 
-/// What a store found under a key.
+/// The result of a look-up. The default: nothing found, nothing known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The live record. Missing or expired is `None`, never an error.
     pub record: Option<Record>,
-    /// The id was regenerated, its grace still runs, and `record` was found (and locked) under this key.
+    /// The key under which `record` was found (and locked), if the id was regenerated and is within
+    /// its grace.
     pub moved_to: Option<Key>,
-    /// Why there is no record, where the store still knows.
-    pub trace: Trace,
+    /// Why there is no record, if the store knows.
+    pub absence: Absence,
 }
 
-impl Found {
-    /// Nothing, and nothing known about it.
-    pub fn nothing() -> Found {
-        Found::default()
-    }
-
-    /// A live record under the key that was asked for.
-    pub fn live(record: Record) -> Found {
-        Found { record: Some(record), ..Found::default() }
-    }
-
-    /// No record, but a memory of one.
-    pub fn traced(trace: Trace) -> Found {
-        Found { trace, ..Found::default() }
-    }
-}
-
-/// What a store remembers of an id that has no record (any more).
+/// Why an id has no record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trace {
-    /// Nothing: never seen, expired, or forgotten.
+pub enum Absence {
+    /// Never seen, expired, or forgotten.
     #[default]
     Unknown,
     /// The session was destroyed (a log-out).
     Destroyed,
     /// The id was regenerated and its grace is over. Its use may be an attack, so it is counted.
     Regenerated,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_ms(1_000);
+
+    fn ttl(idle_ms: u64) -> Ttl {
+        Ttl::sliding(Duration::from_millis(idle_ms)).unwrap()
+    }
+
+    #[test]
+    fn a_new_record_has_version_1_and_the_next_one_keeps_creation_and_absolute_end() {
+        let capped = ttl(100).within(Duration::from_millis(150)).unwrap();
+        let first = Head::next(None, capped, NOW);
+        let ends = Some(Timestamp::from_ms(1_150));
+        let expires = Timestamp::from_ms(1_100);
+        assert_eq!(first, Head { version: 1, created: NOW, written: NOW, expires, ends });
+        // Committed after it expired under its lease, by a ttl without an absolute lifetime.
+        let later = Timestamp::from_ms(1_120);
+        let second = Head::next(Some(first), ttl(100), later);
+        let expires = Timestamp::from_ms(1_150);
+        assert_eq!(second, Head { version: 2, created: NOW, written: later, expires, ends });
+    }
+
+    #[test]
+    fn a_version_does_not_start_again_at_its_end() {
+        let last = Head { version: u64::MAX, ..Head::next(None, ttl(1), NOW) };
+        assert_eq!(Head::next(Some(last), ttl(1), NOW).version, u64::MAX);
+    }
+
+    #[test]
+    fn debug_shows_no_payload() {
+        let record = Record { payload: b"secret".to_vec(), head: Head::next(None, ttl(1), NOW) };
+        assert!(format!("{record:?}").contains("payload_bytes: 6"));
+        assert!(!format!("{record:?}").contains("115"), "the bytes are in it");
+    }
 }

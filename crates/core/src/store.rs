@@ -2,295 +2,208 @@
 //!
 //! # Tutorial: a complete store
 //!
-//! A store keeps records under keys and lets one holder at a time change a record. You write one type, say
-//! what it can do ([`Capabilities`]), and implement [`Store`]. Applications never call it directly; they
-//! use [`Sessions`](crate::Sessions), which checks limits, counts failures, adds the store's name to errors
-//! and releases leases that are dropped. So a store only has to do its own work, and to say honestly what
-//! went wrong.
+//! A store keeps records under keys and lets one holder at a time change a record. You write one
+//! type, say what it can do ([`Capabilities`]), and implement [`Store`]. Applications call it
+//! through [`Sessions`](crate::Sessions), which checks limits, counts failures, adds the store's
+//! name to errors and releases leases that are dropped. What a session is (record, tombstone or
+//! alias, expiry, the next version) is decided by [`Stored`](crate::Stored) and
+//! [`Head`](crate::Head). So a store takes its lock, reads, writes, and says honestly what went
+//! wrong.
 //!
 //! Four rules carry the contract:
 //!
-//! 1. Missing and expired are [`Found::nothing`], never an error; expiry is decided by the clock.
-//! 2. `commit` replaces the whole payload or nothing, and is refused when the lease is no longer good.
+//! 1. Missing and expired are `Found::default()`, never an error; expiry is decided by the clock.
+//! 2. `commit` replaces the whole payload or nothing, and is refused when the lease is no longer
+//!    good.
 //! 3. `destroy` never waits, and makes every lease that was taken before it worthless.
 //! 4. What a store cannot do answers [`ErrorKind::Unsupported`].
 //!
-//! Here is one for a single process: a map under a mutex. `Held` is whatever the store must remember while
-//! a lease lives; here it is the key and the fence.
+//! Here is one for a single process: a map under a mutex. `Held` is whatever the store must
+//! remember while a lease lives; here it is the key and the fence.
 //!
 //! ```
 //! use sessile_core::*;
 //! use std::collections::HashMap;
-//! use std::sync::{Mutex, MutexGuard};
+//! use std::sync::{Mutex, MutexGuard, PoisonError};
 //! use std::time::{Duration, Instant};
 //!
-//! const CAPABILITIES: Capabilities = Capabilities {
-//!     persistent_from: None,
-//!     shared_by_processes: false,
-//!     shared_by_hosts: false,
-//!     server: None,
-//!     locking: Locking::Native,
-//!     waiting: Waiting::Retry,
-//!     ownership: Ownership::Process,
-//!     expiry: Expiry::Sweep,
-//!     value_bytes_max: 64 << 20,
-//!     id_bytes_max: 256,
-//!     sessions_bounded_by: SessionsBound::ProcessMemory,
-//!     compare_and_set: true,
-//!     listing: false,
-//!     durability: &[Durability::None],
-//! };
-//!
+//! /// What is stored, its payload, and the fence of the lease, if there is one.
 //! #[derive(Default)]
-//! struct Slot {
-//!     record: Option<Record>,
-//!     /// The fence of the present holder. `destroy` clears it, which voids the lease.
-//!     holder: Option<u64>,
-//! }
+//! struct Slot(Stored, Vec<u8>, Option<u64>);
 //!
-//! struct Toy {
-//!     clock: Clock,
-//!     slots: Mutex<(u64, HashMap<Key, Slot>)>, // the last fence, and the sessions
-//! }
-//!
-//! struct ToyHeld {
-//!     key: Key,
-//!     fence: u64,
-//! }
+//! /// The clock; the last fence, and the slots.
+//! struct Toy(Clock, Mutex<(u64, HashMap<Key, Slot>)>);
 //!
 //! impl Toy {
 //!     fn slots(&self) -> MutexGuard<'_, (u64, HashMap<Key, Slot>)> {
-//!         self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+//!         self.1.lock().unwrap_or_else(PoisonError::into_inner)
 //!     }
 //!
-//!     /// The live record in a slot: expired reads as missing.
-//!     fn live(&self, slot: &Slot) -> Found {
-//!         match &slot.record {
-//!             Some(record) if !record.expired(self.clock.now()) => Found::live(record.clone()),
-//!             _ => Found::nothing(),
-//!         }
+//!     fn found(&self, Slot(stored, payload, _): &Slot) -> Found {
+//!         stored.clone().look_up(payload.clone(), self.0.now()).break_value().unwrap_or_default()
 //!     }
 //!
-//!     fn fill(&self, slot: &mut Slot, payload: &[u8], ttl: Ttl) {
-//!         let now = self.clock.now();
-//!         let old = slot.record.take(); // one that expires under a lease goes on: same creation, same absolute end
-//!         let created = old.as_ref().map_or(now, |record| record.created);
-//!         let (expires, ends) = ttl.deadline(now, created, old.as_ref().and_then(|record| record.ends));
-//!         let version = old.map_or(0, |record| record.version) + 1;
-//!         slot.record = Some(Record { payload: payload.to_vec(), version, created, written: now, expires, ends });
+//!     /// Changes the slot of a lease that is still good: only `destroy` takes one away here.
+//!     fn change<T>(&self, held: &(Key, u64), change: impl FnOnce(&mut Slot) -> T) -> Result<T> {
+//!         let mut slots = self.slots();
+//!         let slot = slots.1.get_mut(&held.0).filter(|slot| slot.2 == Some(held.1));
+//!         slot.map(change).ok_or_else(|| ErrorKind::Destroyed.into())
 //!     }
 //! }
 //!
 //! impl Store for Toy {
-//!     type Held = ToyHeld;
+//!     type Held = (Key, u64);
 //!
 //!     fn capabilities(&self) -> Capabilities {
-//!         CAPABILITIES
+//!         Capabilities { expiry: Expiry::Native, ..Capabilities::MINIMAL }
 //!     }
 //!
-//!     fn begin(&self, key: &Key, wait_max: Duration) -> Result<Locked<ToyHeld>> {
-//!         let start = Instant::now();
-//!         loop {
-//!             let mut slots = self.slots();
-//!             let (last_fence, map) = &mut *slots;
-//!             let slot = map.entry(key.clone()).or_default();
-//!             if slot.holder.is_none() {
-//!                 *last_fence += 1;
-//!                 slot.holder = Some(*last_fence);
-//!                 slot.record.take_if(|record| record.expired(self.clock.now()));
-//!                 let held = ToyHeld { key: key.clone(), fence: *last_fence };
-//!                 return Ok(Locked { held, found: self.live(slot) });
-//!             }
+//!     fn begin(&self, key: &Key, wait_max: Duration) -> Result<((Key, u64), u64, Found)> {
+//!         let (start, mut slots) = (Instant::now(), self.slots());
+//!         while slots.1.get(key).is_some_and(|slot| slot.2.is_some()) {
 //!             drop(slots);
-//!             if start.elapsed() >= wait_max {
+//!             let waited = start.elapsed();
+//!             if waited >= wait_max {
 //!                 let holder = Holder { pid: Some(std::process::id()), ..Holder::default() };
-//!                 let kind = ErrorKind::LockTimeout { holder, waited: start.elapsed() };
-//!                 return Err(Error::new(kind, "another request holds the session"));
+//!                 return Err(ErrorKind::LockTimeout { holder, waited }.into());
 //!             }
-//!             std::thread::sleep(Duration::from_micros(500)); // hence `waiting: Retry`
+//!             std::thread::sleep(Duration::from_micros(500)); // hence `Waiting::Retry`
+//!             slots = self.slots();
 //!         }
-//!     }
-//!
-//!     fn fence(&self, held: &ToyHeld) -> u64 {
-//!         held.fence
+//!         let (fence, now) = (slots.0 + 1, self.0.now());
+//!         slots.0 = fence;
+//!         slots.1.retain(|_, slot| slot.2.is_some() || slot.0.due().is_some_and(|due| due > now));
+//!         let slot = slots.1.entry(key.clone()).or_default();
+//!         slot.2 = Some(fence);
+//!         Ok(((key.clone(), fence), fence, self.found(slot)))
 //!     }
 //!
 //!     fn peek(&self, key: &Key) -> Result<Found> {
-//!         Ok(self.slots().1.get(key).map_or(Found::nothing(), |slot| self.live(slot)))
+//!         Ok(self.slots().1.get(key).map_or(Found::default(), |slot| self.found(slot)))
 //!     }
 //!
 //!     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-//!         let mut slots = self.slots();
+//!         let (now, mut slots) = (self.0.now(), self.slots());
 //!         let slot = slots.1.entry(key.clone()).or_default();
-//!         if slot.holder.is_some() || self.live(slot).record.is_some() {
-//!             return Err(Error::new(ErrorKind::Exists, "the id is taken"));
+//!         if slot.2.is_some() || slot.0.takes_id(now) {
+//!             return Err(ErrorKind::Exists.into());
 //!         }
-//!         slot.record = None; // an expired one
-//!         self.fill(slot, payload, ttl);
+//!         (slot.0, slot.1) = (Stored::Live(Head::next(None, ttl, now)), payload.to_vec());
 //!         Ok(())
 //!     }
 //!
-//!     fn commit(&self, held: ToyHeld, payload: &[u8], ttl: Ttl) -> Result<()> {
-//!         match self.slots().1.get_mut(&held.key) {
-//!             Some(slot) if slot.holder == Some(held.fence) => {
-//!                 slot.holder = None;
-//!                 self.fill(slot, payload, ttl);
-//!                 Ok(())
-//!             }
-//!             // Only `destroy` takes a lease away here, so the session was destroyed after it was read.
-//!             _ => Err(Error::new(ErrorKind::Destroyed, "the session was destroyed meanwhile")),
-//!         }
+//!     fn commit(&self, held: (Key, u64), payload: &[u8], ttl: Ttl) -> Result<()> {
+//!         self.change(&held, |slot| {
+//!             let next = Head::next(slot.0.head(), ttl, self.0.now());
+//!             *slot = Slot(Stored::Live(next), payload.to_vec(), None);
+//!         })
 //!     }
 //!
 //!     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-//!         let now = self.clock.now();
-//!         match self.slots().1.get_mut(key).and_then(|slot| slot.record.as_mut()) {
-//!             Some(record) if !record.expired(now) => {
-//!                 (record.expires, record.ends) = ttl.deadline(now, record.created, record.ends);
-//!                 Ok(())
-//!             }
-//!             _ => Err(Error::new(ErrorKind::Gone, "there is no record to touch")),
-//!         }
-//!     }
-//!
-//!     fn touch_held(&self, held: &mut ToyHeld, ttl: Ttl) -> Result<()> {
-//!         self.touch(&held.key, ttl)
-//!     }
-//!
-//!     fn release(&self, held: ToyHeld) -> Result<()> {
-//!         if let Some(slot) = self.slots().1.get_mut(&held.key)
-//!             && slot.holder == Some(held.fence)
-//!         {
-//!             slot.holder = None;
-//!         }
+//!         let mut slots = self.slots();
+//!         let slot = slots.1.get_mut(key).ok_or(ErrorKind::Gone)?;
+//!         slot.0 = Stored::Live(slot.0.touched(ttl, self.0.now())?);
 //!         Ok(())
+//!     }
+//!
+//!     fn touch_held(&self, held: &mut (Key, u64), ttl: Ttl) -> Result<()> {
+//!         self.touch(&held.0, ttl)
+//!     }
+//!
+//!     fn release(&self, held: (Key, u64)) -> Result<()> {
+//!         self.change(&held, |slot| slot.2 = None).or(Ok(()))
 //!     }
 //!
 //!     fn destroy(&self, key: &Key) -> Result<()> {
-//!         self.slots().1.remove(key); // the holder goes with the slot: rule 3
+//!         self.slots().1.remove(key); // and with the slot the lease: rule 3
 //!         Ok(())
 //!     }
 //!
-//!     fn regenerate(&self, held: &mut ToyHeld, new: &Key, _grace: Duration) -> Result<()> {
-//!         let mut slots = self.slots();
-//!         if slots.1.contains_key(new) {
-//!             return Err(Error::new(ErrorKind::Exists, "the new id is taken"));
+//!     fn regenerate(&self, held: &mut (Key, u64), new: &Key, _grace: Duration) -> Result<()> {
+//!         if self.slots().1.contains_key(new) {
+//!             return Err(ErrorKind::Exists.into());
 //!         }
-//!         match slots.1.remove(&held.key) {
-//!             // The lease moves along: same fence, new key. (A real store lets the old id lead here for `grace`.)
-//!             Some(slot) if slot.holder == Some(held.fence) => {
-//!                 held.key = new.clone();
-//!                 slots.1.insert(new.clone(), slot);
-//!                 Ok(())
-//!             }
-//!             _ => Err(Error::new(ErrorKind::Destroyed, "the session was destroyed meanwhile")),
-//!         }
-//!     }
-//!
-//!     fn sweep(&self, budget: Budget) -> Result<Swept> {
-//!         let now = self.clock.now();
-//!         let mut slots = self.slots();
-//!         let expired = |slot: &Slot| slot.record.as_ref().is_some_and(|record| record.expired(now));
-//!         let most = usize::try_from(budget.records_max).unwrap_or(usize::MAX);
-//!         let due: Vec<Key> = (slots.1.iter())
-//!             .filter(|(_, slot)| expired(slot) && slot.holder.is_none())
-//!             .map(|(key, _)| key.clone())
-//!             .take(most)
-//!             .collect();
-//!         due.iter().for_each(|key| drop(slots.1.remove(key)));
-//!         let removed = due.len() as u64;
-//!         Ok(Swept { examined: removed, removed, complete: removed < budget.records_max })
+//!         let slot = self.change(held, std::mem::take)?; // a real store leaves `Stored::alias`
+//!         self.slots().1.insert(new.clone(), slot);
+//!         held.0 = new.clone(); // the lease moves along: same fence, new key
+//!         Ok(())
 //!     }
 //! }
 //!
 //! // What an application does with it:
-//! let clock = Clock::system();
-//! let toy = Toy { clock: clock.clone(), slots: Mutex::default() };
-//! let sessions = Sessions::new("toy:", toy, Limits::default());
-//! let key = Key::session("0123456789abcdef")?;
+//! let sessions = Sessions::new("toy:", Toy(Clock::system(), Mutex::default()), Limits::default());
+//! let (key, wait_max) = (Key::session("0123456789abcdef")?, Duration::from_secs(5));
 //! let ttl = Ttl::sliding(Duration::from_secs(1_440))?;
-//!
-//! let begun = sessions.begin(&key, Duration::from_secs(5))?;
-//! assert!(begun.record.is_none());
-//! begun.lease.commit(b"cart: 1 book", ttl)?;
-//! assert_eq!(sessions.peek(&key)?.map(|record| record.payload), Some(b"cart: 1 book".to_vec()));
-//!
-//! let begun = sessions.begin(&key, Duration::from_secs(5))?;
+//! sessions.begin(&key, wait_max)?.lease.commit(b"cart: 1 book", ttl)?;
+//! let begun = sessions.begin(&key, wait_max)?;
+//! assert_eq!(begun.record.map(|record| record.payload), Some(b"cart: 1 book".to_vec()));
 //! sessions.destroy(&key)?; // a log-out in another tab
 //! assert!(begun.lease.commit(b"cart: 2 books", ttl).is_err());
 //! assert!(sessions.peek(&key)?.is_none());
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! To ship it, put it into one file under `crates/stores/src/` with an `ENTRY`, and its name on one line of
-//! `stores!` in `crates/stores/src/lib.rs`: the conformance suite, the feature table and the benchmark then run
-//! it. (The suite will tell you that the toy above ignores the grace and forgets destroyed ids, and what else
-//! it owes.)
+//! To ship it, put it into one file under `crates/stores/src/` with an `ENTRY`, and its name on one
+//! line of `stores!` in `crates/stores/src/lib.rs`: the conformance suite, the feature table and
+//! the benchmark then run it. (The suite will tell you that the toy above ignores the grace and
+//! forgets destroyed ids, and what else it owes.)
 
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Detail, Error, ErrorKind, Filter, Found, Key, Page, Result, Stat, Swept, Ttl,
-    Verified,
+    Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, Key, Page, Result,
+    Stat, Swept, Ttl, Verified,
 };
 
-/// A granted lock, and what was found under it.
-#[derive(Debug)]
-pub struct Locked<H> {
-    /// What the store needs to commit or release later.
-    pub held: H,
-    /// What was read after the lock was taken, never before.
-    pub found: Found,
-}
-
-/// A place where sessions are kept. See the module documentation for a complete example.
+/// A place where sessions are kept. The module documentation has a complete example.
 ///
-/// All methods may be called from several threads and, on one opened store, from children forked after it
-/// was opened: a store never uses a connection or releases a lock that it inherited from its parent.
+/// Several threads may call all methods, and so may children forked after the store was opened: a
+/// store never uses a connection or releases a lock that it inherited from its parent.
 pub trait Store: Send + Sync + 'static {
-    /// What the store remembers while a lease lives. Dropping it without [`Store::release`] must be safe,
-    /// but may leave the lock taken; in a forked child dropping it must not disturb the parent's lock.
+    /// What the store remembers while a lease lives. Dropping it without [`Store::release`] must be
+    /// safe, but may leave the lock taken; in a forked child dropping it must not disturb the
+    /// parent's lock.
     type Held: Send + 'static;
 
-    /// What this opened store can do. May be narrower than what its kind of store declares.
+    /// The capabilities of this opened store. May be narrower than those of its kind.
     fn capabilities(&self) -> Capabilities;
 
     /// Takes the session's lock, waiting at most `wait_max` (zero: one try), and reads the record.
     ///
-    /// A missing or expired record is no error: the lease is granted, and a commit creates the record. An
-    /// id within its grace after a regeneration leads to the new one, which is locked instead; the answer
-    /// says so in `moved_to`. Waiters are served fairly.
+    /// Returns the store's part of the lease, the fence, and the record, which is read after the
+    /// lock was taken, never before. The fence is a number that grows with each new holder of the
+    /// same session and never repeats, not even after the session was destroyed and created again.
+    ///
+    /// A missing or expired record is no error: the lease is granted, and a commit creates the
+    /// record. An id within its grace leads to the new one, which is locked instead and returned in
+    /// `moved_to`. Waiters are served fairly.
     ///
     /// # Errors
     ///
-    /// `LockTimeout`, which names the holder; `Corrupt` when the stored bytes are not what was written (the
-    /// lock is then not held, the bytes stay); `Unsupported` without locking.
-    fn begin(&self, key: &Key, wait_max: Duration) -> Result<Locked<Self::Held>>;
+    /// `LockTimeout`, which names the holder; `Corrupt` when the stored bytes are not what was
+    /// written (the lock is then not held, the bytes stay).
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Self::Held, u64, Found)>;
 
-    /// A number that grows with each new holder of the same session and never repeats, not even after
-    /// the session was destroyed and created again.
-    fn fence(&self, held: &Self::Held) -> u64;
-
-    /// The record without excluding anyone: a consistent snapshot, also while others commit. Follows an
-    /// id within its grace.
+    /// The record without its lock: a consistent snapshot, also while others commit. Follows an id
+    /// within its grace.
     fn peek(&self, key: &Key) -> Result<Found>;
 
     /// Stores a new record. Creating is not saving.
     ///
     /// # Errors
     ///
-    /// `Exists` when a live record has the id, when the id is within its grace, or when someone holds the
-    /// id's lock (and so may be creating it). A destroyed or expired id is free.
+    /// `Exists` when a live record has the id, when the id is within its grace, or when its
+    /// lock is held (the holder may be creating it). A destroyed or expired id is free.
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
 
-    /// Replaces the payload atomically, sets the expiry and releases. A record that was missing is created.
-    /// One that expired while the lease was held goes on: it keeps `created` and its absolute end.
+    /// Replaces the payload atomically, sets the expiry and releases. A missing record is created.
+    /// A record that expired under its lease keeps `created` and its absolute end.
     ///
     /// # Errors
     ///
-    /// `Stale` when another holder has had the lock since; `Destroyed` when the session was destroyed since
-    /// `begin`; `Gone` when the lock was lost (server restart) and the record with it. In every error case
-    /// the stored state is the one from before the call, and the lock is no longer ours.
+    /// `Stale` when another holder has had the lock since; `Destroyed` when the session was
+    /// destroyed since `begin`; `Gone` when the lock and the record were lost (server restart).
+    /// After an error the stored state is unchanged and the lock is released.
     fn commit(&self, held: Self::Held, payload: &[u8], ttl: Ttl) -> Result<()>;
 
     /// Moves the expiry without a lease and without writing the payload.
@@ -307,29 +220,32 @@ pub trait Store: Send + Sync + 'static {
     /// `Gone` when there is no live record, `Destroyed` and `Stale` as in [`Store::commit`].
     fn touch_held(&self, held: &mut Self::Held, ttl: Ttl) -> Result<()>;
 
-    /// Gives up the lease without writing. Releasing a lease that is no longer good does nothing.
+    /// Releases the lease without writing. Releasing a lease that is no longer good does nothing.
     fn release(&self, held: Self::Held) -> Result<()>;
 
-    /// Removes the record without waiting for its lock and voids its lease. Destroying nothing is success.
-    /// An id within its grace leads to the new one, which is destroyed too.
+    /// Removes the record without waiting for its lock, and voids its lease. Destroying nothing is
+    /// success. An id within its grace leads to the new one, which is destroyed too.
     fn destroy(&self, key: &Key) -> Result<()>;
 
-    /// Gives the leased record a new id; the lease follows it. For `grace` the old id leads to the new one;
-    /// after that, and at once when `grace` is zero, it reads as missing with
-    /// [`Trace::Regenerated`](crate::Trace). Without a record only the lock moves.
+    /// Gives the leased record a new id; the lease follows it. For `grace` the old id leads to the
+    /// new one; after that, and at once when `grace` is zero, it reads as missing with
+    /// [`Absence::Regenerated`](crate::Absence). Without a record only the lock moves.
     ///
     /// # Errors
     ///
-    /// `Exists` when the new id is taken (the lease stays good under the old one), `Destroyed` and `Stale`
-    /// as in [`Store::commit`].
+    /// `Exists` when the new id is taken (the lease stays good under the old one), `Destroyed` and
+    /// `Stale` as in [`Store::commit`].
     fn regenerate(&self, held: &mut Self::Held, new: &Key, grace: Duration) -> Result<()>;
 
-    /// Removes what has expired, at most as much as the budget says; the next call goes on from there.
-    /// Leased records are left alone. Stores with native expiry have nothing to do and say `complete`.
-    fn sweep(&self, budget: Budget) -> Result<Swept>;
+    /// Removes expired records within the budget; the next call continues there. Leased records
+    /// stay. Stores with native expiry have nothing to do and return `complete`.
+    fn sweep(&self, budget: Budget) -> Result<Swept> {
+        let _ = budget;
+        Ok(Swept { complete: true, ..Swept::default() })
+    }
 
-    /// The key as [`Store::list`] and [`Found::moved_to`] show it: the key itself, or a digest of it in the same bin
-    /// where the store keeps no ids.
+    /// The key as [`Store::list`] and [`Found::moved_to`] show it: the key itself, or a digest in
+    /// the same bin if the store keeps no ids.
     fn stored_key(&self, key: &Key) -> Key {
         key.clone()
     }
@@ -353,40 +269,39 @@ pub trait Store: Send + Sync + 'static {
         Err(no_listing())
     }
 
-    /// What only this kind of store can tell an operator: files and their sizes, locks held and by whom, the
-    /// age of the oldest byte that is not on the disk. In display order, without ids and payloads. Bounded,
-    /// does not block others. A store with nothing to add says nothing.
-    fn details(&self) -> Result<Vec<Detail>> {
+    /// Facts for the operator that only this kind of store has: sizes of files, locks and their
+    /// holders, the age of the oldest unsynced byte. In display order, without ids and payloads.
+    /// Bounded, does not block others.
+    fn details(&self) -> Result<Details> {
         Ok(Vec::new())
     }
 
-    /// Checks every invariant of what is stored, and changes nothing: it neither repairs nor removes, and others
-    /// go on working. What it saw in the middle of a change by someone else it looks at again before it calls
-    /// it a problem. Calls `progress` with the number of things checked so far, from time to time.
+    /// Checks every invariant of the stored data, changes nothing, and does not stop other
+    /// requests. A problem that may be a change in progress is looked at again before it is
+    /// reported. Calls `progress` from time to time with the number of checked records and
+    /// structures.
     ///
-    /// May take long. That something is wrong is an answer ([`Verified::problems`]), not an error.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` when there is nothing that this store could check (a server checks its own data).
+    /// May take long. Damage is a result ([`Verified::problems`]), not an error. `Unsupported`
+    /// where a server checks its own data.
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
         let _ = progress;
         Err(Error::new(ErrorKind::Unsupported, "this store cannot check what it has stored"))
     }
 
-    /// Returns when every write that was acknowledged before the call, by whichever process, survives a power
-    /// cut. A store that leaves nothing for later (each commit is on the disk when it returns) has nothing to
-    /// do and says `Ok`.
+    /// Returns when every write that any process got acknowledged before the call survives a power
+    /// cut. A store whose commits are on the disk when they return has nothing to do.
     ///
-    /// The default refuses rather than succeeds: success is a promise, and a store that nobody taught to sync
-    /// (memory, a server that writes when it likes) would break it.
+    /// The default refuses: success is a promise.
     ///
     /// # Errors
     ///
-    /// `Unsupported` when the store cannot promise that; `Io` when the device failed, and then nothing is known
-    /// about what was unsynced: a second call that succeeds proves nothing about it.
+    /// `Unsupported` when the store cannot promise that; `Io` when the device failed. The state of
+    /// unsynced data is then unknown: a later success proves nothing about it.
     fn sync(&self) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "this store cannot be told to write its data to the disk"))
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "this store cannot be told to write its data to the disk",
+        ))
     }
 }
 

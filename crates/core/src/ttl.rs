@@ -1,14 +1,14 @@
-//! How long a record lives.
+//! The life of a record.
 //!
-//! A ttl slides: each commit or touch starts it anew. An absolute lifetime, counted from the creation of
-//! the record, caps it. The rule lives here once so that no store can get it wrong on its own.
+//! A ttl slides: each commit or touch starts it anew. An absolute lifetime from the record's
+//! creation caps it. All stores share this rule.
 
 use std::time::Duration;
 
 use crate::clock::{Timestamp, whole_ms};
 use crate::{Error, ErrorKind, Limits, Result};
 
-/// Time to live of a record, in milliseconds inside.
+/// Time to live of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl {
     idle_ms: u64,
@@ -16,7 +16,7 @@ pub struct Ttl {
 }
 
 impl Ttl {
-    /// The record expires when it was neither committed nor touched for `idle`.
+    /// A record that expires when it was neither committed nor touched for `idle`.
     ///
     /// # Errors
     ///
@@ -25,11 +25,11 @@ impl Ttl {
         Ok(Ttl { idle_ms: checked_ms(idle, "time to live")?, absolute_ms: None })
     }
 
-    /// The same ttl, but the record expires at the latest `lifetime` after its creation.
+    /// Adds an absolute lifetime, counted from the record's creation.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` below 1 ms or above [`Limits::TTL_MAX`].
+    /// As [`Ttl::sliding`].
     pub fn within(self, lifetime: Duration) -> Result<Ttl> {
         Ok(Ttl { absolute_ms: Some(checked_ms(lifetime, "absolute lifetime")?), ..self })
     }
@@ -39,15 +39,15 @@ impl Ttl {
         self.idle_ms
     }
 
-    /// The absolute lifetime in milliseconds, for stores that apply the rule of [`Ttl::deadline`] on a server.
+    /// The absolute lifetime in milliseconds, for stores that apply [`Ttl::deadline`] on a server.
     pub const fn absolute_ms(self) -> Option<u64> {
         self.absolute_ms
     }
 
     /// When a record written at `now` expires, and its absolute end.
     ///
-    /// `created` is the creation of the record (`now` for a new one). `stored_end` is the absolute end
-    /// that the record already has; a ttl without an absolute lifetime of its own keeps it.
+    /// `created` is the creation of the record (`now` for a new one). `stored_end` is the absolute
+    /// end that the record already has; a ttl without an absolute lifetime of its own keeps it.
     pub fn deadline(
         self,
         now: Timestamp,
@@ -67,7 +67,10 @@ fn checked_ms(duration: Duration, what: &str) -> Result<u64> {
     if duration < Duration::from_millis(1) || duration > Limits::TTL_MAX {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
-            format!("a {what} must lie between 1 ms and {} days", Limits::TTL_MAX.as_secs() / 86_400),
+            format!(
+                "a {what} must lie between 1 ms and {} days",
+                Limits::TTL_MAX.as_secs() / 86_400
+            ),
         ));
     }
     Ok(whole_ms(duration))

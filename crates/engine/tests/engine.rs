@@ -1,4 +1,5 @@
-//! What is special to the engine: its limits, its memory, its locks, its files. The contract is the suite's business.
+//! What is special to the engine: its limits, its memory, its locks, its files. The contract is the
+//! suite's business.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,8 +11,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sessile_core::{Budget, Clock, DetailValue, Key, Limits, Sessions, Timestamp, Ttl};
-use sessile_engine::{Options, open};
+use sessile_core::{Budget, Clock, Detail, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_engine::{EngineOptions, open};
 
 const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 
@@ -19,18 +20,18 @@ fn folder() -> tempfile::TempDir {
     tempfile::TempDir::new_in("/dev/shm").unwrap()
 }
 
-fn reopen(path: &Path, clock: &Clock, options: Options) -> Sessions {
+fn reopen(path: &Path, clock: &Clock, options: EngineOptions) -> Sessions {
     let limits = Limits { payload_bytes_max: 128 << 20, ..Limits::default() };
     Sessions::new("sessile", open(path, clock.clone(), &options).unwrap(), limits)
 }
 
-fn sized(size_bytes_max: u64) -> Options {
-    Options { size_bytes_max, ..Options::default() }
+fn sized(size_bytes_max: u64) -> EngineOptions {
+    EngineOptions { size_bytes_max, ..EngineOptions::default() }
 }
 
 fn store(folder: &tempfile::TempDir) -> (Sessions, Clock) {
     let clock = Clock::manual(START);
-    (reopen(&folder.path().join("store"), &clock, Options::default()), clock)
+    (reopen(&folder.path().join("store"), &clock, EngineOptions::default()), clock)
 }
 
 fn key(number: usize) -> Key {
@@ -46,15 +47,15 @@ fn payload(number: usize, bytes: usize) -> Vec<u8> {
 }
 
 fn detail(sessions: &Sessions, name: &str) -> u64 {
-    match sessions.details().unwrap().into_iter().find(|detail| detail.name == name).unwrap().value {
-        DetailValue::Count(value) | DetailValue::Bytes(value) | DetailValue::Milliseconds(value) => value,
-        DetailValue::Text(text) => panic!("{name} is {text}"),
+    match sessions.details().unwrap().into_iter().find(|detail| detail.0 == name).unwrap().1 {
+        Detail::Count(value) | Detail::Bytes(value) | Detail::Milliseconds(value) => value,
+        Detail::Text(text) => panic!("{name} is {text}"),
     }
 }
 
 fn sound(sessions: &Sessions) {
     let verified = sessions.verify(&mut |_| ()).unwrap();
-    assert!(verified.clean(), "{:?}", verified.problems);
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
 }
 
 /// Sweeps until a pass is complete; returns how many records were removed.
@@ -74,7 +75,9 @@ fn sweep_all(sessions: &Sessions) -> u64 {
 fn payloads_of_every_kind_of_size_come_back_whole() {
     let folder = folder();
     let (sessions, _) = store(&folder);
-    for (number, bytes) in [0, 1, 7, 8, 64, 65_471, 65_472, 65_473, 200_001, 64 << 20].into_iter().enumerate() {
+    for (number, bytes) in
+        [0, 1, 7, 8, 64, 65_471, 65_472, 65_473, 200_001, 64 << 20].into_iter().enumerate()
+    {
         sessions.create(&key(number), &payload(number, bytes), ttl(600)).unwrap();
         let read = sessions.peek(&key(number)).unwrap().unwrap();
         assert!(read.payload == payload(number, bytes), "{bytes} bytes differ");
@@ -88,7 +91,8 @@ fn a_full_store_refuses_and_keeps_every_session_and_goes_on_when_it_may_grow() {
     let clock = Clock::manual(START);
     let path = folder.path().join("store");
     let sessions = reopen(&path, &clock, sized(8 << 20));
-    let full = |result: sessile_core::Result<()>| result.is_err_and(|error| error.kind().code() == "full");
+    let full =
+        |result: sessile_core::Result<()>| result.is_err_and(|error| error.kind().code() == "full");
     let mut stored = 0;
     while !full(sessions.create(&key(stored), &payload(stored, 1_500), ttl(600))) {
         stored += 1;
@@ -97,17 +101,31 @@ fn a_full_store_refuses_and_keeps_every_session_and_goes_on_when_it_may_grow() {
     assert!(stored > 2_000, "full at {stored} sessions of 1,500 bytes in 8 MiB");
     let all_there = |sessions: &Sessions| {
         for number in 0..stored {
-            let read = sessions.peek(&key(number)).unwrap().unwrap_or_else(|| panic!("session {number} is gone"));
+            let read = sessions
+                .peek(&key(number))
+                .unwrap()
+                .unwrap_or_else(|| panic!("session {number} is gone"));
             assert!(read.payload == payload(number, 1_500), "session {number} is damaged");
         }
     };
     all_there(&sessions);
-    assert!(full(sessions.begin(&key(0), Duration::ZERO).unwrap().lease.commit(&payload(9, 40_000), ttl(600))));
+    assert!(full(
+        sessions
+            .begin(&key(0), Duration::ZERO)
+            .unwrap()
+            .lease
+            .commit(&payload(9, 40_000), ttl(600))
+    ));
     assert!(full(sessions.create(&key(stored), &payload(0, 3 << 20), ttl(600))));
     all_there(&sessions);
     // What is destroyed makes room, without any sweep.
     sessions.destroy(&key(0)).unwrap();
-    sessions.begin(&key(1), Duration::ZERO).unwrap().lease.commit(&payload(1, 1_500), ttl(600)).unwrap();
+    sessions
+        .begin(&key(1), Duration::ZERO)
+        .unwrap()
+        .lease
+        .commit(&payload(1, 1_500), ttl(600))
+        .unwrap();
     sessions.create(&key(0), &payload(0, 1_500), ttl(600)).unwrap();
     sound(&sessions);
     // Another process raises the limit: this one may grow at once. Lowered again, nothing is lost.
@@ -139,14 +157,17 @@ fn memory_is_given_back_after_as_many_calls_as_there_are_expired_records() {
         begun.lease.commit(&payload(number, 1_500), ttl(36_000)).unwrap();
     }
     let after = detail(&sessions, "data_file");
-    assert!(after * 10 < before * 3, "{before} bytes before, {after} after nine tenths have expired");
+    assert!(
+        after * 10 < before * 3,
+        "{before} bytes before, {after} after nine tenths have expired"
+    );
     assert!(detail(&sessions, "maintenance_records_examined_in_one_call_max") <= 4);
     assert_eq!(sessions.stat().unwrap().expired, 0);
     sound(&sessions);
 }
 
-/// A waiter that had waited for more than a millisecond and gave up left a mark on the lock, and `create` took the
-/// free lock for a taken one.
+/// A waiter that had waited for more than a millisecond and gave up left a mark on the lock, and
+/// `create` took the free lock for a taken one.
 #[test]
 fn a_waiter_that_gave_up_does_not_keep_an_id_from_being_created() {
     let folder = folder();
@@ -173,13 +194,13 @@ fn a_control_plane_that_was_removed_under_a_living_process_is_not_replaced() {
     let path = folder.path().join("store");
     sessions.create(&key(1), b"x", ttl(600)).unwrap();
     std::fs::remove_file(path.join("control")).unwrap();
-    let error = open(&path, clock.clone(), &Options::default()).err().unwrap();
+    let error = open(&path, clock.clone(), &EngineOptions::default()).err().unwrap();
     assert_eq!(error.kind().code(), "io");
     assert!(error.to_string().contains("still use"), "{error}");
     // Who is attached goes on; when the last one has left, a new store takes the place.
     assert_eq!(sessions.peek(&key(1)).unwrap().unwrap().payload, b"x");
     drop(sessions);
-    let sessions = reopen(&path, &clock, Options::default());
+    let sessions = reopen(&path, &clock, EngineOptions::default());
     assert!(sessions.peek(&key(1)).unwrap().is_none());
 }
 
@@ -188,7 +209,7 @@ fn foreign_directories_and_formats_are_refused() {
     let folder = folder();
     let clock = Clock::manual(START);
     let refused = |path: &Path, code: &str| {
-        let error = open(path, clock.clone(), &Options::default()).err().unwrap();
+        let error = open(path, clock.clone(), &EngineOptions::default()).err().unwrap();
         assert_eq!(error.kind().code(), code, "{error}");
     };
     let full = folder.path().join("full");
@@ -197,15 +218,24 @@ fn foreign_directories_and_formats_are_refused() {
     refused(&full, "incompatible");
     assert!(full.join("precious").exists());
     let newer = folder.path().join("newer");
-    drop(reopen(&newer, &clock, Options::default()));
+    drop(reopen(&newer, &clock, EngineOptions::default()));
     let format = std::fs::read_to_string(newer.join("format")).unwrap();
-    for (from, to) in [("format 1", "format 2"), ("order little", "order big"), ("incompatible 0", "incompatible 4")] {
+    for (from, to) in [
+        ("format 1", "format 2"),
+        ("order little", "order big"),
+        ("incompatible 0", "incompatible 4"),
+    ] {
         std::fs::write(newer.join("format"), format.replace(from, to)).unwrap();
         refused(&newer, "incompatible");
     }
     std::fs::write(newer.join("format"), &format).unwrap();
-    drop(reopen(&newer, &clock, Options::default()));
-    std::fs::OpenOptions::new().write(true).open(newer.join("control")).unwrap().set_len(100).unwrap();
+    drop(reopen(&newer, &clock, EngineOptions::default()));
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(newer.join("control"))
+        .unwrap()
+        .set_len(100)
+        .unwrap();
     refused(&newer, "corrupt");
     // In memory the data lie in slots, on a disk in a log.
     let disk = tempfile::TempDir::new_in("/var/tmp").unwrap();
@@ -223,7 +253,8 @@ fn verify_finds_what_was_damaged() {
     sound(&sessions);
     // The header of the first record: who it belongs to, in word 7.
     use std::os::unix::fs::FileExt;
-    let data = std::fs::OpenOptions::new().write(true).open(folder.path().join("store/data")).unwrap();
+    let data =
+        std::fs::OpenOptions::new().write(true).open(folder.path().join("store/data")).unwrap();
     data.write_all_at(&77_777_u64.to_le_bytes(), 7 * 8).unwrap();
     let verified = sessions.verify(&mut |_| ()).unwrap();
     assert_eq!(verified.problems.len(), 1, "{:?}", verified.problems);
@@ -250,7 +281,8 @@ fn a_sweep_gives_everything_back() {
     sound(&sessions);
 }
 
-/// A file of beacons that was removed and made anew made every living process look dead, and its locks were taken.
+/// A file of beacons that was removed and made anew made every living process look dead, and its
+/// locks were taken.
 #[test]
 fn a_file_of_beacons_that_was_replaced_is_refused() {
     let folder = folder();
@@ -265,12 +297,16 @@ fn a_file_of_beacons_that_was_replaced_is_refused() {
             std::fs::write(folder.path().join("other"), "").unwrap();
             std::fs::write(path.join("beacons"), "").unwrap();
         }
-        assert_eq!(open(&path, clock.clone(), &Options::default()).err().unwrap().kind().code(), "io");
+        assert_eq!(
+            open(&path, clock.clone(), &EngineOptions::default()).err().unwrap().kind().code(),
+            "io"
+        );
     }
     begun.lease.commit(b"y", ttl(600)).unwrap();
 }
 
-/// The end that a touch under the lease had set was forgotten by the next commit after a regeneration.
+/// The end that a touch under the lease had set was forgotten by the next commit after a
+/// regeneration.
 #[test]
 fn an_absolute_end_survives_a_regeneration() {
     let folder = folder();
@@ -281,10 +317,11 @@ fn an_absolute_end_survives_a_regeneration() {
     begun.lease.regenerate(&key(2), Duration::ZERO).unwrap();
     begun.lease.commit(b"y", ttl(600)).unwrap();
     let record = sessions.peek(&key(2)).unwrap().unwrap();
-    assert_eq!(record.ends, Some(clock.now().plus(Duration::from_secs(100))));
+    assert_eq!(record.head.ends, Some(clock.now().plus(Duration::from_secs(100))));
 }
 
-/// Free entries in the middle of the table were never found again, and the table grew with each round.
+/// Free entries in the middle of the table were never found again, and the table grew with each
+/// round.
 #[test]
 fn the_table_does_not_grow_when_sessions_come_and_go() {
     let folder = folder();
@@ -304,21 +341,30 @@ fn the_table_does_not_grow_when_sessions_come_and_go() {
     assert_eq!(entries.first(), entries.last(), "{entries:?}");
 }
 
-/// A move that found no room ended the sweep with an error, for good: nothing that had expired was removed.
+/// A move that found no room ended the sweep with an error, for good: nothing that had expired was
+/// removed.
 #[test]
 fn a_full_store_can_be_swept() {
     let folder = folder();
     let clock = Clock::manual(START);
     let sessions = reopen(&folder.path().join("store"), &clock, sized(8 << 20));
     let mut stored = 0;
-    while sessions.create(&key(stored), &payload(stored, 1_500), ttl(60 + stored as u64 % 2 * 6_000)).is_ok() {
+    while sessions
+        .create(&key(stored), &payload(stored, 1_500), ttl(60 + stored as u64 % 2 * 6_000))
+        .is_ok()
+    {
         stored += 1;
     }
     clock.advance(Duration::from_secs(61));
     let removed = sweep_all(&sessions);
-    let living = (0..stored).filter(|number| sessions.peek(&key(*number)).unwrap().is_some()).count();
+    let living =
+        (0..stored).filter(|number| sessions.peek(&key(*number)).unwrap().is_some()).count();
     assert_eq!(living, stored / 2);
-    assert!(removed as usize + living + 300 >= stored, "{removed} removed of {stored}"); // calls remove some, too
+    assert!(
+        removed as usize + living + 300 >= stored,
+        "{removed} removed of \
+                                                        {stored}"
+    ); // calls remove some, too
     sessions.create(&key(99_999), &payload(0, 1_500), ttl(60)).unwrap();
     sound(&sessions);
 }

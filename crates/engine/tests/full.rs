@@ -1,6 +1,7 @@
-//! A file system that is physically full: a small tmpfs, and a small disk. Every session that was taken stays readable, what
-//! is refused says so, everybody can log out, and after that there is room again. A program of its own, because it mounts
-//! them in a namespace of its own; where that is not allowed it says which part was skipped.
+//! A file system that is physically full: a small tmpfs, and a small disk. Every session that was
+//! taken stays readable, what is refused says so, everybody can log out, and after that there is
+//! room again. A program of its own, because it mounts them in a namespace of its own; where that
+//! is not allowed it says which part was skipped.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +15,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use sessile_core::{Budget, Clock, Error, Key, Limits, Result, Sessions, Ttl};
-use sessile_engine::{Options, open};
+use sessile_engine::{EngineOptions, open};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
@@ -47,7 +48,8 @@ fn main() {
 
 fn inside() {
     let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
-    let (memory, image, disk) = (folder.path().join("memory"), folder.path().join("image"), folder.path().join("disk"));
+    let (memory, image, disk) =
+        (folder.path().join("memory"), folder.path().join("image"), folder.path().join("disk"));
     std::fs::create_dir(&memory).unwrap();
     std::fs::create_dir(&disk).unwrap();
     let size = format!("size={MEMORY_BYTES}");
@@ -66,7 +68,10 @@ fn inside() {
 fn mounted(command: &mut Command) -> bool {
     let done = command.status().is_ok_and(|status| status.success());
     if !done {
-        println!("skipped: a full file system ({} is not possible here)", command.get_program().display());
+        println!(
+            "skipped: a full file system ({} is not possible here)",
+            command.get_program().display()
+        );
     }
     done
 }
@@ -78,8 +83,16 @@ fn each_on(file_system: &Path, name: &str) {
         ("refuses_and_keeps_every_session", refuses_and_keeps_every_session, USUAL_BYTES),
         ("lets_everybody_log_out", lets_everybody_log_out, USUAL_BYTES),
         ("lets_everybody_log_out", lets_everybody_log_out, SMALL_BYTES),
-        ("lets_everybody_log_out_by_many_processes", lets_everybody_log_out_by_many_processes, USUAL_BYTES),
-        ("has_room_for_others_after_most_have_logged_out", has_room_for_others_after_most_have_logged_out, USUAL_BYTES),
+        (
+            "lets_everybody_log_out_by_many_processes",
+            lets_everybody_log_out_by_many_processes,
+            USUAL_BYTES,
+        ),
+        (
+            "has_room_for_others_after_most_have_logged_out",
+            has_room_for_others_after_most_have_logged_out,
+            USUAL_BYTES,
+        ),
     ];
     for (test, run, payload_bytes) in tests {
         let start = Instant::now();
@@ -87,7 +100,8 @@ fn each_on(file_system: &Path, name: &str) {
         run(&mut full);
         let (count, took, most) = (full.count, start.elapsed(), full.most);
         println!(
-            "test a_full_{name}_{test} ... ok ({count} of {payload_bytes} bytes, {took:.1?}, a log-out {most:.1?})"
+            "test a_full_{name}_{test} ... ok ({count} of {payload_bytes} bytes, {took:.1?}, a \
+             log-out {most:.1?})"
         );
     }
 }
@@ -114,8 +128,12 @@ impl Drop for Full {
 
 fn opened(path: &Path) -> Option<Sessions> {
     // The limit is far away: the file system is what refuses.
-    let options = Options { size_bytes_max: 1 << 30, ..Options::default() };
-    Some(Sessions::new("sessile", open(path, Clock::system(), &options).unwrap(), Limits::default()))
+    let options = EngineOptions { size_bytes_max: 1 << 30, ..EngineOptions::default() };
+    Some(Sessions::new(
+        "sessile",
+        open(path, Clock::system(), &options).unwrap(),
+        Limits::default(),
+    ))
 }
 
 fn key(number: usize) -> Key {
@@ -132,7 +150,8 @@ fn payload(number: usize, bytes: usize) -> Vec<u8> {
 
 impl Full {
     fn new(path: PathBuf, payload_bytes: usize) -> Full {
-        let mut full = Full { sessions: opened(&path), path, payload_bytes, count: 0, most: Duration::ZERO };
+        let mut full =
+            Full { sessions: opened(&path), path, payload_bytes, count: 0, most: Duration::ZERO };
         full.count = full.create_from(0);
         assert!(full.count > 4_000, "only {} sessions", full.count);
         full
@@ -159,21 +178,26 @@ impl Full {
             let start = Instant::now();
             let done = self.sessions().destroy(&key(number));
             self.most = self.most.max(start.elapsed());
-            done.unwrap_or_else(|error| panic!("session {number} of {} cannot log out: {error:#}", self.count));
+            done.unwrap_or_else(|error| {
+                panic!("session {number} of {} cannot log out: {error:#}", self.count)
+            });
         }
     }
 
     /// The sessions below `end` are just those that were kept, and everything is in order.
     fn check(&self, end: usize, kept: impl Fn(usize) -> bool, when: &str) {
         for number in 0..end {
-            let found =
-                self.sessions().peek(&key(number)).unwrap_or_else(|error| panic!("{when}: {number}: {error:#}"));
+            let found = self
+                .sessions()
+                .peek(&key(number))
+                .unwrap_or_else(|error| panic!("{when}: {number}: {error:#}"));
             let bytes = found.as_ref().map(|record| record.payload.len());
-            let right = found.map(|record| record.payload) == kept(number).then(|| payload(number, self.payload_bytes));
+            let right = found.map(|record| record.payload)
+                == kept(number).then(|| payload(number, self.payload_bytes));
             assert!(right, "{when}: session {number} has {bytes:?} bytes");
         }
         let verified = self.sessions().verify(&mut |_| ()).unwrap();
-        assert!(verified.clean(), "{when}: {:?}", verified.problems);
+        assert!(verified.problems.is_empty(), "{when}: {:?}", verified.problems);
     }
 
     /// As by processes that come later; on a disk also after the control plane was lost.
@@ -206,10 +230,15 @@ fn refuses_and_keeps_every_session(full: &mut Full) {
         next = full.create_from(next);
     }
     full.open_again(true);
-    full.check(next, |number| number >= 20, "after some have logged out and others tried to come in");
+    full.check(
+        next,
+        |number| number >= 20,
+        "after some have logged out and others tried to come in",
+    );
 }
 
-/// Each time a few of each part of the store log out, the worst there is for who wants to regain whole parts.
+/// Each time a few of each part of the store log out, the worst there is for who wants to regain
+/// whole parts.
 const ROUNDS: usize = 16;
 
 fn lets_everybody_log_out(full: &mut Full) {
@@ -245,14 +274,21 @@ fn worker(path: &Path, first: usize, count: usize) {
     let round = |round| (first + WORKERS * round..count).step_by(WORKERS * ROUNDS);
     for number in (0..ROUNDS).flat_map(round) {
         let done = sessions.destroy(&key(number));
-        done.unwrap_or_else(|error| panic!("session {number} of {count} cannot log out: {error:#}"));
+        done.unwrap_or_else(|error| {
+            panic!("session {number} of {count} cannot log out: {error:#}")
+        });
     }
 }
 
 fn has_room_for_others_after_most_have_logged_out(full: &mut Full) {
     let (count, more) = (full.count, full.count / 4);
     full.destroy((0..count).filter(|number| number % 4 != 0));
-    while !full.sessions().sweep(Budget { records_max: 1_000, time_max: Duration::from_secs(1) }).unwrap().complete {}
+    while !full
+        .sessions()
+        .sweep(Budget { records_max: 1_000, time_max: Duration::from_secs(1) })
+        .unwrap()
+        .complete
+    {}
     for number in count..count + more {
         let done = full.create(number);
         done.unwrap_or_else(|error| panic!("room for {} of {more}: {error:#}", number - count));

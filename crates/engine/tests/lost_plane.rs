@@ -1,6 +1,6 @@
-//! All processes of a store on a disk are killed at a random moment while they write as fast as they can, and the control
-//! plane is removed: every acknowledged change has to be there after the rebuild. A program of its own, because only a
-//! process with one thread may fork.
+//! All processes of a store on a disk are killed at a random moment while they write as fast as
+//! they can, and the control plane is removed: every acknowledged change has to be there after the
+//! rebuild. A program of its own, because only a process with one thread may fork.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use sessile_core::{Clock, Key, Limits, Sessions, Ttl};
-use sessile_engine::{Options, open};
+use sessile_engine::{EngineOptions, open};
 
 const ROUNDS: u64 = 16;
 const CHILDREN: u64 = 3;
@@ -36,10 +36,16 @@ fn main() {
     let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
     let path = folder.path().join("store");
     // How many changes of each session were acknowledged.
-    let said = File::options().read(true).write(true).create_new(true).open(folder.path().join("said")).unwrap();
+    let said = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(folder.path().join("said"))
+        .unwrap();
     said.set_len(CHILDREN * SESSIONS * 8).unwrap();
     for round in 0..ROUNDS {
-        let children: Vec<Pid> = (0..CHILDREN).map(|child| writer(&path, &said, child, random.u64(..))).collect();
+        let children: Vec<Pid> =
+            (0..CHILDREN).map(|child| writer(&path, &said, child, random.u64(..))).collect();
         std::thread::sleep(Duration::from_micros(random.u64(2_000..LONGEST.as_micros() as u64)));
         children.iter().for_each(|child| kill(*child, Signal::SIGKILL).unwrap());
         children.iter().for_each(|child| {
@@ -58,17 +64,24 @@ fn main() {
     let changes: u64 = (0..CHILDREN * SESSIONS).map(|number| acknowledged(&said, number)).sum();
     assert!(changes > 1_000, "only {changes} changes");
     remove_control(&path);
-    println!("test every_acknowledged_change_survives_a_lost_control_plane ... ok ({changes} changes)");
+    println!(
+        "test every_acknowledged_change_survives_a_lost_control_plane ... ok ({changes} changes)"
+    );
 }
 
 fn opened(path: &Path) -> Result<Sessions, sessile_core::Error> {
-    Ok(Sessions::new("sessile", open(path, Clock::system(), &Options::default())?, Limits::default()))
+    Ok(Sessions::new(
+        "sessile",
+        open(path, Clock::system(), &EngineOptions::default())?,
+        Limits::default(),
+    ))
 }
 
 fn remove_control(store: &Path) {
     // Killed before the store was there.
     let Ok(text) = std::fs::read_to_string(store.join("plane")) else { return };
-    std::fs::remove_dir_all(text.lines().next().unwrap().strip_prefix("control ").unwrap()).unwrap();
+    std::fs::remove_dir_all(text.lines().next().unwrap().strip_prefix("control ").unwrap())
+        .unwrap();
 }
 
 fn key(number: u64) -> Key {
@@ -107,7 +120,12 @@ fn writer(path: &Path, said: &File, child: u64, seed: u64) -> Pid {
     }
 }
 
-fn write_until_killed(path: &Path, said: &File, child: u64, seed: u64) -> Result<Infallible, sessile_core::Error> {
+fn write_until_killed(
+    path: &Path,
+    said: &File,
+    child: u64,
+    seed: u64,
+) -> Result<Infallible, sessile_core::Error> {
     let mut random = fastrand::Rng::with_seed(seed);
     let sessions = opened(path)?;
     let ttl = Ttl::sliding(Duration::from_secs(600))?;
@@ -116,25 +134,34 @@ fn write_until_killed(path: &Path, said: &File, child: u64, seed: u64) -> Result
         let changes = acknowledged(said, number) + 1;
         match after(changes, number) {
             None => sessions.destroy(&key(number))?,
-            Some(payload) => sessions.begin(&key(number), Duration::from_secs(60))?.lease.commit(&payload, ttl)?,
+            Some(payload) => sessions
+                .begin(&key(number), Duration::from_secs(60))?
+                .lease
+                .commit(&payload, ttl)?,
         }
         acknowledge(said, number, changes);
     }
 }
 
-/// Each session is what was acknowledged last, or what the one change after that would have made of it.
+/// Each session is what was acknowledged last, or what the one change after that would have made of
+/// it.
 fn judge(path: &Path, said: &File, when: &str) {
     let sessions = opened(path).unwrap();
     let verified = sessions.verify(&mut |_| ()).unwrap();
-    assert!(verified.clean(), "{when}: {:?}", verified.problems);
+    assert!(verified.problems.is_empty(), "{when}: {:?}", verified.problems);
     for number in 0..CHILDREN * SESSIONS {
         let changes = acknowledged(said, number);
         let found = sessions.peek(&key(number)).unwrap().map(|record| record.payload);
         if found == after(changes + 1, number) {
             acknowledge(said, number, changes + 1);
         } else {
-            let is = found.as_ref().map(|found| u64::from_le_bytes(found[..8].try_into().unwrap()) >> 16);
-            assert!(found == after(changes, number), "{when}: session {number} lost change {changes}, has {is:?}");
+            let is = found
+                .as_ref()
+                .map(|found| u64::from_le_bytes(found[..8].try_into().unwrap()) >> 16);
+            assert!(
+                found == after(changes, number),
+                "{when}: session {number} lost change {changes}, has {is:?}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Owners of locks that are hard to see die: unreaped, outlived by a child that holds their files, or only stopped. A
-//! program of its own, because only a process with one thread may fork.
+//! Owners of locks that are hard to see die: unreaped, outlived by a child that holds their files,
+//! or only stopped. A program of its own, because only a process with one thread may fork.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,9 +15,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, pause, pipe, read, write};
 use sessile_core::{Clock, ErrorKind, Key, Limits, Sessions, Ttl};
-use sessile_engine::{Options, open};
+use sessile_engine::{EngineOptions, open};
 
-/// The bar is 200 ms on a quiet machine; a busy one may take a few seconds, a lock that is stuck is so for ever.
+/// The bar is 200 ms on a quiet machine; a busy one may take a few seconds, a lock that is stuck is
+/// so for ever.
 const FREE_WITHIN: Duration = Duration::from_secs(5);
 /// What takes longer than this is done again, and may not take longer each time.
 const SLOW: Duration = Duration::from_millis(500);
@@ -25,7 +26,8 @@ const ATTEMPTS: usize = 3;
 
 fn main() {
     let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
-    let engine = open(&folder.path().join("store"), Clock::system(), &Options::default()).unwrap();
+    let engine =
+        open(&folder.path().join("store"), Clock::system(), &EngineOptions::default()).unwrap();
     let sessions = Sessions::new("sessile", engine, Limits::default());
     /// Says how long the lock was not free after its owner had died.
     type Case = fn(&Sessions, &Key) -> Duration;
@@ -35,9 +37,15 @@ fn main() {
             "a_child_that_never_used_the_store_does_not_keep_its_parent_alive",
             a_silent_child_does_not_keep_its_parent_alive,
         ),
-        ("a_stopped_owner_keeps_its_lock_and_is_named", a_stopped_owner_keeps_its_lock_and_is_named),
+        (
+            "a_stopped_owner_keeps_its_lock_and_is_named",
+            a_stopped_owner_keeps_its_lock_and_is_named,
+        ),
         ("a_waiter_sleeps_while_the_owner_sleeps", a_waiter_sleeps_while_the_owner_sleeps),
-        ("a_forked_child_leaves_its_parents_lease_alone", a_forked_child_leaves_its_parents_lease_alone),
+        (
+            "a_forked_child_leaves_its_parents_lease_alone",
+            a_forked_child_leaves_its_parents_lease_alone,
+        ),
     ];
     for (name, case) in cases {
         let waited = |attempt: usize| {
@@ -45,10 +53,13 @@ fn main() {
             sessions.create(&key, b"before", ttl()).unwrap();
             let waited = case(&sessions, &key);
             let verified = sessions.verify(&mut |_| ()).unwrap();
-            assert!(verified.clean(), "{name}: {:?}", verified.problems);
+            assert!(verified.problems.is_empty(), "{name}: {:?}", verified.problems);
             waited
         };
-        assert!((0..ATTEMPTS).any(|attempt| waited(attempt) < SLOW), "{name}: the lock was free after {SLOW:?} only");
+        assert!(
+            (0..ATTEMPTS).any(|attempt| waited(attempt) < SLOW),
+            "{name}: the lock was free after {SLOW:?} only"
+        );
         println!("test {name} ... ok");
     }
 }
@@ -126,7 +137,9 @@ fn a_stopped_owner_keeps_its_lock_and_is_named(sessions: &Sessions, key: &Key) -
     assert!(matches!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(..)));
     let error = sessions.begin(key, Duration::from_millis(300)).err().unwrap();
     match error.kind() {
-        ErrorKind::LockTimeout { holder, .. } => assert_eq!(holder.pid, u32::try_from(pid.as_raw()).ok()),
+        ErrorKind::LockTimeout { holder, .. } => {
+            assert_eq!(holder.pid, u32::try_from(pid.as_raw()).ok())
+        }
         other => panic!("{other:?}"),
     }
     kill(pid, Signal::SIGKILL).unwrap();
@@ -143,8 +156,12 @@ fn a_waiter_sleeps_while_the_owner_sleeps(sessions: &Sessions, key: &Key) -> Dur
         println!("  waiting for 1 s used {used:?} of CPU");
         used
     };
-    // The bar is 2 ms in a release build. Time that a hypervisor takes for others may count as used: once of five times.
-    assert!((0..5).any(|_| used() < Duration::from_millis(20)), "waiting for 1 s used so much CPU five times");
+    // The bar is 2 ms in a release build. Time that a hypervisor takes for others may count as
+    // used: once of five times.
+    assert!(
+        (0..5).any(|_| used() < Duration::from_millis(20)),
+        "waiting for 1 s used so much CPU five times"
+    );
     kill(pid, Signal::SIGKILL).unwrap();
     waitpid(pid, None).unwrap();
     free_in_time(sessions, key)
@@ -161,7 +178,10 @@ fn a_forked_child_leaves_its_parents_lease_alone(sessions: &Sessions, key: &Key)
     let child = forked(|| {
         let refused = lease.take().unwrap().commit(b"stolen", ttl()).unwrap_err();
         assert_eq!(refused.kind().code(), "stale");
-        assert!(sessions.begin(key, Duration::from_millis(20)).is_err(), "the parent's lock was given back");
+        assert!(
+            sessions.begin(key, Duration::from_millis(20)).is_err(),
+            "the parent's lock was given back"
+        );
     });
     assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
     lease.take().unwrap().commit(b"mine", ttl()).unwrap();

@@ -1,15 +1,15 @@
-//! Ids of elements that others on the page point at: a heading, a caption, the title of a chart.
+//! Unique ids of elements that other elements refer to: headings, captions, chart titles.
 //!
-//! It owns that no id is given twice. The names of sections are not from here: links from outside use them.
+//! Section ids are fixed, because external links use them.
 
 use std::cell::Cell;
 
-/// Gives out ids.
+/// Generates ids.
 #[derive(Debug, Default)]
-pub(crate) struct Ids(Cell<usize>);
+pub(crate) struct ElementIds(Cell<usize>);
 
-impl Ids {
-    /// The next one, with a word in front that says what it is for.
+impl ElementIds {
+    /// The next id, prefixed with its purpose.
     pub(crate) fn next(&self, what: &str) -> String {
         self.0.set(self.0.get() + 1);
         format!("{what}-{}", self.0.get())
@@ -22,7 +22,7 @@ mod tests {
 
     #[test]
     fn no_id_comes_twice() {
-        let ids = Ids::default();
+        let ids = ElementIds::default();
         assert_ne!(ids.next("table"), ids.next("table"));
     }
 }

@@ -1,35 +1,36 @@
-//! The colours of charts: each has a code that the drawing library writes, and a CSS variable that takes its place.
+//! The colours of charts. The drawing library writes a code for each, and a CSS variable replaces
+//! it.
 //!
-//! So a chart follows the theme of the page. Which colours they are in light and in dark stands in the style sheet; that
-//! nothing is told by colour alone is the business of each chart.
+//! So a chart follows the theme of the page; the style sheet defines the colours. Each chart makes
+//! sure that colour alone carries no information.
 
 use plotters::style::RGBColor;
 
-/// So many series have a colour of their own; then they start again, with another mark.
+/// Series with a colour of their own. Further ones repeat colours with another mark.
 pub(crate) const SERIES: u8 = 8;
 
-/// What is drawn.
+/// A role of colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// Words and numbers.
+    /// Main text.
     Text,
-    /// Words beside them.
+    /// Secondary text.
     Quiet,
-    /// Lines behind the marks.
+    /// Grid lines.
     Grid,
-    /// Something went wrong.
+    /// Failures.
     Bad,
-    /// The background, around a mark that lies over another.
+    /// The background, around overlapping marks.
     Paper,
     /// One of several series.
     Series(u8),
 }
 
-/// The first of the series among the codes.
+/// The code of the first series.
 const FIRST_SERIES: u8 = 16;
 
 impl Ink {
-    /// What is given to the drawing library: a colour that nobody would choose.
+    /// The colour given to the drawing library, which no chart uses otherwise.
     pub(crate) const fn code(self) -> RGBColor {
         RGBColor(1, 0, self.number())
     }
@@ -57,7 +58,7 @@ impl Ink {
     }
 }
 
-/// The drawing with variables in place of codes. Text cannot be taken for one: codes stand as whole attributes.
+/// Replaces codes by variables. Text is safe: codes are whole attributes.
 pub(crate) fn themed(svg: &str) -> String {
     let fixed = [Ink::Text, Ink::Quiet, Ink::Grid, Ink::Bad, Ink::Paper];
     let mut svg = svg.to_owned();
@@ -75,14 +76,18 @@ mod tests {
     #[test]
     fn codes_become_variables_of_the_theme() {
         let svg = "<text fill=\"#010001\">#010001</text><line stroke=\"#010011\"/>";
-        assert_eq!(themed(svg), "<text fill=\"var(--ink)\">#010001</text><line stroke=\"var(--series-2)\"/>");
+        assert_eq!(
+            themed(svg),
+            "<text fill=\"var(--ink)\">#010001</text><line stroke=\"var(--series-2)\"/>"
+        );
     }
 
     #[test]
     fn every_variable_has_a_colour_in_both_themes() {
         let style = include_str!("style.css");
-        for ink in
-            [Ink::Text, Ink::Quiet, Ink::Grid, Ink::Bad, Ink::Paper].into_iter().chain((0..SERIES).map(Ink::Series))
+        for ink in [Ink::Text, Ink::Quiet, Ink::Grid, Ink::Bad, Ink::Paper]
+            .into_iter()
+            .chain((0..SERIES).map(Ink::Series))
         {
             let given = style.matches(&format!("{}:", ink.variable())).count();
             assert_eq!(given, 3, "{} in light, dark and print", ink.variable());

@@ -1,12 +1,12 @@
-//! The results of the benchmark as one page of HTML.
+//! The benchmark results as one HTML page.
 //!
-//! The way through it: [`html`] takes the results of several experiments; each file of `section` picks the rows that it
-//! is about and makes a part of the page from tables (`table`) and charts (`chart`); `page` puts head, contents and
-//! sections together. An experiment that was not run says so in its place.
+//! [`html`] takes the results of several experiments. Each file of `section` selects rows and makes
+//! a part of the page from tables (`table`) and charts (`chart`). `page` adds head and contents. A
+//! section says if its experiment was not run.
 //!
-//! Invariants: the page needs nothing but itself, neither a network nor JavaScript, and a content security policy holds it
-//! to that; every text from a result is escaped; a row that failed is shown where its figure would stand. Nothing is
-//! measured and nothing is judged here: figures and verdicts are those of `sessile-bench`.
+//! Invariants: the page needs no network and no JavaScript, which a content security policy
+//! enforces; all text from results is escaped; a failed row is shown in place of its figure.
+//! Figures and verdicts are those of `sessile-bench`.
 
 #![forbid(unsafe_code)]
 
@@ -24,9 +24,9 @@ use std::fmt;
 
 use sessile_bench::Collection;
 
-use crate::runs::Runs;
+use crate::runs::PageReports;
 
-/// A chart could not be drawn. What it says is the drawing library's.
+/// The drawing library could not draw a chart, with its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawError(String);
 
@@ -38,14 +38,14 @@ impl fmt::Display for DrawError {
 
 impl std::error::Error for DrawError {}
 
-/// The page for these results: experiments in any order; several runs of one experiment stand one after the other. What is
-/// not there is said to be missing in its section, with the reason if the collection has one.
+/// The page of these results, in any order. Several runs of one experiment follow each other.
+/// Missing experiments are named in their sections, with the reason if known.
 ///
 /// # Errors
 ///
-/// [`DrawError`], when the drawing library refuses a figure; the tables alone are not worth a page.
+/// [`DrawError`] if a chart cannot be drawn: tables alone are not worth a page.
 pub fn html(results: &Collection) -> Result<String, DrawError> {
-    let runs = Runs::of(results);
+    let runs = PageReports::of(results);
     let sections = section::all(&runs)?;
     Ok(page::page(&runs, &sections).into_string())
 }

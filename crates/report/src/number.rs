@@ -1,4 +1,4 @@
-//! Numbers for readers of the page: as many digits as a measurement is worth, in a form that a spreadsheet understands.
+//! Numbers for readers: as many digits as a measurement is worth, readable by spreadsheets.
 
 /// A whole number with commas between groups of three digits.
 pub(crate) fn count(value: f64) -> String {
@@ -22,7 +22,7 @@ pub(crate) fn figure(value: f64) -> String {
     }
 }
 
-/// For the ticks of an axis, which are round numbers: 20k, 1M, 0.5.
+/// A round number of an axis: 20k, 1M, 0.5.
 pub(crate) fn tick(value: f64) -> String {
     let (value, suffix) = match value {
         v if v >= 1e9 => (v / 1e9, "G"),
@@ -34,14 +34,14 @@ pub(crate) fn tick(value: f64) -> String {
     format!("{}{suffix}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A number that somebody chose: short where that loses nothing, else all its digits.
+/// A chosen number: short if that is exact, otherwise with all digits.
 pub(crate) fn exact(value: f64) -> String {
     let units = [1e9, 1e6, 1e3];
     let unit = units.into_iter().find(|unit| value >= *unit).unwrap_or(1.0);
     if (value * 100.0) % unit == 0.0 { tick(value) } else { count(value) }
 }
 
-/// For the label of a mark, where there is little room: 12.3k.
+/// A number in a narrow label: 12.3k.
 pub(crate) fn short(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}M", figure(v / 1e6)),
@@ -54,7 +54,7 @@ fn figure_or_whole(value: f64) -> String {
     if value.fract() == 0.0 { count(value) } else { figure(value) }
 }
 
-/// Microseconds, in the unit that gives the shortest text.
+/// Microseconds, in the unit with the shortest text.
 pub(crate) fn time(us: f64) -> String {
     match us {
         us if us < 1e3 => format!("{} \u{b5}s", tick(us)),
@@ -72,8 +72,8 @@ pub(crate) fn bytes(value: f64) -> String {
     }
 }
 
-/// A number and what it counts, in the singular where there is one.
-pub(crate) fn of(number: usize, what: &str) -> String {
+/// A number with its noun in singular or plural.
+pub(crate) fn with_noun(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {what}{plural}", count(number as f64))
 }
@@ -84,7 +84,10 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_and_short() {
-        assert_eq!([count(999.0), count(1_234_567.4), count(-1_000.0)], ["999", "1,234,567", "-1,000"]);
+        assert_eq!(
+            [count(999.0), count(1_234_567.4), count(-1_000.0)],
+            ["999", "1,234,567", "-1,000"]
+        );
         assert_eq!([figure(0.123), figure(12.34), figure(1_234.5)], ["0.12", "12.3", "1,234"]);
         assert_eq!([tick(20_000.0), tick(1e6), tick(0.5), tick(0.0)], ["20k", "1M", "0.5", "0"]);
         assert_eq!(
@@ -93,7 +96,10 @@ mod tests {
         );
         assert_eq!([short(12_345.0), short(2_500_000.0), short(950.0)], ["12.3k", "2.50M", "950"]);
         assert_eq!([time(5.0), time(20_000.0), time(2e6)], ["5 \u{b5}s", "20 ms", "2 s"]);
-        assert_eq!([bytes(1_500.0), bytes((8 << 20) as f64), bytes(100.0)], ["1.46 KiB", "8 MiB", "100 bytes"]);
-        assert_eq!([of(1, "worker"), of(8, "worker")], ["1 worker", "8 workers"]);
+        assert_eq!(
+            [bytes(1_500.0), bytes((8 << 20) as f64), bytes(100.0)],
+            ["1.46 KiB", "8 MiB", "100 bytes"]
+        );
+        assert_eq!([with_noun(1, "worker"), with_noun(8, "worker")], ["1 worker", "8 workers"]);
     }
 }

@@ -1,6 +1,7 @@
 //! The page around the sections: head, contents, landmarks, foot.
 //!
-//! It owns the content security policy: the page may load nothing, and only its own style sheet applies, by its digest.
+//! It owns the content security policy: the page loads nothing, and only its own style sheet
+//! applies, by digest.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,14 +10,13 @@ use sha2::{Digest, Sha256};
 
 use crate::missing;
 use crate::number::bytes;
-use crate::runs::Runs;
+use crate::runs::PageReports;
 use crate::section::Section;
 
 const STYLE: &str = include_str!("style.css");
 const TITLE: &str = "Session stores, measured";
 
-/// The page.
-pub(crate) fn page(runs: &Runs<'_>, sections: &[Section]) -> Markup {
+pub(crate) fn page(runs: &PageReports<'_>, sections: &[Section]) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -33,7 +33,11 @@ pub(crate) fn page(runs: &Runs<'_>, sections: &[Section]) -> Markup {
                 a.skip href="#main" { "Skip to the results" }
                 header { (masthead(runs)) }
                 nav aria-label="Contents" {
-                    ol { @for section in sections { li { a href=(format!("#{}", section.id)) { (section.title) } } } }
+                    ol {
+                        @for section in sections {
+                            li { a href=(format!("#{}", section.id)) { (section.title) } }
+                        }
+                    }
                 }
                 main id="main" tabindex="-1" {
                     @for section in sections {
@@ -44,21 +48,24 @@ pub(crate) fn page(runs: &Runs<'_>, sections: &[Section]) -> Markup {
                     }
                 }
                 footer {
-                    p { "Made by " code { "sessile bench" } ". It loads nothing from anywhere: save it, mail it, publish it as it is." }
+                    p {
+                        "Made by " code { "sessile bench" } ". It loads nothing from anywhere: "
+                        "save it, mail it, publish it as it is."
+                    }
                 }
             }
         }
     }
 }
 
-/// Scripts, pictures, fonts and frames have no source at all; the style sheet is known by its digest.
+/// Scripts, images, fonts and frames have no source. The style sheet is allowed by its digest.
 fn policy() -> String {
     let digest = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     format!("default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'")
 }
 
-/// What was measured, on what.
-fn masthead(runs: &Runs<'_>) -> Markup {
+/// The experiments and machines.
+fn masthead(runs: &PageReports<'_>) -> Markup {
     let experiments: Vec<&str> = runs.experiments().into_iter().collect();
     let rows: usize = runs.reports.iter().map(|report| report.results.len()).sum();
     html! {
@@ -67,14 +74,17 @@ fn masthead(runs: &Runs<'_>) -> Markup {
             "Which store should keep the sessions of a web application on this machine? "
             @if rows == 0 { "Nothing was measured yet." }
             @else {
-                (crate::number::of(rows, "row")) " of "
-                (crate::number::of(experiments.len(), "experiment")) ": " (experiments.join(", ")) "."
+                (crate::number::with_noun(rows, "row")) " of "
+                (crate::number::with_noun(experiments.len(), "experiment")) ": "
+                (experiments.join(", "))
+                "."
             }
         }
         (missing::notice(runs))
         @for (machine, _) in runs.machines() {
             p.machine {
-                (machine.cpu) ", " (machine.cores) " logical processors, " (bytes(machine.memory_bytes as f64)) " of memory, "
+                (machine.cpu) ", " (machine.cores) " logical processors, "
+                (bytes(machine.memory_bytes as f64)) " of memory, "
                 (machine.kernel) ", " (machine.system) ", disk " (machine.disk_file_system)
                 "; Sessile " (machine.sessile) ", " (machine.build) " build"
             }

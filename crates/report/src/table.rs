@@ -1,40 +1,41 @@
-//! Tables: a caption, headings with their scope, and a frame of their own that scrolls where the page is narrow.
+//! Tables with a caption, scoped headings, and a frame that scrolls on narrow screens.
 //!
-//! Every table of the page is made here, so that all can be read by a screen reader and copied as numbers.
+//! Every table of the page is made here, so that screen readers can read it and its numbers can be
+//! copied.
 
 use maud::{Markup, html};
 
-use crate::ids::Ids;
+use crate::ids::ElementIds;
 
 /// A cell.
 #[derive(Clone, Debug)]
-pub(crate) enum Cell {
-    /// Words.
+pub(crate) enum TableCell {
+    /// Text.
     Text(String),
-    /// A figure: to the right, digits below digits.
+    /// A figure, aligned to the right.
     Figure(String),
-    /// Something went wrong.
+    /// A failure.
     Bad(String),
-    /// There is nothing to say.
+    /// No content.
     Empty,
-    /// Anything else.
+    /// Other markup.
     Rich(Markup),
 }
 
 /// A table whose first column names the rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct HtmlTable {
     caption: String,
     columns: Vec<String>,
-    rows: Vec<Vec<Cell>>,
-    /// Rows of words, which have lines between them and begin at the top.
+    rows: Vec<Vec<TableCell>>,
+    /// Rows of prose, separated by lines and aligned at the top.
     wordy: bool,
 }
 
-impl Table {
-    /// Without rows.
-    pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> Table {
-        Table {
+impl HtmlTable {
+    /// An empty table.
+    pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> HtmlTable {
+        HtmlTable {
             caption: caption.into(),
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
             rows: Vec::new(),
@@ -42,28 +43,28 @@ impl Table {
         }
     }
 
-    /// Of words rather than of figures.
-    pub(crate) fn wordy(mut self) -> Table {
+    /// Marks a table of prose.
+    pub(crate) fn wordy(mut self) -> HtmlTable {
         self.wordy = true;
         self
     }
 
-    /// One more row; its first cell is its heading.
-    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+    /// Adds a row; its first cell is its heading.
+    pub(crate) fn row(&mut self, cells: Vec<TableCell>) {
         self.rows.push(cells);
     }
 
-    /// Whether nothing stands in it.
+    /// Whether it has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// As an element.
-    pub(crate) fn draw(&self, ids: &Ids) -> Markup {
+    /// The element.
+    pub(crate) fn draw(&self, ids: &ElementIds) -> Markup {
         let caption = ids.next("table");
         let numeric = |column: usize| {
             let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.any(|cell| matches!(cell, Cell::Figure(_)))
+            cells.any(|cell| matches!(cell, TableCell::Figure(_)))
         };
         html! {
             div.scroll role="group" aria-labelledby=(caption) tabindex="0" {
@@ -73,7 +74,11 @@ impl Table {
                         tr {
                             @for (number, column) in self.columns.iter().enumerate() {
                                 @if column.is_empty() { td {} }
-                                @else { th scope="col" class=[numeric(number).then_some("figure")] { (column) } }
+                                @else {
+                                    th scope="col" class=[numeric(number).then_some("figure")] {
+                                        (column)
+                                    }
+                                }
                             }
                         }
                     }
@@ -82,7 +87,9 @@ impl Table {
                             tr {
                                 @for (number, cell) in row.iter().enumerate() {
                                     @if number == 0 { th scope="row" { (cell.inside()) } }
-                                    @else { td class=[cell.class(numeric(number))] { (cell.inside()) } }
+                                    @else {
+                                        td class=[cell.class(numeric(number))] { (cell.inside()) }
+                                    }
                                 }
                             }
                         }
@@ -92,8 +99,8 @@ impl Table {
         }
     }
 
-    /// Behind a line that opens it: the numbers of a chart that says the same.
-    pub(crate) fn folded(&self, ids: &Ids) -> Markup {
+    /// The element inside a closed `details`: the numbers of a chart.
+    pub(crate) fn folded(&self, ids: &ElementIds) -> Markup {
         html! {
             details {
                 summary { "Numbers: " (self.caption) }
@@ -103,32 +110,33 @@ impl Table {
     }
 }
 
-impl Cell {
+impl TableCell {
     fn inside(&self) -> Markup {
         html! {
             @match self {
-                Cell::Text(text) | Cell::Figure(text) => (text),
-                Cell::Bad(text) => { strong.bad { (text) } },
-                Cell::Empty => {},
-                Cell::Rich(markup) => (markup),
+                TableCell::Text(text) | TableCell::Figure(text) => (text),
+                TableCell::Bad(text) => { strong.bad { (text) } },
+                TableCell::Empty => {},
+                TableCell::Rich(markup) => (markup),
             }
         }
     }
 
     fn class(&self, among_figures: bool) -> Option<&'static str> {
-        let figure = matches!(self, Cell::Figure(_)) || among_figures && matches!(self, Cell::Bad(_));
+        let figure = matches!(self, TableCell::Figure(_))
+            || among_figures && matches!(self, TableCell::Bad(_));
         figure.then_some("figure")
     }
 }
 
-/// Words.
-pub(crate) fn text(text: impl ToString) -> Cell {
-    Cell::Text(text.to_string())
+/// A text cell.
+pub(crate) fn text(text: impl ToString) -> TableCell {
+    TableCell::Text(text.to_string())
 }
 
-/// A figure.
-pub(crate) fn right(text: impl ToString) -> Cell {
-    Cell::Figure(text.to_string())
+/// A figure cell.
+pub(crate) fn right(text: impl ToString) -> TableCell {
+    TableCell::Figure(text.to_string())
 }
 
 #[cfg(test)]
@@ -137,10 +145,12 @@ mod tests {
 
     #[test]
     fn a_table_has_a_caption_and_scopes_and_escapes_what_it_is_given() {
-        let mut table = Table::new("Cycles", &["store", "a second"]);
+        let mut table = HtmlTable::new("Cycles", &["store", "a second"]);
         table.row(vec![text("<script>"), right("1,000")]);
-        let html = table.draw(&Ids::default()).into_string();
-        for wanted in ["<caption", "scope=\"col\"", "scope=\"row\"", "&lt;script&gt;", "class=\"figure\""] {
+        let html = table.draw(&ElementIds::default()).into_string();
+        for wanted in
+            ["<caption", "scope=\"col\"", "scope=\"row\"", "&lt;script&gt;", "class=\"figure\""]
+        {
             assert!(html.contains(wanted), "{wanted}: {html}");
         }
         assert!(!html.contains("<script>"), "{html}");

@@ -1,27 +1,35 @@
-//! What must not vanish from the page: rows that failed or lost something, published rows without a partner, experiments and
-//! contenders that are missing; and figures that must not look like more than they are.
+//! The page must show failed and lossy rows, published rows without a partner, and missing
+//! experiments and contenders; and figures must not look better than they are.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod drawn;
 
 use drawn::{page, section, small, with};
 use sessile_bench::report::{CpuUs, Overflow, Rebuild, Row, WebFigures};
-use sessile_bench::{Collection, LeftOutExperiment, Part, PartState};
+use sessile_bench::{Collection, LeftOutExperiment, PartState, SeriesPart};
 
 const WHY: &str = "the server went away at noon";
 
-/// What stands before the first section.
+/// The page before the first section.
 fn top(page: &str) -> &str {
     &page[..page.find("<section").unwrap()]
 }
 
-/// The tables and the words of a section, without its pictures.
+/// The tables and text of a section, without charts.
 fn without_charts(section: &str) -> String {
-    section.split("<svg").map(|part| part.split_once("</svg>").map_or(part, |(_, rest)| rest)).collect()
+    section
+        .split("<svg")
+        .map(|part| part.split_once("</svg>").map_or(part, |(_, rest)| rest))
+        .collect()
 }
 
-/// These sections looked at sound rows only: a contender that failed was not there, and nobody could see that.
+/// These sections showed sound rows only, so a failed contender was invisible.
 #[test]
 fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
     for (experiment, sections) in [
@@ -45,7 +53,12 @@ fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
 #[test]
 fn a_contender_that_failed_everywhere_is_still_named_in_each_chart_of_it() {
     let mut results = small();
-    for row in results.runs.iter_mut().flat_map(|run| &mut run.results).filter(|row| row.title() == "mysql") {
+    for row in results
+        .runs
+        .iter_mut()
+        .flat_map(|run| &mut run.results)
+        .filter(|row| row.title() == "mysql")
+    {
         row.failed = Some(WHY.into());
     }
     let page = page(&results);
@@ -54,19 +67,28 @@ fn a_contender_that_failed_everywhere_is_still_named_in_each_chart_of_it() {
         let charts = shown.split("<svg").skip(1).map(|part| part.split_once("</svg>").unwrap().0);
         let mut over_a_socket = charts.filter(|chart| chart.contains("redis\n"));
         assert!(over_a_socket.clone().count() > 0, "{id}");
-        assert!(over_a_socket.all(|chart| chart.contains("mysql\n") && chart.contains("--bad")), "{id}: {shown}");
+        assert!(
+            over_a_socket.all(|chart| chart.contains("mysql\n") && chart.contains("--bad")),
+            "{id}: {shown}"
+        );
     }
     let space = section(&page, "resources").split("<caption").filter(|table| {
-        table.split_once("</caption>").is_some_and(|(caption, _)| caption.contains("Space of a session"))
+        table
+            .split_once("</caption>")
+            .is_some_and(|(caption, _)| caption.contains("Space of a session"))
     });
-    let lines: Vec<&str> =
-        space.flat_map(|table| table.split("<tr>")).filter(|line| line.contains(">mysql<")).collect();
+    let lines: Vec<&str> = space
+        .flat_map(|table| table.split("<tr>"))
+        .filter(|line| line.contains(">mysql<"))
+        .collect();
     assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(WHY)), "{lines:?}");
 }
 
 #[test]
 fn lost_updates_are_marked_in_curves_and_counted_beside_them() {
-    for (experiment, id) in [("cycle", "percentiles"), ("scale", "scale"), ("lifecycle", "lifecycle")] {
+    for (experiment, id) in
+        [("cycle", "percentiles"), ("scale", "scale"), ("lifecycle", "lifecycle")]
+    {
         let sound = page(&small());
         let bad = |page: &str| section(page, id).matches("stroke=\"var(--bad)\"").count();
         let faulty = with(experiment, |row| {
@@ -88,12 +110,14 @@ fn an_axis_of_factors_says_so_and_sizes_stand_at_their_distance() {
     assert!(section(&page, "gc").contains("both logarithmic"));
 }
 
-/// A keeper without a lock led the chart, before others that do more; 50 sessions stood beside 200.
+/// A keeper without a lock led the chart before others that do more; 50 sessions were compared with
+/// 200.
 #[test]
 fn keepers_are_ranked_among_those_with_their_lock_and_as_many_sessions() {
     let page = page(&small());
     let perl = section(&page, "perl");
-    let headings: Vec<&str> = perl.split("<h3>").skip(1).map(|part| part.split_once("</h3>").unwrap().0).collect();
+    let headings: Vec<&str> =
+        perl.split("<h3>").skip(1).map(|part| part.split_once("</h3>").unwrap().0).collect();
     let place = "inside the application's process";
     for wanted in [
         format!("make, {place}, lock: whole, 200 sessions"),
@@ -102,7 +126,10 @@ fn keepers_are_ranked_among_those_with_their_lock_and_as_many_sessions() {
     ] {
         assert!(headings.contains(&wanted.as_str()), "{wanted}: {headings:?}");
     }
-    let chart = perl.split("<h3>").find(|part| part.starts_with(&format!("make, {place}, lock: none, 200"))).unwrap();
+    let chart = perl
+        .split("<h3>")
+        .find(|part| part.starts_with(&format!("make, {place}, lock: none, 200")))
+        .unwrap();
     let chart = chart.split_once("</svg>").unwrap().0;
     assert!(chart.contains("fast-mmap") && !chart.contains("apache-file"), "{chart}");
 }
@@ -112,10 +139,12 @@ fn handlers_with_and_without_a_lock_have_charts_of_their_own() {
     let page = page(&small());
     let shown = section(&page, "lifecycle");
     let chart = |words: &str| {
-        let from = shown.find(&format!("<h3>{words}</h3>")).unwrap_or_else(|| panic!("{words}: {shown}"));
+        let from =
+            shown.find(&format!("<h3>{words}</h3>")).unwrap_or_else(|| panic!("{words}: {shown}"));
         shown[from..].split_once("</svg>").unwrap().0
     };
-    let (with, without) = (chart("Over a socket, with a lock"), chart("Over a socket, without a lock"));
+    let (with, without) =
+        (chart("Over a socket, with a lock"), chart("Over a socket, without a lock"));
     assert!(with.contains("phpredis#lock") && !with.contains("phpredis\n"), "{with}");
     assert!(without.contains("phpredis\n") && !without.contains("phpredis#lock"), "{without}");
     assert!(chart("Inside the application's process, without a lock").contains("apcu"));
@@ -125,17 +154,25 @@ fn handlers_with_and_without_a_lock_have_charts_of_their_own() {
 fn what_a_full_memory_held_is_said_with_how_often_it_was_counted() {
     let page = page(&small());
     let shown = section(&page, "lifecycle");
-    assert!(shown.contains("held 18,600 sessions when they were counted, in steps of 200"), "{shown}");
-    // One that refuses more has lost none, and is known exactly.
+    assert!(
+        shown.contains("held 18,600 sessions when they were counted, in steps of 200"),
+        "{shown}"
+    );
+    // A memory that refuses further sessions has lost none, and its count is exact.
     let exact = Overflow { megabytes: 85, held: 500, made: 500, ..Overflow::default() };
     let exact = with("lifecycle", |row| {
         row.op = "overflow".into();
         row.web = Some(WebFigures { overflow: Some(exact), ..WebFigures::default() });
     });
-    assert!(section(&exact, "lifecycle").contains("held 500 sessions when they were counted. Of 500"));
-    let failed = with("lifecycle", |row| (row.op, row.web, row.failed) = ("overflow".into(), None, Some(WHY.into())));
     assert!(
-        section(&failed, "lifecycle").contains("until it is full: </strong><strong class=\"bad\">failed: the server")
+        section(&exact, "lifecycle").contains("held 500 sessions when they were counted. Of 500")
+    );
+    let failed = with("lifecycle", |row| {
+        (row.op, row.web, row.failed) = ("overflow".into(), None, Some(WHY.into()))
+    });
+    assert!(
+        section(&failed, "lifecycle")
+            .contains("until it is full: </strong><strong class=\"bad\">failed: the server")
     );
 }
 
@@ -156,7 +193,9 @@ fn what_rebuild_did_not_measure_is_no_nought_and_its_times_are_said_to_be_made_u
     let page = page(&results);
     let shown = section(&page, "rebuild");
     assert!(shown.contains("ten passes of md5") && shown.contains(WHY), "{shown}");
-    let line = |name: &str| shown.split("<tr>").find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}"));
+    let line = |name: &str| {
+        shown.split("<tr>").find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}"))
+    };
     assert_eq!(line("time of the server").matches("not measured").count(), 2);
     assert!(line("time of the load generator").contains("120 \u{b5}s"));
     assert!(line("to build it").contains("not once") && line("to save it").contains("not once"));
@@ -174,7 +213,10 @@ fn a_published_row_without_a_partner_keeps_its_place() {
     let lines: Vec<&str> = table.split("<tr>").filter(|line| line.contains(">redis<")).collect();
     assert_eq!(lines.len(), 6, "three operations at two numbers of workers: {table}");
     assert!(lines.iter().all(|line| line.contains("no corrected row")), "{lines:?}");
-    assert!(ops.contains(">mysql<") && section(&self::page(&small()), "ops").find("no corrected row").is_none());
+    assert!(
+        ops.contains(">mysql<")
+            && section(&self::page(&small()), "ops").find("no corrected row").is_none()
+    );
 }
 
 #[test]
@@ -194,22 +236,26 @@ fn a_part_of_the_results_says_at_the_top_what_is_missing() {
     assert!(!top(&whole).contains("interrupted"));
 
     let mut results = small();
-    results
-        .runs
-        .retain(|run| run.results.iter().all(|row| !["gc", "scale", "perl"].contains(&row.experiment.as_str())));
-    let left =
-        |experiment: &str, reason: &str| LeftOutExperiment { experiment: experiment.into(), reason: reason.into() };
+    results.runs.retain(|run| {
+        run.results.iter().all(|row| !["gc", "scale", "perl"].contains(&row.experiment.as_str()))
+    });
+    let left = |experiment: &str, reason: &str| LeftOutExperiment {
+        experiment: experiment.into(),
+        reason: reason.into(),
+    };
     results.left_out = vec![
         left("gc", "a signal came before it"),
         left("scale", "a signal came before it"),
         left("perl", "perl is not installed."),
-        // Another of the results has it.
+        // Another result has it.
         left("cycle", "there was no time for it"),
     ];
     results.interrupted = true;
     results.runs[1].interrupted = true;
     let empty = sessile_bench::Report { results: Vec::new(), ..results.runs[0].clone() };
-    results.runs.push(sessile_bench::Report { command: "sessile bench expiry --quick".into(), ..empty });
+    results
+        .runs
+        .push(sessile_bench::Report { command: "sessile bench expiry --quick".into(), ..empty });
     let page = page(&results);
     let top = top(&page);
     for words in [
@@ -225,27 +271,42 @@ fn a_part_of_the_results_says_at_the_top_what_is_missing() {
     assert!(!top.contains("no time for it"), "{top}");
 }
 
-/// A process that is killed says nothing any more; what it wrote before must not pass for a whole measurement.
+/// A killed process leaves a partial result, which must not look complete.
 #[test]
 fn a_series_that_did_not_come_to_its_end_says_so_and_a_form_of_an_experiment_counts_for_itself() {
     let mut results = small();
-    let part = |flags: &str, state| Part { experiment: "ops".into(), flags: flags.into(), state, reason: None };
+    let part = |flags: &str, state| SeriesPart {
+        experiment: "ops".into(),
+        flags: flags.into(),
+        state,
+        reason: None,
+    };
     results.parts = vec![part("", PartState::Done), part("--as-published", PartState::Running)];
     let reason = "not measured yet when this was written";
-    results.left_out = vec![LeftOutExperiment { experiment: "ops --as-published".into(), reason: reason.into() }];
+    results.left_out =
+        vec![LeftOutExperiment { experiment: "ops --as-published".into(), reason: reason.into() }];
     results.runs.retain(|run| !run.settings.as_published);
     let page = page(&results);
     assert!(top(&page).contains("The measurement has not come to its end"), "{}", top(&page));
-    assert!(top(&page).contains(&format!("ops --as-published</strong>: {reason}.")), "{}", top(&page));
+    assert!(
+        top(&page).contains(&format!("ops --as-published</strong>: {reason}.")),
+        "{}",
+        top(&page)
+    );
     assert!(section(&page, "ops").contains(&format!("Not run: {reason}")));
 
-    // The rest of another run makes it whole.
+    // The rest in another run completes it.
     results.parts = vec![part("--as-published", PartState::Done)];
     let whole = self::page(&results);
-    assert!(!top(&whole).contains("as-published") && !top(&whole).contains("come to its end"), "{}", top(&whole));
+    assert!(
+        !top(&whole).contains("as-published") && !top(&whole).contains("come to its end"),
+        "{}",
+        top(&whole)
+    );
 }
 
-/// The name of the experiment was measured, in its paced form, so nobody was told that the plain one had failed.
+/// The paced form of the experiment was measured, so the failure of the plain form was not
+/// reported.
 #[test]
 fn a_form_that_failed_is_named_though_another_form_of_the_experiment_was_measured() {
     let mut results = small();
@@ -253,16 +314,25 @@ fn a_form_that_failed_is_named_though_another_form_of_the_experiment_was_measure
         let cycle = run.results.iter().any(|row| row.experiment == "cycle");
         !cycle || run.settings.rate.is_some()
     });
-    let left =
-        |experiment: &str, reason: &str| LeftOutExperiment { experiment: experiment.into(), reason: reason.into() };
-    results.left_out = vec![left("cycle", "it failed: no room"), left("cycle --rate 250 --workers 8", "a signal came")];
+    let left = |experiment: &str, reason: &str| LeftOutExperiment {
+        experiment: experiment.into(),
+        reason: reason.into(),
+    };
+    results.left_out = vec![
+        left("cycle", "it failed: no room"),
+        left("cycle --rate 250 --workers 8", "a signal came"),
+    ];
     let page = page(&results);
     assert!(top(&page).contains("cycle</strong>: it failed: no room."), "{}", top(&page));
-    assert!(!top(&page).contains("a signal came"), "it was measured at other rates: {}", top(&page));
+    assert!(
+        !top(&page).contains("a signal came"),
+        "it was measured at other rates: {}",
+        top(&page)
+    );
     assert!(section(&page, "cycle").contains("Not run: it failed: no room"));
 }
 
-/// With `cycle --rate` alone nothing seemed to be missing but what other experiments say.
+/// With `cycle --rate` alone `cycle` did not seem to be missing.
 #[test]
 fn a_form_alone_does_not_stand_for_its_experiment() {
     let mut results = small();
@@ -271,31 +341,58 @@ fn a_form_alone_does_not_stand_for_its_experiment() {
         form || run.results.iter().all(|row| !["cycle", "ops"].contains(&row.experiment.as_str()))
     });
     let page = page(&results);
-    assert!(top(&page).contains("No result of <strong>ops, cycle, rebuild</strong>"), "{}", top(&page));
-    assert!(section(&page, "cycle").contains("Not run") && !section(&page, "paced").contains("Not run"));
+    assert!(
+        top(&page).contains("No result of <strong>ops, cycle, rebuild</strong>"),
+        "{}",
+        top(&page)
+    );
+    assert!(
+        section(&page, "cycle").contains("Not run") && !section(&page, "paced").contains("Not run")
+    );
 }
 
-/// The reason was looked for under the flags of the command that the page proposes.
+/// The reason was searched by all flags of the command that the page proposes.
 #[test]
 fn the_section_of_a_form_gives_its_reason_whatever_its_flags_are() {
     let mut results = small();
-    results.runs.retain(|run| run.settings.rate.is_none() || run.results.iter().all(|row| row.experiment != "cycle"));
+    results.runs.retain(|run| {
+        run.settings.rate.is_none() || run.results.iter().all(|row| row.experiment != "cycle")
+    });
     let (experiment, reason) = ("cycle --rate 250 --workers 8".into(), "it failed: no room".into());
     results.left_out = vec![LeftOutExperiment { experiment, reason }];
     let page = page(&results);
-    assert!(section(&page, "paced").contains("Not run: it failed: no room"), "{}", section(&page, "paced"));
-    assert!(top(&page).contains("cycle --rate 250 --workers 8</strong>: it failed: no room."), "{}", top(&page));
+    assert!(
+        section(&page, "paced").contains("Not run: it failed: no room"),
+        "{}",
+        section(&page, "paced")
+    );
+    assert!(
+        top(&page).contains("cycle --rate 250 --workers 8</strong>: it failed: no room."),
+        "{}",
+        top(&page)
+    );
 }
 
 #[test]
 fn a_bad_row_says_of_which_form_of_an_experiment_it_is() {
     let mut results = small();
-    for run in results.runs.iter_mut().filter(|run| run.settings.rate.is_some() || run.settings.as_published) {
+    for run in results
+        .runs
+        .iter_mut()
+        .filter(|run| run.settings.rate.is_some() || run.settings.as_published)
+    {
         run.results[0].failed = Some(WHY.into());
     }
     let page = page(&results);
     let warnings = section(&page, "warnings");
-    for form in ["cycle --rate 500", "cycle --rate 2000", "ops --as-published", "gc", "expiry", "contention"] {
+    for form in [
+        "cycle --rate 500",
+        "cycle --rate 2000",
+        "ops --as-published",
+        "gc",
+        "expiry",
+        "contention",
+    ] {
         assert!(warnings.contains(&format!(">{form}<")), "{form}: {warnings}");
     }
 }
@@ -303,7 +400,8 @@ fn a_bad_row_says_of_which_form_of_an_experiment_it_is() {
 #[test]
 fn a_whole_measurement_has_nothing_missing_and_none_at_all_is_said_once() {
     let mut results = small();
-    let rebuild = Row { experiment: "rebuild".into(), store: "php-memcached".into(), ..Row::default() };
+    let rebuild =
+        Row { experiment: "rebuild".into(), store: "php-memcached".into(), ..Row::default() };
     results.runs[0].results.push(rebuild);
     results.runs.iter_mut().for_each(|run| run.left_out.clear());
     assert!(!top(&page(&results)).contains("What is missing"), "{}", top(&page(&results)));

@@ -1,22 +1,37 @@
-//! The page from real results. What it looks like in a browser is tested by `scripts/report_test.sh`.
+//! The page of real results. `scripts/report_test.sh` tests it in a browser.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod drawn;
 
 use drawn::{page, section, small, with};
 use sessile_bench::Collection;
 use sessile_bench::report::{
-    Faults, KeeperFigures, LargestEntry, Modes, Promise, Race, Rebuild, Row, ServerWork, Visitors, WebFigures,
-    WholeCache,
+    DurabilityPromise, Faults, KeeperFigures, LargestEntry, Modes, Race, Rebuild, Row, ServerWork,
+    Visitors, WebFigures, WholeCache,
 };
 
 #[test]
 fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     let page = page(&small());
-    for id in
-        ["cycle", "ops", "lifecycle", "gc", "percentiles", "paced", "scale", "contention", "expiry", "perl", "faults"]
-    {
+    for id in [
+        "cycle",
+        "ops",
+        "lifecycle",
+        "gc",
+        "percentiles",
+        "paced",
+        "scale",
+        "contention",
+        "expiry",
+        "perl",
+        "faults",
+    ] {
         assert!(section(&page, id).contains("<svg"), "{id} has no chart");
     }
     for id in ["verdict", "features", "oversize", "resources", "left-out", "method"] {
@@ -27,20 +42,28 @@ fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     }
 }
 
-/// The caption said of every row that the suite holds stores to it, of one about HTTPS too.
+/// The caption claimed a test of every row, even of HTTPS.
 #[test]
 fn features_that_nothing_tries_are_marked_as_documented() {
     let page = page(&small());
     let features = section(&page, "features");
     assert!(features.contains("Rows with * are documented"), "{features}");
-    assert!(features.contains("shared by several hosts *<") && !features.contains("can list sessions *"), "{features}");
+    assert!(
+        features.contains("shared by several hosts *<")
+            && !features.contains("can list sessions *"),
+        "{features}"
+    );
 }
 
-/// Stores over a socket would stand beside those inside the process.
+/// Stores over a socket would be compared with those inside the process.
 #[test]
 fn scale_has_a_chart_and_a_table_for_each_kind_of_way_to_the_store() {
     let mut results = small();
-    let rows = results.runs.iter_mut().flat_map(|run| &mut run.results).filter(|row| row.experiment == "scale");
+    let rows = results
+        .runs
+        .iter_mut()
+        .flat_map(|run| &mut run.results)
+        .filter(|row| row.experiment == "scale");
     for row in rows.filter(|row| row.title() == "files#shm") {
         row.kind = "socket".into();
     }
@@ -49,11 +72,21 @@ fn scale_has_a_chart_and_a_table_for_each_kind_of_way_to_the_store() {
     let parts: Vec<&str> = scale.split("<h3>").skip(1).collect();
     for part in parts.iter().flat_map(|part| part.split("</svg>").next()) {
         let title = part.split("</h3>").next().unwrap();
-        let (way, other) = if title.contains("over a socket") { ("files#shm", "lmdb") } else { ("lmdb", "files#shm") };
-        assert!(title.contains("over a socket") || title.contains("inside the application"), "{title}");
+        let (way, other) = if title.contains("over a socket") {
+            ("files#shm", "lmdb")
+        } else {
+            ("lmdb", "files#shm")
+        };
+        assert!(
+            title.contains("over a socket") || title.contains("inside the application"),
+            "{title}"
+        );
         assert!(part.contains(way) && !part.contains(other), "{title}: {part}");
     }
-    assert_eq!(parts.iter().filter(|part| part.contains("by the number of sessions, 2 workers")).count(), 4);
+    assert_eq!(
+        parts.iter().filter(|part| part.contains("by the number of sessions, 2 workers")).count(),
+        4
+    );
     assert_eq!(scale.matches("<caption").count(), 2);
 }
 
@@ -68,9 +101,17 @@ fn a_debug_build_is_named_where_its_figures_stand_and_not_elsewhere() {
 fn what_was_published_stands_beside_the_corrected_figures() {
     let page = page(&small());
     let ops = section(&page, "ops");
-    assert!(ops.contains("As it was published") && ops.contains("8, published") && ops.contains("8, corrected"));
-    // It connects anew in one form only, and is the same contender all the same.
-    assert!(ops.contains("As published and corrected: change, over a socket") && ops.contains(">mysql<"), "{ops}");
+    assert!(
+        ops.contains("As it was published")
+            && ops.contains("8, published")
+            && ops.contains("8, corrected")
+    );
+    // A contender that connects for each operation in one form only is the same contender.
+    assert!(
+        ops.contains("As published and corrected: change, over a socket")
+            && ops.contains(">mysql<"),
+        "{ops}"
+    );
 }
 
 #[test]
@@ -90,13 +131,23 @@ fn a_failed_row_stays_with_its_reason_and_a_lost_update_is_counted() {
     let lost = with("cycle", |row| row.lost = 3);
     assert!(section(&lost, "cycle").contains("3 lost"));
     assert!(section(&lost, "warnings").contains("3 lost"));
-    assert!(!section(&page(&small()), "cycle").contains("3 lost"), "the real results have lost nothing");
+    assert!(
+        !section(&page(&small()), "cycle").contains("3 lost"),
+        "the real results have lost nothing"
+    );
 }
 
-/// A keeper of sessions in Perl, with what two processes at once have lost.
+/// A keeper of sessions in Perl, with the losses of two concurrent processes.
 fn keeper(store: &str, sessions: usize, changes_lost: u64, broke: Option<&str>) -> Row {
-    let whole_cache = Some(WholeCache { bytes: 987_654, thaws_per_session: 4.0, ..WholeCache::default() });
-    let race = Race { changes: 500, changes_lost, sessions: 500, sessions_lost: 0, broke: broke.map(str::to_owned) };
+    let whole_cache =
+        Some(WholeCache { bytes: 987_654, thaws_per_session: 4.0, ..WholeCache::default() });
+    let race = Race {
+        changes: 500,
+        changes_lost,
+        sessions: 500,
+        sessions_lost: 0,
+        broke: broke.map(str::to_owned),
+    };
     Row {
         experiment: "perl".into(),
         store: store.into(),
@@ -119,7 +170,8 @@ fn keeper(store: &str, sessions: usize, changes_lost: u64, broke: Option<&str>) 
 fn sessions_in_perl_stand_with_their_lock_and_with_what_two_processes_have_lost() {
     let mut results = small();
     let mut run = results.runs[0].clone();
-    let failed = Row { failed: Some("a wrong value".into()), ..keeper("forgetful", 1_000, 0, None) };
+    let failed =
+        Row { failed: Some("a wrong value".into()), ..keeper("forgetful", 1_000, 0, None) };
     run.results = vec![
         keeper("loser", 1_000, 317, None),
         keeper("brittle", 1_000, 0, Some("the file is damaged")),
@@ -130,14 +182,20 @@ fn sessions_in_perl_stand_with_their_lock_and_with_what_two_processes_have_lost(
     results.runs.push(run);
     let page = page(&results);
     let perl = section(&page, "perl");
-    for words in ["loser", "shared", "317", "the file is damaged", "Original::Module", "987,654", "failed"] {
+    for words in
+        ["loser", "shared", "317", "the file is damaged", "Original::Module", "987,654", "failed"]
+    {
         assert!(perl.contains(words), "{words}: {perl}");
     }
-    assert!(!page.contains("<section id=\"other\""), "every experiment here has a section of its own");
+    assert!(
+        !page.contains("<section id=\"other\""),
+        "every experiment here has a section of its own"
+    );
     assert!(section(&page, "warnings").contains("a wrong value"));
 }
 
-/// A row of a kill is no row of speed: "nothing lost" was said of a server that had lost every session.
+/// "Nothing lost" was said of a server that had lost every session, because rows of kills counted
+/// as rows of speed.
 #[test]
 fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
     let killed = |op: &str, faults: Faults| {
@@ -149,7 +207,7 @@ fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
     };
     let memory = Faults {
         kills: 1,
-        promise: Promise::Nothing,
+        promise: DurabilityPromise::Nothing,
         acknowledged: 2_819,
         lost: 2_248,
         sessions_lost: 32,
@@ -159,18 +217,27 @@ fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
     for words in ["248<", ">32<", "nothing", "as promised"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    let broken = killed("server-killed", Faults { kills: 1, lost: 3, lost_beyond: 3, ..Faults::default() });
-    assert!(broken.contains("3 acknowledged updates lost that were promised to survive"), "{broken}");
+    let broken =
+        killed("server-killed", Faults { kills: 1, lost: 3, lost_beyond: 3, ..Faults::default() });
+    assert!(
+        broken.contains("3 acknowledged updates lost that were promised to survive"),
+        "{broken}"
+    );
     let stuck = Faults { kills: 5, stuck: 5, stuck_is_meant: true, ..Faults::default() };
     let shown = killed("holder-killed", stuck);
     assert!(shown.contains("never") && shown.contains("5 locks stuck"), "{shown}");
-    // A table of the terminal said it, and the page did not.
-    let again = |restarted| killed("server-killed", Faults { kills: 1, restarted, ..Faults::default() });
-    assert!(again(Some(1_234)).contains("1,234 transactions were done again"), "{}", again(Some(1_234)));
+    // The table of the terminal showed it, and the page did not.
+    let again =
+        |restarted| killed("server-killed", Faults { kills: 1, restarted, ..Faults::default() });
+    assert!(
+        again(Some(1_234)).contains("1,234 transactions were done again"),
+        "{}",
+        again(Some(1_234))
+    );
     assert!(!again(None).contains("done again") && !again(Some(0)).contains("done again"));
 }
 
-/// The row of memcached said that it had removed 0, under a picture of what requests feel while sessions are removed.
+/// The row of memcached claimed 0 removals, below a chart of requests during removals.
 #[test]
 fn a_store_that_tells_nobody_what_it_removes_is_not_said_to_remove() {
     let page = page(&small());
@@ -181,14 +248,17 @@ fn a_store_that_tells_nobody_what_it_removes_is_not_said_to_remove() {
     };
     assert!(line("begin-after-expiry").is_some_and(|line| line.contains("not known")), "{gc}");
     assert_eq!(line("begin-while-sweeping"), None);
-    let figures = gc.split("<figure").filter(|figure| figure.contains("<strong>memcached</strong>"));
-    let beside: Vec<&str> = figures.filter(|figure| figure.contains("nothing beside them")).collect();
+    let figures =
+        gc.split("<figure").filter(|figure| figure.contains("<strong>memcached</strong>"));
+    let beside: Vec<&str> =
+        figures.filter(|figure| figure.contains("nothing beside them")).collect();
     assert!(beside.len() == 1 && beside[0].contains("after sessions have expired"), "{gc}");
     assert!(!beside[0].contains("while expired sessions are removed"), "{gc}");
     assert!(gc.contains("while expired sessions are removed"), "others remove");
 }
 
-/// Four workers opened a store after a kill, one of them recovered it, and the bar was the median of the four.
+/// Four workers opened a store after a kill and one recovered it; the bar was the median of the
+/// four.
 #[test]
 fn the_time_after_all_were_killed_says_whose_it_is_and_an_older_one_is_known() {
     let shown = |slowest_of_each_kill| {
@@ -197,13 +267,14 @@ fn the_time_after_all_were_killed_says_whose_it_is_and_an_older_one_is_known() {
             row.faults = Some(Faults { kills: 3, slowest_of_each_kill, ..Faults::default() });
         });
         let shown = section(&page, "faults").to_owned();
-        ["Each kill gives one time", "was made by an older version"].map(|words| shown.matches(words).count())
+        ["Each kill gives one time", "was made by an older version"]
+            .map(|words| shown.matches(words).count())
     };
     let [_, older] = shown(true);
     assert_eq!([shown(true), shown(false)], [[1, older], [0, older + 1]]);
 }
 
-/// "One" beside 2,200 sessions looked like an all-clear for the published half a million.
+/// "One" for 2,200 sessions looked like an all-clear for the published half a million.
 #[test]
 fn few_sessions_give_no_all_clear_for_garbage_collection() {
     let verdict = |sessions: usize, modes: u32| {
@@ -212,7 +283,11 @@ fn few_sessions_give_no_all_clear_for_garbage_collection() {
             row.sessions = sessions;
             row.modes = Some(Modes { modes, ..Modes::default() });
         });
-        let line = section(&page, "gc").rsplit("<tr>").find(|line| line.contains(">swept<")).unwrap().to_owned();
+        let line = section(&page, "gc")
+            .rsplit("<tr>")
+            .find(|line| line.contains(">swept<"))
+            .unwrap()
+            .to_owned();
         [line.contains("too few sessions to tell"), line.contains(">one<"), line.contains("two: ")]
     };
     assert_eq!(verdict(2_200, 1), [true, false, false]);
@@ -240,9 +315,11 @@ fn what_a_result_says_is_text_and_never_markup() {
 
 #[test]
 fn a_server_behind_tcp_is_told_from_one_behind_a_unix_socket() {
-    for experiment in ["cycle", "ops", "contention", "gc", "expiry", "oversize", "faults", "scale"] {
+    for experiment in ["cycle", "ops", "contention", "gc", "expiry", "oversize", "faults", "scale"]
+    {
         let page = with(experiment, |row| {
-            (row.kind, row.url, row.store) = ("socket".into(), "redis://<host>".into(), "far".into());
+            (row.kind, row.url, row.store) =
+                ("socket".into(), "redis://<host>".into(), "far".into());
         });
         assert!(section(&page, experiment).contains("far (tcp)"), "{experiment}");
     }
@@ -253,10 +330,15 @@ fn a_server_behind_tcp_is_told_from_one_behind_a_unix_socket() {
 fn an_experiment_that_was_not_run_says_so_and_why() {
     let mut results = small();
     results.runs.retain(|run| run.results.iter().all(|row| row.experiment != "gc"));
-    let text = r#"{"schema":1,"runs":[],"left_out":[{"experiment":"gc","reason":"there was no time for it"}]}"#;
-    results.left_out = Collection::from_json(text).unwrap().left_out;
+    let left_out = r#"{"experiment":"gc","reason":"there was no time for it"}"#;
+    let text = format!(r#"{{"schema":1,"runs":[],"left_out":[{left_out}]}}"#);
+    results.left_out = Collection::from_json(&text).unwrap().left_out;
     let page = page(&results);
-    assert!(section(&page, "gc").contains("Not run: there was no time for it"), "{}", section(&page, "gc"));
+    assert!(
+        section(&page, "gc").contains("Not run: there was no time for it"),
+        "{}",
+        section(&page, "gc")
+    );
 }
 
 #[test]
@@ -264,48 +346,98 @@ fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
     let mut results = small();
     let run = &mut results.runs[0];
     let refused = "cannot commit session #00c0ffee: the payload is too large";
-    let (bin, name, entry) = ("route_large".to_owned(), "#0badcafe".to_owned(), Some("#00c0ffee".to_owned()));
+    let (bin, name, entry) =
+        ("route_large".to_owned(), "#0badcafe".to_owned(), Some("#00c0ffee".to_owned()));
     let largest = LargestEntry { bytes: 2_097_199, bin, name, entry };
     for (store, rebuilt) in [("forgets", 250), ("keeps", 1)] {
-        let (log, largest) =
-            if store == "keeps" { (None, Some(largest.clone())) } else { (Some(refused.to_owned()), None) };
-        let rebuild = Rebuild { keeps: store == "keeps", views: 250, rebuilt, log, largest, ..Rebuild::default() };
+        let (log, largest) = if store == "keeps" {
+            (None, Some(largest.clone()))
+        } else {
+            (Some(refused.to_owned()), None)
+        };
+        let rebuild = Rebuild {
+            keeps: store == "keeps",
+            views: 250,
+            rebuilt,
+            log,
+            largest,
+            ..Rebuild::default()
+        };
         let (experiment, variant) = ("rebuild".into(), "default".into());
-        run.results.push(Row { experiment, variant, store: store.into(), rebuild: Some(rebuild), ..Row::default() });
+        run.results.push(Row {
+            experiment,
+            variant,
+            store: store.into(),
+            rebuild: Some(rebuild),
+            ..Row::default()
+        });
     }
     let page = page(&results);
     let rebuild = section(&page, "rebuild");
-    assert!(rebuild.contains("250 of 250") && rebuild.contains("1 of 250") && rebuild.contains("forgets"), "{rebuild}");
+    assert!(
+        rebuild.contains("250 of 250")
+            && rebuild.contains("1 of 250")
+            && rebuild.contains("forgets"),
+        "{rebuild}"
+    );
     assert!(!rebuild.contains("has another entry"), "{rebuild}");
-    // Both lines are about the same entry, and the page shows both.
-    assert!(rebuild.contains(refused) && rebuild.contains("2 097 199 bytes  route_large  #0badcafe"), "{rebuild}");
+    // Both log lines are about the same entry.
+    assert!(
+        rebuild.contains(refused) && rebuild.contains("2 097 199 bytes  route_large  #0badcafe"),
+        "{rebuild}"
+    );
     assert!(rebuild.contains("the payload of session #00c0ffee"), "{rebuild}");
     assert!(!page.contains("<section id=\"other\""));
 }
 
-/// It stood beside others as if it had kept what they could not.
+/// It was compared with others as if it had kept what they could not.
 #[test]
 fn a_row_with_another_entry_says_so_and_how_much_of_it_was_left() {
     let mut results = small();
-    let rebuild = Rebuild { keeps: true, views: 4, stored_bytes: Some(307_200), ..Rebuild::default() };
-    let (experiment, store, variant) = ("rebuild".into(), "php-memcached".into(), "compressed".into());
-    results.runs[0].results.push(Row { experiment, store, variant, rebuild: Some(rebuild), ..Row::default() });
+    let rebuild =
+        Rebuild { keeps: true, views: 4, stored_bytes: Some(307_200), ..Rebuild::default() };
+    let (experiment, store, variant) =
+        ("rebuild".into(), "php-memcached".into(), "compressed".into());
+    results.runs[0].results.push(Row {
+        experiment,
+        store,
+        variant,
+        rebuild: Some(rebuild),
+        ..Row::default()
+    });
     let page = page(&results);
     let rebuild = section(&page, "rebuild");
-    assert!(rebuild.contains("php-memcached#compressed has another entry") && rebuild.contains("30"), "{rebuild}");
+    assert!(
+        rebuild.contains("php-memcached#compressed has another entry") && rebuild.contains("30"),
+        "{rebuild}"
+    );
 }
 
 #[test]
 fn without_results_there_is_a_page_that_says_so() {
     let page = page(&Collection::default());
-    for id in ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "expiry", "oversize", "faults"] {
+    for id in [
+        "cycle",
+        "ops",
+        "lifecycle",
+        "perl",
+        "gc",
+        "scale",
+        "contention",
+        "expiry",
+        "oversize",
+        "faults",
+    ] {
         assert!(section(&page, id).contains("Not run"), "{id}");
     }
-    // What stores can do needs no measurement.
-    assert!(section(&page, "verdict").contains("small shop") && section(&page, "features").contains("<table"));
+    // The features need no measurement.
+    assert!(
+        section(&page, "verdict").contains("small shop")
+            && section(&page, "features").contains("<table")
+    );
 }
 
-/// What visitors left with a handler, or that it failed before.
+/// The records that visitors left with a handler, or its failure before.
 fn of_visitors(store: &str, variant: &str, url: &str, left: Option<Visitors>) -> Row {
     Row {
         experiment: "lifecycle".into(),
@@ -321,9 +453,11 @@ fn of_visitors(store: &str, variant: &str, url: &str, left: Option<Visitors>) ->
     }
 }
 
-/// The cells of a line, without their tags.
+/// The cells of a line, without tags.
 fn cells(line: &str) -> Vec<String> {
-    let text = |cell: &str| cell.split('<').filter_map(|part| part.split_once('>')).map(|(_, text)| text).collect();
+    let text = |cell: &str| {
+        cell.split('<').filter_map(|part| part.split_once('>')).map(|(_, text)| text).collect()
+    };
     line.split("</t").filter(|cell| cell.contains('<')).map(|cell: &str| text(cell)).collect()
 }
 
@@ -340,22 +474,35 @@ fn each_handler_stands_with_its_place_and_its_lock_and_what_is_unknown_is_no_nou
         ..Visitors::default()
     };
     let mut results = small();
-    let run = results.runs.iter_mut().find(|run| run.results.iter().any(|row| row.experiment == "lifecycle")).unwrap();
+    let run = results
+        .runs
+        .iter_mut()
+        .find(|run| run.results.iter().any(|row| row.experiment == "lifecycle"))
+        .unwrap();
     run.results.push(of_visitors("phpredis", "lock", "unix://<socket>?persistent=1", Some(left)));
     run.results.push(of_visitors("php-files", "shm", "<shm>/files", None));
-    run.results.push(Row { op: "visitors-eager".into(), ..of_visitors("sessile", "default", "sessile:<shm>/s", None) });
+    run.results.push(Row {
+        op: "visitors-eager".into(),
+        ..of_visitors("sessile", "default", "sessile:<shm>/s", None)
+    });
     let page = page(&results);
-    let table =
-        section(&page, "lifecycle").split("<table").find(|table| table.contains("Visitors without a cookie")).unwrap();
+    let table = section(&page, "lifecycle")
+        .split("<table")
+        .find(|table| table.contains("Visitors without a cookie"))
+        .unwrap();
     let caption = table.split_once("</caption>").unwrap().0;
-    assert!(caption.contains("an inode and no block") && caption.contains("larger pieces"), "{caption}");
+    assert!(
+        caption.contains("an inode and no block") && caption.contains("larger pieces"),
+        "{caption}"
+    );
     let line = |title: &str| {
         let found = table.split("<tr>").find(|line| line.contains(&format!(">{title}<"))).unwrap();
         cells(found).join("|")
     };
     assert!(
-        line("phpredis#lock")
-            .starts_with("phpredis#lock|server|yes|no such rule|1,500|150|1,500|1,500|-2.00|300|10.0|nothing"),
+        line("phpredis#lock").starts_with(
+            "phpredis#lock|server|yes|no such rule|1,500|150|1,500|1,500|-2.00|300|10.0|nothing"
+        ),
         "{}",
         line("phpredis#lock")
     );
@@ -364,6 +511,10 @@ fn each_handler_stands_with_its_place_and_its_lock_and_what_is_unknown_is_no_nou
         "{}",
         line("php-files#shm")
     );
-    assert!(line("php-files#shm").contains("the page does not answer"), "{}", line("php-files#shm"));
+    assert!(
+        line("php-files#shm").contains("the page does not answer"),
+        "{}",
+        line("php-files#shm")
+    );
     assert!(line("sessile").starts_with("sessile|memory|yes|off||||||||"), "{}", line("sessile"));
 }

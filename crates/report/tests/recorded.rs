@@ -1,6 +1,11 @@
-//! What is recorded in the repository is read, and drawn, by the program of today.
+//! The recorded results of the repository can be read and drawn.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::path::{Path, PathBuf};
 
@@ -19,15 +24,20 @@ fn page(results: &Collection) -> String {
     sessile_report::html(results).unwrap()
 }
 
-/// One of them had been written by a program of PHP in a form of its own, and nobody had ever drawn it.
+/// One of them had been written by a PHP program in its own form, and nobody had drawn it.
 #[test]
 fn every_recorded_result_is_read_and_makes_a_page() {
     let files = std::fs::read_dir(place()).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
+    let files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
     assert!(files.len() >= 2, "{files:?}");
     for path in files {
         let results = recorded(&path);
-        assert!(results.runs.iter().all(|run| !run.results.is_empty()), "{} has no rows", path.display());
+        assert!(
+            results.runs.iter().all(|run| !run.results.is_empty()),
+            "{} has no rows",
+            path.display()
+        );
         assert!(page(&results).trim_end().ends_with("</html>"), "{}", path.display());
     }
 }
@@ -35,16 +45,25 @@ fn every_recorded_result_is_read_and_makes_a_page() {
 #[test]
 fn the_record_of_phps_garbage_collection_draws_the_picture_of_its_source() {
     let page = page(&recorded(&place().join("php-gc.json")));
-    let section = |id: &str| page.split("<section id=\"").find(|section| section.starts_with(id)).unwrap();
+    let section =
+        |id: &str| page.split("<section id=\"").find(|section| section.starts_with(id)).unwrap();
     let gc = section("gc\"");
     let picture = gc.split("<figure>").find(|figure| figure.contains("php-files#disk<")).unwrap();
-    for words in
-        ["550,000 sessions", "no start collects garbage", "one start in ten collects garbage", "calls that do nothing"]
-    {
+    for words in [
+        "550,000 sessions",
+        "no start collects garbage",
+        "one start in ten collects garbage",
+        "calls that do nothing",
+    ] {
         assert!(picture.contains(words), "{words}: {picture}");
     }
-    let line = |op: &str| gc.rsplit("<tr>").find(|it| it.contains(">php-files#disk<") && it.contains(op)).unwrap();
+    let line = |op: &str| {
+        gc.rsplit("<tr>").find(|it| it.contains(">php-files#disk<") && it.contains(op)).unwrap()
+    };
     assert!(line(">start-gc-0.1<").contains("two: "), "{}", line(">start-gc-0.1<"));
     assert!(!line(">start-gc-0<").contains("two: "), "{}", line(">start-gc-0<"));
-    assert!(section("method\"").contains("not measured"), "nobody looked at what the hypervisor took");
+    assert!(
+        section("method\"").contains("not measured"),
+        "nobody looked at what the hypervisor took"
+    );
 }

@@ -1,7 +1,12 @@
-//! The page of several results that differ in what must survive a power cut: each figure stands with its durability tier, and
-//! none is merged with, or dropped for, that of another tier.
+//! The page of results with different durability tiers: each figure has its tier, and none is
+//! merged with or dropped for another tier.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 #[allow(dead_code, reason = "no row is changed here")]
 mod drawn;
@@ -11,18 +16,28 @@ use std::collections::BTreeSet;
 use drawn::{page, section, small};
 use sessile_bench::{Collection, Report};
 
-/// Sections whose headings and captions do not say the tier of a result that is alone.
-const SECTIONS: [&str; 10] =
-    ["percentiles", "paced", "contention", "scale", "gc", "expiry", "oversize", "perl", "faults", "lifecycle"];
+/// Sections whose headings and captions do not name a single tier.
+const SECTIONS: [&str; 10] = [
+    "percentiles",
+    "paced",
+    "contention",
+    "scale",
+    "gc",
+    "expiry",
+    "oversize",
+    "perl",
+    "faults",
+    "lifecycle",
+];
 
-/// As `--durability commit` would have made it.
+/// The report as if of `--durability commit`.
 fn in_commit(report: &Report) -> Report {
     let mut report = report.clone();
     report.results.iter_mut().for_each(|row| row.durability = "commit".into());
     report
 }
 
-/// The results, and the same again of another tier.
+/// The results, and a copy of another tier.
 fn both() -> Collection {
     let mut results = small();
     let others: Vec<Report> = results.runs.iter().map(in_commit).collect();
@@ -30,7 +45,7 @@ fn both() -> Collection {
     results
 }
 
-/// The same rows, where one result has those of both tiers.
+/// One result with the rows of both tiers.
 fn both_in_one() -> Collection {
     let mut results = small();
     for run in &mut results.runs {
@@ -40,17 +55,21 @@ fn both_in_one() -> Collection {
     results
 }
 
-/// What stands between two tags, without the tags within.
+/// The text between two tags, without inner tags.
 fn inside(section: &str, tag: &str) -> Vec<String> {
     let (begin, end) = (format!("<{tag}"), format!("</{tag}>"));
-    let parts = section.split(&begin).skip(1).filter_map(|part| part.split(&end).next()?.split_once('>'));
+    let parts =
+        section.split(&begin).skip(1).filter_map(|part| part.split(&end).next()?.split_once('>'));
     let plain = |(_, inside): (&str, &str)| {
-        inside.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text)).collect::<String>()
+        inside
+            .split('<')
+            .map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text))
+            .collect::<String>()
     };
     parts.map(plain).collect()
 }
 
-/// Two parts of a section had headings, charts and captions that were the same word for word.
+/// Two parts of a section had equal headings, charts and captions.
 #[test]
 fn every_heading_chart_and_caption_of_two_tiers_says_which_it_is_of() {
     for results in [both(), both_in_one()] {
@@ -67,7 +86,7 @@ fn every_heading_chart_and_caption_of_two_tiers_says_which_it_is_of() {
     }
 }
 
-/// It says so once, and its headings are as short as ever.
+/// It names the tier once, and its headings stay short.
 #[test]
 fn a_result_of_one_tier_says_it_beside_the_conditions_or_in_a_caption() {
     let page = page(&small());
@@ -79,16 +98,20 @@ fn a_result_of_one_tier_says_it_beside_the_conditions_or_in_a_caption() {
         assert!(!section.contains("tier commit"), "{id}");
     }
     let resources = section(&page, "resources");
-    assert!(inside(resources, "caption").iter().all(|words| words.contains(", tier none)")), "{resources}");
+    assert!(
+        inside(resources, "caption").iter().all(|words| words.contains(", tier none)")),
+        "{resources}"
+    );
     assert!(!inside(resources, "th").contains(&"tier".to_owned()), "{resources}");
 }
 
-/// One curve went from what promises nothing at one rate to what writes each commit at another.
+/// One curve joined a store without durability at one rate with commits to disk at another.
 #[test]
 fn a_curve_by_the_rate_has_points_of_one_tier_only() {
     let of_rate = |rate: f64| {
         let all = small().runs.into_iter();
-        let meant = |run: &Report| run.settings.rate == Some(rate) && run.results[0].experiment == "cycle";
+        let meant =
+            |run: &Report| run.settings.rate == Some(rate) && run.results[0].experiment == "cycle";
         all.filter(meant).collect::<Vec<Report>>().remove(0)
     };
     let (slow, fast) = (of_rate(500.0), of_rate(2_000.0));
@@ -98,27 +121,42 @@ fn a_curve_by_the_rate_has_points_of_one_tier_only() {
         headings.filter(|words| words.contains("by the rate of requests")).collect::<Vec<String>>()
     };
     let alone = by_rate(&page_of(vec![slow.clone(), fast.clone()]));
-    assert!(alone.len() == 2 && alone.iter().all(|words| words.ends_with("by the rate of requests")), "{alone:?}");
-    // There is no curve of one point, and what was measured stands in the tables all the same.
+    assert!(
+        alone.len() == 2 && alone.iter().all(|words| words.ends_with("by the rate of requests")),
+        "{alone:?}"
+    );
+    // A single point makes no curve, but the tables have it.
     let mixed = page_of(vec![slow.clone(), in_commit(&fast)]);
     assert_eq!(by_rate(&mixed), Vec::<String>::new());
     let paced = section(&mixed, "paced");
     assert!(paced.contains("500 requests a second of each worker, tier none"), "{paced}");
     assert!(paced.contains("2,000 requests a second of each worker, tier commit"), "{paced}");
-    // Each tier has curves of its own, with as many points as when it is alone.
+    // Each tier has its own curves, with as many points as alone.
     let others = [in_commit(&slow), in_commit(&fast)];
     let four = page_of(vec![slow.clone(), others[0].clone(), fast.clone(), others[1].clone()]);
     let headings = by_rate(&four);
-    assert_eq!(headings.iter().filter(|words| words.ends_with(", tier none")).count(), 2, "{headings:?}");
-    assert_eq!(headings.iter().filter(|words| words.ends_with(", tier commit")).count(), 2, "{headings:?}");
+    assert_eq!(
+        headings.iter().filter(|words| words.ends_with(", tier none")).count(),
+        2,
+        "{headings:?}"
+    );
+    assert_eq!(
+        headings.iter().filter(|words| words.ends_with(", tier commit")).count(),
+        2,
+        "{headings:?}"
+    );
 }
 
-/// The space of the second result was left out, because a store of that name had a row.
+/// The space of the second result was dropped, because a store of that name had a row.
 #[test]
 fn processor_time_and_space_have_a_row_for_each_tier() {
     let mut results = both();
     let of_sqlite = |run: &mut Report, bytes: u64| {
-        for row in run.results.iter_mut().filter(|row| row.experiment == "cycle" && row.title() == "sqlite") {
+        for row in run
+            .results
+            .iter_mut()
+            .filter(|row| row.experiment == "cycle" && row.title() == "sqlite")
+        {
             (row.bytes_per_session, row.failed) = (bytes, None);
         }
     };
@@ -139,10 +177,13 @@ fn processor_time_and_space_have_a_row_for_each_tier() {
     assert!(space[1].contains(">commit<") && space[1].contains(">4,321<"), "{space:?}");
     let time = lines_of("Processor time of an operation in microseconds (cycle)");
     let of = |tier: &str| time.iter().filter(|line| line.contains(&format!(">{tier}<"))).count();
-    assert!(of("none") > 0 && of("none") == of("commit") && of("none") * 2 == time.len(), "{time:?}");
+    assert!(
+        of("none") > 0 && of("none") == of("commit") && of("none") * 2 == time.len(),
+        "{time:?}"
+    );
 }
 
-/// A result of `cycle` in which a session of `sqlite` takes so many bytes.
+/// A result of `cycle` with this size of a `sqlite` session.
 fn weighing(bytes: u64) -> Report {
     let plain = |run: &Report| run.results[0].experiment == "cycle" && run.settings.rate.is_none();
     let mut run = small().runs.into_iter().find(plain).unwrap();
@@ -152,7 +193,7 @@ fn weighing(bytes: u64) -> Report {
     run
 }
 
-/// The same at a fixed rate.
+/// A result of `cycle` at a fixed rate with this size of a `sqlite` session.
 fn paced(bytes: u64) -> Report {
     let mut run = weighing(bytes);
     run.settings.rate = Some(250.0);
@@ -163,7 +204,8 @@ fn paced(bytes: u64) -> Report {
 fn lines_of_sqlite(caption: &str, runs: Vec<Report>) -> (bool, Vec<String>) {
     let page = page(&Collection { runs, ..Collection::default() });
     let caption = format!("{caption} (cycle, tier none)");
-    let table = section(&page, "resources").split("<table").find(|table| table.contains(&caption)).unwrap();
+    let table =
+        section(&page, "resources").split("<table").find(|table| table.contains(&caption)).unwrap();
     let lines = table.split("<tr>").filter(|line| line.contains(">sqlite<")).map(str::to_owned);
     (table.contains(">result</th>"), lines.collect())
 }
@@ -172,7 +214,8 @@ fn space(runs: Vec<Report>) -> (bool, Vec<String>) {
     lines_of_sqlite("Space of a session at the end of the run", runs)
 }
 
-/// Only the first of two results of one tier was shown, because a store of that name had a row; nothing said so.
+/// Only the first of two results of one tier was shown, silently, because a store of that name had
+/// a row.
 #[test]
 fn space_has_a_row_for_each_of_two_results_of_one_tier_and_says_which_it_is_of() {
     let (numbered, two) = space(vec![weighing(1_234), weighing(4_321)]);
@@ -181,7 +224,7 @@ fn space_has_a_row_for_each_of_two_results_of_one_tier_and_says_which_it_is_of()
     assert!(two[1].contains(">2<") && two[1].contains(">4,321<"), "{two:?}");
     let (numbered, one) = space(vec![weighing(1_234)]);
     assert!(!numbered && one.len() == 1, "{one:?}");
-    // What was weighed at a fixed rate is the same store again, and counts where nobody else has weighed it.
+    // The fixed rate weighs the same store again, and counts only without the plain experiment.
     for runs in [vec![weighing(1_234), paced(4_321)], vec![paced(4_321), weighing(1_234)]] {
         let (numbered, one) = space(runs);
         assert!(!numbered && one.len() == 1 && one[0].contains(">1,234<"), "{one:?}");
@@ -190,7 +233,7 @@ fn space_has_a_row_for_each_of_two_results_of_one_tier_and_says_which_it_is_of()
     assert!(numbered && two.len() == 2 && two[1].contains(">4,321<"), "{two:?}");
 }
 
-/// The table of space names neither the operation nor the workers, and two rows of it were the same but for the figure.
+/// The table of space names neither operation nor workers: two rows differed only by the figure.
 #[test]
 fn space_of_two_results_is_numbered_where_only_the_workers_tell_them_apart() {
     let by = |workers: usize, bytes: u64| {
@@ -207,7 +250,7 @@ fn space_of_two_results_is_numbered_where_only_the_workers_tell_them_apart() {
     assert!(!numbered, "the workers stand in that table");
 }
 
-/// They were counted among those of the table, and the verdict, which counts all, called another one by that number.
+/// The table counted its own results, and the verdict counted all, so numbers did not match.
 #[test]
 fn results_have_the_number_by_which_they_were_given_in_each_table() {
     let first_cells = |(_, lines): (bool, Vec<String>)| {
@@ -216,10 +259,13 @@ fn results_have_the_number_by_which_they_were_given_in_each_table() {
     let runs = vec![paced(9), weighing(1_234), weighing(4_321)];
     let both = BTreeSet::from(["2".to_owned(), "3".to_owned()]);
     assert_eq!(first_cells(space(runs.clone())), both);
-    assert_eq!(first_cells(lines_of_sqlite("Processor time of an operation in microseconds", runs)), both);
+    assert_eq!(
+        first_cells(lines_of_sqlite("Processor time of an operation in microseconds", runs)),
+        both
+    );
 }
 
-/// A failure without a figure took the place of the figure that another result had.
+/// A failure without a figure replaced the figure of another result.
 #[test]
 fn space_at_a_fixed_rate_stands_where_the_plain_result_failed() {
     let mut failed = weighing(1_234);
@@ -232,14 +278,20 @@ fn space_at_a_fixed_rate_stands_where_the_plain_result_failed() {
     assert!(two[1].contains(">4,321<") && !two[1].contains("failed"), "{two:?}");
 }
 
-/// Bars of both tiers stood under one name, and both were looked up in one table.
+/// Bars of both tiers had one name, and were looked up in one table.
 #[test]
 fn what_was_published_is_compared_within_a_tier() {
     let page = page(&both());
     let ops = section(&page, "ops");
-    let headings: Vec<String> = inside(ops, "h3").into_iter().filter(|words| words.contains("As published")).collect();
-    let of = |tier: &str| headings.iter().filter(|words| words.ends_with(&format!(", tier {tier}"))).count();
-    assert!(of("none") > 0 && of("none") == of("commit") && 2 * of("none") == headings.len(), "{headings:?}");
+    let headings: Vec<String> =
+        inside(ops, "h3").into_iter().filter(|words| words.contains("As published")).collect();
+    let of = |tier: &str| {
+        headings.iter().filter(|words| words.ends_with(&format!(", tier {tier}"))).count()
+    };
+    assert!(
+        of("none") > 0 && of("none") == of("commit") && 2 * of("none") == headings.len(),
+        "{headings:?}"
+    );
     let bars = |ops: &str| ops.matches(", published").count();
     assert_eq!(bars(ops), 2 * bars(section(&self::page(&small()), "ops")), "each bar once");
     let captions = inside(ops, "caption");
@@ -247,7 +299,7 @@ fn what_was_published_is_compared_within_a_tier() {
     assert_eq!(tables.count(), 2, "{captions:?}");
 }
 
-/// Two rows that failed, one of each tier, were the same but for the reason.
+/// Two failed rows of different tiers differed only by the reason.
 #[test]
 fn a_row_in_which_something_went_wrong_says_its_tier() {
     let mut results = both();
@@ -256,6 +308,10 @@ fn a_row_in_which_something_went_wrong_says_its_tier() {
     }
     let page = page(&results);
     let warnings = section(&page, "warnings");
-    let lines: Vec<&str> = warnings.split("<tr>").filter(|line| line.contains("the server went away")).collect();
-    assert!(lines.len() == 2 && lines[0].contains(">none<") && lines[1].contains(">commit<"), "{lines:?}");
+    let lines: Vec<&str> =
+        warnings.split("<tr>").filter(|line| line.contains("the server went away")).collect();
+    assert!(
+        lines.len() == 2 && lines[0].contains(">none<") && lines[1].contains(">commit<"),
+        "{lines:?}"
+    );
 }

@@ -1,36 +1,36 @@
-//! The largest entries, at most as many as were asked for. An entry that a walk shows twice is in it once.
+//! The largest entries, up to a number. An entry that a walk shows twice is listed once.
 
-use sessile_stores::foreign::Seen;
+use sessile_stores::layouts::ScannedEntry;
 
-/// The largest of what was offered.
+/// The largest of the offered entries.
 #[derive(Clone, Debug)]
 pub struct Largest {
     most: usize,
     /// Largest first.
-    entries: Vec<Seen>,
+    entries: Vec<ScannedEntry>,
 }
 
 impl Largest {
-    /// At most so many.
+    /// An empty list for at most `most` entries.
     pub fn new(most: usize) -> Largest {
         Largest { most, entries: Vec::new() }
     }
 
-    /// Takes an entry if it is one of the largest.
-    pub fn offer(&mut self, seen: Seen) {
+    /// Adds an entry if it is one of the largest.
+    pub fn offer(&mut self, seen: ScannedEntry) {
         let full = self.entries.len() >= self.most;
         if full && self.entries.last().is_none_or(|smallest| smallest.bytes >= seen.bytes) {
             return;
         }
-        // Shown again, perhaps with another size.
+        // A repeated entry may have another size.
         self.entries.retain(|known| known.bin != seen.bin || known.name != seen.name);
         let place = self.entries.partition_point(|known| known.bytes >= seen.bytes);
         self.entries.insert(place, seen);
         self.entries.truncate(self.most);
     }
 
-    /// Them, largest first.
-    pub fn entries(&self) -> &[Seen] {
+    /// The entries, largest first.
+    pub fn entries(&self) -> &[ScannedEntry] {
         &self.entries
     }
 }
@@ -38,11 +38,18 @@ impl Largest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sessile_stores::foreign::Name;
+    use sessile_stores::layouts::EntryName;
 
-    fn seen(number: u64, bytes: u64) -> Seen {
-        let name = Name::Secret(number.to_le_bytes().to_vec());
-        Seen { bin: "session".into(), name, bytes, created: None, used: None, expires: None }
+    fn seen(number: u64, bytes: u64) -> ScannedEntry {
+        let name = EntryName::Secret(number.to_le_bytes().to_vec());
+        ScannedEntry {
+            bin: "session".into(),
+            name,
+            bytes,
+            created: None,
+            used: None,
+            expires: None,
+        }
     }
 
     fn sizes(largest: &Largest) -> Vec<u64> {
@@ -69,14 +76,17 @@ mod tests {
         assert_eq!(sizes(&largest), [30, 20]);
     }
 
-    /// Keys of a cache of pages say at their ends for whom the page is. Of two that agreed in their first 120 characters one
-    /// was missing.
+    /// The keys of a page cache differ at their ends. Of two keys with 120 equal characters one was
+    /// lost.
     #[test]
     fn entries_whose_long_keys_differ_at_their_ends_are_both_listed() {
         let mut largest = Largest::new(3);
         for (end, bytes) in [("a", 10), ("b", 20)] {
             let key = format!("{}{end}", "entity_view:node:1:full:".repeat(20));
-            largest.offer(Seen { name: Name::of_cache(key.as_bytes()), ..seen(0, bytes) });
+            largest.offer(ScannedEntry {
+                name: EntryName::Shown(key.as_bytes().to_vec()),
+                ..seen(0, bytes)
+            });
         }
         assert_eq!(sizes(&largest), [20, 10]);
     }

@@ -1,68 +1,69 @@
-//! A scan: what is in a store, by size, age and idle time, without disturbing it.
+//! Scans a store by size, age and idle time, without disturbing it.
 //!
 //! ```text
-//! open a URL  ->  a walk (one of our stores, or the layout of another program)
-//! walk, page by page with pauses  ->  a summary of bounded size: totals, histograms, the largest entries
+//! URL -> walk (one of our stores, or the layout of another program)
+//! walk, page by page with pauses -> summary of bounded size: totals, histograms, largest entries
 //! ```
 //!
-//! Invariants: nothing is written, and a store that is not there is not made (ours do some upkeep of their own when they are
-//! opened); the memory of a summary does not grow with the store; ids of sessions are held for the largest entries only and
-//! leave as digests. Not here: how results look, and how foreign layouts are read (`sessile_stores::foreign`).
+//! Invariants: nothing is written (our stores do their usual upkeep on opening) and no store is
+//! created; the memory of a summary does not grow with the store; session ids are held for the
+//! largest entries only and leave as digests. Not here: the display of results, and foreign layouts
+//! (`sessile_stores::layouts`).
 
 #![forbid(unsafe_code)]
 
 mod largest;
-mod own;
 mod pace;
 mod profile;
 mod sizes;
 mod spans;
+mod store_walk;
 mod summary;
 
 use sessile_core::{Clock, Error, ErrorKind, Operation, Result};
-use sessile_stores::foreign::{self, LAYOUTS, Layout, Walk};
+use sessile_stores::layouts::{self, LAYOUTS, Layout, Walk};
 use sessile_stores::registry::{STORES, entry_for};
-use sessile_stores::{StoreUrl, presence};
+use sessile_stores::{StoreUrl, registry};
 
 pub use largest::Largest;
-pub use pace::{Ended, Pace, Pass};
+pub use pace::{ScanEnd, ScanPace, ScanPass};
 pub use profile::Profile;
 pub use sizes::{SizeBucket, SizeHistogram};
 pub use spans::{SPANS, SpanHistogram};
-pub use summary::{BinTotals, Summary};
+pub use summary::{BinTotals, ScanSummary};
 
-/// A walk that was opened, and what it walks through, in words that contain no password.
-pub struct Opened {
+/// An open walk with its label.
+pub struct ScanSource {
     /// The redacted URL.
     pub label: String,
     /// The walk.
     pub walk: Box<dyn Walk>,
 }
 
-/// Opens what a URL names: one of our stores, or the layout of another program.
+/// Opens the store or layout of a URL.
 ///
 /// # Errors
 ///
-/// `InvalidUrl` for an unknown scheme or option, `Unsupported` for a store that cannot list what it has, `Incompatible` when
-/// there is no store, and whatever keeps it from being opened.
-pub fn open(url: &str, clock: &Clock) -> Result<Opened> {
+/// `InvalidUrl` for an unknown scheme or option, `Unsupported` for a store that cannot list its
+/// sessions, `Incompatible` if there is no store, and every error of opening.
+pub fn open(url: &str, clock: &Clock) -> Result<ScanSource> {
     if Layout::of(url).is_some() {
-        let (label, walk) = foreign::open(url, clock)?;
-        return Ok(Opened { label, walk });
+        let (label, walk) = layouts::open(url, clock)?;
+        return Ok(ScanSource { label, walk });
     }
     check_scheme(&StoreUrl::parse(url)?)?;
-    presence::check(url)?;
-    let (label, walk) = own::open(url, clock)?;
-    Ok(Opened { label, walk: Box::new(walk) })
+    registry::check_exists(url)?;
+    let (label, walk) = store_walk::open(url, clock)?;
+    Ok(ScanSource { label, walk: Box::new(walk) })
 }
 
-/// The registry knows of no layouts; who has mistyped one must see them.
+/// The registry does not know layouts; after a typing error the user must see their schemes.
 fn check_scheme(url: &StoreUrl) -> Result<()> {
     if entry_for(url).is_ok() {
         return Ok(());
     }
-    let stores = STORES.iter().flat_map(|store| store.schemes);
-    let schemes: Vec<&str> = stores.chain(LAYOUTS.iter().flat_map(|layout| layout.schemes)).copied().collect();
+    let stores = STORES.iter().flat_map(|store| store.schemes).map(|scheme| scheme.to_string());
+    let schemes: Vec<String> = stores.chain(LAYOUTS.iter().flat_map(Layout::schemes)).collect();
     let error = Error::new(ErrorKind::InvalidUrl, format!("unknown scheme {:?}", url.scheme()))
         .advice(format!("known schemes: {}", schemes.join(", ")));
     Err(error.during(Operation::Open, &url.redacted(), None))

@@ -1,12 +1,13 @@
-//! A profile: how large, old and idle the entries of a store are, as a file that can be given away.
+//! A profile: the sizes, ages and idle times of a store, as a file for others.
 //!
-//! It has counts and nothing else: no ids, no keys, no contents, no names of bins. A benchmark draws payload sizes from it.
-//! Invariant: a [`Profile`] that was parsed is sound (ascending buckets, counts that fit together), whoever wrote the file.
+//! It has counts only: no ids, keys, contents or bin names. A benchmark draws payload sizes from
+//! it. Invariant: a parsed [`Profile`] is sound (ascending buckets, consistent counts), although
+//! anybody may have written the file.
 
 use serde::{Deserialize, Serialize};
-use sessile_stores::foreign::Sizes;
+use sessile_stores::layouts::Sizes;
 
-use crate::{SizeBucket, SpanHistogram, Summary};
+use crate::{ScanSummary, SizeBucket, SpanHistogram};
 
 /// The version of the file.
 const SCHEMA: u32 = 1;
@@ -17,7 +18,7 @@ const BUCKETS_MAX: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     schema: u32,
-    /// `payload`, or `memory` where a server tells no more.
+    /// `payload`, or `memory` if a server tells only that.
     sizes_are: String,
     entries: u64,
     bytes: u64,
@@ -33,7 +34,7 @@ struct Spans {
     unknown: u64,
 }
 
-/// One bucket that is not empty.
+/// A bucket that is not empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SpanBucket {
     from_s: u64,
@@ -42,8 +43,8 @@ struct SpanBucket {
 }
 
 impl Profile {
-    /// What was seen, without saying of whom.
-    pub fn of(summary: &Summary, sizes: Sizes) -> Profile {
+    /// The profile of a summary.
+    pub fn from_summary(summary: &ScanSummary, sizes: Sizes) -> Profile {
         Profile {
             schema: SCHEMA,
             sizes_are: sizes.name().to_owned(),
@@ -55,11 +56,11 @@ impl Profile {
         }
     }
 
-    /// The file.
+    /// The content of the file.
     ///
     /// # Errors
     ///
-    /// None that is known; the library that writes JSON has this signature.
+    /// None known; the JSON library has this signature.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
@@ -68,11 +69,15 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in one clause.
+    /// The fault, in one clause.
     pub fn parse(text: &str) -> Result<Profile, String> {
-        let profile: Profile = serde_json::from_str(text).map_err(|error| format!("it is no profile: {error}"))?;
+        let profile: Profile =
+            serde_json::from_str(text).map_err(|error| format!("it is no profile: {error}"))?;
         if profile.schema != SCHEMA {
-            return Err(format!("its schema is {}, and this program reads {SCHEMA}", profile.schema));
+            return Err(format!(
+                "its schema is {}, and this program reads {SCHEMA}",
+                profile.schema
+            ));
         }
         if profile.sizes_are != Sizes::Payload.name() {
             return Err("its sizes are those in a server's memory, not of payloads".to_owned());
@@ -83,11 +88,15 @@ impl Profile {
         let mut end = 0;
         let mut counted: u64 = 0;
         for bucket in &profile.sizes {
-            if bucket.from_bytes < end || bucket.below_bytes <= bucket.from_bytes || bucket.entries == 0 {
+            if bucket.from_bytes < end
+                || bucket.below_bytes <= bucket.from_bytes
+                || bucket.entries == 0
+            {
                 return Err("its buckets are not in order".to_owned());
             }
             end = bucket.below_bytes;
-            counted = counted.checked_add(bucket.entries).ok_or("its counts are beyond all measure")?;
+            counted =
+                counted.checked_add(bucket.entries).ok_or("its counts are beyond all measure")?;
         }
         if counted != profile.entries || profile.sizes.len() > BUCKETS_MAX {
             return Err("its counts do not fit together".to_owned());
@@ -95,7 +104,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The size at a place: `share` of all entries are smaller, and `within` says where in its bucket; both from 0 to 1.
+    /// The size at a rank: `share` of all entries are smaller, and `within` is the position in the
+    /// bucket; both from 0 to 1.
     pub fn size_at(&self, share: f64, within: f64) -> u64 {
         let rank = (self.entries as f64 * share) as u64;
         let mut below = 0;
@@ -108,7 +118,7 @@ impl Profile {
         bucket.from_bytes + ((width as f64 * within) as u64).min(width - 1)
     }
 
-    /// No size is larger.
+    /// An upper bound of all sizes.
     pub fn largest(&self) -> u64 {
         self.sizes.last().map_or(0, |bucket| bucket.below_bytes - 1)
     }
@@ -116,7 +126,8 @@ impl Profile {
 
 fn spans(histogram: &SpanHistogram) -> Spans {
     let full = histogram.buckets().filter(|(.., entries)| *entries > 0);
-    let buckets = full.map(|(from_s, below_s, entries)| SpanBucket { from_s, below_s, entries }).collect();
+    let buckets =
+        full.map(|(from_s, below_s, entries)| SpanBucket { from_s, below_s, entries }).collect();
     Spans { buckets, unknown: histogram.unknown() }
 }
 
@@ -124,16 +135,23 @@ fn spans(histogram: &SpanHistogram) -> Spans {
 mod tests {
     use super::*;
     use sessile_core::Timestamp;
-    use sessile_stores::foreign::{Name, Seen};
+    use sessile_stores::layouts::{EntryName, ScannedEntry};
 
     fn profile() -> Profile {
-        let mut summary = Summary::new(Timestamp::from_ms(0), 10, 0);
+        let mut summary = ScanSummary::new(Timestamp::from_ms(0), 10, 0);
         for number in 0..10_000_u64 {
-            let name = Name::of("cache", format!("secret{number}").as_bytes());
+            let name = EntryName::of("cache", format!("secret{number}").as_bytes());
             let bytes = if number % 100 == 0 { 500_000 } else { 1_000 + number % 50 };
-            summary.add(Seen { bin: "cache_secret".into(), name, bytes, created: None, used: None, expires: None });
+            summary.add(ScannedEntry {
+                bin: "cache_secret".into(),
+                name,
+                bytes,
+                created: None,
+                used: None,
+                expires: None,
+            });
         }
-        Profile::of(&summary, Sizes::Payload)
+        Profile::from_summary(&summary, Sizes::Payload)
     }
 
     #[test]
@@ -146,8 +164,9 @@ mod tests {
     #[test]
     fn sizes_that_are_drawn_are_distributed_as_those_that_were_seen() {
         let profile = profile();
-        let sizes: Vec<u64> =
-            (0..10_000).map(|n| profile.size_at(f64::from(n) / 1e4, f64::from(n % 100) / 100.0)).collect();
+        let sizes: Vec<u64> = (0..10_000)
+            .map(|n| profile.size_at(f64::from(n) / 1e4, f64::from(n % 100) / 100.0))
+            .collect();
         assert_eq!(sizes.iter().filter(|size| **size > 100_000).count(), 100);
         assert!(sizes.iter().all(|size| *size >= 896 && *size <= profile.largest()), "{sizes:?}");
         let mean = sizes.iter().sum::<u64>() as f64 / 1e4;
@@ -171,7 +190,10 @@ mod tests {
             assert_ne!(bad, good, "{from}");
             assert!(Profile::parse(&bad).unwrap_err().contains(why), "{why}");
         }
-        let empty = Profile::of(&Summary::new(Timestamp::from_ms(0), 1, 0), Sizes::Payload).to_json().unwrap();
+        let empty =
+            Profile::from_summary(&ScanSummary::new(Timestamp::from_ms(0), 1, 0), Sizes::Payload)
+                .to_json()
+                .unwrap();
         assert!(Profile::parse(&empty).unwrap_err().contains("empty"));
     }
 }

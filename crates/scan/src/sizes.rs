@@ -1,29 +1,28 @@
-//! A histogram of sizes: four buckets for each doubling, so that a bucket is at most a quarter wider than it is deep.
-//!
-//! Its size is fixed, whatever is counted.
+//! A histogram of sizes of constant memory: four buckets for each doubling, so that the width of a
+//! bucket is at most a quarter of its lower bound.
 
 use serde::{Deserialize, Serialize};
 
-/// Nothing, and four buckets for each of the 64 powers of two.
+/// Zero, and four buckets for each of the 64 powers of two.
 const BUCKETS: usize = 1 + 4 * 64;
 
-/// Counts of sizes, and the bytes in them.
+/// Counts and total bytes by size.
 #[derive(Clone, Debug)]
 pub struct SizeHistogram {
     counts: [u64; BUCKETS],
     bytes: [u64; BUCKETS],
 }
 
-/// One bucket that is not empty.
+/// A bucket that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeBucket {
-    /// The smallest size in it.
+    /// Lower bound.
     pub from_bytes: u64,
-    /// The smallest size beyond it.
+    /// Upper bound, exclusive.
     pub below_bytes: u64,
     /// Entries.
     pub entries: u64,
-    /// Their bytes.
+    /// Total bytes.
     pub bytes: u64,
 }
 
@@ -34,10 +33,11 @@ impl Default for SizeHistogram {
 }
 
 impl SizeHistogram {
-    /// Counts one.
+    /// Counts a size.
     pub fn add(&mut self, bytes: u64) {
         let bucket = bucket_of(bytes);
-        if let (Some(count), Some(sum)) = (self.counts.get_mut(bucket), self.bytes.get_mut(bucket)) {
+        if let (Some(count), Some(sum)) = (self.counts.get_mut(bucket), self.bytes.get_mut(bucket))
+        {
             *count += 1;
             *sum = sum.saturating_add(bytes);
         }
@@ -46,15 +46,18 @@ impl SizeHistogram {
     /// The buckets that are not empty, smallest sizes first.
     pub fn buckets(&self) -> impl Iterator<Item = SizeBucket> + '_ {
         let both = self.counts.iter().zip(&self.bytes).enumerate();
-        both.filter(|(_, (entries, _))| **entries > 0).map(|(bucket, (entries, bytes))| SizeBucket {
-            from_bytes: lowest(bucket),
-            below_bytes: lowest(bucket + 1),
-            entries: *entries,
-            bytes: *bytes,
+        both.filter(|(_, (entries, _))| **entries > 0).map(|(bucket, (entries, bytes))| {
+            SizeBucket {
+                from_bytes: lowest(bucket),
+                below_bytes: lowest(bucket + 1),
+                entries: *entries,
+                bytes: *bytes,
+            }
         })
     }
 
-    /// About the size that this share of all entries (0 to 1) does not exceed: the mean of the bucket in which it is.
+    /// Approximately the size that this share of all entries (0 to 1) does not exceed: the mean of
+    /// its bucket.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let all: u64 = self.counts.iter().sum();
         let rank = ((all as f64 * share).ceil() as u64).clamp(1, all.max(1));
@@ -75,7 +78,8 @@ fn bucket_of(bytes: u64) -> usize {
     1 + 4 * power as usize + quarter as usize
 }
 
-/// The smallest size in a bucket. The powers below 4 have fewer sizes than buckets; those of them stay empty.
+/// The lower bound of a bucket. Powers below 4 have fewer sizes than buckets; some buckets stay
+/// empty.
 fn lowest(bucket: usize) -> u64 {
     let Some(number) = bucket.checked_sub(1) else { return 0 };
     let lowest = ((4 + (number % 4) as u128) << (number / 4)).div_ceil(4);
@@ -88,14 +92,18 @@ mod tests {
 
     #[test]
     fn every_size_is_in_a_bucket_that_contains_it_and_is_narrow() {
-        let sizes = (0..70_000).chain((17..64).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]));
+        let sizes = (0..70_000)
+            .chain((17..64).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]));
         for size in sizes.chain([u64::MAX - 1]) {
             let mut histogram = SizeHistogram::default();
             histogram.add(size);
             let buckets: Vec<SizeBucket> = histogram.buckets().collect();
             let [bucket] = buckets.as_slice() else { panic!("{size} is in {buckets:?}") };
             assert!(bucket.from_bytes <= size && size < bucket.below_bytes, "{size}: {bucket:?}");
-            assert!(bucket.below_bytes - bucket.from_bytes <= 1 + bucket.from_bytes / 4, "{size}: {bucket:?}");
+            assert!(
+                bucket.below_bytes - bucket.from_bytes <= 1 + bucket.from_bytes / 4,
+                "{size}: {bucket:?}"
+            );
         }
     }
 

@@ -1,8 +1,8 @@
-//! A histogram of spans of time: ages and idle times, in the steps in which people think of them.
+//! A histogram of ages and idle times, in steps that people use.
 
 use std::time::Duration;
 
-/// The ends of all buckets but the last, in seconds, with the words for what is shorter.
+/// The upper bound of each bucket but the last, in seconds, with its words.
 pub const SPANS: [(u64, &str); 12] = [
     (1, "1 s"),
     (10, "10 s"),
@@ -26,31 +26,37 @@ pub struct SpanHistogram {
 }
 
 impl SpanHistogram {
-    /// Counts one, or one of which it is not known.
+    /// Counts a span; `None` is unknown.
     pub fn add(&mut self, span: Option<Duration>) {
         let Some(span) = span else {
             self.unknown += 1;
             return;
         };
-        let bucket = SPANS.iter().position(|(end, _)| span < Duration::from_secs(*end)).unwrap_or(SPANS.len());
+        let bucket = SPANS
+            .iter()
+            .position(|(end, _)| span < Duration::from_secs(*end))
+            .unwrap_or(SPANS.len());
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
         }
     }
 
-    /// The start and end of each bucket in seconds, without an end for the last, and the entries in it.
+    /// Each bucket: start and end in seconds (the last has no end), and its entries.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, Option<u64>, u64)> + '_ {
         let ends = SPANS.iter().map(|(end, _)| *end);
         let starts = std::iter::once(0).chain(ends.clone());
-        starts.zip(ends.map(Some).chain([None])).zip(&self.counts).map(|((from, below), count)| (from, below, *count))
+        starts
+            .zip(ends.map(Some).chain([None]))
+            .zip(&self.counts)
+            .map(|((from, below), count)| (from, below, *count))
     }
 
-    /// Entries of which it is known.
+    /// Entries with a known span.
     pub fn known(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Entries of which it is not known.
+    /// Entries without a known span.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }

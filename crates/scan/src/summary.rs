@@ -1,16 +1,16 @@
-//! What a scan has seen, in an amount of memory that does not grow with the store.
+//! The summary of a scan, of bounded memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sessile_core::Timestamp;
-use sessile_stores::foreign::Seen;
+use sessile_stores::layouts::ScannedEntry;
 
 use crate::{Largest, SizeHistogram, SpanHistogram};
 
-/// Bins that are told apart. The rest is counted together.
+/// Bins that are counted separately.
 const BINS_MAX: usize = 100;
-/// What that rest is called; no bin can have this name.
+/// The name for all other bins, which no bin can have.
 const OTHER_BINS: &str = "(others)";
 
 /// Counts of one bin.
@@ -18,37 +18,38 @@ const OTHER_BINS: &str = "(others)";
 pub struct BinTotals {
     /// Entries.
     pub entries: u64,
-    /// Of these, those that have expired and are not removed yet.
+    /// Of these, expired but not removed yet.
     pub expired: u64,
-    /// Bytes of all.
+    /// Bytes of all entries.
     pub bytes: u64,
 }
 
-/// What was seen.
+/// The summary of the entries seen so far.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct ScanSummary {
     now: Timestamp,
     larger_than: u64,
-    /// Entries that are at least as large as was asked for.
+    /// Entries of at least `larger_than` bytes.
     pub larger: u64,
     /// All bins together.
     pub total: BinTotals,
-    /// Each by its name.
+    /// Totals by bin name.
     pub bins: BTreeMap<Arc<str>, BinTotals>,
     /// Sizes.
     pub sizes: SizeHistogram,
-    /// Times since entries were made.
+    /// Times since creation.
     pub ages: SpanHistogram,
-    /// Times since entries were last used or written.
+    /// Times since the last use or write.
     pub idle: SpanHistogram,
-    /// The largest ones.
+    /// The largest entries.
     pub largest: Largest,
 }
 
-impl Summary {
-    /// Nothing yet. Ages are those of `now`; `most` of the largest are kept, of at least `larger_than` bytes each.
-    pub fn new(now: Timestamp, most: usize, larger_than: u64) -> Summary {
-        Summary {
+impl ScanSummary {
+    /// An empty summary. Ages are relative to `now`; the `most` largest entries of at least
+    /// `larger_than` bytes are kept.
+    pub fn new(now: Timestamp, most: usize, larger_than: u64) -> ScanSummary {
+        ScanSummary {
             now,
             larger_than,
             larger: 0,
@@ -66,13 +67,13 @@ impl Summary {
         self.now
     }
 
-    /// What is counted as larger, in bytes.
+    /// The bound for `larger`, in bytes.
     pub fn larger_than(&self) -> u64 {
         self.larger_than
     }
 
     /// Counts an entry.
-    pub fn add(&mut self, seen: Seen) {
+    pub fn add(&mut self, seen: ScannedEntry) {
         let expired = seen.expires.is_some_and(|expires| expires <= self.now);
         let bin = if self.bins.len() < BINS_MAX || self.bins.contains_key(&seen.bin) {
             Arc::clone(&seen.bin)
@@ -97,12 +98,12 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sessile_stores::foreign::Name;
+    use sessile_stores::layouts::EntryName;
 
-    fn seen(bin: &str, number: u64, expires: u64) -> Seen {
-        Seen {
+    fn seen(bin: &str, number: u64, expires: u64) -> ScannedEntry {
+        ScannedEntry {
             bin: bin.into(),
-            name: Name::of(bin, format!("{number:032}").as_bytes()),
+            name: EntryName::of(bin, format!("{number:032}").as_bytes()),
             bytes: number,
             created: Some(Timestamp::from_ms(0)),
             used: None,
@@ -112,24 +113,30 @@ mod tests {
 
     #[test]
     fn totals_bins_and_the_large_ones_are_counted() {
-        let mut summary = Summary::new(Timestamp::from_ms(10_000), 2, 8);
+        let mut summary = ScanSummary::new(Timestamp::from_ms(10_000), 2, 8);
         for number in 0..10 {
             summary.add(seen(if number < 4 { "cache" } else { "session" }, number, 9_998 + number));
         }
         assert_eq!(summary.total, BinTotals { entries: 10, expired: 3, bytes: 45 });
-        assert_eq!(summary.bins.get("cache"), Some(&BinTotals { entries: 4, expired: 3, bytes: 6 }));
+        assert_eq!(
+            summary.bins.get("cache"),
+            Some(&BinTotals { entries: 4, expired: 3, bytes: 6 })
+        );
         assert_eq!((summary.larger, summary.largest.entries().len()), (2, 2));
         assert_eq!((summary.ages.known(), summary.idle.unknown()), (10, 10));
     }
 
     #[test]
     fn a_store_full_of_bins_does_not_fill_the_memory() {
-        let mut summary = Summary::new(Timestamp::from_ms(0), 10, 0);
+        let mut summary = ScanSummary::new(Timestamp::from_ms(0), 10, 0);
         for number in 0..100_000 {
             summary.add(seen(&format!("bin{number}"), number, 1));
         }
         assert_eq!(summary.bins.len(), BINS_MAX + 1);
-        assert_eq!(summary.bins.get(OTHER_BINS).map(|totals| totals.entries), Some(100_000 - BINS_MAX as u64));
+        assert_eq!(
+            summary.bins.get(OTHER_BINS).map(|totals| totals.entries),
+            Some(100_000 - BINS_MAX as u64)
+        );
         assert_eq!((summary.largest.entries().len(), summary.total.entries), (10, 100_000));
     }
 }

@@ -1,58 +1,58 @@
-//! The feature table: what each store declares, in words.
+//! The feature table for the README, the command and reports: what each store declares, in words.
 //!
-//! It owns the wording and the order of the rows, once, for the README, the command and reports, and which of them the
-//! conformance suite tries. It decides nothing else: every cell is derived from a registry entry.
+//! It owns the wording and order of the rows, and which rows the conformance suite tests. Every
+//! cell is derived from a registry entry.
 
-use sessile_core::{Capabilities, Expiry, Locking, Ownership, Waiting};
+use sessile_core::{Expiry, Locking, Ownership, Waiting};
 
 use crate::registry::StoreEntry;
 
-/// How we know that the answers of a row are true.
+/// The evidence for the answers of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// The conformance suite fails a store that does less than its answer says.
+pub enum Evidence {
+    /// The conformance suite fails a store that does less than its answer.
     Tested,
-    /// Nothing tries it: it follows from what the store is built on, and its manual says so.
+    /// Untested: it follows from the storage, and the store's manual says so.
     Documented,
 }
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
-    /// The question that it answers.
+    /// The question.
     pub name: &'static str,
-    /// Whether somebody tries the answers.
-    pub known: Known,
-    /// The answer of one store.
+    /// The evidence for the answers.
+    pub evidence: Evidence,
     of: fn(&StoreEntry) -> String,
 }
 
 impl Feature {
     const fn tested(name: &'static str, of: fn(&StoreEntry) -> String) -> Feature {
-        Feature { name, known: Known::Tested, of }
+        Feature { name, evidence: Evidence::Tested, of }
     }
 
     const fn documented(name: &'static str, of: fn(&StoreEntry) -> String) -> Feature {
-        Feature { name, known: Known::Documented, of }
+        Feature { name, evidence: Evidence::Documented, of }
     }
 
-    /// The answer of a store. One that is made of others answers as they do.
+    /// The answer of a store. One that is made of others refers to them.
     pub fn cell(&self, entry: &StoreEntry) -> String {
         let own = self.name == URL || self.name == HTTPS || !entry.decorates;
         if own { (self.of)(entry) } else { "as its stores".to_owned() }
     }
 
-    /// The name, with the mark that [`LEGEND`] explains where nothing tries the answers.
+    /// The name, with the mark of [`LEGEND`] if untested.
     pub fn title(&self) -> String {
-        match self.known {
-            Known::Tested => self.name.to_owned(),
-            Known::Documented => format!("{} *", self.name),
+        match self.evidence {
+            Evidence::Tested => self.name.to_owned(),
+            Evidence::Documented => format!("{} *", self.name),
         }
     }
 }
 
-/// What the marks of the table mean.
-pub const LEGEND: &str = "Rows with * are documented, the others tested: the conformance suite fails a store that does \
+/// The meaning of the table's marks.
+pub const LEGEND: &str = "Rows with * are documented, the others tested: the conformance suite \
+                          fails a store that does \
                           less (a restart: strongest tier).";
 
 const URL: &str = "URL";
@@ -61,60 +61,59 @@ const HTTPS: &str = "works behind HTTPS";
 /// All rows, in display order.
 pub const FEATURES: &[Feature] = &[
     Feature::documented(URL, schemes),
-    // In the strongest tier of a server; what the weaker ones keep is measured by `sessile bench faults`.
-    Feature::tested("survives a restart", |entry| restart(&entry.capabilities)),
-    Feature::tested("shared by the processes of a host", |entry| yes(entry.capabilities.shared_by_processes)),
+    // In a server's strongest tier; `sessile bench faults` measures the weaker ones.
+    Feature::tested("survives a restart", restart),
+    Feature::tested("shared by the processes of a host", |entry| {
+        yes(entry.capabilities.shared_by_processes)
+    }),
     // The suite has one host.
     Feature::documented("shared by several hosts", |entry| yes(entry.capabilities.shared_by_hosts)),
-    // Of the declared server alone a private one is started.
+    // The suite starts a private server only of the declared kind.
     Feature::tested("needs a server", |entry| entry.capabilities.server.unwrap_or("no").to_owned()),
-    Feature::tested("locks sessions", |entry| locking(&entry.capabilities).to_owned()),
-    // That a waiter begins soon is tested; not, why.
-    Feature::documented("a waiting request", |entry| waiting(&entry.capabilities).to_owned()),
-    Feature::tested("lock of a killed worker", |entry| ownership(&entry.capabilities).to_owned()),
-    Feature::tested("late writes are refused", |entry| yes(entry.capabilities.compare_and_set)),
-    // Sweeps are tested, and that the others need none; not, what each change removes.
-    Feature::documented("expired sessions are removed", |entry| expiry(&entry.capabilities).to_owned()),
-    // That the limit in force is kept is tested, but it is lower than this.
+    Feature::tested("locks sessions", locking),
+    // The suite tests that a waiter begins soon, not why.
+    Feature::documented("a waiting request", waiting),
+    Feature::tested("lock of a killed worker", ownership),
+    // The suite tests sweeps, and that the other stores need none, but not what each change
+    // removes.
+    Feature::documented("expired sessions are removed", expiry),
+    // The suite tests the limit in force, which is lower.
     Feature::documented("largest session", |entry| size(entry.capabilities.value_bytes_max)),
-    Feature::documented("sessions are bounded by", |entry| entry.capabilities.sessions_bounded_by.words()),
+    Feature::documented("sessions are bounded by", |entry| {
+        entry.capabilities.sessions_bounded_by.to_string()
+    }),
     Feature::tested("can list sessions", |entry| yes(entry.capabilities.listing)),
-    // Processes and servers are killed; nobody cuts the power.
+    // Processes and servers are killed; the power is never cut.
     Feature::documented("durability tiers", durability),
-    // The same for all, and asked so often that it belongs into the table.
+    // The same for all stores, but a frequent question.
     Feature::documented(HTTPS, |_| "yes (the cookie's business)".to_owned()),
 ];
 
 /// The table in Markdown: a column for each store, a row for each feature.
 pub fn markdown(stores: &[StoreEntry]) -> String {
-    let header = stores.iter().map(|entry| format!("`{}`", entry.name));
-    let mut text = row("", header);
-    text.push_str(&row("---", stores.iter().map(|_| "---".to_owned())));
-    for feature in FEATURES {
-        text.push_str(&row(&feature.title(), stores.iter().map(|entry| feature.cell(entry))));
-    }
-    text
+    let header = row("", stores.iter().map(|entry| format!("`{}`", entry.name)));
+    let rule = row("---", stores.iter().map(|_| "---".to_owned()));
+    let row_of =
+        |feature: &Feature| row(&feature.title(), stores.iter().map(|entry| feature.cell(entry)));
+    header + &rule + &FEATURES.iter().map(row_of).collect::<String>()
 }
 
 fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
-    let mut line = format!("| {name} |");
-    for cell in cells {
-        // A bar would end the cell.
-        line.push_str(&format!(" {} |", cell.replace('|', "\\|")));
-    }
-    line.push('\n');
-    line
+    // A bar would end the cell.
+    let cells = cells.map(|cell| format!(" {} |", cell.replace('|', "\\|")));
+    format!("| {name} |{}\n", cells.collect::<String>())
 }
 
 fn yes(holds: bool) -> String {
     if holds { "yes" } else { "no" }.to_owned()
 }
 
-/// From its weakest tier on, or from another one.
-fn restart(capabilities: &Capabilities) -> String {
-    let weakest = capabilities.durability.iter().min();
-    match capabilities.persistent_from {
-        Some(from) if weakest.is_some_and(|weakest| from > *weakest) => format!("from tier `{}` on", from.name()),
+fn restart(entry: &StoreEntry) -> String {
+    let weakest = entry.capabilities.durability.iter().min();
+    match entry.capabilities.persistent_from {
+        Some(from) if weakest.is_some_and(|weakest| from > *weakest) => {
+            format!("from tier `{}` on", from.name())
+        }
         from => yes(from.is_some()),
     }
 }
@@ -124,45 +123,50 @@ fn schemes(entry: &StoreEntry) -> String {
     schemes.join(" ")
 }
 
-fn locking(capabilities: &Capabilities) -> &'static str {
-    match capabilities.locking {
+fn locking(entry: &StoreEntry) -> String {
+    let words = match entry.capabilities.locking {
         Locking::Native => "yes",
         Locking::Emulated => "yes, beside the store",
-        Locking::None => "no",
-    }
+    };
+    words.to_owned()
 }
 
-fn waiting(capabilities: &Capabilities) -> &'static str {
-    match capabilities.waiting {
+fn waiting(entry: &StoreEntry) -> String {
+    let words = match entry.capabilities.waiting {
         Waiting::Event => "is woken",
         Waiting::Retry => "tries again after 0.2 to 5 ms",
-        Waiting::None => "does not exist",
-    }
+    };
+    words.to_owned()
 }
 
-fn ownership(capabilities: &Capabilities) -> &'static str {
-    match (capabilities.locking, capabilities.ownership) {
-        (Locking::None, _) => "does not exist",
-        (_, Ownership::Process) => "is free at once",
-        (_, Ownership::Time) => "is free after `lock_ttl`",
-    }
+fn ownership(entry: &StoreEntry) -> String {
+    let words = match entry.capabilities.ownership {
+        Ownership::Process => "is free at once",
+        Ownership::Time => "is free after `lock_ttl`",
+    };
+    words.to_owned()
 }
 
-fn expiry(capabilities: &Capabilities) -> &'static str {
-    match capabilities.expiry {
+fn expiry(entry: &StoreEntry) -> String {
+    let words = match entry.capabilities.expiry {
         Expiry::Native => "by the store",
         Expiry::Changes => "by each change",
         Expiry::Sweep => "by a sweep",
-    }
+    };
+    words.to_owned()
 }
 
-/// A size in the largest unit that divides it, binary or decimal, because limits are set in such units; any
-/// other size in binary units, rounded down, so that what the table says does fit.
+/// A size in the largest unit that divides it, binary or decimal, as limits are set. Any other size
+/// in binary units, rounded down, so that the shown size fits.
 fn size(bytes: u64) -> String {
-    const BINARY: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    const DECIMAL: [(&str, u64); 3] = [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000)];
+    const BINARY: [(&str, u64); 4] =
+        [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    const DECIMAL: [(&str, u64); 3] =
+        [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000)];
     let mut units = BINARY.iter().chain(&DECIMAL);
-    if let Some((name, unit)) = units.find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+    if let Some((name, unit)) =
+        units.find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit))
+    {
         return format!("{} {name}", bytes / unit);
     }
     match BINARY.iter().find(|(_, unit)| bytes >= *unit) {
@@ -178,7 +182,7 @@ fn durability(entry: &StoreEntry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sessile_core::Durability;
+    use sessile_core::{Capabilities, Durability};
 
     use super::*;
     use crate::registry::STORES;
@@ -196,8 +200,10 @@ mod tests {
     #[test]
     fn what_nothing_tries_is_marked_and_the_legend_says_what_the_mark_means() {
         let table = markdown(STORES);
-        let marked = |name: &str| table.lines().any(|line| line.starts_with(&format!("| {name} * |")));
-        for name in ["shared by several hosts", "largest session", "sessions are bounded by", HTTPS] {
+        let marked =
+            |name: &str| table.lines().any(|line| line.starts_with(&format!("| {name} * |")));
+        for name in ["shared by several hosts", "largest session", "sessions are bounded by", HTTPS]
+        {
             assert!(marked(name), "{name}: {table}");
         }
         assert!(!marked("locks sessions") && !marked("can list sessions"), "{table}");
@@ -218,7 +224,8 @@ mod tests {
     fn a_store_that_survives_a_restart_in_some_tiers_only_says_from_which_on() {
         let Some(entry) = STORES.first() else { return };
         let cell = |persistent_from: Option<Durability>, durability: &'static [Durability]| {
-            restart(&Capabilities { persistent_from, durability, ..entry.capabilities })
+            let capabilities = Capabilities { persistent_from, durability, ..entry.capabilities };
+            restart(&StoreEntry { capabilities, ..*entry })
         };
         let all: &'static [Durability] = &[Durability::None, Durability::Second];
         let strong: &'static [Durability] = &[Durability::Second];

@@ -1,9 +1,10 @@
-//! `sync` of the stores that are plain files: the whole file system that holds them.
+//! `sync` of stores in plain files: it syncs their whole file system.
 //!
-//! Several processes write the files of one store, and `fsync` of each file would miss those that come and go
-//! meanwhile; in a process that has SQLite open, closing a descriptor of its database would even drop its locks.
-//! `syncfs(2)` covers all with one call and opens none. The price: it waits for other files of that file system
-//! too. The invariant here: success is never told of a file system that a power cut empties.
+//! Several processes write the files of one store, and an `fsync` of each would miss those that
+//! come and go meanwhile. In a process that has SQLite open, closing a descriptor of its database
+//! would even drop its locks. `syncfs(2)` is one call and opens no file; but it also waits for
+//! other files of that file system. Invariant: a file system in memory is refused, never reported
+//! as synced.
 
 use std::os::fd::AsFd;
 
@@ -11,7 +12,7 @@ use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::syncfs;
 use sessile_core::{Error, ErrorKind, Result};
 
-/// Writes everything on the file system that holds an open file or directory.
+/// Writes the whole file system of an open file or directory to its disk.
 pub(crate) fn sync(place: impl AsFd) -> Result<()> {
     let failed = |errno: nix::Error| {
         Error::new(ErrorKind::Io, "the file system could not be written to its disk")

@@ -1,40 +1,39 @@
-//! `files:/dir`, sessions in plain files: fast, no server, and known to everyone.
+//! `files:/dir`: sessions in plain files. This file has the registry line and the options.
 //!
-//! Two modes. The store's own ([`own`]) keeps a checked file for each session and overwrites or replaces it. With
-//! `?php=1` it shares the directory of PHP's `files` handler, file for file and lock for lock.
-//!
-//! This file is the registry line and the options; docs/stores/files.md is the manual.
+//! [`own`] is the store's own mode: a checked file for each session. [`php`] (`?php=1`) shares the
+//! directory of PHP's `files` handler, file for file and lock for lock. docs/stores/files.md is the
+//! manual.
 
-mod alias;
+mod claim;
 mod content;
 mod directory;
 mod frame;
 mod gate;
 mod holder;
+mod list;
+mod lock;
+mod mode;
 mod own;
-mod own_commit;
-mod own_listing;
-mod own_regenerate;
-mod own_sweep;
-mod own_verify;
 mod php;
-mod php_directory;
-mod php_note;
-mod php_redo;
-mod php_store;
-mod php_turns;
-mod php_walk;
 mod queue;
+mod store;
+mod sweep;
 mod system;
 mod temporary;
-mod wait;
+mod walk;
+mod words;
 
 use std::time::Duration;
 
 use sessile_core::{
-    Capabilities, Durability, Expiry, Limits, Locking, Ownership, Result, Sessions, SessionsBound, Waiting,
+    Capabilities, Durability, Expiry, Limits, Locking, Ownership, Result, Sessions, SessionsBound,
+    Waiting,
 };
 
+use self::own::OwnMode;
+use self::php::PhpMode;
+use self::php::directory::PREFIX;
+use self::store::Files;
 use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
 use crate::store_url::{StoreUrl, invalid};
 
@@ -50,19 +49,27 @@ pub const ENTRY: StoreEntry = StoreEntry {
             name: "durability",
             help: "none, or commit: each commit is on disk before it returns (default none)",
         },
-        OptionHelp { name: "php", help: "1: share the directory with PHP's files handler (default 0)" },
-        OptionHelp { name: "depth", help: "with php=1, the N of session.save_path = \"N;/dir\": 0 to 5 (default 0)" },
+        OptionHelp {
+            name: "php",
+            help: "1: share the directory with PHP's files handler (default 0)",
+        },
+        OptionHelp {
+            name: "depth",
+            help: "with php=1, the N of session.save_path = \"N;/dir\": 0 to 5 (default 0)",
+        },
         OptionHelp {
             name: "maxlifetime",
             help: "with php=1, session.gc_maxlifetime in seconds: 1 to 315360000 (default 1440)",
         },
     ],
+    server: None,
     fixtures: &[
         Fixture { variant: "default", url: "files:{disk}/files" },
         Fixture { variant: "shm", url: "files:{shm}/files#shm" },
         Fixture { variant: "php", url: "files:{disk}/php?php=1#php" },
     ],
     open,
+    exists,
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -78,34 +85,40 @@ const CAPABILITIES: Capabilities = Capabilities {
     // A file name has at most 255 bytes.
     id_bytes_max: Limits::ID_BYTES_MAX - 1,
     sessions_bounded_by: SessionsBound::Disk { inodes: true },
-    compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Commit],
 };
 
+/// An empty directory of PHP exists, although it has no sessions.
+fn exists(url: &StoreUrl) -> Result<bool> {
+    if url.text("php").is_some() { Ok(true) } else { (StoreEntry::EXISTS_AT_PATH)(url) }
+}
+
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let durability = url.word("durability", Durability::None, "none, commit", |word| {
-        Durability::from_name(word).filter(|durability| CAPABILITIES.durability.contains(durability))
+        Durability::from_name(word)
+            .filter(|durability| CAPABILITIES.durability.contains(durability))
     })?;
     let (path, clock, limits) = (url.path()?, context.clock.clone(), registry::limits(url)?);
+    let durable = durability == Durability::Commit;
     if !url.switch("php")? {
-        if let Some(name) = ["depth", "maxlifetime"].into_iter().find(|name| url.text(name).is_some()) {
-            return Err(invalid(format!("option {name} is for a directory shared with PHP")).advice("add php=1"));
+        if let Some(name) =
+            ["depth", "maxlifetime"].into_iter().find(|name| url.text(name).is_some())
+        {
+            return Err(invalid(format!("option {name} is for a directory shared with PHP"))
+                .advice("add php=1"));
         }
-        let store = own::Own::open(&path, clock, durability, CAPABILITIES)?;
+        let store = Files::new(OwnMode::open(&path, clock, durable)?, CAPABILITIES)?;
         return Ok(Sessions::new(url.redacted(), store, limits));
     }
     if url.text("ids") == Some("hashed") {
         return Err(invalid("php=1 and ids=hashed contradict each other")
             .advice("PHP names its files by the plain ids: leave one of the two out"));
     }
-    let options = php::PhpOptions {
-        depth: usize::try_from(url.number("depth", 0, 0..=5)?).unwrap_or(0),
-        maxlifetime: Duration::from_secs(url.number("maxlifetime", 1_440, 1..=Limits::TTL_MAX.as_secs())?),
-        durability,
-    };
-    let capabilities =
-        Capabilities { id_bytes_max: CAPABILITIES.id_bytes_max - php_directory::PREFIX.len(), ..CAPABILITIES };
-    let store = php::Php::open(&path, &options, clock, capabilities)?;
+    let depth = url.number("depth", 0, 0..=5)? as usize;
+    let maxlifetime = url.number("maxlifetime", 1_440, 1..=Limits::TTL_MAX.as_secs())?;
+    let mode = PhpMode::open(&path, depth, Duration::from_secs(maxlifetime), clock, durable)?;
+    let id_bytes_max = CAPABILITIES.id_bytes_max - PREFIX.len();
+    let store = Files::new(mode, Capabilities { id_bytes_max, ..CAPABILITIES })?;
     Ok(Sessions::new(url.redacted(), store, limits))
 }

@@ -1,22 +1,26 @@
-//! `?ids=hashed`: the store sees a digest instead of the id.
+//! `?ids=hashed`: the store sees a digest instead of the id, so that a stolen dump logs nobody in.
 //!
-//! Whoever reads a stolen dump of the store then cannot log in with what it finds. A session id carries at
-//! least 128 bits of chance, so a plain SHA-256 cannot be searched and needs no secret that every worker would
-//! have to share; the bin goes into the digest so that equal ids of two bins cannot be matched.
+//! A session id has at least 128 random bits, so a plain SHA-256 cannot be searched and needs no
+//! secret that all workers share. The digest covers the bin, so that equal ids of two bins cannot
+//! be matched.
 
 use sessile_core::Key;
 use sha2::{Digest, Sha256};
 
-/// The key under which a hashed id is stored: 64 hexadecimal digits in the same bin.
+/// The key of a hashed id: 64 hexadecimal digits in the same bin.
 pub(crate) fn digest(key: &Key) -> Key {
-    let hash = Sha256::new().chain_update("sessile id\0").chain_update(key.bin().name()).chain_update([0]);
-    let id = hash.chain_update(key.id()).finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-        hex.push(digit(byte >> 4));
-        hex.push(digit(byte & 15));
-        hex
-    });
-    // Hexadecimal digits are well-formed in every bin, so this never falls back.
+    let hash =
+        Sha256::new().chain_update("sessile id\0").chain_update(key.bin().name()).chain_update([0]);
+    let id = hash.chain_update(key.id()).finalize().iter().fold(
+        String::with_capacity(64),
+        |mut hex, byte| {
+            let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+            hex.push(digit(byte >> 4));
+            hex.push(digit(byte & 15));
+            hex
+        },
+    );
+    // Hexadecimal digits are well-formed in every bin: this never falls back.
     Key::in_bin(key.bin().clone(), &id).unwrap_or_else(|_| key.clone())
 }
 
@@ -32,7 +36,8 @@ mod tests {
     #[test]
     fn the_store_holds_a_digest_and_answers_to_the_id() {
         let sessions = open("memory:?ids=hashed", &Context { clock: Clock::system() }).unwrap();
-        let (key, new) = (Key::session("0123456789abcdef").unwrap(), Key::session("fedcba9876543210").unwrap());
+        let (key, new) =
+            (Key::session("0123456789abcdef").unwrap(), Key::session("fedcba9876543210").unwrap());
         let ttl = Ttl::sliding(Duration::from_secs(60)).unwrap();
         sessions.create(&key, b"cart", ttl).unwrap();
         let mut begun = sessions.begin(&key, Duration::ZERO).unwrap();

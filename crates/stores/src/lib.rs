@@ -1,44 +1,32 @@
-//! The stores, and the registry that opens them by URL.
+//! The stores, and the [`registry`] that opens them by URL.
 //!
-//! One file a store; each ends in an `ENTRY` that the [`registry`] lists. Everything that works on stores
-//! (the command, the conformance suite, the benchmark, the feature table) iterates the registry.
+//! Each store has a file with an `ENTRY`. The command, the conformance suite, the benchmark and the
+//! feature table iterate the registry.
 
 #![forbid(unsafe_code)]
 
 pub mod feature_table;
-pub mod foreign;
 mod hashed_ids;
-pub mod presence;
+pub mod layouts;
 pub mod registry;
+mod server_kind;
 mod store_url;
 
-#[cfg(feature = "sqlite")]
-mod byte_lock;
-#[cfg(any(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
-mod connecting;
+#[cfg(feature = "connections")]
+mod connections;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
-#[cfg(any(feature = "memcached", feature = "postgres", feature = "redis"))]
-mod host;
-#[cfg(any(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
-mod idle;
-#[cfg(any(feature = "memcached", feature = "redis"))]
-mod key_value;
-#[cfg(any(feature = "memcached", feature = "redis"))]
-mod orphans;
-#[cfg(any(feature = "memcached", feature = "redis"))]
-mod owner;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "locks")]
+mod locks;
+#[cfg(feature = "sql")]
 mod sql;
-#[cfg(any(feature = "memcached", feature = "postgres"))]
-mod stream;
 
-/// Declares the file of each store and lists its `ENTRY`, so that a store is one file and one line.
+/// Declares the module of each store and lists its `ENTRY`.
 macro_rules! stores {
     ($($(#[$condition:meta])* $store:ident,)+) => {
         $($(#[$condition])* mod $store;)+
 
-        /// Every store that this build contains, in the order of every table.
+        /// The stores of this build, in the order of every table.
         pub const STORES: &[StoreEntry] = &[$($(#[$condition])* $store::ENTRY),+];
     };
 }
@@ -57,4 +45,5 @@ stores! {
 }
 
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};
+pub use server_kind::ServerKind;
 pub use store_url::StoreUrl;

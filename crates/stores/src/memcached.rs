@@ -1,60 +1,60 @@
 //! `memcached:`, sessions on one or several memcached servers, for one or many web servers.
 //!
-//! One locked request is two round trips: one write that adds the lock and gets the record, one that replaces the record
-//! and deletes the lock. Expiry is native. Who finds the lock taken queues in the lock item and looks at it every few
-//! hundred microseconds. The protocol with its interleavings, the layout and the operator's side are in
-//! `docs/stores/memcached.md`; why the client is our own in `docs/decisions/0012-a-client-for-memcached.md`.
+//! One locked request is two round trips: one write that adds the lock and gets the record, one
+//! that replaces the record and deletes the lock. Expiry is native. Who finds the lock taken queues
+//! in the lock item and looks at it every few hundred microseconds. The protocol with its
+//! interleavings, the layout and the operator's side are in `docs/stores/memcached.md`; why the
+//! client is our own in `docs/decisions/0012-a-client-for-memcached.md`.
 //!
-//! Invariants: a record is only ever replaced by its CAS number, so that no update is lost, whatever happens to the lock
-//! (a server short of memory may drop it); a session that somebody has begun has an item, if need be an empty one, so
-//! that there is a CAS number to compare; every request may be sent twice with the same effect as once; no decision about
-//! expiry is left to the server's clock, which only frees memory.
+//! Invariants: a record is only ever replaced by its CAS number, so that no update is lost,
+//! whatever happens to the lock (a server short of memory may drop it); a session that somebody has
+//! begun has an item, if need be an empty one, so that there is a CAS number to compare; every
+//! request may be sent twice with the same effect as once; no decision about expiry is left to the
+//! server's clock, which only frees memory.
 //!
-//! This file is the way in: the registry line, and which part does what. Not here: listing (`lru_crawler metadump` shows
-//! all keys of the server or none, so a page would cost as much as everything), TLS, the binary protocol and its SASL.
+//! Not here: listing (`lru_crawler metadump` shows all keys of the server or none, so a page would
+//! cost as much as everything), TLS, the binary protocol and its SASL.
 
-mod acquire;
-mod cas;
-mod change;
-mod connection;
-mod contest;
+mod begin;
+mod commit;
+pub(crate) mod connection;
+mod data;
 mod destroy;
-mod failure;
-mod item;
-mod leave;
+pub(crate) mod failure;
 mod lock;
-mod look;
-mod names;
-mod options;
-pub(crate) mod php;
+pub(crate) mod options;
+mod read;
 mod regenerate;
-mod reply;
+mod release;
+pub(crate) mod reply;
 mod request;
-mod ring;
 mod servers;
 mod touch;
+mod turn;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Detail, Durability, Expiry, Found, Key, Limits, Locked, Locking, Ownership, Result,
-    Sessions, SessionsBound, Store, Swept, Timestamp, Ttl, Waiting,
+    Capabilities, Clock, Detail, Details, Durability, Error, ErrorKind, Expiry, Found, Head, Key,
+    Limits, Locking, Ownership, Result, Sessions, SessionsBound, Store, Stored, Timestamp, Ttl,
+    Waiting, follow_aliases,
 };
 
-use self::cas::Cas;
-use self::item::{HEADER_BYTES, Writer};
-use self::look::Read;
-use self::names::Names;
-use self::options::Options;
-use self::request::Life;
+use self::data::HEADER_BYTES;
+use self::failure::fault;
+use self::read::ReadItem;
+use self::reply::{Cas, Fault, Item, Reply};
+use self::request::{Commands, Exptime};
 use self::servers::Servers;
-use crate::orphans::Orphans;
-use crate::owner::Token;
+use self::turn::contend;
+use crate::connections::key_value;
+use crate::locks::orphans::Orphans;
+use crate::locks::token::{Token, lock_ttl, mark, new_token};
 use crate::registry::{self, Context, Fixture, StoreEntry};
+use crate::server_kind::ServerKind;
 use crate::store_url::StoreUrl;
 
-/// The registry line of this store.
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "memcached",
     schemes: &["memcached", "memcached+unix"],
@@ -62,8 +62,22 @@ pub const ENTRY: StoreEntry = StoreEntry {
     capabilities: CAPABILITIES,
     decorates: false,
     options: options::HELP,
+    server: Some(&SERVER),
     fixtures: &[Fixture { variant: "default", url: "memcached+unix:{socket}" }],
     open,
+    exists: StoreEntry::ALWAYS_EXISTS,
+};
+
+const SERVER: ServerKind = ServerKind {
+    name: "memcached",
+    package: "memcached",
+    programs: &["memcached"],
+    refuses_root: true,
+    // It has no durability.
+    arguments: |_, socket, _| {
+        ["-s".into(), socket.into(), "-a".into(), "0777".into(), "-m".into(), "2048".into()].into()
+    },
+    ..ServerKind::PLAIN
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -76,28 +90,31 @@ const CAPABILITIES: Capabilities = Capabilities {
     ownership: Ownership::Time,
     expiry: Expiry::Native,
     value_bytes_max: reply::VALUE_BYTES_MAX - HEADER_BYTES as u64,
-    id_bytes_max: names::ID_BYTES_MAX,
+    id_bytes_max: ID_BYTES_MAX,
     sessions_bounded_by: SessionsBound::ServerMemory { setting: "-m", evicts: true },
-    compare_and_set: true,
     listing: false,
     durability: &[Durability::None],
 };
 
-/// Native expiry comes this much (and the time of a lock) later than the exact one, which is in the record and checked by
-/// the clock of whoever reads: web servers whose clocks differ a little then never lose a session that one of them
-/// thinks alive, and a record that expires under a lease is still there for its commit.
+const PREFIX_BYTES_MAX: usize = 32;
+/// Longest id: what a key of memcached, which has at most 250 bytes without spaces, has left beside
+/// the longest prefix and bin.
+const ID_BYTES_MAX: usize =
+    250 - PREFIX_BYTES_MAX - ":d:".len() - Limits::BIN_BYTES_MAX - "/".len();
+/// Native expiry comes this much (and the time of a lock) later than the exact one in the record:
+/// web servers whose clocks differ a little never lose a session that one of them thinks alive, and
+/// a record that expires under a lease is still there for its commit.
 const EXPIRY_SLACK: Duration = Duration::from_secs(10);
-/// Longer lives than this are taken for moments by the server.
-const RELATIVE_LIFE_MAX_S: u64 = 30 * 86_400;
+/// The server takes longer times for moments.
+const RELATIVE_EXPTIME_MAX: u64 = 30 * 86_400;
 
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
-    let options = Options::parse(url)?;
     let mut store = Memcached {
         clock: context.clock.clone(),
-        names: Names::new(options.prefix.clone()),
-        servers: Servers::new(&options),
-        lock_ttl: options.lock_ttl,
-        payload_bytes_max: CAPABILITIES.value_bytes_max,
+        prefix: key_value::prefix(url, PREFIX_BYTES_MAX)?,
+        servers: Servers::new(options::servers(url)?),
+        lock_ttl: lock_ttl(url)?,
+        payload_bytes_max: 0,
         evictions: AtomicU64::new(0),
         orphans: Orphans::default(),
     };
@@ -107,12 +124,12 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
 
 struct Memcached {
     clock: Clock,
-    names: Names,
+    prefix: String,
     servers: Servers,
     lock_ttl: Duration,
     /// What every server takes.
     payload_bytes_max: u64,
-    /// Items that the servers had pushed out when we last asked.
+    /// Items that the servers had pushed out at the last look.
     evictions: AtomicU64,
     orphans: Orphans,
 }
@@ -126,22 +143,21 @@ pub(crate) struct Held {
     pid: u32,
     since: Timestamp,
     /// The CAS number of the lock, if nobody waited for it when it was last seen.
-    lock_cas: Option<Cas>,
-    /// What was read under it.
-    read: Read,
+    lock_cas: Cas,
+    read: ReadItem,
 }
 
 impl Memcached {
-    /// Connects, so that a wrong password shows now and not in a visitor's request, reads the limits, and warns of a
-    /// server that is short of memory.
+    /// Connects, so that a wrong password shows now and not in a visitor's request, reads the
+    /// limits, and warns of a server that is short of memory.
     fn check_servers(&mut self, label: &str) -> Result<()> {
-        for server in 0..self.servers.len() {
-            self.payload_bytes_max = self.payload_bytes_max.min(self.servers.payload_bytes_max(server)?);
-        }
-        let evictions = self.count_evictions()?;
+        let value_bytes_max = CAPABILITIES.value_bytes_max;
+        self.payload_bytes_max = self.servers.payload_bytes_max()?.min(value_bytes_max);
+        let [evictions] = self.servers.sums(["evictions"])?;
         if evictions > 0 {
             log::warn!(
-                "{label}: the servers have pushed out {evictions} items to make room, live sessions perhaps among them; \
+                "{label}: the servers have pushed out {evictions} items to make room, live \
+                 sessions perhaps among them; \
                  raise -m"
             );
         }
@@ -149,58 +165,98 @@ impl Memcached {
         Ok(())
     }
 
-    /// The items that the servers have pushed out since they started.
-    fn count_evictions(&self) -> Result<u64> {
-        (0..self.servers.len())
-            .map(|server| Ok(self.servers.statistics(server)?.number("evictions").unwrap_or(0)))
-            .sum()
-    }
-
     /// Whether items were pushed out since this was last asked.
     fn has_evicted(&self) -> bool {
-        let Ok(evictions) = self.count_evictions() else { return false };
+        let Ok([evictions]) = self.servers.sums(["evictions"]) else { return false };
         // Relaxed: a number that orders nothing.
         self.evictions.swap(evictions, Ordering::Relaxed) < evictions
     }
 
-    /// The native life of an item whose exact end is `expires`.
-    fn life(&self, expires: Timestamp) -> Life {
-        self.life_of(expires.since(self.clock.now()) + self.lock_ttl + EXPIRY_SLACK)
+    fn data_name(&self, key: &Key) -> String {
+        item_name(&self.prefix, 'd', key)
     }
 
-    /// The native life of an item that is to stay for so long.
-    fn life_of(&self, stays: Duration) -> Life {
-        let seconds = stays.as_secs() + 1;
-        if seconds <= RELATIVE_LIFE_MAX_S {
-            return Life::try_from(seconds).unwrap_or(0);
+    fn lock_name(&self, key: &Key) -> String {
+        item_name(&self.prefix, 'l', key)
+    }
+
+    fn fence_name(&self) -> String {
+        format!("{}:fence", self.prefix)
+    }
+
+    /// When the server drops an item that is forgotten from `due` on: when no lease that knows its
+    /// CAS number is of any use.
+    fn exptime(&self, due: Timestamp) -> Exptime {
+        let seconds = (due.since(self.clock.now()) + self.lock_ttl + EXPIRY_SLACK).as_secs() + 1;
+        if seconds <= RELATIVE_EXPTIME_MAX {
+            return Exptime::try_from(seconds).unwrap_or(0);
         }
         let moment = Clock::system().now().as_ms() / 1_000 + seconds;
-        // The server counts in 32 bits. What is beyond lives for ever; its exact end is in the record.
-        i32::try_from(moment).map_or(0, Life::from)
+        // The server counts in 32 bits. It keeps what is beyond for ever; the exact end is in the
+        // record.
+        i32::try_from(moment).map_or(0, Exptime::from)
     }
 
-    /// How long a destroyed or spent id is told to have been one.
-    fn remembered(&self) -> Duration {
-        Limits::TOMBSTONE_TTL.max(self.lock_ttl)
+    /// The exptime of an item that holds the place of a session, or tells of one that is gone.
+    fn exptime_of_nothing(&self) -> Exptime {
+        self.exptime(self.forgotten())
     }
 
-    /// The life of an item that holds the place of a session, or tells of one that is gone: no lease that knows its CAS
-    /// number is of any use after that.
-    fn life_of_nothing(&self) -> Life {
-        self.life_of(self.remembered() + self.lock_ttl + EXPIRY_SLACK)
+    /// From when on nothing is known of a session that is destroyed or given up now.
+    fn forgotten(&self) -> Timestamp {
+        self.clock.now().plus(Limits::TOMBSTONE_TTL)
+    }
+
+    /// Replaces the data item that has this CAS number; without one, adds it.
+    fn put(
+        &self,
+        key: &Key,
+        stored: &Stored,
+        writer: u64,
+        payload: &[u8],
+        over: Option<Cas>,
+    ) -> Commands {
+        let due = stored.due().unwrap_or_default();
+        self.put_value(key, &data::encode(stored, writer, payload), due, over)
+    }
+
+    /// As [`Memcached::put`], with the encoded item. Nothing is known of it from `due` on.
+    fn put_value(&self, key: &Key, value: &[u8], due: Timestamp, over: Option<Cas>) -> Commands {
+        let (name, exptime) = (self.data_name(key), self.exptime(due));
+        // The client flags repeat the kind, so that a look without the value tells it.
+        Commands::default().put(&name, data::kind_of(value), exptime, value, over)
+    }
+
+    /// Whether an item was stored; if not, there is another one.
+    ///
+    /// # Errors
+    ///
+    /// When the server could not: `TooLarge`, `OutOfMemory`, `Io`.
+    fn is_stored(&self, key: &Key, reply: Reply, payload_bytes: usize) -> Result<bool> {
+        match reply {
+            Reply::Done(_) => Ok(true),
+            Reply::Refused | Reply::Missing => Ok(false),
+            Reply::Failed(why) => Err(self.save_failed(key, why, payload_bytes)),
+        }
+    }
+
+    fn save_failed(&self, key: &Key, why: Fault, payload_bytes: usize) -> Error {
+        // The server may have come back with a lower limit since it was asked.
+        let limit = match why {
+            Fault::TooLarge => self.servers.payload_bytes_max_of(key).ok(),
+            _ => None,
+        };
+        fault(why, payload_bytes, limit.unwrap_or(self.payload_bytes_max))
     }
 }
 
-/// The mark of a token in the record that its lease commits.
-fn writer(token: &Token) -> Writer {
-    let [a, b, c, d, e, f, g, h, ..] = *token;
-    [a, b, c, d, e, f, g, h]
+fn item_name(prefix: &str, what: char, key: &Key) -> String {
+    format!("{prefix}:{what}:{}/{}", key.bin().name(), key.id())
 }
 
-/// The mark of a token in the record whose lock it took over.
-fn taker(token: &Token) -> Writer {
-    let [.., a, b, c, d, e, f, g, h] = *token;
-    [a, b, c, d, e, f, g, h]
+/// The mark of a token in the record whose lock it took over: its last bytes.
+fn taker(token: &Token) -> u64 {
+    (u128::from_le_bytes(*token) >> 64) as u64
 }
 
 impl Store for Memcached {
@@ -210,66 +266,95 @@ impl Store for Memcached {
         Capabilities { value_bytes_max: self.payload_bytes_max, ..CAPABILITIES }
     }
 
-    fn begin(&self, key: &Key, wait_max: Duration) -> Result<Locked<Held>> {
-        self.acquire(key, wait_max)
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+        begin::begin(self, key, wait_max)
     }
 
-    fn fence(&self, held: &Held) -> u64 {
-        held.fence
-    }
-
-    fn peek(&self, key: &Key) -> Result<Found> {
-        self.look(key)
+    fn peek(&self, asked: &Key) -> Result<Found> {
+        let (found, moved_to) = follow_aliases(asked, |key| -> Result<_> {
+            let item = self.data_of(key)?.unwrap_or_default();
+            let (stored, payload) = self.decode(key, item)?;
+            Ok(stored.look_up(payload, self.clock.now()))
+        })?;
+        Ok(Found { moved_to, ..found })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.store_new(key, payload, ttl)
+        let (now, mark) = (self.clock.now(), mark(&new_token()?));
+        let record = Stored::Live(Head::next(None, ttl, now));
+        let (mut refused, mut replaced) = (false, None);
+        contend(|| {
+            if refused {
+                // Something is there: perhaps only what is left of a session.
+                let names = [self.lock_name(key), self.data_name(key)];
+                let commands = names.iter().fold(Commands::default(), |all, name| all.get(name));
+                let [lock, item] = self.servers.send(key, commands)?;
+                let (lock, item) = (lock.lock()?, item.item()?);
+                if item.as_ref().and_then(Item::writer) == Some(mark) {
+                    return Ok(Some(())); // created before; the answer was lost
+                }
+                replaced = item.as_ref().map(|item| item.cas);
+                let held = lock.is_some_and(|lock| !lock.lapsed(Clock::system().now()));
+                if held || self.decode(key, item.unwrap_or_default())?.0.takes_id(now) {
+                    return Err(ErrorKind::Exists.into());
+                }
+            }
+            let commands = self.put(key, &record, mark, payload, replaced);
+            let [stored] = self.servers.send(key, commands)?;
+            refused = !self.is_stored(key, stored, payload.len())?;
+            Ok((!refused).then_some(()))
+        })
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.write_and_unlock(held, payload, ttl)
+        commit::commit(self, held, payload, ttl)
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        self.slide(key, ttl)
+        touch::touch(self, key, ttl)
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
-        self.slide_held(held, ttl)
+        touch::touch_held(self, held, ttl)
     }
 
     fn release(&self, held: Held) -> Result<()> {
-        self.end(&held)
+        release::release(self, &held)
     }
 
     fn destroy(&self, key: &Key) -> Result<()> {
-        self.bury(key)
+        // From the first id to the last: an alias that was destroyed stays readable for the next
+        // call, should this one be cut short.
+        follow_aliases(key, |key| destroy::destroy(self, key)).map(drop)
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        self.rename(held, new, grace)
+        regenerate::regenerate(self, held, new, grace)
     }
 
-    fn sweep(&self, _budget: Budget) -> Result<Swept> {
-        Ok(Swept { complete: true, ..Swept::default() })
-    }
-
-    fn details(&self) -> Result<Vec<Detail>> {
+    fn details(&self) -> Result<Details> {
         let names = ["curr_items", "bytes", "limit_maxbytes", "evictions", "curr_connections"];
-        let mut sums = [0_u64; 5];
-        for server in 0..self.servers.len() {
-            let about = self.servers.statistics(server)?;
-            sums.iter_mut().zip(names).for_each(|(sum, name)| *sum += about.number(name).unwrap_or(0));
-        }
-        let [items, used, room, evictions, connections] = sums;
+        let [items, used, room, evictions, connections] = self.servers.sums(names)?;
         Ok(vec![
-            Detail::count("servers", self.servers.len() as u64),
-            Detail::count("items", items),
-            Detail::bytes("used", used),
-            Detail::bytes("room", room),
-            Detail::count("evictions", evictions),
-            Detail::count("connections", connections),
-            Detail::bytes("payload_max", self.payload_bytes_max),
+            ("servers", Detail::Count(self.servers.len() as u64)),
+            ("items", Detail::Count(items)),
+            ("used", Detail::Bytes(used)),
+            ("room", Detail::Bytes(room)),
+            ("evictions", Detail::Count(evictions)),
+            ("connections", Detail::Count(connections)),
+            ("payload_max", Detail::Bytes(self.payload_bytes_max)),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_key_has_250_bytes() {
+        let bin = sessile_core::Bin::new(&"b".repeat(Limits::BIN_BYTES_MAX)).unwrap();
+        let key = Key::in_bin(bin, &"i".repeat(ID_BYTES_MAX)).unwrap();
+        assert_eq!(item_name(&"p".repeat(PREFIX_BYTES_MAX), 'd', &key).len(), 250);
     }
 }

@@ -1,110 +1,131 @@
 //! `postgres:`, sessions in a table on a PostgreSQL server, for one or many web servers.
 //!
-//! One locked request is two round trips: one that takes an advisory lock of the server and reads the row, and one that
-//! changes the row and gives the lock up. No transaction is open in between. The server queues waiters and wakes them, and
-//! it frees the locks of whoever loses the connection. Layout, locks, settings and the operator's side are in
-//! `docs/stores/postgres.md`.
+//! One locked request is two round trips: the first takes an advisory lock of the server and reads
+//! the row, the second changes the row and gives the lock up. No transaction is open in between.
+//! The server queues waiters, wakes them, and frees the locks of a lost connection. Layout,
+//! settings and the operator's side: `docs/stores/postgres.md`.
 //!
 //! Invariants:
 //!
 //! * the row is read by a statement that began after the lock was granted;
-//! * a commit changes only the row that its lease has read (same id, version and creation), or creates one where the lease
-//!   found none and none has appeared since, no tombstone either;
+//! * a commit changes only the row that its lease has read (same id, version and creation), or
+//!   creates one where there is still none and no tombstone;
 //! * a lock is free only when what was written under it can be seen;
 //! * `due` of a row is never later than the moment from which a sweep may remove it.
-//!
-//! This file is the way in: the registry line, and which part does what.
 
-mod answer;
-mod change;
-mod failure;
-pub(crate) mod foreign;
-mod lease;
-mod link;
+mod begin;
+mod commit;
+pub(crate) mod connection;
+mod destroy;
+pub(crate) mod failure;
 mod lock;
 mod login;
-mod options;
-mod pool;
+mod names;
+pub(crate) mod options;
 mod regenerate;
+mod result;
 mod row;
 mod schema;
+mod server;
 mod statements;
-mod sweep;
 mod wire;
 
-use std::sync::Mutex;
+use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, Durability, Expiry, Filter, Found, Key, Limits, Locked, Locking, Ownership,
-    Page, Result, Sessions, SessionsBound, Stat, Store, Swept, Ttl, Waiting,
+    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
+    Sessions, Stat, Store, Swept, Ttl, follow_aliases,
 };
 
-use self::failure::Failure;
-use self::lease::Held;
-use self::link::Link;
+use self::connection::Connection;
+use self::failure::{Attempt, PostgresFailure};
+use self::lock::{Held, Lease};
 use self::options::Options;
-use self::pool::Pool;
-use crate::idle::retry;
+use self::schema::Settings;
+use self::statements::Sql;
+use crate::connections::pool::{AttemptFailure, Pool};
+use crate::connections::retry::retry;
 use crate::registry::{self, Context, Fixture, StoreEntry};
+use crate::sql::list::{Chunk, after_row, listed, page, row_of, stat};
+use crate::sql::row::{Columns, unsigned};
+use crate::sql::sweep::{SweptBatch, SweptTo, sweep};
+use crate::sql::value::{Value, key_values};
+use crate::sql::{ON_A_SERVER, random_mark, touch};
 use crate::store_url::StoreUrl;
 
-/// The registry line of this store.
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "postgres",
     schemes: &["postgres", "postgresql", "postgres+unix"],
-    sentence: "A table on a PostgreSQL server: one or several web servers, beside the shop's own data",
+    sentence: "A table on a PostgreSQL server: one or several web servers, beside the shop's own \
+               data",
     capabilities: CAPABILITIES,
     decorates: false,
     options: options::HELP,
-    fixtures: &[Fixture { variant: "default", url: "postgres+unix:{socket}?user=postgres&database=postgres" }],
+    server: Some(&server::SERVER),
+    fixtures: &[Fixture {
+        variant: "default",
+        url: "postgres+unix:{socket}?user=postgres&database=postgres",
+    }],
     open,
+    exists,
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
-    persistent_from: Some(Durability::None),
-    shared_by_processes: true,
-    shared_by_hosts: true,
     server: Some("postgres"),
-    // The lock lies beside the row: after a destroy it is void, but occupied until its holder lets go or dies.
-    locking: Locking::Emulated,
-    waiting: Waiting::Event,
-    ownership: Ownership::Process,
-    expiry: Expiry::Sweep,
     value_bytes_max: (1 << 30) - 4_096, // a message has at most 1 GB, the other columns included
-    id_bytes_max: Limits::ID_BYTES_MAX,
-    sessions_bounded_by: SessionsBound::ServerDisk,
-    compare_and_set: true,
-    listing: true,
-    durability: &[Durability::None, Durability::Second, Durability::Commit],
+    ..ON_A_SERVER
 };
+
+/// Rows of one batch of a sweep, which is one statement.
+const SWEPT_ROWS: u64 = 100;
 
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let options = Options::parse(url)?;
-    let prepared = retry(Failure::is_transient, || schema::prepare(&options));
-    let (names, first) = prepared.map_err(Failure::translate)?;
+    let first = retry(PostgresFailure::is_transient, || schema::create_or_check(&options))?;
     refuse_pooled_transactions(&options, &first)?;
-    let pool = Pool::new(options, names, first);
-    let store = Postgres { clock: context.clock.clone(), pool, swept_to: Mutex::default() };
+    let pool = Pool::new(Settings { options, names: Arc::clone(&first.names) });
+    pool.give_back(first);
+    let store = Postgres { clock: context.clock.clone(), pool, swept_to: SweptTo::default() };
     Ok(Sessions::new(url.redacted(), store, registry::limits(url)?))
 }
 
-/// Two connections at once that are served by one process of the server: there is a proxy in between that hands out sessions
-/// for a transaction at a time. Our locks would be taken in one session and given up in another.
-fn refuse_pooled_transactions(options: &Options, first: &Link) -> Result<()> {
-    let second = Link::connect(options).and_then(|mut link| link.greet(options).map(|_| link));
-    match second {
-        Ok(second) if second.backend == first.backend => Err(lock::pooled_by_transaction()),
-        // A server that has no second connection to spare is no proxy's fault; each begin looks again.
-        _ => Ok(()),
+/// Refuses a proxy that hands out sessions for a transaction at a time: it serves two connections
+/// by one process of the server. Locks would be taken in one session and given up in another.
+fn refuse_pooled_transactions(options: &Options, first: &Connection) -> Result<()> {
+    let second = Connection::connect(options);
+    let backend = second.and_then(|mut second| schema::greet(&mut second).map(|_| second.backend));
+    // A server without a second connection to spare is no proxy; each begin checks again.
+    if backend.is_ok_and(|backend| backend == first.backend) {
+        return Err(lock::pooled_by_transaction());
     }
+    Ok(())
+}
+
+fn exists(url: &StoreUrl) -> Result<bool> {
+    let options = Options::parse(url)?;
+    let find = format!(
+        "SELECT 1 FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p') AND relname = '{}'",
+        options.table // a word, as the options demand
+    );
+    Ok(!Connection::connect(&options)?.run_text(&find)?.is_empty())
 }
 
 struct Postgres {
     clock: Clock,
-    pool: Pool,
-    /// Where the last sweep stopped: the `due` and the row.
-    swept_to: Mutex<Option<(i64, i64)>>,
+    pool: Pool<Connection>,
+    swept_to: SweptTo<(i64, i64)>,
+}
+
+impl Postgres {
+    /// The rows of the table in the order of their numbers.
+    fn next_rows(&self, after: Option<&Cursor>, most: usize) -> Result<Chunk> {
+        let values = [row_of(after)?.into(), (most as u64).into()];
+        let found = self.pool.with(|connection| connection.run_one(Sql::List, &values))?;
+        let last = found.rows.last().map(|row| row.integer(8)).transpose()?.flatten();
+        Ok(Chunk { records: found.rows.iter().map(listed).collect(), last: last.map(after_row) })
+    }
 }
 
 impl Store for Postgres {
@@ -114,56 +135,110 @@ impl Store for Postgres {
         CAPABILITIES
     }
 
-    fn begin(&self, key: &Key, wait_max: Duration) -> Result<Locked<Held>> {
-        self.acquire(key, wait_max)
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+        begin::begin(self, key, wait_max)
     }
 
-    fn fence(&self, held: &Held) -> u64 {
-        held.fence
-    }
-
-    fn peek(&self, key: &Key) -> Result<Found> {
-        self.find(key)
+    fn peek(&self, asked: &Key) -> Result<Found> {
+        self.pool.with(|connection| {
+            let (found, moved_to) = follow_aliases(asked, |key| -> Attempt<_> {
+                let read = connection.run_one(Sql::Read, &key_values(key))?;
+                let (row, payload) = row::decode(&read, key)?;
+                Ok(row.stored.look_up(payload, self.clock.now()))
+            })?;
+            Ok(Found { moved_to, ..found })
+        })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.store_new(key, payload, ttl)
+        let (writer, again) = (random_mark()?, Cell::new(false));
+        self.pool.with(|connection| {
+            let head = Head::next(None, ttl, self.clock.now());
+            let ([bin, id], lock) = (key_values(key), connection.names.lock_of(key));
+            let values = [
+                bin,
+                id,
+                lock.into(),
+                head.created.into(),
+                head.expires.into(),
+                head.ends.into(),
+                writer.into(),
+                Value::Bytes(payload),
+            ];
+            let again = again.replace(true);
+            if connection.run_one(Sql::Create, &values)?.count == 1 {
+                return Ok(());
+            }
+            // The answer to an earlier attempt may have been lost.
+            if again && row::read_head(connection, key)?.writer == writer {
+                return Ok(());
+            }
+            Err(ErrorKind::Exists.into())
+        })
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.write_and_unlock(held, payload, ttl)
+        commit::commit(self, held, payload, ttl)
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        self.slide(key, ttl)
+        self.pool.with(|connection| {
+            touch(key, &self.clock, |key, now| row::touch(connection, key, None, ttl, now))
+        })
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
-        self.slide_held(held, ttl)
+        let Lease { key, stored, begun, .. } = &held.lease;
+        held.lease.check_owner()?;
+        let now = self.clock.now();
+        // On another connection than the lease's: the time of its last statement tells others since
+        // when the lock is held.
+        let there = self.pool.with(|connection| match stored.live(*begun) {
+            Some(head) => row::touch(connection, key, Some(head), ttl, now),
+            None => Ok(Some(row::read_head(connection, key)?.stored)),
+        })?;
+        let Some(there) = there else { return Ok(()) };
+        stored.check_lease(&there, *begun, now)?;
+        Err(ErrorKind::Gone.into())
     }
 
-    fn release(&self, held: Held) -> Result<()> {
-        self.unlock(held);
+    fn release(&self, mut held: Held) -> Result<()> {
+        // A child only drops it: that closes the child's descriptor, and the parent keeps its lock.
+        if held.lease.check_owner().is_ok() {
+            lock::unlock(&mut held.connection, held.lease.lock);
+            self.pool.give_back(held.connection);
+        }
         Ok(())
     }
 
     fn destroy(&self, key: &Key) -> Result<()> {
-        self.bury(key)
+        destroy::destroy(self, key)
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        self.rename(held, new, grace)
+        regenerate::regenerate(self, held, new, grace)
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {
-        self.remove_expired(budget)
+        sweep(&self.swept_to, budget, SWEPT_ROWS, |after, most| {
+            let (due, number) = after.copied().unwrap_or((i64::MIN, i64::MIN));
+            let values = [self.clock.now().into(), due.into(), number.into(), most.into()];
+            // Sent twice it does no harm, but does not count what the first one removed.
+            self.pool.with(|connection| {
+                let swept = connection.run_one(Sql::Sweep, &values)?;
+                let row = swept.row()?;
+                let last = row.integer(2)?.zip(row.integer(3)?);
+                Ok(SweptBatch { examined: unsigned(row, 0)?, removed: unsigned(row, 1)?, last })
+            })
+        })
     }
 
     fn stat(&self) -> Result<Stat> {
-        self.count()
+        stat(self.clock.now(), |after, most| self.next_rows(after, most))
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        self.page(cursor, filter)
+        let rows = self.next_rows(cursor, filter.entries_max)?;
+        Ok(page(filter, self.clock.now(), rows))
     }
 }

@@ -1,59 +1,93 @@
 //! `redis:`, sessions on a Redis or Valkey server, for one or many web servers.
 //!
-//! One locked request is two round trips: one that takes the lock and reads the record, and one that writes and
-//! unlocks. Both are plain commands while nobody interferes, and scripts otherwise. Expiry is native. Waiters sleep in a blocking pop until they are woken, in order of
-//! arrival. The protocol with its interleavings, the key layout and the operator's side are in
+//! One locked request is two round trips: one that takes the lock and reads the record, and one
+//! that writes and unlocks. Both are plain commands while nobody interferes, and scripts otherwise.
+//! Expiry is native. Waiters sleep in a blocking pop until they are woken, in order of arrival. The
+//! protocol with its interleavings, the key layout and the operator's side are in
 //! `docs/stores/redis.md`.
 //!
-//! Invariants: who owns a lock is decided by comparing a random token for equality, on the server; every
-//! request may be sent twice with the same effect as once; no decision about expiry is left to the server's
-//! clock (it only frees memory).
+//! Invariants: who owns a lock is decided by comparing a random token for equality, on the server;
+//! every request may be sent twice with the same effect as once; no decision about expiry is left
+//! to the server's clock (it only frees memory).
 //!
-//! This file is the way in: the registry line, and which part does what. Not here: Redis Cluster, which
-//! needs a client that follows slots, a fence counter in each slot, and a `regenerate` over two of them.
+//! Not here: Redis Cluster, which needs a client that follows slots, a fence counter in each slot,
+//! and a `regenerate` over two of them.
 
-mod acquire;
-mod change;
-mod failure;
-mod keys;
-mod listing;
-mod lock;
-mod options;
-pub(crate) mod php;
-mod pool;
+mod begin;
+mod commit;
+pub(crate) mod connection;
+pub(crate) mod failure;
+mod list;
+mod names;
 mod script;
 mod value;
 
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Duration;
 
+use redis::Connection;
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, Durability, Expiry, Filter, Found, Key, Limits, Locked, Locking, Ownership,
-    Page, Result, Sessions, SessionsBound, Stat, Store, Swept, Ttl, Waiting,
+    Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, Key, Limits,
+    Locking, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp, Ttl,
+    Waiting, destroy_aliases, follow_aliases,
 };
 
-use self::keys::Names;
-use self::lock::Held;
-use self::options::Options;
-use self::pool::Pool;
-use self::script::Scripts;
-use crate::orphans::Orphans;
+use self::begin::Held;
+use self::connection::ClientSettings;
+use self::names::Names;
+use self::script::{CREATE, DESTROY, REGENERATE, RELEASE, TOUCH, done};
+use self::value::held_value;
+use crate::connections::key_value;
+use crate::connections::pool::Pool;
+use crate::locks::check_process;
+use crate::locks::orphans::Orphans;
+use crate::locks::token::{Token, lock_ttl, mark, new_token};
 use crate::registry::{self, Context, Fixture, StoreEntry};
+use crate::server_kind::ServerKind;
 use crate::store_url::StoreUrl;
 
-/// The registry line of this store.
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "redis",
     schemes: &["redis", "rediss", "redis+unix"],
     sentence: "A Redis or Valkey server: one or several web servers, expiry by itself",
     capabilities: CAPABILITIES,
     decorates: false,
-    options: options::HELP,
+    options: connection::HELP,
+    server: Some(&SERVER),
     fixtures: &[Fixture { variant: "default", url: "redis+unix:{socket}" }],
     open,
+    exists: StoreEntry::ALWAYS_EXISTS,
 };
 
+const SERVER: ServerKind = ServerKind {
+    name: "redis-server",
+    package: "redis-server",
+    programs: &["redis-server", "valkey-server"],
+    arguments,
+    ..ServerKind::PLAIN
+};
+
+fn arguments(dir: &Path, socket: &Path, durability: Durability) -> Vec<OsString> {
+    let (append_only, append_fsync) = match durability {
+        Durability::None => ("no", "no"),
+        Durability::Second => ("yes", "everysec"),
+        Durability::Commit => ("yes", "always"),
+    };
+    // Redis removes expired keys for up to a quarter of each tick of `hz`, and answers nobody
+    // meanwhile: 25 ms at its default of 10, 2.5 ms here (see docs/stores/redis.md).
+    let fixed = "--port 0 --unixsocketperm 700 --daemonize no --hz 100";
+    let mut arguments: Vec<OsString> = fixed.split(' ').map(OsString::from).collect();
+    arguments.extend(["--unixsocket".into(), socket.into(), "--dir".into(), dir.into()]);
+    arguments.extend(["--save", "", "--appendonly", append_only].map(OsString::from));
+    arguments.extend(["--appendfsync", append_fsync].map(OsString::from));
+    arguments
+}
+
 const CAPABILITIES: Capabilities = Capabilities {
-    // Without its log it keeps what it has snapshots of: all but the last minutes by default, and nothing without `save`.
+    // Without its log it keeps what it has snapshots of: all but the last minutes by default, and
+    // nothing without `save`.
     persistent_from: Some(Durability::Second),
     shared_by_processes: true,
     shared_by_hosts: true,
@@ -65,26 +99,22 @@ const CAPABILITIES: Capabilities = Capabilities {
     value_bytes_max: (512 << 20) - value::HEADER_BYTES as u64,
     id_bytes_max: Limits::ID_BYTES_MAX,
     sessions_bounded_by: SessionsBound::ServerMemory { setting: "maxmemory", evicts: false },
-    compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
 };
 
-/// Native expiry comes this much later than the exact one, which is in the record and checked by the clock of
-/// whoever reads: web servers whose clocks differ a little then never lose a session that one of them thinks alive.
+/// Native expiry comes this much later than the exact one in the record: web servers whose clocks
+/// differ a little never lose a session that one of them thinks alive.
 const EXPIRY_SLACK: Duration = Duration::from_secs(10);
 
-/// How long a freed lock stays reserved for the waiter that was woken for it. It takes a round trip; if the
-/// waiter died, the others lose this much.
-const RESERVATION: Duration = Duration::from_millis(200);
+const PREFIX_BYTES_MAX: usize = 64;
 
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
-    let options = Options::parse(url)?;
     let store = Redis {
         clock: context.clock.clone(),
-        names: Names::new(options.prefix.clone()),
-        scripts: Scripts::new(),
-        pool: Pool::new(options),
+        names: Names(key_value::prefix(url, PREFIX_BYTES_MAX)?),
+        lock_ttl: lock_ttl(url)?,
+        pool: Pool::new(ClientSettings::parse(url)?),
         orphans: Orphans::default(),
     };
     store.check_server(&url.redacted())?;
@@ -94,52 +124,74 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
 struct Redis {
     clock: Clock,
     names: Names,
-    scripts: Scripts,
-    pool: Pool,
+    lock_ttl: Duration,
+    pool: Pool<Connection>,
     orphans: Orphans,
 }
 
 impl Redis {
-    /// Connects, so that a wrong password shows now and not in a visitor's request, and warns of a server
-    /// that would drop sessions to make room.
+    /// Connects, so that a wrong password shows now and not in a visitor's request, and warns of a
+    /// server that would drop sessions to make room.
     fn check_server(&self, label: &str) -> Result<()> {
-        self.pool.call(&redis::cmd("PING"))?;
-        let asked = self.pool.call(redis::cmd("CONFIG").arg("GET").arg("maxmemory-policy"));
-        // Hosted servers forbid CONFIG; then nothing is known and nothing said.
-        if let Ok(answer) = asked
-            && let Ok((_, policy)) = redis::from_redis_value::<(String, String)>(answer)
+        self.pool.with(|connection| redis::cmd("PING").exec(connection))?;
+        let mut ask = redis::cmd("CONFIG");
+        ask.arg("GET").arg("maxmemory-policy");
+        // Hosted servers forbid CONFIG; then nothing is known.
+        if let Ok((_, policy)) =
+            self.pool.with(|connection| ask.query::<(String, String)>(connection))
             && policy != "noeviction"
         {
             log::warn!(
-                "{label}: maxmemory-policy is {policy}: when memory is full the server drops live sessions; \
+                "{label}: maxmemory-policy is {policy}: when memory is full the server drops live \
+                 sessions; \
                  set maxmemory-policy noeviction, so that saves fail loudly instead"
             );
         }
         Ok(())
     }
 
-    /// How long a destroyed or spent id is told to have been one.
-    fn remembered(&self) -> Duration {
-        Limits::TOMBSTONE_TTL.max(self.lock_ttl())
+    /// The bytes of a data key, and for how many milliseconds the server keeps them: a record until
+    /// it expires, tombstones and aliases until every lease that was alive at the time has lapsed.
+    fn value(
+        &self,
+        stored: &Stored,
+        token: &Token,
+        payload: &[u8],
+        now: Timestamp,
+    ) -> (Vec<u8>, u64) {
+        let lease = if stored.head().is_some() { Duration::ZERO } else { self.lock_ttl };
+        let life = stored.due().map_or(Duration::ZERO, |due| due.since(now));
+        (value::encode(stored, token, payload), ms(life + lease + EXPIRY_SLACK))
     }
 
-    /// How long the server keeps a tombstone: every lease that was alive at the time has lapsed by then.
-    fn tombstone_kept(&self) -> Duration {
-        self.remembered() + self.lock_ttl() + EXPIRY_SLACK
+    /// Moves an expiry. Answers the new stamp of a leased record, or where an id without a lease
+    /// leads.
+    fn run_touch(&self, key: &Key, ttl: Ttl, lease: (&[u8], &[u8])) -> Result<Option<Vec<u8>>> {
+        let (token, read) = lease;
+        let absolute = ttl.absolute_ms().map_or(String::new(), |ms| ms.to_string());
+        let deadline = (self.clock.now().as_ms(), ttl.idle_ms(), absolute, ms(EXPIRY_SLACK));
+        done(self.run(&TOUCH, key, &[], (token, deadline, read, ms(self.lock_ttl)))?)
     }
 
-    fn lock_ttl(&self) -> Duration {
-        self.pool.options().lock_ttl
+    /// Frees the lock of a lease. `mark` leaves its mark in the record.
+    fn unlock(&self, held: &Held, mark: bool) -> Result<()> {
+        let released = self.run_release(&held.key, &held.token, mark);
+        released.inspect_err(|_| self.orphans.remember(&held.key, &held.token))
     }
 
-    fn lock_and_data(&self, key: &Key) -> [String; 3] {
-        [self.names.lock(key), self.names.data(key), self.names.wait(key)]
+    /// See [`Orphans::release_all`].
+    fn release_orphans(&self) -> Result<()> {
+        self.orphans.release_all(self.lock_ttl, |key, token| self.run_release(key, token, false))
+    }
+
+    fn run_release(&self, key: &Key, token: &Token, mark: bool) -> Result<()> {
+        done(self.run(&RELEASE, key, &[], (token, mark))?).map(drop)
     }
 }
 
 /// A duration as the milliseconds that a command takes.
-fn ms(duration: Duration) -> String {
-    duration.as_millis().to_string()
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Store for Redis {
@@ -149,55 +201,100 @@ impl Store for Redis {
         CAPABILITIES
     }
 
-    fn begin(&self, key: &Key, wait_max: Duration) -> Result<Locked<Held>> {
-        self.acquire(key, wait_max)
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+        begin::begin(self, key, wait_max)
     }
 
-    fn fence(&self, held: &Held) -> u64 {
-        held.fence
-    }
-
-    fn peek(&self, key: &Key) -> Result<Found> {
-        self.look(key)
+    fn peek(&self, asked: &Key) -> Result<Found> {
+        let (found, moved_to) = follow_aliases(asked, |key| -> Result<ControlFlow<Found, Key>> {
+            let mut get = redis::cmd("GET");
+            get.arg(self.names.data(key));
+            let value = self.pool.with(|connection| get.query(connection))?;
+            let (stored, payload) = value::decode(key, value)?;
+            Ok(stored.look_up(payload, self.clock.now()))
+        })?;
+        Ok(Found { moved_to, ..found })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.store_new(key, payload, ttl)
+        let (now, token) = (self.clock.now(), new_token()?);
+        let record = Stored::Live(Head::next(None, ttl, now));
+        let (value, px) = self.value(&record, &token, payload, now);
+        done(self.run(&CREATE, key, &[], (&token, value, px, now.as_ms()))?).map(drop)
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.write_and_unlock(held, payload, ttl)
+        commit::commit(self, held, payload, ttl)
     }
 
-    fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        self.slide(key, ttl)
+    fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
+        let touched = follow_aliases(asked, |key| {
+            Ok(match self.run_touch(key, ttl, (b"", b""))? {
+                Some(id) => ControlFlow::Continue(key.sibling(&id)?),
+                None => ControlFlow::Break(()),
+            })
+        });
+        touched.map(drop)
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
-        self.slide_held(held, ttl)
+        check_process(held.pid)?;
+        if let Some(stamp) = self.run_touch(&held.key, ttl, (&held.token, &held.read))? {
+            held.touched(stamp);
+        }
+        Ok(())
     }
 
-    fn release(&self, held: Held) -> Result<()> {
-        self.end(held)
+    fn release(&self, mut held: Held) -> Result<()> {
+        // In a forked child both are the parent's; the connection is closed here and not used.
+        if check_process(held.pid).is_err() {
+            return Ok(());
+        }
+        if let Some(connection) = held.watching.take() {
+            self.pool.give_back(connection);
+        }
+        self.unlock(&held, true)
     }
 
-    fn destroy(&self, key: &Key) -> Result<()> {
-        self.bury(key)
+    fn destroy(&self, asked: &Key) -> Result<()> {
+        destroy_aliases(asked, |key, visited| {
+            let (now, token) = (self.clock.now(), new_token()?);
+            let tombstone = Stored::tombstone(mark(&token), now);
+            let (value, px) = self.value(&tombstone, &token, b"", now);
+            let visited: Vec<&str> = visited.iter().map(Key::id).collect();
+            let args = (&token, value, px, now.as_ms(), visited);
+            let target = done(self.run(&DESTROY, key, &[], args)?)?;
+            target.map(|id| key.sibling(&id)).transpose()
+        })
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        self.rename(held, new, grace)
-    }
-
-    fn sweep(&self, _budget: Budget) -> Result<Swept> {
-        Ok(Swept { complete: true, ..Swept::default() })
+        check_process(held.pid)?;
+        if held.key == *new {
+            // The script would take our own lock for that of an answer that was lost.
+            return Err(ErrorKind::Exists.into());
+        }
+        let now = self.clock.now();
+        let (alias, px) =
+            self.value(&Stored::alias(new.clone(), grace, now), &held.token, b"", now);
+        let lock = (held_value(&held.token, held.since), ms(self.lock_ttl));
+        let args = (&held.token, &held.read, now.as_ms(), lock, alias, px, held.head.is_some());
+        done(self.run(&REGENERATE, &held.key, &self.names.of(new), args)?)?;
+        if let Some(connection) = held.watching.take() {
+            self.pool.give_back(connection); // it watched the old id
+        }
+        held.key = new.clone();
+        if held.head.is_none() {
+            held.read.clear(); // only the lock moved
+        }
+        Ok(())
     }
 
     fn stat(&self) -> Result<Stat> {
-        self.count()
+        list::stat(self)
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        self.page(cursor, filter)
+        list::list(self, cursor, filter)
     }
 }

@@ -1,60 +1,81 @@
-//! The registry: from a URL to an opened store.
-//!
-//! The stores themselves are listed in [`STORES`]. This file knows no store's inside; options that hold for
-//! all stores are handled here.
+//! The registry: from a URL to an opened store. It also handles the options that all stores take.
 
 use sessile_core::{Capabilities, Clock, Error, ErrorKind, Limits, Operation, Result, Sessions};
 
 pub use crate::STORES;
 use crate::hashed_ids;
-use crate::store_url::{StoreUrl, shown};
+use crate::server_kind::ServerKind;
+use crate::store_url::StoreUrl;
 
-/// What the registry knows of a store.
+/// The registry's description of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreEntry {
-    /// The registry name: what `--stores` takes and results say.
+    /// The registry name, as in `--stores` and in results.
     pub name: &'static str,
-    /// The URL schemes that lead here.
+    /// The URL schemes of the store.
     pub schemes: &'static [&'static str],
-    /// One sentence: what it is and whom it is for.
+    /// One sentence: what it is, and its users.
     pub sentence: &'static str,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// It is made of other stores, which its URL names: what it can do is what they can, and `capabilities` are those of
-    /// its first fixture.
+    /// Whether it is made of other stores, which its URL names. They decide what it can do;
+    /// `capabilities` are those of its first fixture.
     pub decorates: bool,
     /// Its own URL options, besides [`COMMON_OPTIONS`].
     pub options: &'static [OptionHelp],
-    /// Private instances on which the conformance suite and the benchmark run it.
+    /// The server named in `capabilities`, if it needs one.
+    pub server: Option<&'static ServerKind>,
+    /// Private instances for the conformance suite and the benchmark.
     pub fixtures: &'static [Fixture],
-    /// Opens it. The URL has a scheme of `schemes` and only known options.
+    /// Opens the store and creates what is missing. The URL has a scheme of `schemes` and only
+    /// known options.
     pub open: fn(&StoreUrl, &Context) -> Result<Sessions>,
+    /// Whether everything that `open` would create exists. Creates nothing.
+    pub exists: fn(&StoreUrl) -> Result<bool>,
+}
+
+impl StoreEntry {
+    /// For a store whose `open` creates nothing.
+    pub const ALWAYS_EXISTS: fn(&StoreUrl) -> Result<bool> = |_| Ok(true);
+
+    /// For a store in a file or a directory: it exists if that is not empty. An unreadable one
+    /// exists, so that `open` reports the error.
+    pub const EXISTS_AT_PATH: fn(&StoreUrl) -> Result<bool> = |url| {
+        let path = url.path()?;
+        Ok(match std::fs::metadata(&path) {
+            Ok(status) if status.is_dir() => {
+                std::fs::read_dir(path).map_or(true, |mut names| names.next().is_some())
+            }
+            Ok(status) => status.len() > 0,
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        })
+    };
 }
 
 /// One URL option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionHelp {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// Values, unit and default.
     pub help: &'static str,
 }
 
-/// A private instance of a store, for the conformance suite and the benchmark.
+/// A private instance of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
-    /// `default`, or what makes it different (`shm`, `php`): the `variant` of results.
+    /// `default`, or its difference (`shm`, `php`): the `variant` of results.
     pub variant: &'static str,
-    /// Its URL. `{disk}` and `{shm}` stand for a fresh directory on disk or in shared memory, `{control}` for one more
-    /// in shared memory, `{socket}` for the unix socket of a private server (the one named in
-    /// [`Capabilities::server`]).
+    /// The URL. `{disk}` and `{shm}` stand for a fresh directory on disk or in shared memory,
+    /// `{control}` for a second one in shared memory, `{socket}` for the unix socket of a private
+    /// server ([`Capabilities::server`]).
     pub url: &'static str,
 }
 
-/// What a store needs from its surroundings.
+/// The surroundings of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// The time.
+    /// The clock.
     pub clock: Clock,
 }
 
@@ -62,16 +83,20 @@ pub struct Context {
 pub const COMMON_OPTIONS: &[OptionHelp] = &[
     OptionHelp {
         name: "payload_bytes_max",
-        help: "largest payload in bytes; larger saves are refused (default 67108864, or the store's own limit)",
+        help: "largest payload in bytes; larger saves are refused (default 67108864, or the \
+               store's own limit)",
     },
-    OptionHelp { name: "ids", help: "plain (default) or hashed: store a digest, so that a stolen dump logs nobody in" },
+    OptionHelp {
+        name: "ids",
+        help: "plain (default) or hashed: store a digest, so that a stolen dump logs nobody in",
+    },
 ];
 
-/// Opens the store that a URL names.
+/// Opens the store of a URL.
 ///
 /// # Errors
 ///
-/// `InvalidUrl` for an unknown scheme or option, and whatever the store says when it cannot be opened.
+/// `InvalidUrl` for an unknown scheme or option, and the store's own errors.
 pub fn open(url: &str, context: &Context) -> Result<Sessions> {
     let url = StoreUrl::parse(url)?;
     let label = url.redacted();
@@ -88,12 +113,33 @@ pub fn open(url: &str, context: &Context) -> Result<Sessions> {
     opened.map_err(|error| error.during(Operation::Open, &label, None))
 }
 
-/// The store that has this registry name.
+/// Refuses a URL of a store that does not exist, which [`open`] would create. Only `open` checks
+/// that an existing store is sound, and ours.
+///
+/// # Errors
+///
+/// `Incompatible` when a file, directory or table is missing or empty, `InvalidUrl` for a malformed
+/// URL, and the error of a server that cannot be asked.
+pub fn check_exists(url: &str) -> Result<()> {
+    let url = StoreUrl::parse(url)?;
+    // Opening a URL of an unknown scheme lists the known ones.
+    let exists = entry_for(&url).map_or(Ok(true), |entry| (entry.exists)(&url));
+    let checked = exists.and_then(|exists| {
+        let why = "there is no store of sessile here";
+        let advice = "check the URL; for the store of another program, write its name first, as in \
+                      drupal+mysql:";
+        let missing = || Error::new(ErrorKind::Incompatible, why).advice(advice);
+        exists.then_some(()).ok_or_else(missing)
+    });
+    checked.map_err(|error| error.during(Operation::Open, &url.redacted(), None))
+}
+
+/// The store with this registry name.
 pub fn by_name(name: &str) -> Option<&'static StoreEntry> {
     STORES.iter().find(|entry| entry.name == name)
 }
 
-/// The store that a URL names.
+/// The store of a URL.
 ///
 /// # Errors
 ///
@@ -101,31 +147,67 @@ pub fn by_name(name: &str) -> Option<&'static StoreEntry> {
 pub fn entry_for(url: &StoreUrl) -> Result<&'static StoreEntry> {
     let known = STORES.iter().find(|entry| entry.schemes.contains(&url.scheme()));
     known.ok_or_else(|| {
-        let schemes: Vec<&str> = STORES.iter().flat_map(|entry| entry.schemes.iter().copied()).collect();
+        let schemes: Vec<&str> =
+            STORES.iter().flat_map(|entry| entry.schemes.iter().copied()).collect();
         let why = format!("unknown store scheme {:?}", url.scheme());
-        Error::new(ErrorKind::InvalidUrl, why).advice(format!("known schemes: {}", schemes.join(", ")))
+        Error::new(ErrorKind::InvalidUrl, why)
+            .advice(format!("known schemes: {}", schemes.join(", ")))
     })
 }
 
-/// The limits that a URL asks for.
+/// The limits of a URL.
 ///
 /// # Errors
 ///
 /// `InvalidUrl` when the number is malformed.
 pub fn limits(url: &StoreUrl) -> Result<Limits> {
     let default = Limits::default();
-    let payload_bytes_max = url.number("payload_bytes_max", default.payload_bytes_max, 1..=u64::MAX)?;
+    let payload_bytes_max =
+        url.number("payload_bytes_max", default.payload_bytes_max, 1..=u64::MAX)?;
     Ok(Limits { payload_bytes_max, ..default })
 }
 
 fn check_options(entry: &StoreEntry, url: &StoreUrl) -> Result<()> {
-    let known = || COMMON_OPTIONS.iter().chain(entry.options).map(|option| option.name);
-    match url.option_names().find(|name| !known().any(|known| known == *name)) {
-        None => Ok(()),
-        Some(name) => {
-            let known: Vec<&str> = known().collect();
-            let why = format!("unknown option {}", shown(name));
-            Err(Error::new(ErrorKind::InvalidUrl, why).advice(format!("{} takes: {}", entry.name, known.join(", "))))
+    let known = COMMON_OPTIONS.iter().chain(entry.options).map(|option| option.name);
+    url.check_options(entry.name, &known.collect::<Vec<_>>())
+}
+
+#[cfg(all(test, feature = "files", feature = "memory", feature = "sqlite"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_there_when_it_was_opened_once_and_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("empty")).unwrap();
+        std::fs::write(dir.path().join("empty.db"), "").unwrap();
+        for place in
+            ["files:DIR/empty", "files:DIR/none", "sqlite:DIR/empty.db", "sqlite:DIR/none.db"]
+        {
+            let url = place.replace("DIR", &dir.path().display().to_string());
+            for _ in 0..2 {
+                let error = check_exists(&url).unwrap_err();
+                assert_eq!(error.kind(), &ErrorKind::Incompatible, "{url}");
+                assert!(format!("{error:#}").contains("no store of sessile"), "{error:#}");
+            }
+            drop(open(&url, &Context::default()).unwrap());
+            check_exists(&url).unwrap();
         }
+        check_exists("memory:").unwrap();
+    }
+
+    #[cfg(feature = "route")]
+    #[test]
+    fn a_store_that_is_made_of_others_is_there_when_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().display();
+        let url = format!("route:?home=files:{place}/home&large=sqlite:{place}/large.db");
+        let missing = |url: &str| check_exists(url).unwrap_err().to_string();
+        assert!(missing(&url).contains("home"), "{}", missing(&url));
+        drop(open(&format!("files:{place}/home"), &Context::default()).unwrap());
+        assert!(missing(&url).contains("large.db"), "{}", missing(&url));
+        assert!(!dir.path().join("large.db").exists());
+        drop(open(&url, &Context::default()).unwrap());
+        check_exists(&url).unwrap();
     }
 }

@@ -1,13 +1,14 @@
-//! `sessile:/dir`, the embedded engine: all worker processes of a host share one directory, in memory or on a disk.
+//! `sessile:/dir`, the embedded engine: all worker processes of a host share one directory, in
+//! memory or on a disk.
 //!
-//! This file is the registry line and the options; the engine is a crate of its own (`sessile-engine`), and
-//! docs/engine.md has its protocol.
+//! The registry line and the options. The engine is the crate `sessile-engine`; docs/engine.md has
+//! its protocol.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use sessile_core::{Durability, Error, ErrorKind, Result, Sessions};
-use sessile_engine::{CAPABILITIES_ON_DISK, Options};
+use sessile_engine::{CAPABILITIES_ON_DISK, EngineOptions};
 
 use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
 use crate::store_url::StoreUrl;
@@ -22,22 +23,26 @@ pub const ENTRY: StoreEntry = StoreEntry {
     options: &[
         OptionHelp {
             name: "size_bytes_max",
-            help: "most bytes, for all its processes at once (default: three quarters of the file system)",
+            help: "most bytes, for all its processes at once (default: three quarters of the file \
+                   system)",
         },
         OptionHelp {
             name: "durability",
-            help: "on a disk: none, 1s or 250ms (all but so much of the end survives a power cut; default 1s)",
+            help: "on a disk: none, 1s or 250ms (all but so much of the end survives a power cut; \
+                   default 1s)",
         },
         OptionHelp {
             name: "control",
             help: "on a disk: the directory in memory for locks and index (default /dev/shm)",
         },
     ],
+    server: None,
     fixtures: &[
         Fixture { variant: "default", url: "sessile:{shm}/sessile" },
         Fixture { variant: "disk", url: "sessile:{disk}/sessile?control={control}" },
     ],
     open,
+    exists: StoreEntry::EXISTS_AT_PATH,
 };
 
 const INTERVAL_MAX_MS: u64 = 3_600_000;
@@ -50,23 +55,27 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     }
     let sync_interval = url.text("durability").map(interval).transpose()?;
     let size_bytes_max = url.number("size_bytes_max", 0, 1..=1 << 50)?;
-    let options = Options { size_bytes_max, sync_interval, control };
+    let options = EngineOptions { size_bytes_max, sync_interval, control };
     let engine = sessile_engine::open(&url.path()?, context.clock.clone(), &options)?;
     Ok(Sessions::new(url.redacted(), engine, registry::limits(url)?))
 }
 
-/// How old the oldest unsynced byte may become.
+/// The greatest age of an unsynced byte.
 fn interval(word: &str) -> Result<Duration> {
     let number = |suffix| word.strip_suffix(suffix).and_then(|digits| digits.parse::<u64>().ok());
     let ms = match Durability::from_name(word) {
         Some(Durability::None) => Some(0),
         Some(Durability::Second) => Some(1_000),
         Some(Durability::Commit) => None,
-        None => number("ms").or_else(|| number("s").map(|seconds| seconds.saturating_mul(1_000))).filter(|ms| *ms > 0),
+        None => number("ms")
+            .or_else(|| number("s").map(|seconds| seconds.saturating_mul(1_000)))
+            .filter(|ms| *ms > 0),
     };
     let ms = ms.filter(|ms| *ms <= INTERVAL_MAX_MS).ok_or_else(|| {
         Error::new(ErrorKind::InvalidUrl, "the option `durability` is not one that the engine has")
-            .advice("write none, 1s, 250ms; for every single commit use sqlite:, files: or a server")
+            .advice(
+                "write none, 1s, 250ms; for every single commit use sqlite:, files: or a server",
+            )
     })?;
     Ok(Duration::from_millis(ms))
 }

@@ -1,25 +1,23 @@
 //! `sqlite:/file.db`, sessions in one table of a SQLite database.
 //!
-//! For one host: any number of processes share the file, nothing has to be installed or started. SQLite has
-//! no lock to wait on, so the session lock is a byte of the side file `file.db.locks` (see `byte_lock.rs`) and
-//! no transaction stays open while the application works: `begin` is that lock and one SELECT, `commit` one
-//! UPDATE and the unlock.
+//! Any number of processes of one host share the file. SQLite has no lock to wait on, so the
+//! session lock is a byte of the side file `file.db.locks` (`locks/byte_lock.rs`). `begin` is that
+//! lock and one SELECT, `commit` one UPDATE and the unlock; no transaction stays open in between.
 //!
 //! Invariants:
 //!
 //! * the record is read after the lock was taken, in a transaction that began after it;
-//! * a commit changes only the row that its lease has read (same row, version and creation), or creates one
-//!   where the lease found none and none has appeared since, no tombstone either: so neither a lock file that
-//!   somebody deleted nor a destroyed session can make it overwrite what it has not seen;
+//! * a commit changes only the row that its lease has read (same row, version and creation), or
+//!   creates one where there is still none and no tombstone, even if the lock file was lost;
 //! * `due` of a row is never later than the moment from which a sweep may remove it.
 //!
 //! Layout, durability and repair: `docs/stores/sqlite.md`.
 
 mod connection;
 mod durability;
-mod failure;
-pub(crate) mod foreign;
+pub(crate) mod failure;
 mod lease;
+mod list;
 mod row;
 mod schema;
 mod sweep;
@@ -28,28 +26,30 @@ mod tests;
 mod verify;
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Holder, Key, Limits,
-    Locked, Locking, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Swept, Timestamp, Ttl, Verified,
-    Waiting,
+    Budget, Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head,
+    Holder, Key, Limits, Locking, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store,
+    Stored, Swept, Ttl, Verified, Waiting, destroy_aliases, follow_aliases,
 };
 
 use self::connection::{Pool, immediate};
 use self::durability::EverySecond;
 use self::lease::Held;
+use self::list::next_rows;
+use self::row::KeyRow;
 use self::schema::file_error;
-use crate::byte_lock::{ByteHolder, ByteLocks, LockName, Wait, monotonic_ns};
 use crate::file_system;
+use crate::locks::byte_lock::{Acquired, ByteLock, ByteLocks, LockName, monotonic_ns};
 use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
-use crate::sql::{ALIAS_STEPS_MAX, circle, new_head, nothing_to_touch, taken};
+use crate::sql::list::{page, stat};
+use crate::sql::sweep::SweptTo;
 use crate::store_url::StoreUrl;
 
-/// The registry line of this store.
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "sqlite",
     schemes: &["sqlite"],
@@ -58,10 +58,13 @@ pub const ENTRY: StoreEntry = StoreEntry {
     decorates: false,
     options: &[OptionHelp {
         name: "durability",
-        help: "what survives a power cut: none, 1s (all but the last second) or commit (default 1s)",
+        help: "what survives a power cut: none, 1s (all but the last second) or commit (default \
+               1s)",
     }],
+    server: None,
     fixtures: &[Fixture { variant: "default", url: "sqlite:{disk}/sessions.db" }],
     open,
+    exists: StoreEntry::EXISTS_AT_PATH,
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -73,16 +76,16 @@ const CAPABILITIES: Capabilities = Capabilities {
     waiting: Waiting::Retry,
     ownership: Ownership::Process,
     expiry: Expiry::Sweep,
-    value_bytes_max: 1_000_000_000 - 1_000, // SQLITE_MAX_LENGTH holds for the whole row, key and target included
+    // SQLITE_MAX_LENGTH limits the whole row, key and target included.
+    value_bytes_max: 1_000_000_000 - 1_000,
     id_bytes_max: Limits::ID_BYTES_MAX,
     sessions_bounded_by: SessionsBound::Disk { inodes: false },
-    compare_and_set: true,
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
 };
 
-/// Fences are 13 bits of boots and 50 bits of monotonic time in units of 512 ns (18 years). Two holders of one
-/// session are further apart than that: the first has at least made its SELECT in between.
+/// Fences are 13 bits of boots and 50 bits of monotonic time in units of 512 ns (18 years). Two
+/// holders of one session are further apart: the first has made its SELECT in between.
 const FENCE_TIME_BITS: u32 = 50;
 const FENCE_BOOT_MAX: u64 = (1 << (63 - FENCE_TIME_BITS)) - 1;
 
@@ -94,13 +97,20 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     schema::create_file(&path)?;
     let pool = Pool::new(path.clone(), durability)?;
     let locks = ByteLocks::new(beside(&path, ".locks"), path.clone());
-    let boot = schema::prepare(&pool, &locks)?;
-    let every_second = (durability == Durability::Second).then(|| EverySecond::new(beside(&path, "-wal")));
-    let store = Sqlite { clock: context.clock.clone(), pool, locks, boot, every_second, swept_to: Mutex::default() };
+    let boot = schema::create_or_check(&pool, &locks)?;
+    let log = (durability == Durability::Second).then(|| beside(&path, "-wal"));
+    let store = Sqlite {
+        clock: context.clock.clone(),
+        pool,
+        locks,
+        boot,
+        every_second: EverySecond::new(log),
+        swept_to: SweptTo::default(),
+    };
     Ok(Sessions::new(url.redacted(), store, limits))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)
@@ -112,9 +122,8 @@ struct Sqlite {
     locks: ByteLocks,
     /// The number of this boot of the host.
     boot: u64,
-    every_second: Option<EverySecond>,
-    /// Where the last sweep stopped: the `due` and the row.
-    swept_to: Mutex<Option<(i64, i64)>>,
+    every_second: EverySecond,
+    swept_to: SweptTo<sweep::Position>,
 }
 
 fn lock_name(key: &Key) -> LockName {
@@ -129,45 +138,36 @@ impl Sqlite {
     }
 
     fn read<T>(&self, run: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        self.pool.take()?.with(run)
+        self.pool.with(run)
     }
 
-    /// Runs one short transaction that has the write lock.
     fn write<T>(&self, run: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let done = self.read(|connection| immediate(connection, || run(connection)))?;
-        self.sync_if_due();
+        self.every_second.sync_if_due();
         Ok(done)
     }
 
-    fn sync_if_due(&self) {
-        if let Some(every_second) = &self.every_second {
-            every_second.sync_if_due();
-        }
-    }
-
-    fn timed_out(&self, holder: Option<ByteHolder>, waited: Duration) -> Error {
-        let holder = holder.map_or_else(Holder::default, |holder| Holder {
-            pid: Some(holder.pid),
-            host: None,
-            since: Some(self.clock.now().minus(holder.held)),
-        });
-        Error::new(ErrorKind::LockTimeout { holder, waited }, "another request holds the session")
-    }
-
-    /// The keys from `asked` to where it leads, within the transaction of the caller.
-    fn chain(connection: &Connection, asked: &Key, now: Timestamp) -> Result<Vec<(Key, Option<row::Row>)>> {
-        let mut chain = Vec::with_capacity(1);
-        let mut key = asked.clone();
-        while chain.len() <= ALIAS_STEPS_MAX {
-            let row = row::select(connection, &key, true)?;
-            let next = row.as_ref().map_or(Ok(None), |row| row.content.leads_to(asked.bin(), now))?;
-            chain.push((key, row));
-            match next {
-                Some(target) => key = target,
-                None => return Ok(chain),
+    fn lock(&self, key: &Key, start: Instant, wait_max: Duration) -> Result<ByteLock> {
+        let left = wait_max.saturating_sub(start.elapsed());
+        match self.locks.acquire(lock_name(key), left).map_err(file_error)? {
+            Acquired::Granted(lock) => Ok(lock),
+            Acquired::TimedOut(holder) => {
+                let holder = holder.map_or_else(Holder::default, |holder| Holder {
+                    pid: Some(holder.pid),
+                    host: None,
+                    since: Some(self.clock.now().minus(holder.held)),
+                });
+                Err(ErrorKind::LockTimeout { holder, waited: start.elapsed() }.into())
             }
         }
-        Err(circle())
+    }
+
+    /// Takes the lock of an id that is to be used anew: `Exists` if another request holds it.
+    fn lock_new(&self, key: &Key) -> Result<ByteLock> {
+        match self.locks.acquire(lock_name(key), Duration::ZERO).map_err(file_error)? {
+            Acquired::Granted(lock) => Ok(lock),
+            Acquired::TimedOut(_) => Err(ErrorKind::Exists.into()),
+        }
     }
 }
 
@@ -178,87 +178,70 @@ impl Store for Sqlite {
         CAPABILITIES
     }
 
-    fn begin(&self, asked: &Key, wait_max: Duration) -> Result<Locked<Held>> {
+    fn begin(&self, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
         let start = Instant::now();
-        let mut key = asked.clone();
-        for _ in 0..=ALIAS_STEPS_MAX {
-            let left = wait_max.saturating_sub(start.elapsed());
-            let lock = match self.locks.acquire(lock_name(&key), left).map_err(file_error)? {
-                Wait::Granted(lock) => lock,
-                Wait::TimedOut(holder) => return Err(self.timed_out(holder, start.elapsed())),
-            };
-            // Outside of any transaction, so the SELECT has a snapshot of its own, younger than the lock.
-            let row = self.read(|connection| row::select(connection, &key, false))?;
-            let now = self.clock.now();
-            if let Some(target) = row.as_ref().map_or(Ok(None), |row| row.content.leads_to(key.bin(), now))? {
-                key = target;
-                continue; // dropping the lock frees it
-            }
-            let held = Held::new(key.clone(), lock, self.fence_now()?, now, row.as_ref());
-            let found = row.map_or_else(Found::nothing, |row| row.content.found(now));
-            let moved_to = (key != *asked).then_some(key);
-            return Ok(Locked { held, found: Found { moved_to, ..found } });
-        }
-        Err(circle())
-    }
-
-    fn fence(&self, held: &Held) -> u64 {
-        held.fence
+        let ((held, found), moved_to) = follow_aliases(asked, |key| -> Result<_> {
+            let lock = self.lock(key, start, wait_max)?;
+            // Outside of any transaction, so the SELECT has a snapshot younger than the lock.
+            let (row, payload) = self.read(|connection| row::read(connection, key))?;
+            let begun = self.clock.now();
+            Ok(row.stored.clone().look_up(payload, begun).map_break(|found| {
+                let KeyRow { stored, number, .. } = row;
+                (Held { key: key.clone(), lock, begun, stored, row: number }, found)
+            }))
+        })?;
+        Ok((held, self.fence_now()?, Found { moved_to, ..found }))
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
         let now = self.clock.now();
-        self.read(|connection| {
-            let mut key = asked.clone();
-            for _ in 0..=ALIAS_STEPS_MAX {
-                let Some(row) = row::select(connection, &key, false)? else { break };
-                match row.content.leads_to(asked.bin(), now)? {
-                    Some(target) => key = target,
-                    None => {
-                        let moved_to = (key != *asked).then_some(key);
-                        return Ok(Found { moved_to, ..row.content.found(now) });
-                    }
-                }
-            }
-            Ok(Found { moved_to: (key != *asked).then_some(key), ..Found::nothing() })
-        })
+        let (found, moved_to) = self.read(|connection| {
+            follow_aliases(asked, |key| {
+                let (row, payload) = row::read(connection, key)?;
+                Ok(row.stored.look_up(payload, now))
+            })
+        })?;
+        Ok(Found { moved_to, ..found })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        // Holding the lock meanwhile keeps out a `begin` that would read nothing and then commit over it.
-        let Wait::Granted(_lock) = self.locks.acquire(lock_name(key), Duration::ZERO).map_err(file_error)? else {
-            return Err(taken());
-        };
+        // Keeps out a `begin` that would read nothing and then commit over the record.
+        let _lock = self.lock_new(key)?;
         let now = self.clock.now();
         self.write(|connection| {
-            if row::select(connection, key, true)?.is_some_and(|row| row.content.takes_id(now)) {
-                return Err(taken());
+            if row::read_head(connection, key)?.stored.takes_id(now) {
+                return Err(ErrorKind::Exists.into());
             }
-            row::put(connection, key, &new_head(ttl, now), payload)
+            let new = Stored::Live(Head::next(None, ttl, now));
+            row::put(connection, key, &new, Some(payload), now)
         })
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
-        let committed = self.read(|connection| held.commit(connection, payload, ttl, now));
+        let committed = self.read(|connection| lease::commit(connection, &held, payload, ttl, now));
         drop(held); // the lock is free before the disk is asked for anything more
-        self.sync_if_due();
+        self.every_second.sync_if_due();
         committed
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
-        self.write(|connection| match Self::chain(connection, asked, now)?.pop() {
-            Some((_, Some(row))) => lease::touch(connection, &row, ttl, now),
-            _ => Err(nothing_to_touch()),
+        self.write(|connection| {
+            let (row, _) = follow_aliases(asked, |key| -> Result<_> {
+                let row = row::read_head(connection, key)?;
+                let target = row.stored.leads_to(now).cloned();
+                Ok(target.map_or(ControlFlow::Break(row), ControlFlow::Continue))
+            })?;
+            row::touch(connection, &row, ttl, now)
         })
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         let now = self.clock.now();
-        self.write(|connection| match held.check(connection, now)? {
-            Some(row) => lease::touch(connection, &row, ttl, now),
-            None => Err(nothing_to_touch()),
+        self.write(|connection| {
+            let (row, _) = held.check(connection, now)?;
+            row::touch(connection, &row, ttl, now)
         })
     }
 
@@ -269,34 +252,50 @@ impl Store for Sqlite {
 
     fn destroy(&self, asked: &Key) -> Result<()> {
         let now = self.clock.now();
-        let forget = now.plus(Limits::TOMBSTONE_TTL);
         self.write(|connection| {
-            let mark = self.fence_now()?.cast_signed();
-            for (key, row) in Self::chain(connection, asked, now)? {
-                // Without a record and without a holder there is nobody who could bring the session back, and
-                // no row is written: log-outs with invented ids must not fill the disk.
-                if row.is_some() || self.locks.holder(lock_name(&key)).map_err(file_error)?.is_some() {
-                    row::bury(connection, &key, mark, now, forget)?;
+            let tombstone = Stored::tombstone(self.fence_now()?, now);
+            destroy_aliases(asked, |key, visited| {
+                let stored = row::read_head(connection, key)?.stored;
+                if let Some(target) = stored.leads_to(now).filter(|key| !visited.contains(key)) {
+                    return Ok(Some(target.clone()));
                 }
-            }
-            Ok(())
+                // Without a record and without a holder nobody could bring the session back, and
+                // log-outs with invented ids must not fill the disk.
+                if stored != Stored::Nothing
+                    || self.locks.holder(lock_name(key)).map_err(file_error)?.is_some()
+                {
+                    row::put(connection, key, &tombstone, None, now)?;
+                }
+                Ok(None)
+            })
         })
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        let Wait::Granted(lock) = self.locks.acquire(lock_name(new), Duration::ZERO).map_err(file_error)? else {
-            return Err(taken());
-        };
+        let lock = self.lock_new(new)?;
         let now = self.clock.now();
-        let seen = self.write(|connection| {
-            let old = held.check(connection, now)?;
-            let there = row::select(connection, new, true)?;
-            if there.as_ref().is_some_and(|row| row.content.takes_id(now)) {
-                return Err(taken());
+        let only_lock = self.write(|connection| {
+            let (old, record) = held.check(connection, now)?;
+            let there = row::read_head(connection, new)?;
+            if there.stored.takes_id(now) {
+                return Err(ErrorKind::Exists.into());
             }
-            lease::move_record(connection, held, old, new, there, (now, grace))
+            if record.is_none() {
+                return Ok(Some(there)); // without a record only the lock moves
+            }
+            if there.stored != Stored::Nothing {
+                row::execute(connection, "DELETE FROM session WHERE row = ?1", [there.number])?;
+            }
+            let rename = "UPDATE session SET id = ?2 WHERE row = ?1";
+            row::execute(connection, rename, (old.number, new.id()))?;
+            let alias = Stored::alias(new.clone(), grace, now);
+            row::put(connection, &held.key, &alias, None, now)?;
+            Ok(None)
         })?;
-        held.moved(new.clone(), lock, seen); // frees the old id's lock
+        if let Some(there) = only_lock {
+            (held.stored, held.row, held.begun) = (there.stored, there.number, now);
+        }
+        (held.key, held.lock) = (new.clone(), lock); // frees the lock of the old id
         Ok(())
     }
 
@@ -305,11 +304,14 @@ impl Store for Sqlite {
     }
 
     fn stat(&self) -> Result<Stat> {
-        self.read(|connection| sweep::stat(connection, self.clock.now()))
+        self.read(|connection| {
+            stat(self.clock.now(), |after, most| next_rows(connection, after, most))
+        })
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        self.read(|connection| sweep::list(connection, cursor, filter, self.clock.now()))
+        let rows = self.read(|connection| next_rows(connection, cursor, filter.entries_max))?;
+        Ok(page(filter, self.clock.now(), rows))
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {

@@ -1,13 +1,14 @@
 //! Store URLs: `scheme:/path?option=value#variant` or `scheme://user:password@host:port/db?...`.
 //!
-//! This module owns one invariant: nothing it prints contains a password. It checks the form of a URL;
-//! what the parts mean is each store's business.
+//! Invariant: nothing printed here contains a password. Only the form is checked; each store
+//! interprets the parts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
 use sessile_core::{Error, ErrorKind, Result};
 use url::Url;
 
@@ -31,8 +32,10 @@ impl StoreUrl {
     pub fn parse(text: &str) -> Result<StoreUrl> {
         let (text, further) = split_hosts(text);
         let url = Url::parse(&text).map_err(|error| {
-            invalid(format!("the store URL is malformed: {error}"))
-                .advice("write scheme:/absolute/path or scheme://host:port, for example files:/var/lib/sessile")
+            invalid(format!("the store URL is malformed: {error}")).advice(
+                "write scheme:/absolute/path or scheme://host:port, for example \
+                         files:/var/lib/sessile",
+            )
         })?;
         let mut options = BTreeMap::new();
         for (name, value) in url.query_pairs() {
@@ -40,7 +43,8 @@ impl StoreUrl {
                 return Err(invalid(format!("option {} is given twice", shown(&name))));
             }
         }
-        let further_hosts = further.iter().map(|host| further_host(url.scheme(), host)).collect::<Result<_>>()?;
+        let further_hosts =
+            further.iter().map(|host| further_host(url.scheme(), host)).collect::<Result<_>>()?;
         Ok(StoreUrl { url, options, further_hosts })
     }
 
@@ -59,7 +63,7 @@ impl StoreUrl {
         &self.url
     }
 
-    /// The hosts after the first, each as a URL of its own with nothing but host and port.
+    /// The hosts after the first, each as a URL with only host and port.
     pub fn further_hosts(&self) -> &[StoreUrl] {
         &self.further_hosts
     }
@@ -76,14 +80,15 @@ impl StoreUrl {
             return Err(invalid(format!("{scheme}://NAME/... would name a host"))
                 .advice(format!("write one slash: {scheme}:/absolute/path")));
         }
-        let bytes: Vec<u8> = percent_decode(self.url.path());
+        let bytes: Vec<u8> = percent_decode_str(self.url.path()).collect();
         if bytes.first() != Some(&b'/') || bytes.contains(&0) {
-            return Err(invalid("the path must be absolute").advice(format!("write {scheme}:/absolute/path")));
+            return Err(invalid("the path must be absolute")
+                .advice(format!("write {scheme}:/absolute/path")));
         }
         Ok(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
     }
 
-    /// An option's text, if given.
+    /// The text of an option, if given.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.options.get(name).map(String::as_str)
     }
@@ -96,15 +101,19 @@ impl StoreUrl {
     pub fn number(&self, name: &str, default: u64, range: RangeInclusive<u64>) -> Result<u64> {
         let Some(text) = self.text(name) else { return Ok(default) };
         text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-            invalid(format!("option {name} must be a whole number from {} to {}", range.start(), range.end()))
+            invalid(format!(
+                "option {name} must be a whole number from {} to {}",
+                range.start(),
+                range.end()
+            ))
         })
     }
 
-    /// An option that is a switch: `1`/`true`/`yes`/`on` or `0`/`false`/`no`/`off`; off when not given.
+    /// A switch: `1`/`true`/`yes`/`on` or `0`/`false`/`no`/`off`; off by default.
     ///
     /// # Errors
     ///
-    /// `InvalidUrl` when it is neither.
+    /// `InvalidUrl` for any other word.
     pub fn switch(&self, name: &str) -> Result<bool> {
         match self.text(name) {
             None | Some("0" | "false" | "no" | "off") => Ok(false),
@@ -113,25 +122,39 @@ impl StoreUrl {
         }
     }
 
-    /// An option with a fixed set of words; `parse` knows them and `words` lists them for the message.
+    /// An option with a fixed set of words: `parse` knows them, `words` lists them for the message.
     ///
     /// # Errors
     ///
     /// `InvalidUrl` for any other word.
-    pub fn word<T>(&self, name: &str, default: T, words: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+    pub fn word<T>(
+        &self,
+        name: &str,
+        default: T,
+        words: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T> {
         let Some(text) = self.text(name) else { return Ok(default) };
         parse(text).ok_or_else(|| invalid(format!("option {name} must be one of: {words}")))
     }
 
-    /// The names of the options given.
-    pub fn option_names(&self) -> impl Iterator<Item = &str> {
-        self.options.keys().map(String::as_str)
+    /// Refuses an option that is none of the known ones of `store`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidUrl`, which lists them.
+    pub(crate) fn check_options(&self, store: &str, known: &[&str]) -> Result<()> {
+        match self.options.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(invalid(format!("unknown option {}", shown(name)))
+                .advice(format!("{store} takes: {}", known.join(", ")))),
+        }
     }
 
     /// The URL without user, password, query and fragment: safe to print.
     ///
-    /// A login stands between `//` and `@`. With a slash forgotten, or with `/`, `?` or `#` in a password that is
-    /// not percent-encoded, it lands in what reads as a path or a port. So nothing before a stray `@` is shown.
+    /// A login stands between `//` and `@`. With a missing slash, or an unescaped `/`, `?` or `#`
+    /// in a password, it is parsed as a path or a port. So nothing before a stray `@` is shown.
     pub fn redacted(&self) -> String {
         let (scheme, path) = (self.scheme(), self.url.path());
         let mut host = match (self.url.host_str(), self.url.port()) {
@@ -144,12 +167,15 @@ impl StoreUrl {
             host.push_str(further.redacted().trim_start_matches(scheme).trim_start_matches("://"));
         }
         let login_missing = self.url.username().is_empty() && self.url.password().is_none();
-        if !host.is_empty() && login_missing && self.url[url::Position::BeforePath..].contains('@') {
+        if !host.is_empty() && login_missing && self.url[url::Position::BeforePath..].contains('@')
+        {
             return format!("{scheme}://...");
         }
         match path.rsplit_once('@') {
-            // Of a file's name only `:` makes a login: `/srv/shop@2/sessions` is a path like any other.
-            Some((before, after)) if !host.is_empty() || !path.starts_with('/') || before.contains(':') => {
+            // In a file's path only `:` marks a login: `/srv/shop@2/sessions` is a path.
+            Some((before, after))
+                if !host.is_empty() || !path.starts_with('/') || before.contains(':') =>
+            {
                 format!("{scheme}:...@{after}")
             }
             _ => format!("{scheme}:{host}{path}"),
@@ -164,16 +190,20 @@ impl std::fmt::Debug for StoreUrl {
     }
 }
 
-/// Takes the hosts after the first out of a URL that may name several, because no standard knows such a URL. A comma may be
-/// written as `%2C`, where commas separate URLs.
+/// Takes the hosts after the first out of a URL: no standard has several. A comma may be written as
+/// `%2C`, where commas separate URLs.
 fn split_hosts(text: &str) -> (Cow<'_, str>, Vec<&str>) {
-    let several =
-        |(scheme, _): &(&str, &str)| SCHEMES_OF_SEVERAL.iter().any(|known| known.eq_ignore_ascii_case(scheme));
-    let Some((_, rest)) = text.split_once("://").filter(several) else { return (Cow::Borrowed(text), Vec::new()) };
+    let several = |(scheme, _): &(&str, &str)| {
+        SCHEMES_OF_SEVERAL.iter().any(|known| known.eq_ignore_ascii_case(scheme))
+    };
+    let Some((_, rest)) = text.split_once("://").filter(several) else {
+        return (Cow::Borrowed(text), Vec::new());
+    };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or("");
     let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
-    // A comma in what stands before an @ is the password's.
-    let mut parts = hosts.split(',').flat_map(|part| part.split("%2C")).flat_map(|part| part.split("%2c"));
+    // A comma before an @ belongs to the password.
+    let mut parts =
+        hosts.split(',').flat_map(|part| part.split("%2C")).flat_map(|part| part.split("%2c"));
     let first = parts.next().unwrap_or("");
     let further: Vec<&str> = parts.collect();
     if further.is_empty() {
@@ -191,23 +221,29 @@ fn further_host(scheme: &str, host: &str) -> Result<StoreUrl> {
             .advice(format!("write {scheme}://host:port,host:port/, with no login but the first"))
     };
     let url = Url::parse(&format!("{scheme}://{host}")).map_err(|_| malformed())?;
-    let plain = url.host_str().is_some_and(|host| !host.is_empty()) && matches!(url.path(), "" | "/");
+    let plain =
+        url.host_str().is_some_and(|host| !host.is_empty()) && matches!(url.path(), "" | "/");
     let plain = plain && !host.contains(['@', '?', '#']);
-    if plain { Ok(StoreUrl { url, options: BTreeMap::new(), further_hosts: Vec::new() }) } else { Err(malformed()) }
+    if plain {
+        Ok(StoreUrl { url, options: BTreeMap::new(), further_hosts: Vec::new() })
+    } else {
+        Err(malformed())
+    }
 }
 
 pub(crate) fn invalid(why: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidUrl, why)
 }
 
-/// The name of an option for an error. What cannot be one may be the tail of a password with a `?` or `&` in it.
-pub(crate) fn shown(name: &str) -> String {
+/// The name of an option for an error. An impossible name may be the tail of a password with a `?`
+/// or `&` in it.
+fn shown(name: &str) -> String {
     let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    if plain && (1..=32).contains(&name.len()) { format!("{name:?}") } else { "(no name of an option)".to_owned() }
-}
-
-fn percent_decode(path: &str) -> Vec<u8> {
-    percent_encoding::percent_decode_str(path).collect()
+    if plain && (1..=32).contains(&name.len()) {
+        format!("{name:?}")
+    } else {
+        "(no name of an option)".to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -223,8 +259,9 @@ mod tests {
         assert!(!format!("{error:#}").contains("s3cret"));
     }
 
-    /// The commonest typing errors in a URL with a password made it part of the path, which every error and the
-    /// label of the store repeat: `redis:/shop:s3cret@db`, or a password with a slash that was not encoded.
+    /// The commonest typing errors in a URL with a password made it part of the path, which every
+    /// error and the label of the store repeat: `redis:/shop:s3cret@db`, or a password with a slash
+    /// that was not encoded.
     #[test]
     fn a_password_that_is_not_where_it_belongs_is_not_printed_either() {
         for url in [
@@ -251,11 +288,15 @@ mod tests {
     fn several_hosts_are_told_apart_printed_and_keep_the_password() {
         let hosts = |text: &str| {
             let url = StoreUrl::parse(text).unwrap();
-            let further = url.further_hosts().iter().map(|host| host.parts().host_str().unwrap().to_owned());
+            let further =
+                url.further_hosts().iter().map(|host| host.parts().host_str().unwrap().to_owned());
             (url.redacted(), further.collect::<Vec<_>>())
         };
         let (shown, further) = hosts("memcached://u:s,3%2Fcret@a:1,b,[::1]:2?prefix=x,y");
-        assert_eq!((shown.as_str(), further), ("memcached://a:1,b,[::1]:2", vec!["b".to_owned(), "[::1]".to_owned()]));
+        assert_eq!(
+            (shown.as_str(), further),
+            ("memcached://a:1,b,[::1]:2", vec!["b".to_owned(), "[::1]".to_owned()])
+        );
         assert_eq!(hosts("memcached://a:1%2Cb:2/").0, "memcached://a:1,b:2/");
         for text in [
             "redis://u:s3cret@a:1,b:2",
@@ -264,7 +305,9 @@ mod tests {
             "memcached://u:1,s3cret/x@a",
         ] {
             match StoreUrl::parse(text) {
-                Ok(url) => assert!(!url.redacted().contains("s3cret"), "{text}: {}", url.redacted()),
+                Ok(url) => {
+                    assert!(!url.redacted().contains("s3cret"), "{text}: {}", url.redacted())
+                }
                 Err(error) => assert!(!format!("{error:#}").contains("s3cret"), "{text}"),
             }
         }

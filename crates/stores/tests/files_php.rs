@@ -65,7 +65,11 @@ fn php(root: &str, id: &str, code: &str) -> Command {
 
 fn run(mut command: Command) -> String {
     let output = command.output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -83,7 +87,8 @@ fn role_of_a_child() {
             for _ in 0..300 {
                 let begun = sessions.begin(&key("shared"), WAIT).unwrap();
                 let text = String::from_utf8(begun.record.unwrap().payload).unwrap();
-                let number: u64 = text.strip_prefix("n|i:").unwrap().trim_end_matches(';').parse().unwrap();
+                let number: u64 =
+                    text.strip_prefix("n|i:").unwrap().trim_end_matches(';').parse().unwrap();
                 begun.lease.commit(format!("n|i:{};", number + 1).as_bytes(), ttl()).unwrap();
             }
         }
@@ -98,7 +103,10 @@ fn role_of_a_child() {
                 let begun = sessions.begin(&key("shared"), WAIT).unwrap();
                 let letter = char::from(b'a' + u8::try_from(round % 26).unwrap());
                 let text = letter.to_string().repeat([60_000, 20_000, 100][round % 3]);
-                begun.lease.commit(format!("t|s:{}:\"{text}\";", text.len()).as_bytes(), ttl()).unwrap();
+                begun
+                    .lease
+                    .commit(format!("t|s:{}:\"{text}\";", text.len()).as_bytes(), ttl())
+                    .unwrap();
             }
         }
         role => unreachable!("unknown role {role}"),
@@ -118,13 +126,16 @@ fn what_php_writes_is_read_here_and_the_other_way_round() {
     run(php(&path, "one", "$_SESSION['cart'] = 'book';"));
     let record = sessions.peek(&key("one")).unwrap().unwrap();
     assert_eq!(record.payload, b"cart|s:4:\"book\";");
-    assert_eq!((record.version, record.expires.since(record.written)), (0, Duration::from_secs(1_440)));
+    assert_eq!(
+        (record.head.version, record.head.expires.since(record.head.written)),
+        (0, Duration::from_secs(1_440))
+    );
 
     let begun = sessions.begin(&key("one"), WAIT).unwrap();
     begun.lease.commit(b"cart|s:3:\"pen\";", ttl()).unwrap();
     assert_eq!(run(php(&path, "one", "echo $_SESSION['cart']; $_SESSION['cart'] = 'ink';")), "pen");
     let record = sessions.peek(&key("one")).unwrap().unwrap();
-    assert_eq!((record.payload.as_slice(), record.version), (&b"cart|s:3:\"ink\";"[..], 2));
+    assert_eq!((record.payload.as_slice(), record.head.version), (&b"cart|s:3:\"ink\";"[..], 2));
 
     sessions.create(&key("two"), b"cart|s:3:\"cup\";", ttl()).unwrap();
     assert_eq!(run(php(&path, "two", "echo $_SESSION['cart'];")), "cup");
@@ -153,13 +164,19 @@ fn a_lease_waits_for_php_and_gets_the_lock_when_php_ends_or_is_killed() {
         let code = format!(
             "$_SESSION['n'] = 7; touch('{}'); while (!file_exists('{}')) usleep(1000);",
             marker.display(),
-            if kill { "/never".into() } else { marker.with_extension("done").display().to_string() }
+            if kill {
+                "/never".into()
+            } else {
+                marker.with_extension("done").display().to_string()
+            }
         );
         let mut holder = php(&root.display().to_string(), "held", &code).spawn().unwrap();
         until("PHP holds the lock", || marker.exists());
 
         let error = sessions.begin(&key("held"), Duration::from_millis(30)).map(drop).unwrap_err();
-        let ErrorKind::LockTimeout { holder: named, .. } = error.kind() else { unreachable!("{error}") };
+        let ErrorKind::LockTimeout { holder: named, .. } = error.kind() else {
+            unreachable!("{error}")
+        };
         assert_eq!(named.pid, Some(holder.id()));
 
         let other = sessions.clone();
@@ -167,7 +184,8 @@ fn a_lease_waits_for_php_and_gets_the_lock_when_php_ends_or_is_killed() {
             let begun = other.begin(&key("held"), WAIT).unwrap();
             (Instant::now(), begun.record.map(|record| record.payload))
         });
-        std::thread::sleep(Duration::from_millis(50)); // let it wait; too early would only weaken the test
+        // Let it wait; too early would only weaken the test.
+        std::thread::sleep(Duration::from_millis(50));
         let ended = Instant::now();
         if kill {
             holder.kill().unwrap();
@@ -176,7 +194,11 @@ fn a_lease_waits_for_php_and_gets_the_lock_when_php_ends_or_is_killed() {
         }
         let (got, payload) = waiter.join().unwrap();
         holder.wait().unwrap();
-        assert!(got.duration_since(ended) < Duration::from_secs(10), "{:?}", got.duration_since(ended));
+        assert!(
+            got.duration_since(ended) < Duration::from_secs(10),
+            "{:?}",
+            got.duration_since(ended)
+        );
         assert_eq!(payload.unwrap(), b"n|i:7;");
     }
 }
@@ -194,10 +216,13 @@ fn php_waits_for_a_lease_and_then_sees_what_was_committed() {
             sessions.create(&key(id), b"n|i:1;", ttl()).unwrap();
         }
         let begun = sessions.begin(&key(id), WAIT).unwrap();
-        let mut command = php(&root.display().to_string(), id, "echo $_SESSION['n']; $_SESSION['n'] = 3;");
+        let mut command =
+            php(&root.display().to_string(), id, "echo $_SESSION['n']; $_SESSION['n'] = 3;");
         let waiter = command.stdout(Stdio::piped()).spawn().unwrap();
         let blocked = format!("-> FLOCK  ADVISORY  WRITE {} ", waiter.id());
-        until("PHP waits in flock", || fs::read_to_string("/proc/locks").unwrap().contains(&blocked));
+        until("PHP waits in flock", || {
+            fs::read_to_string("/proc/locks").unwrap().contains(&blocked)
+        });
         begun.lease.commit(b"n|i:2;", ttl()).unwrap();
         assert_eq!(waiter.wait_with_output().unwrap().stdout, b"2");
         assert_eq!(sessions.peek(&key(id)).unwrap().unwrap().payload, b"n|i:3;");
@@ -265,7 +290,9 @@ fn depth_one_and_two_find_the_same_files_as_php() {
         let mut listed = Vec::new();
         let mut cursor = None;
         loop {
-            let page = sessions.list(cursor.as_ref(), &Filter { entries_max: 1, ..Filter::default() }).unwrap();
+            let page = sessions
+                .list(cursor.as_ref(), &Filter { entries_max: 1, ..Filter::default() })
+                .unwrap();
             listed.extend(page.entries.into_iter().map(|entry| entry.key.id().to_owned()));
             cursor = page.next;
             if cursor.is_none() {
@@ -291,9 +318,11 @@ fn increments_of_php_and_of_this_store_sum_up() {
     let root = base.path().join("php");
     let sessions = open(&root);
     sessions.create(&key("shared"), b"n|i:0;", ttl()).unwrap();
-    let code = "for ($i = 0; $i < 300; $i++) { $_SESSION['n']++; session_write_close(); session_start(); }";
+    let code = "for ($i = 0; $i < 300; $i++) { $_SESSION['n']++; session_write_close(); \
+                session_start(); }";
     let mut children: Vec<Child> = (0..3).map(|_| child("increment", &root)).collect();
-    children.extend((0..3).map(|_| php(&root.display().to_string(), "shared", code).spawn().unwrap()));
+    children
+        .extend((0..3).map(|_| php(&root.display().to_string(), "shared", code).spawn().unwrap()));
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
@@ -336,11 +365,15 @@ fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_payload() {
     };
     for round in 0..30 {
         let mut writer = child("churn", &root);
-        let version = sessions.peek(&key("shared")).unwrap().map_or(0, |record| record.version);
+        let version =
+            sessions.peek(&key("shared")).unwrap().map_or(0, |record| record.head.version);
         until("the child writes", || {
             let record = sessions.peek(&key("shared")).unwrap();
-            assert!(record.as_ref().is_none_or(|record| whole(&record.payload)), "a reader saw a torn payload");
-            record.is_some_and(|record| record.version > version + 3)
+            assert!(
+                record.as_ref().is_none_or(|record| whole(&record.payload)),
+                "a reader saw a torn payload"
+            );
+            record.is_some_and(|record| record.head.version > version + 3)
         });
         std::thread::sleep(Duration::from_micros(round * 37));
         writer.kill().unwrap();
@@ -349,7 +382,10 @@ fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_payload() {
         let begun = sessions.begin(&key("shared"), WAIT).unwrap();
         assert!(whole(&begun.record.unwrap().payload));
     }
-    assert!(!root.join(".sessile/session/redo/shared").exists(), "the last begin finished what was left");
+    assert!(
+        !root.join(".sessile/session/redo/shared").exists(),
+        "the last begin finished what was left"
+    );
 }
 
 #[test]
@@ -360,11 +396,18 @@ fn options_that_contradict_each_other_are_refused() {
         let error = open_with(&root, options, Clock::system()).map(drop).unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::InvalidUrl, "{options}");
     }
-    let own = sessile_stores::open(&format!("files:{}?depth=1", root.display()), &Context::default());
+    let own =
+        sessile_stores::open(&format!("files:{}?depth=1", root.display()), &Context::default());
     assert_eq!(*own.map(drop).unwrap_err().kind(), ErrorKind::InvalidUrl);
     let own = base.path().join("own");
     sessile_stores::open(&format!("files:{}", own.display()), &Context::default()).unwrap();
-    assert!(open_with(&own, "", Clock::system()).map(drop).unwrap_err().to_string().contains("own mode"));
+    assert!(
+        open_with(&own, "", Clock::system())
+            .map(drop)
+            .unwrap_err()
+            .to_string()
+            .contains("own mode")
+    );
 }
 
 #[test]

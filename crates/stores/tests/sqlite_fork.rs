@@ -1,5 +1,5 @@
-//! What a forked child does with a store that its parent has used. A program of its own instead of test
-//! functions, because only a process with a single thread may fork and go on.
+//! What a forked child does with a store that its parent has used. A program of its own instead of
+//! test functions, because only a process with a single thread may fork and go on.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,10 +27,19 @@ fn main() {
     let cases: [(&str, Case); 6] = [
         ("a_child_takes_locks_of_its_own", a_child_takes_locks_of_its_own),
         ("parent_and_children_lose_no_increment", parent_and_children_lose_no_increment),
-        ("a_child_neither_uses_nor_frees_its_parents_lease", a_child_neither_uses_nor_frees_its_parents_lease),
+        (
+            "a_child_neither_uses_nor_frees_its_parents_lease",
+            a_child_neither_uses_nor_frees_its_parents_lease,
+        ),
         ("a_child_outlives_its_parent", a_child_outlives_its_parent),
-        ("a_child_that_opens_the_store_itself_takes_locks", a_child_that_opens_the_store_itself_takes_locks),
-        ("a_child_of_a_process_with_threads_never_hangs", a_child_of_a_process_with_threads_never_hangs),
+        (
+            "a_child_that_opens_the_store_itself_takes_locks",
+            a_child_that_opens_the_store_itself_takes_locks,
+        ),
+        (
+            "a_child_of_a_process_with_threads_never_hangs",
+            a_child_of_a_process_with_threads_never_hangs,
+        ),
     ];
     for (name, case) in cases {
         let file = folder.path().join(format!("{name}.db"));
@@ -53,7 +62,8 @@ fn ttl() -> Ttl {
     Ttl::sliding(Duration::from_secs(600)).unwrap()
 }
 
-/// Runs `child` in a forked child, which then ends without running the destructors of its parent's values.
+/// Runs `child` in a forked child, which then ends without running the destructors of its parent's
+/// values.
 fn forked(child: impl FnOnce()) -> Pid {
     // SAFETY: this program has one thread, so the child may do whatever its parent may.
     match unsafe { fork() }.unwrap() {
@@ -72,7 +82,9 @@ fn join(child: Pid) {
 fn increment(sessions: &Sessions, times: u32) {
     for _ in 0..times {
         let begun = sessions.begin(&key("sum"), WAIT).unwrap();
-        let sum = begun.record.map_or(0, |record| String::from_utf8(record.payload).unwrap().parse().unwrap());
+        let sum = begun
+            .record
+            .map_or(0, |record| String::from_utf8(record.payload).unwrap().parse().unwrap());
         begun.lease.commit((sum + 1_u32).to_string().as_bytes(), ttl()).unwrap();
     }
 }
@@ -87,8 +99,8 @@ fn holds_a_lock_on(file: &Path) -> bool {
     })
 }
 
-/// A child that only forgot its parent's connections would open new ones that hold no lock at all, because
-/// SQLite believes that the inherited entry of its list of files holds them already.
+/// A child that only forgot its parent's connections would open new ones that hold no lock at all,
+/// because SQLite believes that the inherited entry of its list of files holds them already.
 fn a_child_takes_locks_of_its_own(sessions: &Sessions, file: &Path) {
     let twin = reopen(file); // a second pool on the same file must be cleaned too
     assert!(twin.peek(&key("warm")).unwrap().is_some());
@@ -103,8 +115,9 @@ fn a_child_takes_locks_of_its_own(sessions: &Sessions, file: &Path) {
     assert_eq!(twin.peek(&key("sum")).unwrap().unwrap().payload, b"2");
 }
 
-/// A worker that opens a store of its own instead of using its parent's inherits SQLite's list of files all the same.
-/// It worked without any lock, since only a pool that was itself inherited cleaned up.
+/// A worker that opens a store of its own instead of using its parent's inherits SQLite's list of
+/// files all the same. It worked without any lock, since only a pool that was itself inherited
+/// cleaned up.
 fn a_child_that_opens_the_store_itself_takes_locks(_: &Sessions, file: &Path) {
     let file = &file.with_extension("second.db");
     let mut inherited = Some(reopen(file));
@@ -128,7 +141,8 @@ fn parent_and_children_lose_no_increment(sessions: &Sessions, _: &Path) {
 }
 
 fn a_child_neither_uses_nor_frees_its_parents_lease(sessions: &Sessions, _: &Path) {
-    let (mut dropped, mut committed) = (sessions.begin(&key("a"), WAIT).ok(), sessions.begin(&key("b"), WAIT).ok());
+    let (mut dropped, mut committed) =
+        (sessions.begin(&key("a"), WAIT).ok(), sessions.begin(&key("b"), WAIT).ok());
     let parent = std::process::id();
     join(forked(|| {
         drop(dropped.take());
@@ -147,7 +161,8 @@ fn a_child_neither_uses_nor_frees_its_parents_lease(sessions: &Sessions, _: &Pat
     assert_eq!(sessions.peek(&key("b")).unwrap().unwrap().payload, b"of the parent");
 }
 
-/// The last one who closes a log may delete it: not while a grandchild that inherited its place still writes.
+/// The last one who closes a log may delete it: not while a grandchild that inherited its place
+/// still writes.
 fn a_child_outlives_its_parent(sessions: &Sessions, file: &Path) {
     let (mut finished, finish) = std::io::pipe().unwrap();
     join(forked(|| {
@@ -161,8 +176,9 @@ fn a_child_outlives_its_parent(sessions: &Sessions, file: &Path) {
     assert_eq!(other.peek(&key("sum")).unwrap().unwrap().payload, b"600");
 }
 
-/// A mutex that another thread held at the moment of the fork stays locked in the child for ever. One of the pool's
-/// did: of 400 children of a parent whose threads look up sessions, several waited for it until they were killed.
+/// A mutex that another thread held at the moment of the fork stays locked in the child for ever.
+/// One of the pool's did: of 400 children of a parent whose threads look up sessions, several
+/// waited for it until they were killed.
 fn a_child_of_a_process_with_threads_never_hangs(sessions: &Sessions, _: &Path) {
     let done = std::sync::atomic::AtomicBool::new(false);
     let relaxed = std::sync::atomic::Ordering::Relaxed;
@@ -176,14 +192,16 @@ fn a_child_of_a_process_with_threads_never_hangs(sessions: &Sessions, _: &Path) 
         }
         let mut hung = 0;
         for _ in 0..400 {
-            // SAFETY: the child only does what a worker would that was forked from such a process: it uses the
-            // store. glibc makes its allocator usable there; the child ends without running any destructor.
+            // SAFETY: the child only does what a worker would that was forked from such a process:
+            // it uses the store. glibc makes its allocator usable there; the child ends without
+            // running any destructor.
             let child = match unsafe { fork() }.unwrap() {
                 ForkResult::Parent { child } => child,
                 ForkResult::Child => {
                     let told = |kind: &ErrorKind| *kind == ErrorKind::Incompatible;
-                    let good =
-                        sessions.peek(&key("warm")).map_or_else(|error| told(error.kind()), |found| found.is_some());
+                    let good = sessions
+                        .peek(&key("warm"))
+                        .map_or_else(|error| told(error.kind()), |found| found.is_some());
                     // SAFETY: ends the process.
                     unsafe { nix::libc::_exit(i32::from(!good)) }
                 }

@@ -1,19 +1,22 @@
-//! What a case is: a sentence about stores, the capabilities that it is about, and the code that tries it.
+//! A case: a sentence about stores, the capabilities that it is about, and the code that tries it.
 
 use std::time::Duration;
 
-use sessile_core::{Capabilities, Expiry, Locking, Ownership};
+use sessile_core::{Capabilities, Durability, Expiry, Locking, Ownership};
 
 use crate::check::Failure;
-use crate::ground::Ground;
+use crate::testbed::Testbed;
 
-/// What the body of a case answers.
-pub type Outcome = Result<(), Failure>;
+pub type CaseResult = Result<(), Failure>;
 
-/// Why a case does not apply to a store; `None` when it does.
-pub type Need = fn(&Capabilities) -> Option<&'static str>;
+/// A capability without which a case says nothing about a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Requirement {
+    met: fn(&Capabilities) -> bool,
+    otherwise: &'static str,
+}
 
-/// On what a case runs.
+/// The store on which a case runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// The instance that most cases share; the case uses keys of its own.
@@ -24,111 +27,81 @@ pub enum Isolation {
     Durable,
 }
 
-/// One thing that every store owes.
+/// One promise of the contract.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// A sentence that is true of a good store.
     pub name: &'static str,
-    /// What a store must declare for the sentence to be about it.
-    pub needs: &'static [Need],
-    /// On what it runs.
-    pub isolation: Isolation,
-    /// After this long it counts as hanging. Never a bound on a store: one that is slow on a busy disk does not hang.
-    pub limit: Duration,
-    /// Tries it.
-    pub body: fn(&Ground) -> Outcome,
+    pub(crate) needs: &'static [Requirement],
+    pub(crate) isolation: Isolation,
+    /// Then the case counts as hanging. Never a bound on a store, which may be slow on a busy disk.
+    pub(crate) limit: Duration,
+    pub(crate) body: fn(&Testbed) -> CaseResult,
 }
 
 impl Case {
     /// A case on the shared instance for every store.
-    pub const fn new(name: &'static str, body: fn(&Ground) -> Outcome) -> Case {
-        Case { name, needs: &[], isolation: Isolation::Shared, limit: Duration::from_secs(120), body }
+    pub(crate) const fn new(name: &'static str, body: fn(&Testbed) -> CaseResult) -> Case {
+        let limit = Duration::from_secs(120);
+        Case { name, needs: &[], isolation: Isolation::Shared, limit, body }
     }
 
-    /// Restricts it to stores that meet all of these.
     #[must_use]
-    pub const fn needs(self, needs: &'static [Need]) -> Case {
+    pub(crate) const fn needs(self, needs: &'static [Requirement]) -> Case {
         Case { needs, ..self }
     }
 
-    /// Gives it an instance of its own.
     #[must_use]
-    pub const fn on(self, isolation: Isolation) -> Case {
+    pub(crate) const fn on(self, isolation: Isolation) -> Case {
         Case { isolation, ..self }
     }
 
     /// Gives it more time than the usual two minutes.
     #[must_use]
-    pub const fn within(self, seconds: u64) -> Case {
+    pub(crate) const fn within(self, seconds: u64) -> Case {
         Case { limit: Duration::from_secs(seconds), ..self }
     }
 
-    /// Why it does not apply to a store, if so.
-    pub fn not_applicable(&self, capabilities: &Capabilities) -> Option<&'static str> {
-        self.needs.iter().find_map(|need| need(capabilities))
+    pub(crate) fn not_applicable(&self, capabilities: &Capabilities) -> Option<&'static str> {
+        self.needs.iter().find(|need| !(need.met)(capabilities)).map(|need| need.otherwise)
     }
 }
 
-fn unless(met: bool, reason: &'static str) -> Option<&'static str> {
-    (!met).then_some(reason)
+const fn unless(otherwise: &'static str, met: fn(&Capabilities) -> bool) -> Requirement {
+    Requirement { met, otherwise }
 }
 
-/// `begin` excludes others.
-pub fn locking(store: &Capabilities) -> Option<&'static str> {
-    unless(store.locking != Locking::None, "no locking")
-}
+pub const PROCESSES: Requirement = unless("one process only", |store| store.shared_by_processes);
 
-/// Several processes may open it.
-pub fn processes(store: &Capabilities) -> Option<&'static str> {
-    unless(store.shared_by_processes, "one process only")
-}
-
-/// The death of the holder frees its lock.
-pub fn owned_by_process(store: &Capabilities) -> Option<&'static str> {
-    unless(store.ownership == Ownership::Process, "leases end with time")
-}
+pub const OWNED_BY_PROCESS: Requirement =
+    unless("leases end with time", |store| store.ownership == Ownership::Process);
 
 /// The end of `lock_ttl` frees a dead holder's lock.
-pub fn owned_for_a_time(store: &Capabilities) -> Option<&'static str> {
-    unless(store.ownership == Ownership::Time, "leases end with the process")
-}
+pub const OWNED_FOR_A_TIME: Requirement =
+    unless("leases end with the process", |store| store.ownership == Ownership::Time);
 
-/// Records survive a restart, in the tiers that are durable enough.
-pub fn persistent(store: &Capabilities) -> Option<&'static str> {
-    unless(store.persistent_from.is_some(), "not persistent")
-}
+/// A destroy frees the lock at once. A lock beside the record stays occupied until its holder
+/// releases it or dies.
+pub const FREED_BY_DESTROY: Requirement =
+    unless("its lock lies beside the record", |store| store.locking != Locking::Emulated);
 
-/// It needs no server.
-pub fn embedded(store: &Capabilities) -> Option<&'static str> {
-    unless(store.server.is_none(), "needs a server")
-}
+pub const PERSISTENT: Requirement =
+    unless("not persistent", |store| store.persistent_from.is_some());
 
-/// It needs a server.
-pub fn served(store: &Capabilities) -> Option<&'static str> {
-    unless(store.server.is_some(), "needs no server")
-}
+pub const DURABLE: Requirement = unless("promises no durability per commit", |store| {
+    store.durability.contains(&Durability::Commit)
+});
 
-/// `list` and `stat` work.
-pub fn listing(store: &Capabilities) -> Option<&'static str> {
-    unless(store.listing, "no listing")
-}
+pub const EMBEDDED: Requirement = unless("needs a server", |store| store.server.is_none());
 
-/// `list` and `stat` are refused.
-pub fn no_listing(store: &Capabilities) -> Option<&'static str> {
-    unless(!store.listing, "lists")
-}
+pub const SERVED: Requirement = unless("needs no server", |store| store.server.is_some());
 
-/// `begin` is refused.
-pub fn no_locking(store: &Capabilities) -> Option<&'static str> {
-    unless(store.locking == Locking::None, "locks")
-}
+pub const LISTING: Requirement = unless("no listing", |store| store.listing);
 
-/// Expired records go by `sweep`.
-pub fn sweeping(store: &Capabilities) -> Option<&'static str> {
-    unless(store.expiry != Expiry::Native, "expires by itself")
-}
+pub const NO_LISTING: Requirement = unless("lists", |store| !store.listing);
 
-/// The store expires records itself.
-pub fn expiring_natively(store: &Capabilities) -> Option<&'static str> {
-    unless(store.expiry == Expiry::Native, "expires by sweep")
-}
+pub const SWEEPING: Requirement =
+    unless("expires by itself", |store| store.expiry != Expiry::Native);
+
+pub const EXPIRING_NATIVELY: Requirement =
+    unless("expires by sweep", |store| store.expiry == Expiry::Native);

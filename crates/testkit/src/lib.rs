@@ -1,26 +1,32 @@
-//! The conformance suite: what every store owes, in cases that can fail.
+//! The conformance suite: cases that hold every store to the contract, and can fail.
 //!
-//! Reading order: [`case`] (what a case is), [`ground`] (what a case may use), any file of [`cases`], then
-//! [`suite`] (how cases are run) and [`matrix`] (how the outcome is shown). [`broken`] holds stores with
-//! one deliberate fault each; a suite that does not reject them proves nothing.
+//! Reading order: `case`, `testbed` (what a case may use), any file of [`cases`], [`suite`] (how
+//! cases are run), [`matrix`]. `broken` holds stores with one deliberate fault each; a suite that
+//! does not reject them proves nothing. [`storm`] kills and stops processes at random.
 //!
-//! Where the contract speaks of processes, [`worker`] starts real ones and kills them with SIGKILL.
-//! This crate is not a benchmark: it asserts bounds on time only where the contract names them.
+//! Where the contract speaks of processes, real ones are killed with SIGKILL. This crate is no
+//! benchmark: it asserts bounds on time only where the contract names them.
 
 #![forbid(unsafe_code)]
 
-pub mod broken;
-pub mod case;
+mod broken;
+mod case;
 pub mod cases;
 mod check;
-mod eavesdropper;
-pub mod ground;
+mod child;
+mod concurrent;
+mod leak_logger;
 pub mod matrix;
-pub mod opener;
 mod pairs;
-pub mod sealed;
+mod sealed;
+pub mod spec;
 pub mod storm;
 pub mod suite;
-pub mod worker;
+mod testbed;
+mod worker;
+mod worker_commands;
 
+pub use broken::StoreFault;
+pub use case::Case;
 pub use check::Failure;
+pub use worker_commands::run_suite_worker;

@@ -3,89 +3,60 @@
 use std::fmt::Write;
 
 use crate::case::Case;
-use crate::suite::{Column, Verdict};
+use crate::suite::{CaseVerdict, MatrixColumn};
 
-/// How often each verdict was given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Sentences that hold.
-    pub passed: usize,
-    /// Sentences that do not.
-    pub failed: usize,
-    /// Sentences that could not be tried.
-    pub skipped: usize,
-    /// Sentences that are not about the store.
-    pub not_applicable: usize,
-}
-
-/// Counts the verdicts.
-pub fn totals(columns: &[Column]) -> Totals {
-    let mut totals = Totals::default();
-    for verdict in columns.iter().flat_map(|column| &column.verdicts) {
-        match verdict {
-            Verdict::Passed(_) => totals.passed += 1,
-            Verdict::Failed(_) => totals.failed += 1,
-            Verdict::Skipped(_) => totals.skipped += 1,
-            Verdict::NotApplicable(_) => totals.not_applicable += 1,
-        }
-    }
-    totals
+/// How often the verdict with this word was given.
+pub fn count(columns: &[MatrixColumn], word: &str) -> usize {
+    let verdicts = columns.iter().flat_map(|column| &column.verdicts);
+    verdicts.filter(|verdict| verdict.word() == word).count()
 }
 
 /// Draws the matrix.
-pub fn draw(cases: &[Case], columns: &[Column]) -> String {
-    let mut text = String::new();
+pub fn draw(cases: &[Case], columns: &[MatrixColumn]) -> String {
     let wide = cases.iter().map(|case| case.name.len()).max().unwrap_or(0);
-    let heads: Vec<(&Column, usize)> = columns.iter().map(|column| (column, column.subject.len().max(4))).collect();
-    let _ = write!(text, "{:wide$}", "");
-    for (column, width) in &heads {
-        let _ = write!(text, "  {:^width$}", column.subject);
-    }
-    text.push('\n');
-    for (row, case) in cases.iter().enumerate() {
-        let _ = write!(text, "{:.<wide$}", format!("{} ", case.name));
-        for (column, width) in &heads {
-            let _ = write!(text, "  {:^width$}", column.verdicts.get(row).map_or("", cell));
+    let mut text = format!("{:wide$}", "");
+    let row = |text: &mut String, cell: &dyn Fn(&MatrixColumn) -> String| {
+        for column in columns {
+            let width = column.store.len().max(4);
+            let _ = write!(text, "  {:^width$}", cell(column));
         }
         text.push('\n');
+    };
+    row(&mut text, &|column| column.store.clone());
+    for (number, case) in cases.iter().enumerate() {
+        let _ = write!(text, "{:.<wide$}", format!("{} ", case.name));
+        row(&mut text, &|column| {
+            column.verdicts.get(number).map_or("", CaseVerdict::word).to_owned()
+        });
     }
-    let _ = writeln!(text, "(- is not applicable, skip is not tried)");
+    text.push_str("(- is not applicable, skip is not tried)\n");
     text
 }
 
 /// The failures, one a line with its reason.
-pub fn failures(cases: &[Case], columns: &[Column]) -> Vec<String> {
-    let of = |column: &Column| -> Vec<String> {
-        let failed = cases.iter().zip(&column.verdicts).filter_map(|(case, verdict)| match verdict {
-            Verdict::Failed(why) => Some(format!("{}: {}: {why}", column.subject, case.name)),
-            _ => None,
-        });
-        failed.collect()
-    };
-    columns.iter().flat_map(of).collect()
+pub fn failures(cases: &[Case], columns: &[MatrixColumn]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for column in columns {
+        for (case, verdict) in cases.iter().zip(&column.verdicts) {
+            if let CaseVerdict::Failed(why) = verdict {
+                lines.push(format!("{}: {}: {why}", column.store, case.name));
+            }
+        }
+    }
+    lines
 }
 
 /// What was skipped, by store and reason, with the number of cases.
-pub fn skips(columns: &[Column]) -> Vec<String> {
-    let of = |column: &Column| {
+pub fn skips(columns: &[MatrixColumn]) -> Vec<String> {
+    let skips_of = |column: &MatrixColumn| {
         let mut reasons = column.verdicts.iter().filter_map(|verdict| match verdict {
-            Verdict::Skipped(reason) => Some(reason),
+            CaseVerdict::Skipped(reason) => Some(reason),
             _ => None,
         });
         let reason = reasons.next()?;
-        Some(format!("{}: {} cases skipped: {reason}", column.subject, reasons.count() + 1))
+        Some(format!("{}: {} cases skipped: {reason}", column.store, reasons.count() + 1))
     };
-    columns.iter().filter_map(of).collect()
-}
-
-/// The word for a verdict.
-pub fn cell(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Passed(_) => "ok",
-        Verdict::Failed(_) => "FAIL",
-        Verdict::NotApplicable(_) => "-",
-        Verdict::Skipped(_) => "skip",
-    }
+    columns.iter().filter_map(skips_of).collect()
 }
 
 #[cfg(test)]
@@ -94,9 +65,10 @@ mod tests {
 
     #[test]
     fn a_skip_is_counted_and_named() {
-        let skipped = Verdict::Skipped("no server".into());
-        let column = Column { subject: "redis".into(), verdicts: vec![skipped.clone(), skipped] };
-        assert_eq!(totals(std::slice::from_ref(&column)).skipped, 2);
+        let skipped = CaseVerdict::Skipped("no server".into());
+        let column =
+            MatrixColumn { store: "redis".into(), verdicts: vec![skipped.clone(), skipped] };
+        assert_eq!(count(std::slice::from_ref(&column), "skip"), 2);
         assert_eq!(skips(&[column]), ["redis: 2 cases skipped: no server"]);
     }
 }

@@ -1,5 +1,6 @@
 <?php
-// Every page of the shop: opens the session, does what a form asks for, gives the session up, and only then answers.
+// Every page of the shop: opens the session, runs the form's action, closes the session, then
+// answers.
 declare(strict_types=1);
 
 require __DIR__ . '/../shop.php';
@@ -7,7 +8,8 @@ require __DIR__ . '/../actions.php';
 require __DIR__ . '/../measure.php';
 
 const PAGES = ['/' => 'products', '/cart' => 'cart', '/login' => 'login', '/handler' => 'handler'];
-const ACTIONS = ['/add' => 'add', '/remove' => 'remove', '/log-in' => 'log_in', '/log-out' => 'log_out', '/count' => 'count_up'];
+const ACTIONS = ['/add' => 'add', '/remove' => 'remove', '/log-in' => 'log_in',
+    '/log-out' => 'log_out', '/count' => 'count_up'];
 
 header("Content-Security-Policy: default-src 'self'; form-action 'self'; frame-ancestors 'none'");
 $path = (string) parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH);
@@ -16,7 +18,8 @@ $page = PAGES[$path] ?? null;
 
 $start = hrtime(true);
 if (!session_start()) {
-    show('error', 503, 'The store of the sessions does not answer. Nothing is lost: please try again in a moment.');
+    show('error', 503, 'The store of the sessions does not answer. Nothing is lost: please try'
+        . ' again in a moment.');
 }
 $opened_us = (hrtime(true) - $start) / 1000;
 
@@ -24,23 +27,26 @@ $next = null;
 error_clear_last();
 $refused = $action !== null && !is_own_form();
 if ($action !== null && !$refused) {
-    // Something will be stored, so there is a session from here on, and from now on its forms carry a token.
+    // The action stores something, so a session exists from here on and its forms carry a token.
     $_SESSION['token'] ??= bin2hex(random_bytes(16));
     $next = $action();
 }
 
-// Before anything is sent: other requests of this visitor wait no longer, a session that is empty takes its cookie back, and a
-// visitor is told of a change only when it is stored. session_write_close() returns true in any case, hence the other call.
+// Before any output: it releases the lock for other requests, withdraws the cookie of an empty
+// session, and lets the answer report only stored changes. session_write_close() always returns
+// true, hence error_get_last().
 session_write_close();
 if (error_get_last() !== null) {
     show('error', 503, 'Your change could not be stored. Please try again in a moment.');
 }
 
 if ($refused) {
-    show('error', 403, 'This form did not come from this shop, or it is older than your session. Please go back and try again.');
+    show('error', 403, 'This form did not come from this shop, or it is older than your session.'
+        . ' Please go back and try again.');
 } elseif ($next !== null && accepts_json()) {
     header('Content-Type: application/json');
-    echo json_encode(['count' => $_SESSION['count'] ?? 0, 'token' => $_SESSION['token'] ?? '', 'worker' => getmypid()]);
+    echo json_encode(['count' => $_SESSION['count'] ?? 0, 'token' => $_SESSION['token'] ?? '',
+        'worker' => getmypid()]);
 } elseif ($next !== null) {
     header("Location: $next", true, 303);
 } elseif ($page !== null) {

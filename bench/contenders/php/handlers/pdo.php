@@ -1,8 +1,9 @@
 <?php
-// Sessions in a database through PDO, the way that frameworks have as their default: a request is a transaction that holds the
-// row of its session, so that others on the same session wait. The path is a DSN. Connections stay, statements are sent in
-// one trip. SQLite locks no rows: there a request holds the database. With `contender.lock = 0` each statement is a transaction
-// of its own and nobody waits, as in the database handler of Drupal 7.
+// Sessions in a database through PDO, the way that frameworks have as their default: a request is a
+// transaction that holds the row of its session, so that others on the same session wait. The path
+// is a DSN. Connections stay, statements are sent in one trip. SQLite locks no rows: there a
+// request holds the database. With `contender.lock = 0` each statement is a transaction of its own
+// and nobody waits, as in the database handler of Drupal 7.
 
 final class PdoHandler implements SessionHandlerInterface
 {
@@ -20,7 +21,8 @@ final class PdoHandler implements SessionHandlerInterface
         $this->locks = get_cfg_var('contender.lock') !== '0';
         $options = [PDO::ATTR_PERSISTENT => true, PDO::ATTR_TIMEOUT => 60];
         if ($this->driver === 'mysql') {
-            $options[PDO::MYSQL_ATTR_INIT_COMMAND] = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED';
+            $options[PDO::MYSQL_ATTR_INIT_COMMAND] =
+                'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED';
         } elseif ($this->driver === 'pgsql') {
             $options[PDO::ATTR_EMULATE_PREPARES] = true;
         }
@@ -49,7 +51,8 @@ final class PdoHandler implements SessionHandlerInterface
         $this->begun = true;
         $data = $this->select($id);
         if ($data === false) {
-            // A row that is not there cannot be locked, so there is one from now on; whoever makes the same one waits here.
+            // A row that is not there cannot be locked, so there is one from now on; whoever makes
+            // the same one waits here.
             $insert = match ($this->driver) {
                 'mysql' => 'INSERT IGNORE INTO sessions VALUES (?, ?, ?)',
                 default => 'INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING',
@@ -64,7 +67,8 @@ final class PdoHandler implements SessionHandlerInterface
     {
         $set = match ($this->driver) {
             'mysql' => 'ON DUPLICATE KEY UPDATE data = VALUES(data), expires = VALUES(expires)',
-            default => 'ON CONFLICT (id) DO UPDATE SET data = excluded.data, expires = excluded.expires',
+            default => 'ON CONFLICT (id) DO UPDATE SET'
+                . ' data = excluded.data, expires = excluded.expires',
         };
         $this->run("INSERT INTO sessions VALUES (?, ?, ?) $set", $id, $data);
         return true;
@@ -89,13 +93,15 @@ final class PdoHandler implements SessionHandlerInterface
             $this->database->exec('PRAGMA journal_mode = WAL');
         }
         $columns = match ($this->driver) {
-            'mysql' => 'id VARBINARY(128) PRIMARY KEY, data MEDIUMBLOB NOT NULL, expires INT UNSIGNED NOT NULL, INDEX (expires)',
+            'mysql' => 'id VARBINARY(128) PRIMARY KEY, data MEDIUMBLOB NOT NULL,'
+                . ' expires INT UNSIGNED NOT NULL, INDEX (expires)',
             'pgsql' => 'id VARCHAR(128) PRIMARY KEY, data BYTEA NOT NULL, expires BIGINT NOT NULL',
             default => 'id TEXT PRIMARY KEY, data BLOB NOT NULL, expires INTEGER NOT NULL',
         };
         $this->database->exec("CREATE TABLE IF NOT EXISTS sessions ($columns)");
         if ($this->driver !== 'mysql') {
-            $this->database->exec('CREATE INDEX IF NOT EXISTS sessions_expires ON sessions (expires)');
+            $this->database->exec(
+                'CREATE INDEX IF NOT EXISTS sessions_expires ON sessions (expires)');
         }
         return (int) $this->database->query('SELECT count(*) FROM sessions')->fetchColumn();
     }
@@ -121,7 +127,8 @@ final class PdoHandler implements SessionHandlerInterface
         $statement->bindValue(1, $id);
         if ($data !== null) {
             $statement->bindValue(2, $data, PDO::PARAM_LOB);
-            $statement->bindValue(3, time() + (int) ini_get('session.gc_maxlifetime'), PDO::PARAM_INT);
+            $statement->bindValue(3, time() + (int) ini_get('session.gc_maxlifetime'),
+                PDO::PARAM_INT);
         }
         $statement->execute();
         return $statement;

@@ -1,6 +1,6 @@
 <?php
-// How many sessions the handler of this pool holds: the benchmark compares that with the requests that it has made.
-// Those of the handlers that are called `sessile` it counts itself.
+// How many sessions the handler of this pool holds: the benchmark compares that with the requests
+// that it has made. Those of the handlers that are called `sessile` it counts itself.
 
 function kept(string $handler, string $path): int
 {

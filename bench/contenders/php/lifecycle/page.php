@@ -1,6 +1,7 @@
 <?php
-// One request is the whole life of a session, and the birth of another one that stays. `sessile bench lifecycle` asks for it
-// with ab and compares each answer with the one below: whatever goes wrong has another status and another length.
+// One request is the whole life of a session, and the birth of another one that stays.
+// `sessile bench lifecycle` asks for it with ab and compares each answer with the one below:
+// whatever goes wrong has another status and another length.
 
 const VALUES = 100;
 
@@ -13,8 +14,10 @@ function ensure(bool $holds, string $what): void
     }
 }
 
-// A warning too, unless it was expected: a handler that cannot write says so, and the function that asked it does not.
-set_error_handler(fn(int $level, string $message) => ensure((error_reporting() & $level) === 0, $message));
+// A warning too, unless it was expected: a handler that cannot write says so, and the function that
+// asked it does not.
+set_error_handler(fn(int $level, string $message) =>
+    ensure((error_reporting() & $level) === 0, $message));
 
 // A random beginning: no two requests store the same.
 $values = [];

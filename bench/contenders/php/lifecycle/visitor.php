@@ -1,12 +1,14 @@
 <?php
-// The only request of a visitor who brings no cookie along: it starts a session, as a shop or a CMS does on each page. Most
-// visitors leave it empty; with `stores=1` something is put into it. `eager=1` takes back the rule that an empty session of
-// our own handler is not stored. `sessile bench lifecycle` counts what came of it.
+// The only request of a visitor who brings no cookie along: it starts a session, as a shop or a CMS
+// does on each page. Most visitors leave it empty; with `stores=1` something is put into it.
+// `eager=1` takes back the rule that an empty session of our own handler is not stored.
+// `sessile bench lifecycle` counts what came of it.
 
 const CART_BYTES = 1024;
 
 $eager = ($_GET['eager'] ?? '0') === '1';
-$sound = (!$eager || ini_set('sessile.lazy_start', '0') !== false) && session_start() && $_SESSION === [];
+$sound = (!$eager || ini_set('sessile.lazy_start', '0') !== false) && session_start()
+    && $_SESSION === [];
 if (($_GET['stores'] ?? '0') === '1') {
     $_SESSION['cart'] = bin2hex(random_bytes(CART_BYTES >> 1));
 }

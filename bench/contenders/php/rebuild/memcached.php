@@ -1,6 +1,7 @@
 <?php
-// The registry in memcached, through PHP's extension. What `set` answers is what memcached said: an item over its limit is
-// refused. With compression an entry that has much in common with itself meets the same limit some megabytes later.
+// The registry in memcached, through PHP's extension. What `set` answers is what memcached said: an
+// item over its limit is refused. With compression an entry that has much in common with itself
+// meets the same limit some megabytes later.
 
 function cache(): Memcached
 {

@@ -1,7 +1,8 @@
 <?php
-// A page that needs a registry of everything the site can show. It is kept in a cache, because to build it takes long; when the
-// cache does not have it, this view builds it and saves it for the next one. Whether the save worked nobody asks, as in the
-// site of the published measurement. `sessile bench rebuild` asks for the page with ab.
+// A page that needs a registry of everything the site can show. It is kept in a cache, because to
+// build it takes long; when the cache does not have it, this view builds it and saves it for the
+// next one. Whether the save worked nobody asks, as in the site of the published measurement.
+// `sessile bench rebuild` asks for the page with ab.
 
 const VALUE_BYTES = 64;
 /** What a value takes in PHP's own format, about. */
@@ -21,7 +22,8 @@ function value(int $number): string
     if (!isset($_GET['compress'])) {
         return $value . md5($value);
     }
-    // As in a registry of templates: most of it is said again and again, and each entry has something of its own.
+    // As in a registry of templates: most of it is said again and again, and each entry has
+    // something of its own.
     $own = '/module-' . substr($value, 0, 2) . '/theme/block--' . substr($value, 2, 8);
     return str_pad('sites/all/modules' . $own, VALUE_BYTES - 8, '-') . '.tpl.php';
 }

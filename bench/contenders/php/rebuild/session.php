@@ -1,6 +1,7 @@
 <?php
-// The registry in one of our stores. From PHP they are reached as a session handler, so it is a record of that handler under an
-// id of its own, without a cookie: read without the lock, saved under it.
+// The registry in one of our stores. From PHP they are reached as a session handler, so it is a
+// record of that handler under an id of its own, without a cookie: read without the lock, saved
+// under it.
 
 const OPTIONS = ['use_cookies' => '0', 'use_strict_mode' => '0', 'cache_limiter' => ''];
 

@@ -1,4 +1,6 @@
-/* A save handler that keeps strings in an array of its process: what PHP itself takes for a session, whoever stores it. */
+/* A save handler that keeps strings in an array of its process: the cost of a session in PHP
+ * itself.
+ */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -29,7 +31,7 @@ PS_READ_FUNC(floor)
 
 PS_WRITE_FUNC(floor)
 {
-	/* Strings that outlive the request: those of PHP are gone after it. */
+	/* Persistent strings: PHP frees the others after the request. */
 	zend_string *stored = zend_string_init(ZSTR_VAL(val), ZSTR_LEN(val), 1);
 	if (zend_hash_exists(&payloads, key)) {
 		zend_hash_update_ptr(&payloads, key, stored);

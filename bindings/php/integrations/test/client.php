@@ -1,6 +1,6 @@
 <?php
-// Serves an application with PHP's own web server, asks it for pages and judges the answers:
-// php client.php APPLICATION DIRECTORY INI-SETTING...
+// Serves an application with PHP's own web server, requests pages and judges the answers: php
+// client.php APPLICATION DIRECTORY INI-SETTING...
 
 const CLIENTS = 8;
 [, $application, $directory] = $argv;
@@ -23,13 +23,16 @@ function start_server(): int
     $address = stream_socket_get_name($probe, false);
     fclose($probe);
     $arguments = ['-n'];
-    foreach (['display_errors=0', 'log_errors=1', 'error_log=' . "$directory/errors.log", ...$settings] as $setting) {
+    foreach (['display_errors=0', 'log_errors=1', 'error_log=' . "$directory/errors.log",
+        ...$settings] as $setting) {
         array_push($arguments, '-d', $setting);
     }
-    $environment = ['PHP_CLI_SERVER_WORKERS' => CLIENTS, 'TEST_DIRECTORY' => $directory, 'PATH' => getenv('PATH')];
+    $environment = ['PHP_CLI_SERVER_WORKERS' => CLIENTS, 'TEST_DIRECTORY' => $directory,
+        'PATH' => getenv('PATH')];
     $log = ['file', "$directory/server.log", 'a'];
-    // In a group of its own: the workers do not end with their server.
-    $process = proc_open(['setsid', PHP_BINARY, ...$arguments, '-S', $address, $application], [1 => $log, 2 => $log], $pipes, null, $environment);
+    // In its own process group: the workers do not end with their server.
+    $process = proc_open(['setsid', PHP_BINARY, ...$arguments, '-S', $address, $application],
+        [1 => $log, 2 => $log], $pipes, null, $environment);
     register_shutdown_function(function () use ($process) {
         exec('kill -- -' . proc_get_status($process)['pid']);
         proc_close($process);
@@ -48,22 +51,27 @@ function start_server(): int
 function get_all(array $paths, array $cookies): array
 {
     global $port;
-    $header = implode('; ', array_map(fn ($name, $value) => "$name=$value", array_keys($cookies), $cookies));
+    $header = implode('; ',
+        array_map(fn ($name, $value) => "$name=$value", array_keys($cookies), $cookies));
     $sockets = [];
     foreach ($paths as $path) {
-        $sockets[] = $socket = stream_socket_client("tcp://127.0.0.1:$port") ?: fail('the server is gone');
-        fwrite($socket, "GET /$path HTTP/1.0\r\nHost: 127.0.0.1\r\n" . ($header === '' ? '' : "Cookie: $header\r\n") . "\r\n");
+        $sockets[] = $socket = stream_socket_client("tcp://127.0.0.1:$port")
+            ?: fail('the server is gone');
+        fwrite($socket, "GET /$path HTTP/1.0\r\nHost: 127.0.0.1\r\n"
+            . ($header === '' ? '' : "Cookie: $header\r\n") . "\r\n");
     }
     $answers = [];
     foreach ($sockets as $i => $socket) {
         [$head, $body] = explode("\r\n\r\n", stream_get_contents($socket), 2) + [1 => ''];
-        preg_match('/^HTTP\/1.. 200 /', $head) || fail("$paths[$i] answers " . substr("$head\n$body", 0, 2000));
+        preg_match('/^HTTP\/1.. 200 /', $head)
+            || fail("$paths[$i] answers " . substr("$head\n$body", 0, 2000));
         preg_match_all('/^Set-Cookie: ([^=]+)=([^;\r]*)/mi', $head, $set, PREG_SET_ORDER);
         $changed = $cookies;
         foreach ($set as [, $name, $value]) {
             $changed[$name] = $value;
         }
-        $answers[] = [$body, array_filter($changed, fn ($value) => $value !== '' && $value !== 'deleted')];
+        $answers[] = [$body,
+            array_filter($changed, fn ($value) => $value !== '' && $value !== 'deleted')];
     }
     return $answers;
 }
@@ -120,20 +128,21 @@ function a_log_out_ends_the_session(): void
     same('1', get('count', $stolen), 'the counter after a log-out');
 }
 
-/** The applications have a lifetime of six seconds, and collect garbage at each request. */
+/** The applications have a lifetime of six seconds and collect garbage at each request. */
 function sessions_expire_and_are_collected(): void
 {
     global $directory;
     $cookies = $others = [];
     get('count', $cookies);
-    // By the kind in the file's header: what was destroyed leaves a mark for a while. docs/stores/files.md has the layout.
+    // By the kind in the file's header (docs/stores/files.md): destroyed sessions leave a
+    // tombstone.
     $is_session = fn ($file) => substr((string) @file_get_contents($file, length: 9), 8) === "\x01";
     $stored = fn () => count(array_filter(glob("$directory/files/*/*/[!~]*"), $is_session));
     if ($stored() === 0) {
         echo "skipped, on this store: ";
         return;
     }
-    // The one of whoever looks is touched by that and stays.
+    // The reading session is touched and stays.
     get('count', $others);
     for ($deadline = microtime(true) + 60; $stored() > 1; usleep(100_000)) {
         microtime(true) < $deadline || fail("{$stored()} sessions are still stored");
@@ -154,7 +163,8 @@ function a_revoked_session_is_empty_and_stays_so(): void
 }
 
 $port = start_server();
-$tests = ['data_are_kept_over_requests', 'parallel_requests_lose_nothing', 'a_log_in_changes_the_id_and_keeps_the_data',
+$tests = ['data_are_kept_over_requests', 'parallel_requests_lose_nothing',
+    'a_log_in_changes_the_id_and_keeps_the_data',
     'a_log_out_ends_the_session', 'sessions_expire_and_are_collected'];
 if (str_starts_with(basename($application), 'drupal')) {
     $tests[] = 'a_revoked_session_is_empty_and_stays_so';

@@ -1,6 +1,6 @@
 <?php
-// The module for Drupal 10 and 11 without Drupal: stand-ins for what it asks of Drupal, for client.php. What it cannot show
-// is whether Drupal's container puts the module where it belongs.
+// The Drupal 10 and 11 module with stand-ins for Drupal, for client.php. Not shown: whether
+// Drupal's container puts the module in its place.
 
 namespace Drupal\Core\Database {
     class Connection
@@ -86,7 +86,8 @@ namespace {
     foreach (['gc_maxlifetime' => 6, 'gc_probability' => 1, 'gc_divisor' => 1] as $name => $value) {
         ini_set("session.$name", $value);
     }
-    $handler = new Drupal\sessile\SessionHandler(new Rows(), new Drupal\Core\Database\Connection(), new Time());
+    $handler = new Drupal\sessile\SessionHandler(new Rows(), new Drupal\Core\Database\Connection(),
+        new Time());
     session_set_save_handler($handler, true);
     session_start();
     $page = trim($_SERVER['REQUEST_URI'], '/');
@@ -99,11 +100,12 @@ namespace {
     } elseif ($page === 'logout') {
         session_destroy();
     } elseif ($page === 'revoke') {
-        // What Drupal does when the password changes, while a request of the user is under way.
+        // A password change in Drupal, while a request of the user is running.
         array_map('unlink', glob(getenv('TEST_DIRECTORY') . '/row-*'));
         $_SESSION['n'] = 10;
     }
-    $answers = ['count' => $_SESSION['n'] ?? 0, 'user' => isset($_SESSION['_sf2_attributes']['uid']) ? 'anna' : 'nobody'];
+    $answers = ['count' => $_SESSION['n'] ?? 0,
+        'user' => isset($_SESSION['_sf2_attributes']['uid']) ? 'anna' : 'nobody'];
     if ($page !== 'logout') {
         session_write_close();
     }

@@ -1,7 +1,7 @@
 <?php
-// sessile.inc for Drupal 7 without Drupal: stand-ins for the functions that it calls, and pages for client.php. In a path
-// `https` says how the request comes, and `mixed` that Drupal's variable https is set. What it cannot show is whether
-// Drupal's bootstrap and modules call what is called here.
+// sessile.inc with stand-ins for Drupal 7's functions, and pages for client.php. In a path, `https`
+// selects an HTTPS request and `mixed` sets Drupal's variable https. Not shown: whether Drupal's
+// bootstrap and modules call these functions.
 
 require __DIR__ . '/drupal7_database.php';
 
@@ -63,7 +63,8 @@ function drupal_setcookie(string $name, string $value, array $options): void
 }
 
 ob_start();
-foreach (['gc_maxlifetime' => 6, 'gc_probability' => 1, 'gc_divisor' => 1, 'cookie_secure' => $is_https] as $name => $value) {
+foreach (['gc_maxlifetime' => 6, 'gc_probability' => 1, 'gc_divisor' => 1,
+    'cookie_secure' => $is_https] as $name => $value) {
     ini_set("session.$name", $value);
 }
 session_name(($is_https ? 'SSESS' : 'SESS') . 'shop');
@@ -77,7 +78,8 @@ try {
     exit('refused');
 }
 $rows = fn () => Tables::with(fn ($tables) => count($tables['sessions']));
-$set = fn (string $table, array $fields) => (new Change('update', $table))->fields($fields)->execute();
+$set = fn (string $table, array $fields) =>
+    (new Change('update', $table))->fields($fields)->execute();
 switch ($page) {
     case 'count':
         $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;
@@ -87,16 +89,17 @@ switch ($page) {
         $_SESSION = [];
         break;
     case 'closed_login':
-        // As a module may do that does something long first.
+        // Some modules close the session before long work.
         session_write_close();
         // no break
     case 'login':
-        $user = db_query('SELECT u.* FROM {users} u WHERE u.uid = :uid', [':uid' => 1])->fetchObject();
+        $user = db_query('SELECT u.* FROM {users} u WHERE u.uid = :uid',
+            [':uid' => 1])->fetchObject();
         drupal_session_regenerate();
         break;
     case 'become':
-        // Without another id, and the database fails when it is saved.
-        $user = db_query('SELECT u.* FROM {users} u WHERE u.uid = :uid', [':uid' => 1])->fetchObject();
+        $user = db_query('SELECT u.* FROM {users} u WHERE u.uid = :uid',
+            [':uid' => 1])->fetchObject();
         $fails = true;
         break;
     case 'logout':
@@ -107,7 +110,7 @@ switch ($page) {
         $_SESSION['n'] = 20;
         break;
     case 'revoke':
-        // While a request of the user is under way: this one.
+        // During a request of the user: this one.
         drupal_session_destroy_uid(1);
         $_SESSION['n'] = 10;
         break;
@@ -124,7 +127,7 @@ switch ($page) {
         $set('users', ['status' => (int) ($page === 'unblock')]);
         break;
     case 'age':
-        // By more than the time for which a row may be behind, and less than what is collected.
+        // More than the update interval of a row, less than the lifetime.
         Tables::with(function (&$tables) {
             foreach ($tables['sessions'] as &$row) {
                 $row['timestamp'] -= 183;
@@ -135,7 +138,8 @@ switch ($page) {
         _drupal_session_garbage_collection(6);
         break;
 }
-$answers = ['user' => $user->name ?? 'nobody', 'roles' => implode(', ', $user->roles ?? []), 'look' => $_SESSION['n'] ?? 0,
+$answers = ['user' => $user->name ?? 'nobody', 'roles' => implode(', ', $user->roles ?? []),
+    'look' => $_SESSION['n'] ?? 0,
     'count' => $_SESSION['n'] ?? 0];
 drupal_session_commit();
 echo $page === 'rows' ? $rows() : $answers[$page] ?? 'done';

@@ -1,17 +1,21 @@
 <?php
-// What sessile.inc asks of Drupal 7's database, without Drupal: tables in one file, and of SQL the conditions and joins that
-// are needed here. Unknown queries fail.
+// A stand-in for Drupal 7's database: tables in one file, with the SQL conditions and joins that
+// sessile.inc needs. Unknown queries fail.
 
 class Tables
 {
-    /** Runs a change, or a look, under a lock. */
+    /** Runs a read or a change under a lock. */
     public static function with(callable $work): mixed
     {
         $file = fopen(getenv('TEST_DIRECTORY') . '/tables', 'c+');
         flock($file, LOCK_EX);
         $tables = json_decode(stream_get_contents($file), true) ?? [
-            'users' => [['uid' => 1, 'name' => 'anna', 'status' => 1, 'access' => 0, 'data' => null]],
-            'sessions' => [], 'role' => [['rid' => 4, 'name' => 'editor']], 'users_roles' => [['uid' => 1, 'rid' => 4]],
+            'users' => [
+                ['uid' => 1, 'name' => 'anna', 'status' => 1, 'access' => 0, 'data' => null],
+            ],
+            'sessions' => [],
+            'role' => [['rid' => 4, 'name' => 'editor']],
+            'users_roles' => [['uid' => 1, 'rid' => 4]],
         ];
         $result = $work($tables);
         ftruncate($file, 0);
@@ -22,7 +26,7 @@ class Tables
     }
 }
 
-/** A change, as db_merge(), db_update() and db_delete() make it. */
+/** A change by db_merge(), db_update() or db_delete(). */
 class Change
 {
     private array $key = [];
@@ -61,7 +65,8 @@ class Change
     {
         Tables::with(function (array &$tables) {
             $rows = &$tables[$this->table];
-            $met = array_filter($rows, fn ($row) => array_product(array_map(fn ($is) => $is($row), $this->conditions)));
+            $met = array_filter($rows,
+                fn ($row) => array_product(array_map(fn ($is) => $is($row), $this->conditions)));
             if ($this->kind === 'delete') {
                 $rows = array_values(array_diff_key($rows, $met));
                 return;
@@ -103,10 +108,11 @@ class Result
     }
 }
 
-/** SELECT COLUMN, ... FROM {TABLE} [A] [INNER JOIN {TABLE} B ON ...] WHERE COLUMN = :NAME [AND ...] */
+/** SELECT COLUMN, .. FROM {TABLE} [A] [INNER JOIN {TABLE} B ON ..] WHERE COLUMN = :NAME [AND ..] */
 function db_query(string $sql, array $arguments): Result
 {
-    preg_match('/^SELECT (.*) FROM (.*) WHERE (.*)$/', $sql, $parts) || throw new Exception("no such query here: $sql");
+    preg_match('/^SELECT (.*) FROM (.*) WHERE (.*)$/', $sql, $parts)
+        || throw new Exception("no such query here: $sql");
     [, $columns, $from, $where] = $parts;
     preg_match_all('/\{(\w+)\}/', $from, $names);
     $rows = Tables::with(function (array $tables) use ($names) {
@@ -115,7 +121,7 @@ function db_query(string $sql, array $arguments): Result
             $joined = [];
             foreach ($rows as $left) {
                 foreach ($tables[$name] as $right) {
-                    // The joins of Drupal's schema are those of equal columns.
+                    // The joins of Drupal's schema compare equal columns.
                     if (array_intersect_key($left, $right) == array_intersect_key($right, $left)) {
                         $joined[] = $left + $right;
                     }
@@ -126,14 +132,16 @@ function db_query(string $sql, array $arguments): Result
         return $rows;
     });
     foreach (explode(' AND ', $where) as $condition) {
-        preg_match('/^(?:\w\w?\.)?(\w+) (=|<>) (:?\w+)$/', $condition, $parts) || throw new Exception("no such condition here: $condition");
+        preg_match('/^(?:\w\w?\.)?(\w+) (=|<>) (:?\w+)$/', $condition, $parts)
+            || throw new Exception("no such condition here: $condition");
         [, $column, $operator, $value] = $parts;
         $value = $arguments[$value] ?? $value;
         $rows = array_filter($rows, fn ($row) => ($row[$column] == $value) === ($operator === '='));
     }
     if (!str_contains($columns, '*')) {
         $wanted = array_flip(preg_split('/, /', preg_replace('/\w+\./', '', $columns)));
-        $rows = array_map(fn ($row) => array_replace($wanted, array_intersect_key($row, $wanted)), $rows);
+        $rows = array_map(fn ($row) => array_replace($wanted, array_intersect_key($row, $wanted)),
+            $rows);
     }
     return new Result(array_values($rows));
 }

@@ -1,10 +1,11 @@
 <?php
-// What only Drupal 7 asks of its sessions; client.php has the rest, and get().
+// The tests for Drupal 7 only; client.php has the others, and get().
 
-/** As a browser does it: the secure cookie stays away from HTTP. */
+/** As in a browser, the secure cookie is not sent over HTTP. */
 function over_http(string $page, array &$cookies): string
 {
-    $secure = array_filter($cookies, fn ($name) => str_starts_with($name, 'SS'), ARRAY_FILTER_USE_KEY);
+    $secure = array_filter($cookies, fn ($name) => str_starts_with($name, 'SS'),
+        ARRAY_FILTER_USE_KEY);
     $sent = array_diff_key($cookies, $secure);
     $body = get("mixed/$page", $sent);
     $cookies = $sent + $secure;
@@ -23,7 +24,8 @@ function visitors_without_data_get_no_session(): void
     same('nobody', over_https('user', $cookies), 'the user');
     $cookies === [] || fail('a visitor for whom nothing is stored gets a cookie');
     get('count', $cookies);
-    same('SESSshop', implode(', ', array_keys($cookies)), 'the cookies of a visitor for whom something is stored');
+    same('SESSshop', implode(', ', array_keys($cookies)),
+        'the cookies of a visitor for whom something is stored');
     get('clear', $cookies);
     $cookies === [] || fail('the cookie of an emptied session stays');
 }
@@ -193,8 +195,11 @@ function a_log_in_over_http_is_none_over_https(): void
 
 return ['visitors_without_data_get_no_session', 'a_user_has_roles_and_one_row',
     'a_message_at_a_log_out_is_kept_in_another_session', 'all_sessions_of_a_user_end_and_no_others',
-    'a_new_password_ends_the_other_sessions', 'a_blocked_user_is_nobody', 'what_is_not_to_be_saved_is_not_saved',
-    'a_store_that_does_not_answer_makes_nobody_of_no_one', 'rows_are_collected_unless_they_are_in_use',
+    'a_new_password_ends_the_other_sessions', 'a_blocked_user_is_nobody',
+    'what_is_not_to_be_saved_is_not_saved',
+    'a_store_that_does_not_answer_makes_nobody_of_no_one',
+    'rows_are_collected_unless_they_are_in_use',
     'visitors_have_one_session_over_http_and_https',
     'a_log_in_over_https_holds_over_http_and_needs_the_secure_cookie',
-    'a_log_in_after_the_session_was_closed_leaves_nothing_of_it', 'a_log_in_that_is_not_saved_loses_nothing', 'a_log_in_over_http_is_none_over_https'];
+    'a_log_in_after_the_session_was_closed_leaves_nothing_of_it',
+    'a_log_in_that_is_not_saved_loses_nothing', 'a_log_in_over_http_is_none_over_https'];

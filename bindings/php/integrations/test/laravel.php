@@ -1,5 +1,5 @@
 <?php
-// An application of Laravel with its web middleware and the driver sessile, for client.php.
+// A Laravel application with the web middleware and the driver sessile, for client.php.
 
 use Illuminate\Foundation\Application;
 use Illuminate\Foundation\Bootstrap;
@@ -17,27 +17,36 @@ if (!is_file("$base/config/session.php")) {
     foreach (['bootstrap/cache', 'config', 'storage/logs'] as $directory) {
         @mkdir("$base/$directory", 0700, true);
     }
-    $write = fn ($name, $values) => file_put_contents("$base/config/$name.php", '<?php return ' . var_export($values, true) . ';', LOCK_EX);
-    $write('app', ['key' => str_repeat('k', 32), 'cipher' => 'AES-256-CBC', 'timezone' => 'UTC', 'providers' => [
-        Illuminate\Filesystem\FilesystemServiceProvider::class, Illuminate\Encryption\EncryptionServiceProvider::class,
-        Illuminate\Cookie\CookieServiceProvider::class, Illuminate\Session\SessionServiceProvider::class,
+    $write = fn ($name, $values) => file_put_contents("$base/config/$name.php",
+        '<?php return ' . var_export($values, true) . ';', LOCK_EX);
+    $write('app', ['key' => str_repeat('k', 32), 'cipher' => 'AES-256-CBC', 'timezone' => 'UTC',
+        'providers' => [
+        Illuminate\Filesystem\FilesystemServiceProvider::class,
+        Illuminate\Encryption\EncryptionServiceProvider::class,
+        Illuminate\Cookie\CookieServiceProvider::class,
+        Illuminate\Session\SessionServiceProvider::class,
         Sessile\Laravel\SessileServiceProvider::class,
     ]]);
-    $write('session', ['driver' => 'sessile', 'lifetime' => 0.1, 'expire_on_close' => true, 'lottery' => [1, 1],
-        'cookie' => 'shop', 'path' => '/', 'domain' => null, 'secure' => false, 'http_only' => true, 'same_site' => 'lax']);
+    $write('session', ['driver' => 'sessile', 'lifetime' => 0.1, 'expire_on_close' => true,
+        'lottery' => [1, 1],
+        'cookie' => 'shop', 'path' => '/', 'domain' => null, 'secure' => false, 'http_only' => true,
+        'same_site' => 'lax']);
 }
 
 class WebKernel extends Kernel
 {
-    protected $bootstrappers = [Bootstrap\LoadConfiguration::class, Bootstrap\RegisterFacades::class,
+    protected $bootstrappers =
+        [Bootstrap\LoadConfiguration::class, Bootstrap\RegisterFacades::class,
         Bootstrap\RegisterProviders::class, Bootstrap\BootProviders::class];
     protected $middlewareGroups = ['web' => [Illuminate\Cookie\Middleware\EncryptCookies::class,
-        Illuminate\Cookie\Middleware\AddQueuedCookiesToResponse::class, Illuminate\Session\Middleware\StartSession::class]];
+        Illuminate\Cookie\Middleware\AddQueuedCookiesToResponse::class,
+        Illuminate\Session\Middleware\StartSession::class]];
 }
 
 $app = new Application($base);
 $app->singleton(Illuminate\Contracts\Http\Kernel::class, WebKernel::class);
-$app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
+$app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class,
+    Illuminate\Foundation\Exceptions\Handler::class);
 $app->booted(function () {
     Route::middleware('web')->group(function () {
         Route::get('count', function (Request $request) {

@@ -1,5 +1,5 @@
 <?php
-// An application of Symfony's FrameworkBundle that uses the handler of php.ini, for client.php.
+// A Symfony FrameworkBundle application with the handler of php.ini, for client.php.
 
 use Symfony\Bundle\FrameworkBundle\FrameworkBundle;
 use Symfony\Bundle\FrameworkBundle\Kernel\MicroKernelTrait;
@@ -51,7 +51,7 @@ class ShopKernel extends Kernel
 
     public function login(Request $request): Response
     {
-        // What a firewall does first: only a session that is open gets another id, or ends.
+        // As a firewall does: only an open session can get another id, or end.
         $request->getSession()->start();
         $request->getSession()->migrate(true);
         $request->getSession()->set('user', 'anna');

@@ -1,6 +1,6 @@
-//! About how long an experiment takes: from its settings, its contenders, and what was seen on a machine of two processors.
+//! Estimates how long an experiment takes, from times seen on a machine with two processors.
 //!
-//! Good enough to say how much is left and to hold the presets to their budget; no figure comes from here.
+//! Used for the remaining time and to hold presets to their budget; never for figures.
 
 use std::time::Duration;
 
@@ -10,62 +10,71 @@ use crate::experiments::lifecycle::waves_of_visitors;
 use crate::options::Settings;
 use crate::oversize;
 use crate::reference::AfterDeath;
-use crate::selection::{Choice, Target};
+use crate::selection::{Choice, ContenderSource};
 
-/// To start a contender with its workers, and to end it, in seconds.
+/// In seconds, with workers.
 const START_SERVER: f64 = 0.7;
 const START_EMBEDDED: f64 = 0.3;
-/// To create a session and to read it once at the end, in seconds, of the slower ones of each kind.
+/// Creating a session and reading it at the end, in seconds, for slow stores of each kind.
 const SESSION_SERVER: f64 = 300e-6;
 const SESSION_DISK: f64 = 120e-6;
 const SESSION_MEMORY: f64 = 15e-6;
-/// The part of that which is creating it.
+/// The share of creating.
 const CREATING: f64 = 2.0 / 3.0;
-/// The part that it is of those which get to a further size of `scale` in time.
+/// Average cost of the stores that reach a further size of `scale`, relative to slow ones.
 const OF_THE_FASTER: f64 = 0.5;
-/// What else belongs to a sample, in seconds: its start, its histograms.
+/// Overhead of a sample in seconds.
 const SAMPLE: f64 = 0.02;
-/// A request to the page of `lifecycle`, in seconds (0.47 ms in the mean of the record), and what surrounds a sample there.
+/// In seconds (0.47 ms in the record), and the overhead of a sample.
 const PAGE: f64 = 0.8e-3;
 const PAGE_SAMPLE: f64 = 0.15;
-/// A visitor's request there, and what surrounds a sample of them.
 const VISIT: f64 = 0.4e-3;
 const VISIT_SAMPLE: f64 = 0.05;
-/// To start and to end a site: nginx and php-fpm.
+/// Starting and ending nginx and php-fpm.
 const SITE: f64 = 0.5;
-/// A view of the page of `rebuild` in seconds, as a mean of those that rebuild and those that do not.
+/// In seconds, averaged over views with and without rebuilding.
 const VIEW: f64 = 0.025;
-/// Until a memory of fixed size is full, in seconds.
+/// Filling a memory of fixed size, in seconds.
 const OVERFLOW: f64 = 15.0;
 
-/// A session in Perl, in seconds; where each costs as much as there are sessions, for each pair of them.
+/// A session in Perl in seconds; and a pair of sessions where each costs as much as there are
+/// sessions.
 const KEEPER: f64 = 1.5e-3;
 const WHOLE_CACHE: f64 = 60e-6;
 
-/// For these settings and contenders.
+/// The expected time of an experiment.
 pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
     let seconds: f64 = match settings.experiment {
-        Experiment::Scale => settings.spreads.iter().map(|_| total(choices, |it| scale(settings, it))).sum(),
-        Experiment::Cycle => total(choices, |it| throughput(settings, it, settings.sessions, settings.ops.len())),
-        Experiment::Ops => total(choices, |it| throughput(settings, it, settings.sessions, 3)),
-        Experiment::Contention => {
-            total(choices, |it| start(it) + (settings.workers.len() * 2 * settings.rounds) as f64 * sample(settings))
+        Experiment::Scale => {
+            settings.spreads.iter().map(|_| total(choices, |it| scale(settings, it))).sum()
         }
-        Experiment::Gc => total(choices, |it| if is_reference(it) { 0.0 } else { gc(settings, it) }),
-        Experiment::Expiry => total(choices, |it| if is_reference(it) { 0.0 } else { expiry(settings, it) }),
+        Experiment::Cycle => {
+            total(choices, |it| throughput(settings, it, settings.sessions, settings.ops.len()))
+        }
+        Experiment::Ops => total(choices, |it| throughput(settings, it, settings.sessions, 3)),
+        Experiment::Contention => total(choices, |it| {
+            start(it) + (settings.workers.len() * 2 * settings.rounds) as f64 * sample(settings)
+        }),
+        Experiment::Gc => {
+            total(choices, |it| if is_reference(it) { 0.0 } else { gc(settings, it) })
+        }
+        Experiment::Expiry => {
+            total(choices, |it| if is_reference(it) { 0.0 } else { expiry(settings, it) })
+        }
         Experiment::Oversize => {
             total(choices, |it| start(it) + (oversize::SIZES.len() * settings.rounds) as f64 * 0.05)
         }
         Experiment::Lifecycle => {
             let (requests, samples) = (settings.sessions as f64, settings.workers.len() as f64);
-            let visitors = |it: &Choice| waves_of_visitors(it) as f64 * (requests * VISIT + VISIT_SAMPLE);
+            let visitors =
+                |it: &Choice| waves_of_visitors(it) as f64 * (requests * VISIT + VISIT_SAMPLE);
             let round = |it: &Choice| samples * (requests * PAGE + PAGE_SAMPLE) + visitors(it);
             OVERFLOW + total(choices, |it| SITE + start(it) + settings.rounds as f64 * round(it))
         }
         Experiment::Faults => total(choices, |it| start(it) + faults(settings, it)),
-        Experiment::Rebuild => {
-            total(choices, |it| SITE + start(it) + (settings.sessions * settings.rounds) as f64 * VIEW)
-        }
+        Experiment::Rebuild => total(choices, |it| {
+            SITE + start(it) + (settings.sessions * settings.rounds) as f64 * VIEW
+        }),
         Experiment::Perl => total(choices, |it| start(it) + perl(settings, it)),
     };
     Duration::from_secs_f64(seconds)
@@ -77,7 +86,7 @@ fn total(choices: &[Choice], of: impl Fn(&Choice) -> f64) -> f64 {
 
 /// Reference rows neither sweep nor expire.
 fn is_reference(choice: &Choice) -> bool {
-    matches!(choice.target, Target::Reference(_))
+    matches!(choice.target, ContenderSource::Reference(_))
 }
 
 fn start(choice: &Choice) -> f64 {
@@ -86,7 +95,9 @@ fn start(choice: &Choice) -> f64 {
 
 fn session(choice: &Choice) -> f64 {
     let on_disk = match choice.target {
-        Target::Fixture(_, fixture) | Target::FixtureOn(_, fixture, _) => fixture.url.contains("{disk}"),
+        ContenderSource::Fixture(_, fixture) | ContenderSource::FixtureOn(_, fixture, _) => {
+            fixture.url.contains("{disk}")
+        }
         _ => false,
     };
     match (choice.over_socket, on_disk) {
@@ -104,13 +115,17 @@ fn throughput(settings: &Settings, choice: &Choice, sessions: usize, ops: usize)
     start(choice) + sessions as f64 * session(choice) + samples(settings, choice, ops)
 }
 
-/// All samples of so many operations.
+/// All samples of this number of operations.
 fn samples(settings: &Settings, choice: &Choice, ops: usize) -> f64 {
-    let workers = settings.workers.iter().filter(|workers| choice.shared_by_processes || **workers == 1).count();
+    let workers = settings
+        .workers
+        .iter()
+        .filter(|workers| choice.shared_by_processes || **workers == 1)
+        .count();
     (workers * ops * settings.rounds) as f64 * sample(settings)
 }
 
-/// All sizes that can be filled in within the time for it, and the first in any case. The slower ones of a kind get no further.
+/// The first size, and all that can be filled in time. Slow stores get no further.
 fn scale(settings: &Settings, choice: &Choice) -> f64 {
     let most = settings.fill_max.map_or(f64::INFINITY, |most| most.as_secs_f64());
     let filling = |sessions: usize| sessions as f64 * session(choice);
@@ -119,12 +134,17 @@ fn scale(settings: &Settings, choice: &Choice) -> f64 {
         _ if filling(*sessions) * CREATING > most => None,
         _ => Some(filling(*sessions) * OF_THE_FASTER),
     });
-    reached.map(|filling| start(choice) + filling + samples(settings, choice, settings.ops.len())).sum()
+    reached
+        .map(|filling| start(choice) + filling + samples(settings, choice, settings.ops.len()))
+        .sum()
 }
 
-/// Filled, swept with rests that take four times as long, and deleted; the small store beside it.
+/// Filling, sweeping with pauses of four times as long, deleting, and the small store beside it.
 fn gc(settings: &Settings, choice: &Choice) -> f64 {
-    2.0 * start(choice) + 4.0 + 4.0 * settings.seconds + settings.sessions as f64 * session(choice) * 3.0
+    2.0 * start(choice)
+        + 4.0
+        + 4.0 * settings.seconds
+        + settings.sessions as f64 * session(choice) * 3.0
 }
 
 fn expiry(settings: &Settings, choice: &Choice) -> f64 {
@@ -133,7 +153,7 @@ fn expiry(settings: &Settings, choice: &Choice) -> f64 {
     start(choice) + settings.sessions as f64 * session(choice) + settings.rounds as f64 * round
 }
 
-/// Of ten holders that are killed all wait at once where locks end with time.
+/// Ten killed holders wait at once where locks expire.
 fn faults(settings: &Settings, choice: &Choice) -> f64 {
     let (kills, tens) = (settings.rounds as f64, settings.rounds.div_ceil(10) as f64);
     let all = kills_of_all(settings.rounds) as f64;
@@ -142,23 +162,25 @@ fn faults(settings: &Settings, choice: &Choice) -> f64 {
     held + 0.1 * kills + all * (settings.seconds + back)
 }
 
-/// Each session is made, opened again, and read, and each number of them is a round of its own where that matters.
+/// Sessions are made, reopened and read; a keeper that depends on their number repeats that for
+/// each size.
 fn perl(settings: &Settings, choice: &Choice) -> f64 {
-    let whole_cache = matches!(choice.target, Target::Keeper(keeper) if keeper.depends_on_number);
+    let whole_cache =
+        matches!(choice.target, ContenderSource::Keeper(keeper) if keeper.depends_on_number);
     let most = settings.sizes.last().copied().unwrap_or(0) as f64;
     let sessions = if whole_cache { most * most * WHOLE_CACHE } else { most * 3.0 * KEEPER };
     (settings.rounds + 1) as f64 * sessions
 }
 
-/// How fast this machine is against what was expected, from the experiments so far.
-pub(super) struct Pace {
+/// This machine's speed relative to the expectation.
+pub(super) struct MachineSpeed {
     expected: f64,
     took: f64,
 }
 
-impl Pace {
-    pub(super) fn new() -> Pace {
-        Pace { expected: 0.0, took: 0.0 }
+impl MachineSpeed {
+    pub(super) fn new() -> MachineSpeed {
+        MachineSpeed { expected: 0.0, took: 0.0 }
     }
 
     pub(super) fn took(&mut self, expected: Duration, took: Duration) {
@@ -167,7 +189,8 @@ impl Pace {
     }
 
     pub(super) fn applied_to(&self, expected: Duration) -> Duration {
-        let factor = if self.expected > 0.0 { (self.took / self.expected).clamp(0.2, 5.0) } else { 1.0 };
+        let factor =
+            if self.expected > 0.0 { (self.took / self.expected).clamp(0.2, 5.0) } else { 1.0 };
         expected.mul_f64(factor)
     }
 }

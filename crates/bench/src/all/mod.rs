@@ -1,7 +1,7 @@
-//! `all`: every experiment, one after the other, with settings of its own.
+//! `sessile bench all`: every experiment in order, with shorter settings.
 //!
-//! Invariant: one experiment that cannot run, or a signal, costs nothing of what was measured before it. Not here: what is
-//! written where; whoever watches is told after each experiment.
+//! Invariant: an experiment that fails, or a signal, loses nothing that was measured before. Files
+//! are written by the caller, who is told after each experiment.
 
 mod expected;
 mod plan;
@@ -10,7 +10,7 @@ mod summary;
 
 use sessile_core::Durability;
 
-use crate::collection::{Part, PartState};
+use crate::collection::{PartState, SeriesPart};
 use crate::experiment::Experiment;
 use crate::experiments::rebuild;
 use crate::options::{Options, UsageError};
@@ -18,24 +18,24 @@ use crate::perl;
 use crate::php;
 use crate::run;
 use crate::selection;
-pub(crate) use plan::Position;
-use plan::Step;
-pub use plan::{Ended, Plan};
-use presets::Entry;
-pub use summary::Summary;
+use plan::PlannedPart;
+pub(crate) use plan::SeriesPosition;
+pub use plan::{FinishedPart, SeriesPlan};
+use presets::SeriesEntry;
+pub use summary::SeriesSummary;
 
-/// What is asked for.
+/// The options of a series.
 #[derive(Clone, Debug)]
-pub struct Series {
-    /// Stores, variants, reference rows, URLs, handlers of PHP and keepers of Perl; each experiment takes those that it knows. Empty for all.
+pub struct SeriesOptions {
+    /// Contenders; each experiment takes those it knows. Empty for all.
     pub stores: Vec<String>,
     /// Only these experiments; empty for all.
     pub only: Vec<Experiment>,
-    /// Not these.
+    /// Experiments to skip.
     pub skip: Vec<Experiment>,
     /// Seed of ids, payloads, choices and order.
     pub seed: u64,
-    /// Shorter samples, fewer sessions: about ten minutes.
+    /// The short form, about ten minutes.
     pub quick: bool,
     /// The tier.
     pub durability: Durability,
@@ -43,18 +43,20 @@ pub struct Series {
     pub command: Vec<String>,
 }
 
-impl Series {
-    /// What would be measured here.
+impl SeriesOptions {
+    /// Plans what can be measured.
     ///
     /// # Errors
     ///
-    /// When the options make no sense, or nothing at all can be measured.
-    pub fn plan(&self) -> Result<Plan, UsageError> {
+    /// When the options make no sense or nothing can be measured.
+    pub fn plan(&self) -> Result<SeriesPlan, UsageError> {
         run::refuse_debug_build()?;
         self.check_words()?;
-        let mut plan = Plan { steps: Vec::new(), parts: Vec::new() };
-        let asked = |it: &&Entry| self.only.is_empty() || self.only.contains(&it.experiment);
-        for entry in presets::ORDER.iter().filter(asked).filter(|it| !self.skip.contains(&it.experiment)) {
+        let mut plan = SeriesPlan { steps: Vec::new(), parts: Vec::new() };
+        let asked = |it: &&SeriesEntry| self.only.is_empty() || self.only.contains(&it.experiment);
+        for entry in
+            presets::ORDER.iter().filter(asked).filter(|it| !self.skip.contains(&it.experiment))
+        {
             let (state, reason) = match self.step(entry, plan.parts.len()) {
                 Ok(step) => {
                     plan.steps.push(step);
@@ -62,31 +64,37 @@ impl Series {
                 }
                 Err(UsageError(reason)) => (PartState::LeftOut, Some(reason)),
             };
-            let (experiment, flags) = (entry.experiment.name().to_owned(), entry.flags().to_owned());
-            plan.parts.push(Part { experiment, flags, state, reason });
+            let (experiment, flags) =
+                (entry.experiment.name().to_owned(), entry.flags().to_owned());
+            plan.parts.push(SeriesPart { experiment, flags, state, reason });
         }
         if plan.steps.is_empty() {
-            let reason = |part: &Part| Some(format!("{}: {}", part.title(), part.reason.as_ref()?));
+            let reason =
+                |part: &SeriesPart| Some(format!("{}: {}", part.title(), part.reason.as_ref()?));
             let reasons: Vec<String> = plan.parts.iter().filter_map(reason).collect();
-            let why = if reasons.is_empty() { "--skip names every experiment".to_owned() } else { reasons.join("; ") };
+            let why = if reasons.is_empty() {
+                "--skip names every experiment".to_owned()
+            } else {
+                reasons.join("; ")
+            };
             return Err(UsageError(format!("nothing is left to measure: {why}")));
         }
         Ok(plan)
     }
 
-    fn step(&self, entry: &Entry, part: usize) -> Result<Step, UsageError> {
+    fn step(&self, entry: &SeriesEntry, part: usize) -> Result<PlannedPart, UsageError> {
         let stores = self.words_for(entry.experiment);
         if stores.is_empty() && !self.stores.is_empty() {
             return Err(UsageError("none of --stores is a contender of it".to_owned()));
         }
         let options = self.options(entry, stores);
-        let (settings, selection) = run::prepare(entry.experiment, &options)?;
+        let (settings, selection) = run::resolve(entry.experiment, &options)?;
         let expected = expected::time(&settings, &selection.choices);
-        Ok(Step { experiment: entry.experiment, options, expected, part })
+        Ok(PlannedPart { experiment: entry.experiment, options, expected, part })
     }
 
-    fn options(&self, entry: &Entry, stores: Vec<String>) -> Options {
-        let own = presets::of(entry, self.quick);
+    fn options(&self, entry: &SeriesEntry, stores: Vec<String>) -> Options {
+        let own = presets::overrides(entry, self.quick);
         Options {
             stores,
             workers: own.workers.map(<[usize]>::to_vec),
@@ -104,17 +112,25 @@ impl Series {
         }
     }
 
-    /// What an experiment knows of the words that were given.
+    /// The given names that the experiment knows.
     fn words_for(&self, experiment: Experiment) -> Vec<String> {
-        self.stores.iter().filter(|word| is_known(word, experiment, self.durability)).cloned().collect()
+        self.stores
+            .iter()
+            .filter(|word| is_known(word, experiment, self.durability))
+            .cloned()
+            .collect()
     }
 
-    /// A word that no experiment knows is a mistake.
+    /// Refuses names that no experiment knows.
     fn check_words(&self) -> Result<(), UsageError> {
-        let nobody = |word: &&String| !Experiment::ALL.iter().any(|it| is_known(word, *it, self.durability));
+        let nobody =
+            |word: &&String| !Experiment::ALL.iter().any(|it| is_known(word, *it, self.durability));
         match self.stores.iter().find(nobody) {
-            // It says what there is.
-            Some(word) => selection::select(std::slice::from_ref(word), Experiment::Cycle, self.durability).map(|_| ()),
+            // The error lists the known names.
+            Some(word) => {
+                selection::select(std::slice::from_ref(word), Experiment::Cycle, self.durability)
+                    .map(|_| ())
+            }
             None => Ok(()),
         }
     }
@@ -134,10 +150,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::needs::{Need, needs};
+    use crate::requirements::{Requirement, requirements};
 
-    fn series(quick: bool) -> Series {
-        Series {
+    fn series(quick: bool) -> SeriesOptions {
+        SeriesOptions {
             stores: Vec::new(),
             only: Vec::new(),
             skip: Vec::new(),
@@ -148,14 +164,20 @@ mod tests {
         }
     }
 
-    /// On two processors, with what is installed here; none where a program is missing that the experiment cannot do without.
-    fn expected_time(entry: &Entry, options: &Options) -> Option<Duration> {
+    /// On two processors, with what is installed here; none where a program is missing that the
+    /// experiment cannot do without.
+    fn expected_time(entry: &SeriesEntry, options: &Options) -> Option<Duration> {
         let name = entry.experiment.name();
-        let (mut settings, selection) = match run::prepare(entry.experiment, options) {
+        let (mut settings, selection) = match run::resolve(entry.experiment, options) {
             Ok(prepared) => prepared,
             Err(UsageError(why)) => {
-                let wants = |need: &Need| !need.present && need.wanted_by.iter().any(|by| by.starts_with(name));
-                assert!(needs().iter().any(wants) && std::env::var_os("CI").is_none(), "{name}: {why}");
+                let wants = |need: &Requirement| {
+                    !need.present && need.wanted_by.iter().any(|by| by.starts_with(name))
+                };
+                assert!(
+                    requirements().iter().any(wants) && std::env::var_os("CI").is_none(),
+                    "{name}: {why}"
+                );
                 println!("skipped: {name}: {why}");
                 return None;
             }
@@ -173,19 +195,26 @@ mod tests {
     fn the_presets_keep_their_budget() {
         for (quick, minutes_max) in [(true, 10), (false, 80)] {
             let series = series(quick);
-            let all: Duration =
-                presets::ORDER.iter().filter_map(|it| expected_time(it, &series.options(it, vec![]))).sum();
+            let all: Duration = presets::ORDER
+                .iter()
+                .filter_map(|it| expected_time(it, &series.options(it, vec![])))
+                .sum();
             println!("all: {:.0} s, quick: {quick}", all.as_secs_f64());
-            assert!(all > Duration::from_secs(60) && all <= Duration::from_secs(minutes_max * 60), "{all:?}");
+            assert!(
+                all > Duration::from_secs(60) && all <= Duration::from_secs(minutes_max * 60),
+                "{all:?}"
+            );
         }
     }
 
-    /// Each was said to take less than a minute, which most of them do not with all servers installed.
+    /// Each was said to take less than a minute, which most of them do not with all servers
+    /// installed.
     #[test]
     fn a_quick_preset_alone_takes_four_minutes_at_most() {
         for entry in presets::ORDER.iter().filter(|it| it.flags().is_empty()) {
             let of_all = series(true).options(entry, vec![]);
-            let alone = Options { workers: None, sessions: None, seconds: None, rounds: None, ..of_all };
+            let alone =
+                Options { workers: None, sessions: None, seconds: None, rounds: None, ..of_all };
             let Some(time) = expected_time(entry, &alone) else { continue };
             assert!(time <= Duration::from_secs(240), "{}: {time:?}", entry.experiment.name());
         }
@@ -193,16 +222,22 @@ mod tests {
 
     #[test]
     fn every_experiment_has_its_place() {
-        let titles: Vec<(&str, &str)> = presets::ORDER.iter().map(|it| (it.experiment.name(), it.flags())).collect();
+        let titles: Vec<(&str, &str)> =
+            presets::ORDER.iter().map(|it| (it.experiment.name(), it.flags())).collect();
         let count = |title| titles.iter().filter(|other| **other == title).count();
-        assert!(Experiment::ALL.iter().all(|experiment| count((experiment.name(), "")) == 1), "{titles:?}");
+        assert!(
+            Experiment::ALL.iter().all(|experiment| count((experiment.name(), "")) == 1),
+            "{titles:?}"
+        );
         assert!(titles.iter().all(|title| count(*title) == 1), "{titles:?}");
     }
 
     #[test]
     fn each_experiment_takes_the_words_that_it_knows_and_a_word_that_none_knows_is_refused() {
-        let words =
-            |words: &[&str]| Series { stores: words.iter().map(|it| (*it).to_owned()).collect(), ..series(true) };
+        let words = |words: &[&str]| SeriesOptions {
+            stores: words.iter().map(|it| (*it).to_owned()).collect(),
+            ..series(true)
+        };
         let mixed = words(&["memory", "phpredis#lock", "sessile"]);
         assert_eq!(mixed.words_for(Experiment::Cycle), ["memory", "sessile"]);
         assert_eq!(mixed.words_for(Experiment::Lifecycle), ["phpredis#lock", "sessile"]);

@@ -1,80 +1,80 @@
-//! The parts of a series, one after the other: what was planned, how far it came, and what whoever watches is told.
+//! Runs the parts of a series in order and records their states.
 //!
-//! Invariant: the collection says of each part how far it has come, from before the first one until after the last one, so
-//! that the file of a run that was killed says what is missing. Not here: which settings a part has.
+//! Invariant: the collection always says how far each part came, so the file of a killed run says
+//! what is missing. Settings of parts are not decided here.
 
 use std::time::{Duration, Instant};
 
-use super::{Summary, expected};
+use super::{SeriesSummary, expected};
 use crate::bound::{self, Bound};
-use crate::collection::{Collection, LeftOutExperiment, Part, PartState};
+use crate::collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 use crate::experiment::Experiment;
 use crate::interruption::interrupted;
 use crate::options::{Options, UsageError};
 use crate::run::{self, RunError};
 use crate::worker::Launch;
 
-/// What will be measured, and what will not.
+/// What will be measured, and what cannot be.
 #[derive(Debug)]
-pub struct Plan {
-    pub(super) steps: Vec<Step>,
-    /// All of them, also those that cannot be measured here.
-    pub(super) parts: Vec<Part>,
+pub struct SeriesPlan {
+    pub(super) steps: Vec<PlannedPart>,
+    /// Including those that cannot be measured here.
+    pub(super) parts: Vec<SeriesPart>,
 }
 
 /// A part that can be measured.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct PlannedPart {
     pub experiment: Experiment,
     pub options: Options,
     pub expected: Duration,
-    /// Its place among all parts.
+    /// Index among all parts.
     pub part: usize,
 }
 
-/// One part that has ended.
+/// A part that has ended.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    /// Its experiment, and the flags that tell it from another part of the same.
+pub struct FinishedPart {
+    /// Experiment and flags.
     pub title: String,
-    /// Which one it is of how many.
+    /// Its number.
     pub number: usize,
-    /// How many there are.
+    /// The number of parts.
     pub of: usize,
-    /// Rows that it gave.
+    /// Rows measured.
     pub rows: usize,
     /// Rows in which something went wrong.
     pub bad: usize,
-    /// How long it took.
+    /// Time taken.
     pub took: Duration,
-    /// Why there is no row, if so.
+    /// Why it has no row.
     pub reason: Option<String>,
-    /// How far it came: rows of a part that a signal ended are not all that there were to be.
+    /// An interrupted part may lack rows.
     pub state: PartState,
 }
 
-/// Where a series is, for its progress line.
+/// The position of a series, for its progress line.
 #[derive(Clone, Debug)]
-pub(crate) struct Position {
+pub(crate) struct SeriesPosition {
     pub title: String,
     pub number: usize,
     pub of: usize,
-    /// From the beginning of this part to the end of all.
+    /// From the start of this part to the end of the series.
     pub left: Duration,
 }
 
-impl Plan {
-    /// The names of the parts that will be measured, in their order.
+impl SeriesPlan {
+    /// Titles of the parts to measure, in order.
     pub fn experiments(&self) -> Vec<String> {
         self.steps.iter().map(|step| self.title(step)).collect()
     }
 
-    /// About how long it will take on a machine of two processors.
+    /// Expected time on a machine with two processors.
     pub fn expected(&self) -> Duration {
         self.steps.iter().map(|step| step.expected).sum()
     }
 
-    /// Refuses bounds that no row of any part can be about.
+    /// Refuses bounds that apply to no row.
     ///
     /// # Errors
     ///
@@ -83,30 +83,38 @@ impl Plan {
         if bounds.is_empty() {
             return Ok(());
         }
-        let part = |step: &Step| {
-            let (_, selection) = run::prepare(step.experiment, &step.options)?;
-            Ok(bound::Part::of(step.experiment, &selection))
+        let part = |step: &PlannedPart| {
+            let (_, selection) = run::resolve(step.experiment, &step.options)?;
+            Ok(bound::BoundScope::of(step.experiment, &selection))
         };
-        let parts = self.steps.iter().map(part).collect::<Result<Vec<bound::Part>, UsageError>>()?;
+        let parts =
+            self.steps.iter().map(part).collect::<Result<Vec<bound::BoundScope>, UsageError>>()?;
         bound::check(bounds, &parts)
     }
 
-    fn title(&self, step: &Step) -> String {
-        self.parts.get(step.part).map(Part::title).unwrap_or_default()
+    fn title(&self, step: &PlannedPart) -> String {
+        self.parts.get(step.part).map(SeriesPart::title).unwrap_or_default()
     }
 
-    /// Measures. `seen` is told of each part that begins (`None`) and that has ended, with all that is there so far.
-    pub fn run(self, launch: &Launch, mut seen: impl FnMut(Option<&Ended>, &Collection)) -> (Collection, Summary) {
+    /// Measures all parts. `seen` is called when a part begins (`None`) and when it has ended.
+    pub fn run(
+        self,
+        launch: &Launch,
+        mut seen: impl FnMut(Option<&FinishedPart>, &Collection),
+    ) -> (Collection, SeriesSummary) {
         let of = self.steps.len();
         let mut collection = Collection { parts: self.parts.clone(), ..Collection::default() };
-        let (mut pace, mut left, mut ended) = (expected::Pace::new(), self.expected(), Vec::new());
+        let (mut pace, mut left, mut ended) =
+            (expected::MachineSpeed::new(), self.expected(), Vec::new());
         for (index, step) in self.steps.iter().enumerate() {
             let (title, number) = (self.title(step), index + 1);
             state(&mut collection, step.part, PartState::Running, None);
             seen(None, &collection);
-            let position = Position { title: title.clone(), number, of, left: pace.applied_to(left) };
+            let position =
+                SeriesPosition { title: title.clone(), number, of, left: pace.applied_to(left) };
             let start = Instant::now();
-            let measured = run::run_at(step.experiment, &step.options, launch, Some(position));
+            let measured =
+                run::run_in_series(step.experiment, &step.options, launch, Some(position));
             let took = start.elapsed();
             pace.took(step.expected, took);
             left = left.saturating_sub(step.expected);
@@ -123,7 +131,7 @@ impl Plan {
             });
             collection.interrupted |= reached == PartState::Interrupted || interrupted();
             state(&mut collection, step.part, reached, reason.clone());
-            let this = Ended { title, number, of, rows, bad, took, reason, state: reached };
+            let this = FinishedPart { title, number, of, rows, bad, took, reason, state: reached };
             seen(Some(&this), &collection);
             drop(remains); // it takes a while, and what was measured is written
             collection.interrupted |= interrupted(); // a signal ends that, too
@@ -132,38 +140,43 @@ impl Plan {
                 break;
             }
         }
-        let summary = Summary::of(ended, &collection);
+        let summary = SeriesSummary::new(ended, &collection);
         (collection, summary)
     }
 }
 
-/// What it means for a part that there is no report of it.
+/// The state of a part without a report.
 fn without_report(error: &RunError) -> (PartState, Option<String>) {
     match error {
-        RunError::Interrupted => {
-            (PartState::Interrupted, Some("a signal came before a row of it was verified".to_owned()))
-        }
+        RunError::Interrupted => (
+            PartState::Interrupted,
+            Some("a signal came before a row of it was verified".to_owned()),
+        ),
         RunError::Nothing(_) => (PartState::LeftOut, Some(error.to_string())),
-        // What was asked for made sense when the plan was made.
-        RunError::Usage(_) | RunError::Open(_) | RunError::Broken(_) => (PartState::Failed, Some(error.to_string())),
+        // The plan had already accepted the options.
+        RunError::Usage(_) | RunError::Open(_) | RunError::Broken(_) => {
+            (PartState::Failed, Some(error.to_string()))
+        }
     }
 }
 
-/// Takes down how far a part has come, and with it of what there is no report.
 fn state(collection: &mut Collection, place: usize, reached: PartState, reason: Option<String>) {
     if let Some(part) = collection.parts.get_mut(place) {
         (part.state, part.reason) = (reached, reason);
     }
     let interrupted = collection.interrupted;
-    collection.left_out = collection.parts.iter().filter_map(|part| left_out(part, interrupted)).collect();
+    collection.left_out =
+        collection.parts.iter().filter_map(|part| left_out(part, interrupted)).collect();
 }
 
-fn left_out(part: &Part, interrupted: bool) -> Option<LeftOutExperiment> {
+fn left_out(part: &SeriesPart, interrupted: bool) -> Option<LeftOutExperiment> {
     let said = || part.reason.clone();
     let reason = match part.state {
         PartState::Done => None,
         PartState::NotStarted if interrupted => Some("a signal came before it".to_owned()),
-        PartState::NotStarted | PartState::Running => Some("not measured yet when this was written".to_owned()),
+        PartState::NotStarted | PartState::Running => {
+            Some("not measured yet when this was written".to_owned())
+        }
         PartState::Failed => said().map(|why| format!("it failed: {why}")),
         PartState::Interrupted | PartState::LeftOut => said(),
     };
@@ -176,7 +189,7 @@ mod tests {
     use crate::options::UsageError;
 
     fn collection() -> Collection {
-        let part = |experiment: &str| Part {
+        let part = |experiment: &str| SeriesPart {
             experiment: experiment.into(),
             flags: String::new(),
             state: PartState::NotStarted,
@@ -186,10 +199,15 @@ mod tests {
     }
 
     fn reasons(collection: &Collection) -> Vec<(&str, &str)> {
-        collection.left_out.iter().map(|left| (left.experiment.as_str(), left.reason.as_str())).collect()
+        collection
+            .left_out
+            .iter()
+            .map(|left| (left.experiment.as_str(), left.reason.as_str()))
+            .collect()
     }
 
-    /// A kill between two experiments left a file from which nobody could tell what had not been run.
+    /// A kill between two experiments left a file from which nobody could tell what had not been
+    /// run.
     #[test]
     fn what_has_not_been_measured_is_named_at_any_time() {
         let mut collection = collection();
@@ -200,7 +218,11 @@ mod tests {
         assert_eq!(reasons(&collection), [("perl", yet), ("gc", yet)]);
         collection.interrupted = true;
         state(&mut collection, 1, PartState::Interrupted, None);
-        assert_eq!(reasons(&collection), [("gc", "a signal came before it")], "rows of perl are there");
+        assert_eq!(
+            reasons(&collection),
+            [("gc", "a signal came before it")],
+            "rows of perl are there"
+        );
     }
 
     /// A store that could not be opened was left out, and the exit code was 0.

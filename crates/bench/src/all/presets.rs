@@ -1,75 +1,76 @@
-//! What `all` measures of each experiment: the order, and where its settings differ from those of the experiment alone.
+//! The parts of `all`, their order, and settings that differ from those of the experiment alone.
 //!
-//! The budget is ten minutes with `--quick` and eighty without, on two processors with everything installed; a test holds the
-//! settings to it. Workers, rates and payloads are those of the experiment: they are the question. Fewer rounds, shorter
-//! samples and fewer sessions only make an answer less sharp, and each line says what that costs.
+//! Budget: ten minutes with `--quick`, eighty without, on two processors with everything installed;
+//! a test checks it. Workers, rates and payloads stay, because they are the question. Fewer rounds,
+//! shorter samples and fewer sessions only widen the spread.
 
 use crate::experiment::Experiment;
 
-/// One part: an experiment, or a form of it that is another question.
+/// An experiment in one form.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct SeriesEntry {
     pub experiment: Experiment,
-    form: Form,
+    form: ExperimentForm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// As it is alone, without flags.
+enum ExperimentForm {
+    /// Without flags.
     Plain,
-    /// `ops` with what the published one timed besides the stores.
+    /// `ops` in the published form.
     AsPublished,
-    /// `cycle` as visitors come: at a rate that the stores keep up with in tier `none`. One that commits to a disk may fall behind.
+    /// `cycle` at a rate that stores sustain in tier `none`; disk commits may fall behind.
     Paced,
 }
 
-/// Requests a second of each of the eight workers: 2,000 together, which four round trips to a server on one of two processors allow.
+/// Requests a second of each of eight workers: 2,000 in total, which four round trips to a server
+/// on one of two processors allow.
 const RATE: f64 = 250.0;
 
-impl Entry {
-    const fn plain(experiment: Experiment) -> Entry {
-        Entry { experiment, form: Form::Plain }
+impl SeriesEntry {
+    const fn plain(experiment: Experiment) -> SeriesEntry {
+        SeriesEntry { experiment, form: ExperimentForm::Plain }
     }
 
-    /// The flags that give it alone.
+    /// The flags of this form.
     pub(super) const fn flags(&self) -> &'static str {
         match self.form {
-            Form::Plain => "",
-            Form::AsPublished => "--as-published",
-            Form::Paced => "--rate 250 --workers 8",
+            ExperimentForm::Plain => "",
+            ExperimentForm::AsPublished => "--as-published",
+            ExperimentForm::Paced => "--rate 250 --workers 8",
         }
     }
 
-    /// Requests a second of each worker, if that is what tells it from the plain form.
+    /// Requests a second of each worker.
     pub(super) fn rate(&self) -> Option<f64> {
-        (self.form == Form::Paced).then_some(RATE)
+        (self.form == ExperimentForm::Paced).then_some(RATE)
     }
 
     pub(super) fn as_published(&self) -> bool {
-        self.form == Form::AsPublished
+        self.form == ExperimentForm::AsPublished
     }
 }
 
-/// Cheap ones first: whoever stops early has most of the answers.
-pub(super) const ORDER: &[Entry] = &[
-    Entry::plain(Experiment::Cycle),
-    Entry::plain(Experiment::Oversize),
-    Entry::plain(Experiment::Perl),
-    Entry { experiment: Experiment::Cycle, form: Form::Paced },
-    Entry::plain(Experiment::Contention),
-    Entry::plain(Experiment::Ops),
-    Entry { experiment: Experiment::Ops, form: Form::AsPublished },
-    Entry::plain(Experiment::Expiry),
-    Entry::plain(Experiment::Scale),
-    Entry::plain(Experiment::Rebuild),
-    Entry::plain(Experiment::Lifecycle),
-    Entry::plain(Experiment::Faults),
-    Entry::plain(Experiment::Gc),
+/// Cheap experiments first, so that an early stop loses little.
+pub(super) const ORDER: &[SeriesEntry] = &[
+    SeriesEntry::plain(Experiment::Cycle),
+    SeriesEntry::plain(Experiment::Oversize),
+    SeriesEntry::plain(Experiment::Perl),
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced },
+    SeriesEntry::plain(Experiment::Contention),
+    SeriesEntry::plain(Experiment::Ops),
+    SeriesEntry { experiment: Experiment::Ops, form: ExperimentForm::AsPublished },
+    SeriesEntry::plain(Experiment::Expiry),
+    SeriesEntry::plain(Experiment::Scale),
+    SeriesEntry::plain(Experiment::Rebuild),
+    SeriesEntry::plain(Experiment::Lifecycle),
+    SeriesEntry::plain(Experiment::Faults),
+    SeriesEntry::plain(Experiment::Gc),
 ];
 
-/// What differs; `None` is the preset of the experiment.
+/// Overrides; `None`: the experiment's preset.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Own {
+pub(super) struct PresetOverrides {
     pub workers: Option<&'static [usize]>,
     pub sessions: Option<&'static [usize]>,
     pub seconds: Option<f64>,
@@ -77,68 +78,84 @@ pub(super) struct Own {
     pub fill_max: Option<f64>,
 }
 
-pub(super) fn of(entry: &Entry, quick: bool) -> Own {
+pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
     match entry.form {
-        Form::Plain => plain(entry.experiment, quick),
-        // It stands beside the corrected form: the same operations, of fewer sessions and in shorter samples, because what it
-        // times besides the stores is larger than any of these differences.
-        Form::AsPublished => {
-            let (sessions, seconds): (&[usize], f64) = if quick { (&[1_000], 0.05) } else { (&[10_000], 0.5) };
-            Own {
+        ExperimentForm::Plain => plain(entry.experiment, quick),
+        // What the published form times besides the stores exceeds the loss of precision.
+        ExperimentForm::AsPublished => {
+            let (sessions, seconds): (&[usize], f64) =
+                if quick { (&[1_000], 0.05) } else { (&[10_000], 0.5) };
+            PresetOverrides {
                 sessions: Some(sessions),
                 seconds: Some(seconds),
                 rounds: Some(if quick { 2 } else { 3 }),
-                ..Own::default()
+                ..PresetOverrides::default()
             }
         }
-        // How long a visitor waits at a rate does not come from the number of sessions, which `cycle` and `scale` vary.
-        Form::Paced => {
-            let (sessions, seconds): (&[usize], f64) = if quick { (&[1_000], 0.3) } else { (&[10_000], 2.0) };
+        // Latency at a rate does not depend on the number of sessions, which `cycle` and `scale`
+        // vary.
+        ExperimentForm::Paced => {
+            let (sessions, seconds): (&[usize], f64) =
+                if quick { (&[1_000], 0.3) } else { (&[10_000], 2.0) };
             let rounds = Some(if quick { 2 } else { 3 });
-            Own { workers: Some(&[8]), sessions: Some(sessions), seconds: Some(seconds), rounds, fill_max: None }
+            PresetOverrides {
+                workers: Some(&[8]),
+                sessions: Some(sessions),
+                seconds: Some(seconds),
+                rounds,
+                fill_max: None,
+            }
         }
     }
 }
 
-fn plain(experiment: Experiment, quick: bool) -> Own {
-    let own = |sessions, seconds, rounds| Own { sessions, seconds, rounds, ..Own::default() };
+fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
+    let own = |sessions, seconds, rounds| PresetOverrides {
+        sessions,
+        seconds,
+        rounds,
+        ..PresetOverrides::default()
+    };
     match (experiment, quick) {
-        // Shorter samples: a wider spread, which stands beside each figure. How speed follows the number of sessions shows `scale`.
+        // Costs a wider spread. `scale` shows the effect of the number of sessions.
         (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), None),
         (Experiment::Cycle, false) => own(Some(&[50_000]), Some(2.0), None),
-        // Three operations and the variants that reconnect make four times as many rows as `cycle` has.
+        // Three operations and reconnecting variants: four times the rows of `cycle`.
         (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(2)),
         (Experiment::Ops, false) => own(Some(&[50_000]), Some(1.0), Some(3)),
-        // A store that loses updates under contention does so in each second.
+        // Lost updates occur in every second.
         (Experiment::Contention, true) => own(None, Some(0.3), Some(2)),
         (Experiment::Contention, false) => own(None, Some(2.0), Some(3)),
-        // Filling is most of it; the rate, and so how many expire in a second, is the same.
+        // Filling takes most of the time; the rate of expiring sessions stays.
         (Experiment::Expiry, true) => own(Some(&[2_500]), None, Some(2)),
         (Experiment::Expiry, false) => own(Some(&[55_000]), Some(2.0), Some(5)),
         (Experiment::Scale, true) => own(None, None, None),
-        // All stores take part, each in two spreads and in as many sizes as the time for filling allows. How long a cycle takes
-        // is known from `cycle`; here it is compared with itself at other sizes, for which shorter samples do. The last size
-        // costs more than all before it, and many machines have no room for it.
-        (Experiment::Scale, false) => {
-            Own { fill_max: Some(25.0), ..own(Some(&[10_000, 100_000, 1_000_000]), Some(0.3), None) }
-        }
-        // What becomes of a payload does not change from round to round.
+        // All stores, two spreads, and as many sizes as the time for filling allows. Rows are
+        // compared with the same store at other sizes, so short samples suffice. The largest size
+        // would cost more than all others and not fit into many machines.
+        (Experiment::Scale, false) => PresetOverrides {
+            fill_max: Some(25.0),
+            ..own(Some(&[10_000, 100_000, 1_000_000]), Some(0.3), None)
+        },
+        // The outcome does not vary between rounds.
         (Experiment::Oversize, true) => own(None, None, None),
         (Experiment::Oversize, false) => own(None, None, Some(3)),
-        // The cost of a session in the whole cache grows with their number: in a hurry two sizes show it. The thousand of the
-        // full one cost the stand-in a minute a round.
+        // Two sizes show how cost grows with the whole cache. A thousand sessions cost the stand-in
+        // a minute a round.
         (Experiment::Perl, true) => own(Some(&[10, 100]), None, Some(2)),
         (Experiment::Perl, false) => own(Some(&[10, 100, 1_000]), None, Some(3)),
-        // Three kills of each server; what is lost in a race of microseconds needs the five of the full one, or the twelve alone.
+        // Three kills of each server. Losses in races of microseconds need the five of the full
+        // series, or the twelve of the experiment alone.
         (Experiment::Faults, true) => own(None, Some(0.3), Some(3)),
         (Experiment::Faults, false) => own(None, Some(1.0), Some(20)),
-        // Whether a view rebuilds does not change from round to round.
+        // The outcome does not vary between rounds.
         (Experiment::Rebuild, true) => own(None, None, None),
         (Experiment::Rebuild, false) => own(Some(&[100]), None, Some(2)),
         // Fewer sessions pile up.
         (Experiment::Lifecycle, true) => own(Some(&[150]), None, None),
         (Experiment::Lifecycle, false) => own(Some(&[2_000]), None, Some(3)),
-        // On a server it takes minutes to fill in half a million and to delete them again. A sweep of a tenth is as long as a tenth.
+        // Filling and deleting half a million on a server takes minutes. The share that a sweep
+        // removes stays.
         (Experiment::Gc, true) => own(Some(&[2_200]), Some(0.4), None),
         (Experiment::Gc, false) => own(Some(&[55_000]), Some(5.0), None),
     }
@@ -152,8 +169,9 @@ mod tests {
     #[test]
     fn the_flags_of_a_form_say_what_it_is() {
         for entry in ORDER {
-            let paced =
-                entry.rate().map(|rate| format!("--rate {rate} --workers {:?}", of(entry, true).workers.unwrap()));
+            let paced = entry.rate().map(|rate| {
+                format!("--rate {rate} --workers {:?}", overrides(entry, true).workers.unwrap())
+            });
             let words = paced.unwrap_or_default().replace(['[', ']'], "");
             let words = if entry.as_published() { "--as-published" } else { words.as_str() };
             assert_eq!(entry.flags(), words);

@@ -1,59 +1,64 @@
-//! The short table at the end of `all`: what was measured, what went wrong, how long it took.
+//! The table at the end of `all`: rows, failures and time of each part.
 
 use std::fmt;
 use std::time::Duration;
 
 use comfy_table::Cell;
 
-use super::Ended;
-use crate::collection::{Collection, Part, PartState};
-use crate::report::table::{empty, right};
+use super::FinishedPart;
+use crate::collection::{Collection, PartState, SeriesPart};
+use crate::report::table::{new_table, right_aligned};
 
-/// What a series gave, for people.
+/// The summary of a series.
 #[derive(Clone, Debug)]
-pub struct Summary {
-    ended: Vec<Ended>,
-    /// One sentence for each part without rows that did not fail.
+pub struct SeriesSummary {
+    ended: Vec<FinishedPart>,
+    /// Parts without rows that did not fail.
     left_out: Vec<String>,
-    /// One sentence for each part that failed and for each bad row.
+    /// Failed parts and bad rows.
     faults: Vec<String>,
 }
 
-impl Summary {
-    pub(super) fn of(ended: Vec<Ended>, collection: &Collection) -> Summary {
+impl SeriesSummary {
+    pub(super) fn new(ended: Vec<FinishedPart>, collection: &Collection) -> SeriesSummary {
         let broken = ended.iter().filter(|ended| ended.state == PartState::Failed);
-        let broken = broken.filter_map(|ended| Some(format!("{}: {}", ended.title, ended.reason.as_ref()?)));
+        let broken =
+            broken.filter_map(|ended| Some(format!("{}: {}", ended.title, ended.reason.as_ref()?)));
         let bad = collection.runs.iter().flat_map(|report| {
-            report.bad_rows().map(move |row| format!("{}: {}", report.title_of(row), row.complaint()))
+            report
+                .bad_rows()
+                .map(move |row| format!("{}: {}", report.title_of(row), row.failure_line()))
         });
-        let failed = |part: &&Part| part.state == PartState::Failed;
-        let failed: Vec<String> = collection.parts.iter().filter(failed).map(Part::title).collect();
+        let failed = |part: &&SeriesPart| part.state == PartState::Failed;
+        let failed: Vec<String> =
+            collection.parts.iter().filter(failed).map(SeriesPart::title).collect();
         let left_out = collection.left_out.iter().filter(|left| !failed.contains(&left.experiment));
-        let left_out = left_out.map(|left| format!("{}: {}", left.experiment, left.reason)).collect();
+        let left_out =
+            left_out.map(|left| format!("{}: {}", left.experiment, left.reason)).collect();
         let faults = broken.chain(bad).collect();
-        Summary { ended, left_out, faults }
+        SeriesSummary { ended, left_out, faults }
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for SeriesSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = empty(&["experiment", "rows", "bad rows", "time"]);
+        let mut table = new_table(&["experiment", "rows", "bad rows", "time"]);
         for ended in self.ended.iter().filter(|ended| ended.reason.is_none()) {
             let cut = if ended.state == PartState::Interrupted { ", interrupted" } else { "" };
             table.add_row(vec![
                 Cell::new(format!("{}{cut}", ended.title)),
-                right(ended.rows),
-                right(ended.bad),
-                right(in_minutes(ended.took)),
+                right_aligned(ended.rows),
+                right_aligned(ended.bad),
+                right_aligned(minutes_text(ended.took)),
             ]);
         }
-        let sum = |part: fn(&Ended) -> usize| self.ended.iter().map(part).sum::<usize>();
+        let sum = |part: fn(&FinishedPart) -> usize| self.ended.iter().map(part).sum::<usize>();
         let all: Duration = self.ended.iter().map(|ended| ended.took).sum();
         table.add_row(vec![
             Cell::new("all"),
-            right(sum(|ended| ended.rows)),
-            right(sum(|ended| ended.bad)),
-            right(in_minutes(all)),
+            right_aligned(sum(|ended| ended.rows)),
+            right_aligned(sum(|ended| ended.bad)),
+            right_aligned(minutes_text(all)),
         ]);
         writeln!(f, "{table}")?;
         for left in &self.left_out {
@@ -63,7 +68,7 @@ impl fmt::Display for Summary {
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for FinishedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} {}: ", self.number, self.of, self.title)?;
         f.write_str(match self.state {
@@ -74,15 +79,19 @@ impl fmt::Display for Ended {
         })?;
         match &self.reason {
             Some(reason) => f.write_str(reason),
-            None => write!(f, "{} rows, {} bad, {}", self.rows, self.bad, in_minutes(self.took)),
+            None => write!(f, "{} rows, {} bad, {}", self.rows, self.bad, minutes_text(self.took)),
         }
     }
 }
 
 /// `1 min 42 s`, or `42 s`.
-pub(crate) fn in_minutes(span: Duration) -> String {
+pub(crate) fn minutes_text(span: Duration) -> String {
     let seconds = span.as_secs_f64().round() as u64;
-    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+    if seconds < 60 {
+        format!("{seconds} s")
+    } else {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
 }
 
 #[cfg(test)]
@@ -93,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_summary_has_a_line_for_each_experiment_and_what_is_missing() {
-        let ended = |title: &str, rows, bad, state, reason: Option<&str>| Ended {
+        let ended = |title: &str, rows, bad, state, reason: Option<&str>| FinishedPart {
             title: title.to_owned(),
             number: 1,
             of: 3,
@@ -108,31 +117,43 @@ mod tests {
             ended("gc", 0, 0, PartState::LeftOut, Some("no room")),
             ended("perl", 0, 0, PartState::Failed, Some("it broke")),
         ];
-        let lines: Vec<String> = ended.iter().map(Ended::to_string).collect();
+        let lines: Vec<String> = ended.iter().map(FinishedPart::to_string).collect();
         assert_eq!(lines[0], "1 of 3 cycle: 30 rows, 1 bad, 1 min 42 s");
         assert_eq!(lines[1..], ["1 of 3 gc: left out: no room", "1 of 3 perl: FAILED: it broke"]);
-        let left =
-            |experiment: &str, reason: &str| LeftOutExperiment { experiment: experiment.into(), reason: reason.into() };
-        let part =
-            |experiment: &str, state| Part { experiment: experiment.into(), flags: String::new(), state, reason: None };
+        let left = |experiment: &str, reason: &str| LeftOutExperiment {
+            experiment: experiment.into(),
+            reason: reason.into(),
+        };
+        let part = |experiment: &str, state| SeriesPart {
+            experiment: experiment.into(),
+            flags: String::new(),
+            state,
+            reason: None,
+        };
         let collection = Collection {
             left_out: vec![left("gc", "no room"), left("perl", "it failed: it broke")],
             parts: vec![part("gc", PartState::LeftOut), part("perl", PartState::Failed)],
             ..Collection::default()
         };
-        let text = Summary::of(ended, &collection).to_string();
-        let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
+        let text = SeriesSummary::new(ended, &collection).to_string();
+        let line = |name: &str| {
+            text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default()
+        };
         let words = |name: &str| line(name).split_whitespace().collect::<Vec<&str>>();
         assert_eq!(words("cycle"), ["cycle", "30", "1", "1", "min", "42", "s"], "{text}");
         assert_eq!(words("all"), ["all", "30", "1", "5", "min", "7", "s"], "{text}");
         assert!(text.contains("left out: gc: no room") && words("gc").is_empty(), "{text}");
-        assert!(text.contains("FAILED: perl: it broke") && !text.contains("left out: perl"), "{text}");
+        assert!(
+            text.contains("FAILED: perl: it broke") && !text.contains("left out: perl"),
+            "{text}"
+        );
     }
 
-    /// `30 rows, 0 bad, 1 min` looked like a part that was done, and a bad row did not say of which form it was.
+    /// `30 rows, 0 bad, 1 min` looked like a part that was done, and a bad row did not say of which
+    /// form it was.
     #[test]
     fn a_part_that_a_signal_ended_says_so_and_a_bad_row_names_its_form() {
-        let cut = Ended {
+        let cut = FinishedPart {
             title: "cycle --rate 250 --workers 8".to_owned(),
             number: 1,
             of: 2,
@@ -142,15 +163,17 @@ mod tests {
             reason: None,
             state: PartState::Interrupted,
         };
-        let none = Ended { rows: 0, reason: Some("a signal came".to_owned()), ..cut.clone() };
+        let none =
+            FinishedPart { rows: 0, reason: Some("a signal came".to_owned()), ..cut.clone() };
         assert!(cut.to_string().ends_with("workers 8: interrupted: 30 rows, 1 bad, 42 s"), "{cut}");
         assert!(none.to_string().ends_with("workers 8: interrupted: a signal came"), "{none}");
         let failed = Some("no answer".to_owned());
-        let row = Row { experiment: "cycle".into(), store: "files".into(), failed, ..Row::default() };
+        let row =
+            Row { experiment: "cycle".into(), store: "files".into(), failed, ..Row::default() };
         let settings = Settings { rate: Some(250.0), ..Settings::default() };
         let report = Report { settings, results: vec![row], ..Report::default() };
         let collection = Collection { runs: vec![report], ..Collection::default() };
-        let text = Summary::of(vec![cut], &collection).to_string();
+        let text = SeriesSummary::new(vec![cut], &collection).to_string();
         assert!(text.contains("cycle --rate 250 --workers 8, interrupted"), "{text}");
         assert!(text.contains("FAILED: cycle --rate 250: "), "{text}");
     }

@@ -1,36 +1,36 @@
-//! From the rounds of a row to its mean and how sure that is, and the quantiles to judge it by.
+//! Trimmed means of rounds with their errors, and quantiles.
 //!
-//! A round on a shared machine is now and then slow for reasons of its own, and never fast, so the mean is trimmed:
-//! a fifth of the rounds is left out at either end. Its error comes from the winsorized variance (Yuen 1974,
-//! "The two-sample trimmed t for unequal population variances", Biometrika 61). Everything is in logarithms,
-//! because what disturbs a measurement changes it by a factor.
+//! A round on a shared machine is sometimes slow and never fast, so a fifth of the rounds is
+//! trimmed at either end. The error follows from the winsorized variance (Yuen 1974, "The
+//! two-sample trimmed t for unequal population variances", Biometrika 61). All values are
+//! logarithms, because disturbances multiply.
 //!
-//! Rounds of one setup are alike: the same memory, the same processes, the same neighbours. Where stores were set up several times,
-//! each of these times counts as one.
+//! Rounds of one setup share memory, processes and neighbours. With several setups each counts
+//! once.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::experiments::setups::SETUPS_MIN;
 
-/// Part of the rounds that is left out at either end.
+/// Trimmed at either end.
 const TRIMMED: f64 = 0.2;
-/// With fewer there is no spread to judge by.
+/// Fewer have no usable spread.
 pub(super) const ROUNDS_MIN: usize = 3;
 
-/// A number with its error.
+/// A mean with its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Estimate {
     pub mean: f64,
-    /// Of the mean.
+    /// Variance of the mean.
     pub variance: f64,
-    /// Degrees of freedom of the variance.
+    /// Degrees of freedom.
     pub freedom: f64,
 }
 
 impl Estimate {
-    /// The mean of the logarithms of some values; `None` for too few of them. A round in which nothing was done counts
-    /// as long as it is trimmed.
-    pub(super) fn of(values: &[f64]) -> Option<Estimate> {
+    /// The mean logarithm of some values; `None` for too few. Rounds in which nothing was done
+    /// count if they are trimmed.
+    pub(super) fn from_values(values: &[f64]) -> Option<Estimate> {
         let mut logs: Vec<f64> = values.iter().map(|value| value.max(0.0).ln()).collect();
         logs.sort_by(f64::total_cmp);
         let count = logs.len();
@@ -45,29 +45,45 @@ impl Estimate {
         }
         let winsorized: Vec<f64> = logs.iter().map(|log| log.clamp(lowest, highest)).collect();
         let freedom = kept.len() as f64 - 1.0;
-        Some(Estimate { mean: mean(kept), variance: squares(&winsorized) / (kept.len() as f64 * freedom), freedom })
+        Some(Estimate {
+            mean: mean(kept),
+            variance: squared_deviations(&winsorized) / (kept.len() as f64 * freedom),
+            freedom,
+        })
     }
 
-    /// The same of the rounds of several setups, and by how many setups it is judged: by their own means, or by none and the
-    /// rounds of all where there are too few. A setup that a signal cut off has no mean; one in which too often nothing was done
-    /// is no reason to look at the others only.
-    pub(super) fn of_setups(setups: &[Vec<f64>]) -> Option<(Estimate, usize)> {
-        let whole: Vec<&Vec<f64>> = setups.iter().filter(|rounds| rounds.len() >= ROUNDS_MIN).collect();
+    /// The estimate for rounds of several setups, and the number of setups used.
+    ///
+    /// With too few setups all rounds count, and the number is 0. A setup cut off by a signal has
+    /// no mean. A setup that too often did nothing makes the result `None`: it must not be passed
+    /// over.
+    pub(super) fn from_setups(setups: &[Vec<f64>]) -> Option<(Estimate, usize)> {
+        let whole: Vec<&Vec<f64>> =
+            setups.iter().filter(|rounds| rounds.len() >= ROUNDS_MIN).collect();
         if whole.len() < SETUPS_MIN {
-            return Some((Estimate::of(&setups.concat())?, 0));
+            return Some((Estimate::from_values(&setups.concat())?, 0));
         }
-        let means: Option<Vec<f64>> = whole.iter().map(|rounds| Some(Estimate::of(rounds)?.mean)).collect();
+        let means: Option<Vec<f64>> =
+            whole.iter().map(|rounds| Some(Estimate::from_values(rounds)?.mean)).collect();
         let means = means?;
         let (count, freedom) = (means.len() as f64, means.len() as f64 - 1.0);
-        Some((Estimate { mean: mean(&means), variance: squares(&means) / (count * freedom), freedom }, means.len()))
+        Some((
+            Estimate {
+                mean: mean(&means),
+                variance: squared_deviations(&means) / (count * freedom),
+                freedom,
+            },
+            means.len(),
+        ))
     }
 
-    /// The difference of two, and of something more that varies: its degrees of freedom by Welch and Satterthwaite.
-    pub(super) fn less(self, other: Estimate) -> Estimate {
+    /// The difference of two estimates, with degrees of freedom by Welch and Satterthwaite.
+    pub(super) fn minus(self, other: Estimate) -> Estimate {
         let variance = self.variance + other.variance;
         let parts = |it: Estimate| it.variance.powi(2) / it.freedom.max(1.0);
         let parts = parts(self) + parts(other);
-        let freedom = if parts > 0.0 { variance.powi(2) / parts } else { self.freedom + other.freedom };
+        let freedom =
+            if parts > 0.0 { variance.powi(2) / parts } else { self.freedom + other.freedom };
         Estimate { mean: self.mean - other.mean, variance, freedom }
     }
 
@@ -80,21 +96,21 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Of the differences from the mean.
-fn squares(values: &[f64]) -> f64 {
+/// Sum of squared deviations from the mean.
+fn squared_deviations(values: &[f64]) -> f64 {
     let mean = mean(values);
     values.iter().map(|value| (value - mean).powi(2)).sum()
 }
 
-/// The middle one; of an even number the mean of the two in the middle; 0 of none.
 pub(super) fn median(values: &[f64]) -> f64 {
     crate::statistics::Spread::of(values).median
 }
 
-/// The quantile of Student's distribution.
+/// A quantile of Student's distribution.
 pub(super) fn student(probability: f64, freedom: f64) -> f64 {
-    // Only a freedom of 0 or less is refused; nothing can be said then.
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(probability))
+    // Fails only for 0 degrees of freedom or fewer, where nothing can be said.
+    StudentsT::new(0.0, 1.0, freedom)
+        .map_or(f64::INFINITY, |student| student.inverse_cdf(probability))
 }
 
 #[cfg(test)]
@@ -105,20 +121,22 @@ mod tests {
     fn one_slow_round_moves_neither_the_mean_nor_the_error() {
         let calm = [100.0, 101.0, 99.0, 102.0, 98.0];
         let disturbed = [100.0, 101.0, 99.0, 102.0, 50.0];
-        let (calm, disturbed) = (Estimate::of(&calm).unwrap(), Estimate::of(&disturbed).unwrap());
+        let (calm, disturbed) =
+            (Estimate::from_values(&calm).unwrap(), Estimate::from_values(&disturbed).unwrap());
         assert_eq!(calm, disturbed);
         assert!((calm.mean.exp() - 100.0).abs() < 0.01 && calm.freedom == 2.0, "{calm:?}");
     }
 
     #[test]
     fn the_error_is_that_of_the_paper() {
-        // Without trimming it is the usual one: logs 0, 1, 2 have the variance 1, their mean a third of it.
+        // Without trimming it is the usual one: logs 0, 1, 2 have the variance 1, their mean a
+        // third of it.
         let values = [0.0f64, 1.0, 2.0].map(f64::exp);
-        let estimate = Estimate::of(&values).unwrap();
+        let estimate = Estimate::from_values(&values).unwrap();
         assert!((estimate.variance - 1.0 / 3.0).abs() < 1e-12, "{estimate:?}");
         // Five: the ends become 1 and 3; squares 1 + 1 + 0 + 1 + 1, by 3 * 2.
         let values = [0.0f64, 1.0, 2.0, 3.0, 9.0].map(f64::exp);
-        assert!((Estimate::of(&values).unwrap().variance - 4.0 / 6.0).abs() < 1e-12);
+        assert!((Estimate::from_values(&values).unwrap().variance - 4.0 / 6.0).abs() < 1e-12);
     }
 
     /// Rounds of one setup that agree say nothing of another one.
@@ -126,35 +144,46 @@ mod tests {
     fn of_setups_each_counts_once() {
         let setup = |mean: f64| vec![mean.exp(); 20];
         let five = [0.0, 1.0, 2.0, 3.0, 4.0].map(setup);
-        let (estimate, count) = Estimate::of_setups(&five).unwrap();
+        let (estimate, count) = Estimate::from_setups(&five).unwrap();
         // Squares 4 + 1 + 0 + 1 + 4, by 5 * 4.
-        assert!((estimate.mean - 2.0).abs() < 1e-12 && (estimate.variance - 0.5).abs() < 1e-12, "{estimate:?}");
+        assert!(
+            (estimate.mean - 2.0).abs() < 1e-12 && (estimate.variance - 0.5).abs() < 1e-12,
+            "{estimate:?}"
+        );
         assert_eq!((estimate.freedom, count), (4.0, 5));
         let cut_off = [&five[..], &[vec![9.0; 2]]].concat();
-        assert_eq!(Estimate::of_setups(&cut_off), Some((estimate, 5)), "too few rounds for a mean");
-        let few = Estimate::of_setups(&five[1..]).unwrap();
-        assert_eq!(few, (Estimate::of(&five[1..].concat()).unwrap(), 0));
+        assert_eq!(
+            Estimate::from_setups(&cut_off),
+            Some((estimate, 5)),
+            "too few rounds for a mean"
+        );
+        let few = Estimate::from_setups(&five[1..]).unwrap();
+        assert_eq!(few, (Estimate::from_values(&five[1..].concat()).unwrap(), 0));
     }
 
-    /// A setup in which one of both did nothing for a while was left out, or all was infinite, whichever of both it was.
+    /// A setup in which one of both did nothing for a while was left out, or all was infinite,
+    /// whichever of both it was.
     #[test]
     fn a_setup_that_did_nothing_is_not_passed_over() {
         let sound = vec![1.0; 20];
         for ratio in [0.0, f64::INFINITY] {
             let stalled = |rounds: usize| [vec![ratio; rounds], vec![1.0; 20 - rounds]].concat();
             let with = |setup: Vec<f64>| [vec![sound.clone(); 9], vec![setup]].concat();
-            assert_eq!(Estimate::of_setups(&with(stalled(5))), None);
-            let (estimate, count) = Estimate::of_setups(&with(stalled(4))).unwrap();
+            assert_eq!(Estimate::from_setups(&with(stalled(5))), None);
+            let (estimate, count) = Estimate::from_setups(&with(stalled(4))).unwrap();
             assert_eq!((estimate.mean, count), (0.0, 10), "a fifth of the rounds is trimmed");
-            assert_eq!(Estimate::of(&stalled(5)), None);
+            assert_eq!(Estimate::from_values(&stalled(5)), None);
         }
     }
 
     #[test]
     fn nothing_is_said_of_two_rounds_or_of_many_that_did_nothing() {
-        assert_eq!(Estimate::of(&[1.0, 2.0]), None);
-        assert_eq!(Estimate::of(&[1.0, 2.0, 0.0, 3.0]), None);
-        assert_eq!(Estimate::of(&[1.0, 2.0, 0.0, 3.0, 3.0]), Estimate::of(&[1.0, 2.0, 0.5, 3.0, 3.0]));
+        assert_eq!(Estimate::from_values(&[1.0, 2.0]), None);
+        assert_eq!(Estimate::from_values(&[1.0, 2.0, 0.0, 3.0]), None);
+        assert_eq!(
+            Estimate::from_values(&[1.0, 2.0, 0.0, 3.0, 3.0]),
+            Estimate::from_values(&[1.0, 2.0, 0.5, 3.0, 3.0])
+        );
     }
 
     #[test]
@@ -162,7 +191,7 @@ mod tests {
         assert!((student(0.975, 4.0) - 2.776).abs() < 0.001);
         assert!((student(0.95, 1e6) - 1.645).abs() < 0.001);
         let sum = Estimate { mean: 3.0, variance: 1.0, freedom: 4.0 };
-        let difference = sum.less(Estimate { mean: 1.0, ..sum });
+        let difference = sum.minus(Estimate { mean: 1.0, ..sum });
         assert_eq!(difference, Estimate { mean: 2.0, variance: 2.0, freedom: 8.0 });
         assert!(difference.error() > 1.414);
     }

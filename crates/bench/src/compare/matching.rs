@@ -1,25 +1,25 @@
-//! Which row of one result belongs to which of the other, and what stands in the way.
+//! Matches the rows of two results.
 //!
-//! It refuses what would compare different questions (a rate, a round trip, a churn of only one side), and only
-//! says what may explain a difference (another machine, another version of a server).
+//! Refuses to compare different questions (rate, round trip, churn); differences of machine or
+//! versions are only noted.
 
 use super::estimate::{Estimate, ROUNDS_MIN};
 use super::runs::{self, RunPair};
-use super::yardstick::Mark;
-use super::{NoComparison, NotCompared, RowName, RunNotCompared};
+use super::yardstick::RowDifference;
+use super::{NotCompared, NotComparedReason, RowName, RunNotCompared};
 use crate::collection::Collection;
 use crate::experiments::CLOSED_LOOP;
 use crate::naming;
 use crate::reference;
-use crate::report::{Report, RoundSample, Row, surroundings};
+use crate::report::{Report, RoundSample, Row, comparability_notes};
 
-/// Experiments whose rows have no samples of rounds to judge a difference by: only what has become bad is told of them.
+/// Experiments without rounds: only rows that became bad are reported.
 const WITHOUT_ROUNDS: [&str; 3] = ["gc", "oversize", "faults"];
 
-/// What is said of them.
-pub(super) const MEASURED_ONCE: &str = "measured once, not in rounds, so two results of it cannot be compared";
+pub(super) const MEASURED_ONCE: &str =
+    "measured once, not in rounds, so two results of it cannot be compared";
 
-/// What is compared of a row.
+/// The compared figure of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     OpsPerSecond,
@@ -27,24 +27,23 @@ pub(super) enum Measure {
     P99,
 }
 
-/// One row and measure that both sides have.
+/// A row and measure that both results have.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(super) struct RowPair {
     pub name: RowName,
     pub socket: bool,
     pub measure: Measure,
     pub old: Estimate,
     pub new: Estimate,
-    /// How much NEW is larger than OLD, where their rounds belong together: from the differences of each.
+    /// NEW minus OLD, from the differences of paired rounds.
     pub together: Option<Estimate>,
-    /// So many setups this was judged by; 0 where it was the rounds.
+    /// Number of setups used; 0: rounds.
     pub setups: usize,
 }
 
-/// What was found.
 #[derive(Default)]
-pub(super) struct Matched {
-    pub pairs: Vec<Pair>,
+pub(super) struct MatchedRows {
+    pub pairs: Vec<RowPair>,
     pub not_compared: Vec<NotCompared>,
     pub runs_not_compared: Vec<RunNotCompared>,
     pub measured_once: Vec<String>,
@@ -61,7 +60,7 @@ impl Measure {
         }
     }
 
-    /// Whether more is faster, or slower.
+    /// 1 if larger is faster, else -1.
     pub(super) fn sign(self) -> f64 {
         if self == Measure::OpsPerSecond { 1.0 } else { -1.0 }
     }
@@ -75,10 +74,10 @@ impl Measure {
     }
 }
 
-impl Pair {
+impl RowPair {
     /// How much faster NEW is.
     pub(super) fn speed(&self) -> Estimate {
-        let difference = self.together.unwrap_or_else(|| self.new.less(self.old));
+        let difference = self.together.unwrap_or_else(|| self.new.minus(self.old));
         Estimate { mean: self.measure.sign() * difference.mean, ..difference }
     }
 
@@ -86,9 +85,15 @@ impl Pair {
         reference::by_name(&self.name.store).is_some()
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> RowDifference {
         let (store, is_reference) = (self.name.store.clone(), self.is_reference());
-        Mark { store, socket: self.socket, workers: self.name.workers, is_reference, difference: self.speed() }
+        RowDifference {
+            store,
+            socket: self.socket,
+            workers: self.name.workers,
+            is_reference,
+            difference: self.speed(),
+        }
     }
 }
 
@@ -114,17 +119,19 @@ impl RowName {
     }
 }
 
-/// Puts the rows of both sides together, run by run.
-pub(super) fn matched(old: &Collection, new: &Collection) -> Matched {
-    let (runs, alone) = runs::paired(old, new);
-    let (mut matched, mut compared) = (Matched::default(), Vec::new());
+/// Matches the rows, run by run.
+pub(super) fn match_rows(old: &Collection, new: &Collection) -> MatchedRows {
+    let (runs, alone) = runs::pair_runs(old, new);
+    let (mut matched, mut compared) = (MatchedRows::default(), Vec::new());
     for run in &runs {
         match check_settings(run.old, run.new) {
             Ok(()) => {
                 matched.add_rows(run);
                 compared.push(run);
             }
-            Err(why) => matched.runs_not_compared.push(RunNotCompared { experiment: run.title.clone(), why }),
+            Err(why) => matched
+                .runs_not_compared
+                .push(RunNotCompared { experiment: run.title.clone(), why }),
         }
     }
     matched.runs_not_compared.extend(alone);
@@ -132,7 +139,7 @@ pub(super) fn matched(old: &Collection, new: &Collection) -> Matched {
     matched
 }
 
-impl Matched {
+impl MatchedRows {
     fn add_rows(&mut self, run: &RunPair) {
         let names = |report: &Report| {
             let flags = report.flags();
@@ -140,9 +147,12 @@ impl Matched {
         };
         let (old_names, new_names) = (names(run.old), names(run.new));
         for (name, row) in old_names.iter().zip(&run.old.results) {
-            let other = new_names.iter().position(|it| it == name).and_then(|place| run.new.results.get(place));
-            let missing = || (NoComparison::NotInBoth, "it is not in NEW".to_owned());
-            match other.ok_or_else(missing).and_then(|other| of_rows(name, row, other, run)) {
+            let other = new_names
+                .iter()
+                .position(|it| it == name)
+                .and_then(|place| run.new.results.get(place));
+            let missing = || (NotComparedReason::NotInBoth, "it is not in NEW".to_owned());
+            match other.ok_or_else(missing).and_then(|other| pair_rows(name, row, other, run)) {
                 Ok(pairs) => self.pairs.extend(pairs),
                 Err((reason, why)) => {
                     let of_ours = reference::by_name(&name.store).is_none();
@@ -152,7 +162,7 @@ impl Matched {
             }
         }
         for row in new_names.into_iter().filter(|name| !old_names.contains(name)) {
-            let (reason, why) = (NoComparison::NotInBoth, "it is not in OLD".to_owned());
+            let (reason, why) = (NotComparedReason::NotInBoth, "it is not in OLD".to_owned());
             self.not_compared.push(NotCompared { row, why, reason, broken: false });
         }
         if run.old.experiment().is_some_and(|it| WITHOUT_ROUNDS.contains(&it)) {
@@ -160,18 +170,30 @@ impl Matched {
         }
     }
 
-    /// Why there is no comparison at all.
+    /// Why nothing can be compared.
     pub(super) fn nothing_to_compare(&self) -> String {
-        let row = self.not_compared.first().map(|row| format!("{} {}: {}", row.row.title(), row.row.op, row.why));
+        let row = self
+            .not_compared
+            .first()
+            .map(|row| format!("{} {}: {}", row.row.title(), row.row.op, row.why));
         let once = || Some(format!("{} is {MEASURED_ONCE}", self.measured_once.first()?));
-        let run = || self.runs_not_compared.first().map(|run| format!("{}: {}", run.experiment, run.why));
+        let run =
+            || self.runs_not_compared.first().map(|run| format!("{}: {}", run.experiment, run.why));
         let reason = row.or_else(once).or_else(run).map(|reason| format!("; {reason}"));
-        format!("no store has a row in both results that could be compared{}", reason.unwrap_or_default())
+        format!(
+            "no store has a row in both results that could be compared{}",
+            reason.unwrap_or_default()
+        )
     }
 }
 
-fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pair>, (NoComparison, String)> {
-    let bad = |sides: &'static str, why: String| Err((NoComparison::Bad(sides), why));
+fn pair_rows(
+    name: &RowName,
+    old: &Row,
+    new: &Row,
+    run: &RunPair,
+) -> Result<Vec<RowPair>, (NotComparedReason, String)> {
+    let bad = |sides: &'static str, why: String| Err((NotComparedReason::Bad(sides), why));
     match (old.is_bad(), new.is_bad()) {
         (false, true) => return bad("NEW", format!("it is bad in NEW: {}", new.fault())),
         (true, false) => return bad("OLD", format!("it was bad in OLD: {}", old.fault())),
@@ -179,7 +201,8 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
         (false, false) => {}
     }
     let paced = run.old.settings.rate.is_some() && name.op != CLOSED_LOOP;
-    let measures: &[Measure] = if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
+    let measures: &[Measure] =
+        if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
     if WITHOUT_ROUNDS.contains(&name.experiment.as_str()) {
         return Ok(Vec::new()); // both are sound, and no more can be said
     }
@@ -187,19 +210,21 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
         let few = |rounds: usize| {
             let experiment = &name.experiment;
             let why = format!(
-                "the samples of its {rounds} rounds are too few or empty; measure {experiment} with --rounds \
-                 {ROUNDS_MIN} or more, or longer --seconds"
+                "the samples of its {rounds} rounds are too few or empty; measure {experiment} \
+                 with --rounds {ROUNDS_MIN} or more, or longer --seconds"
             );
-            (NoComparison::FewSamples, why)
+            (NotComparedReason::FewSamples, why)
         };
         let estimate = |row: &Row| {
             let samples: Vec<f64> = row.samples.iter().map(|sample| measure.of(sample)).collect();
-            Estimate::of(&samples).ok_or_else(|| few(samples.len()))
+            Estimate::from_values(&samples).ok_or_else(|| few(samples.len()))
         };
         let belong_together = run.is_one() && old.samples.len() == new.samples.len();
-        let together = || Estimate::of_setups(&ratios(old, new, *measure)).ok_or_else(|| few(new.samples.len()));
+        let together = || {
+            Estimate::from_setups(&ratios(old, new, *measure)).ok_or_else(|| few(new.samples.len()))
+        };
         let together = belong_together.then(together).transpose()?;
-        Ok(Pair {
+        Ok(RowPair {
             name: name.clone(),
             socket: old.kind == "socket",
             measure: *measure,
@@ -212,14 +237,17 @@ fn of_rows(name: &RowName, old: &Row, new: &Row, run: &RunPair) -> Result<Vec<Pa
     measures.iter().map(pair).collect()
 }
 
-/// NEW by OLD, round by round, setup by setup.
+/// NEW divided by OLD for each round of each setup.
 fn ratios(old: &Row, new: &Row, measure: Measure) -> Vec<Vec<f64>> {
     let rounds: Vec<(&RoundSample, &RoundSample)> = old.samples.iter().zip(&new.samples).collect();
-    let setups = rounds.chunk_by(|one, next| (one.0.setup, one.1.setup) == (next.0.setup, next.1.setup));
-    setups.map(|rounds| rounds.iter().map(|(old, new)| measure.of(new) / measure.of(old)).collect()).collect()
+    let setups =
+        rounds.chunk_by(|one, next| (one.0.setup, one.1.setup) == (next.0.setup, next.1.setup));
+    setups
+        .map(|rounds| rounds.iter().map(|(old, new)| measure.of(new) / measure.of(old)).collect())
+        .collect()
 }
 
-/// Settings that change the question.
+/// Refuses settings that change the question.
 fn check_settings(old: &Report, new: &Report) -> Result<(), String> {
     let word = |value: Option<f64>| value.map_or("none".to_owned(), |value| value.to_string());
     let (was, is) = (&old.settings, &new.settings);
@@ -230,17 +258,21 @@ fn check_settings(old: &Report, new: &Report) -> Result<(), String> {
         ("round trip in us", word(was.round_trip_us), word(is.round_trip_us)),
         ("churn", was.churn.to_string(), is.churn.to_string()),
         ("as published", was.as_published.to_string(), is.as_published.to_string()),
-        ("processors kept awake", was.processors_awake.to_string(), is.processors_awake.to_string()),
+        (
+            "processors kept awake",
+            was.processors_awake.to_string(),
+            is.processors_awake.to_string(),
+        ),
     ];
     match settings.into_iter().find(|(_, old, new)| old != new) {
         None => Ok(()),
-        Some((name, old, new)) => {
-            Err(format!("the results answer different questions: {name} is {old} in OLD and {new} in NEW"))
-        }
+        Some((name, old, new)) => Err(format!(
+            "the results answer different questions: {name} is {old} in OLD and {new} in NEW"
+        )),
     }
 }
 
-/// What may explain a difference, but forbids nothing: each note once, with the runs that it is about.
+/// Notes on possible explanations, each once with its runs.
 fn notes(runs: &[&RunPair]) -> Vec<String> {
     let mut notes: Vec<(String, Vec<String>)> = Vec::new();
     for run in runs {
@@ -251,19 +283,21 @@ fn notes(runs: &[&RunPair]) -> Vec<String> {
             }
         }
     }
-    notes.into_iter().map(|(note, titles)| runs::said_of(&titles, runs.len(), &note)).collect()
+    notes.into_iter().map(|(note, titles)| runs::with_titles(&titles, runs.len(), &note)).collect()
 }
 
 fn notes_of(old: &Report, new: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let (was, is) = (&old.environment, &new.environment);
-    let same_machine = (&was.cpu, was.cores, was.memory_bytes) == (&is.cpu, is.cores, is.memory_bytes);
+    let same_machine =
+        (&was.cpu, was.cores, was.memory_bytes) == (&is.cpu, is.cores, is.memory_bytes);
     if !same_machine {
         notes.push(
-            "the results are of different machines: what reference rows have in common is taken out, the rest stays"
+            "the results are of different machines: what reference rows have in common is taken \
+             out, the rest stays"
                 .to_owned(),
         );
     }
-    notes.extend(surroundings(&[("OLD", old), ("NEW", new)]));
+    notes.extend(comparability_notes(&[("OLD", old), ("NEW", new)]));
     notes
 }

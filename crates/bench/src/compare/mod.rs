@@ -1,7 +1,7 @@
-//! Two results of the same experiments against each other: which rows have become slower by more than the noise.
+//! Compares two results: which rows became slower by more than the noise.
 //!
-//! It owns one invariant: "not slower" is never said of a row in which a slowdown of twice the threshold could
-//! have gone unseen. bench/METHODOLOGY.md has the statistics in words. It measures nothing.
+//! Invariant: a row is called not slower only if a slowdown of twice the threshold would have been
+//! seen. bench/METHODOLOGY.md explains the statistics. Nothing is measured here.
 
 mod estimate;
 mod matching;
@@ -12,84 +12,85 @@ mod yardstick;
 
 use serde::Serialize;
 
-pub use self::yardstick::Basis;
+pub use self::yardstick::DriftBasis;
 use crate::collection::Collection;
 use crate::options::UsageError;
 use estimate::student;
-use matching::Pair;
-use yardstick::{Machine, Mark};
+use matching::RowPair;
+use yardstick::{DriftEstimate, RowDifference};
 
-/// Chance that all intervals together contain the truth, if rows vary from run to run by no more than is assumed.
+/// Probability that all intervals contain the truth, if rows vary between runs as assumed.
 const CONFIDENCE: f64 = 0.99;
-/// Chance with which a slowdown of the size that a row "would see" is reported.
+/// Probability that a slowdown of size `would_see` is reported.
 const POWER: f64 = 0.95;
-/// Smallest slowdown that counts, unless told otherwise.
+/// Default for the smallest slowdown that counts.
 pub const THRESHOLD: f64 = 0.05;
 
-/// The comparison. Its JSON form is a promise, as that of a report is.
+/// The comparison. Its JSON form is a promise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Version of this shape.
     pub schema: u32,
-    /// Smallest slowdown that counts, as a part: 0.05 is 5 %.
+    /// Smallest slowdown that counts: 0.05 is 5 %.
     pub threshold: f64,
-    /// Chance that all intervals together contain the truth, if no row varies from run to run by more than its `apart`.
+    /// Probability that all intervals contain the truth, if no row varies between runs by more than
+    /// its `apart`.
     pub confidence: f64,
-    /// One entry for each row and measure that both results have.
-    pub rows: Vec<Compared>,
-    /// The rows that the machine's drift was taken from.
+    /// One entry for each common row and measure.
+    pub rows: Vec<ComparedRow>,
+    /// The rows that show the machine's drift.
     pub yardstick: Vec<YardstickRow>,
     /// Rows that cannot be compared, and why.
     pub not_compared: Vec<NotCompared>,
-    /// Experiments, and forms of them, of which no row can be compared, and why: those that only one side has, for example.
+    /// Experiments and forms that cannot be compared, and why.
     pub runs_not_compared: Vec<RunNotCompared>,
-    /// Experiments that are measured once, not in rounds: of their rows only those that have become bad are told.
+    /// Experiments without rounds: only rows that became bad are reported.
     pub measured_once: Vec<String>,
-    /// What the reader should know before believing it.
+    /// What to know before believing it.
     pub notes: Vec<String>,
 }
 
-/// One row and one measure of it.
+/// One measure of a row.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
-    /// Which row.
+pub struct ComparedRow {
+    /// The row.
     #[serde(flatten)]
     pub row: RowName,
     /// `ops_per_second`, `p50_us` or `p99_us`.
     pub measure: &'static str,
-    /// Mean of the rounds in OLD.
+    /// Mean of OLD's rounds.
     pub old: f64,
-    /// Mean of the rounds in NEW.
+    /// Mean of NEW's rounds.
     pub new: f64,
-    /// NEW by OLD, after the machine's drift was taken out.
+    /// NEW divided by OLD, without the machine's drift.
     pub ratio: f64,
-    /// The interval of the ratio.
+    /// Lower end of the interval of the ratio.
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// The smallest slowdown that would have been reported with a chance of 95 %, as a part.
+    /// The smallest slowdown that is reported with 95 % probability, as a fraction.
     pub would_see: f64,
-    /// What it is measured against.
-    pub basis: Basis,
-    /// Rows or stores that this is taken from.
+    /// The basis of the drift estimate.
+    pub basis: DriftBasis,
+    /// Number of rows or stores it comes from.
     pub yardstick_rows: usize,
-    /// Whether those rows have as many workers as this one, where they are reference rows.
+    /// Whether those reference rows have as many workers as this row.
     pub yardstick_same_workers: bool,
-    /// By how much a row may vary from run to run beyond what its rounds show (a standard deviation, as a part) for the
-    /// interval to be right: an assumption, corrected by the yardstick. 0 where several setups show it.
+    /// Standard deviation of a row between runs that the interval allows for, beyond its rounds: an
+    /// assumption, corrected by the yardstick. 0 if several setups show it.
     pub apart: f64,
-    /// So many setups in the same rounds the interval is taken from; 0 where it is taken from the rounds.
+    /// Number of setups that the interval comes from; 0: rounds.
     pub setups: usize,
-    /// What follows.
+    /// The conclusion.
     pub verdict: Verdict,
 }
 
-/// What identifies a row.
+/// Identifies a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[allow(missing_docs, reason = "the fields are those of a row of a report")]
 pub struct RowName {
     pub experiment: String,
-    /// Those that make it another form of its experiment: `--as-published`. Left out when there are none.
+    /// Flags of the experiment's form (`--as-published`). Left out when empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub flags: String,
     pub store: String,
@@ -105,79 +106,84 @@ pub struct RowName {
 /// A row of the yardstick.
 #[derive(Clone, Debug, Serialize)]
 pub struct YardstickRow {
-    /// Which row.
+    /// The row.
     #[serde(flatten)]
     pub row: RowName,
     /// The measure.
     pub measure: &'static str,
-    /// NEW by OLD as measured.
+    /// NEW divided by OLD as measured.
     pub ratio: f64,
 }
 
 /// A row that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotCompared {
-    /// Which row.
+    /// The row.
     #[serde(flatten)]
     pub row: RowName,
     /// Why.
     pub why: String,
-    /// Why, in a word or two.
+    /// The kind of reason.
     #[serde(skip)]
-    pub reason: NoComparison,
-    /// A store's row that was sound in OLD and has failures, misses or lost updates in NEW.
+    pub reason: NotComparedReason,
+    /// Whether a store's row was sound in OLD and is bad in NEW.
     pub broken: bool,
 }
 
-/// The kinds of reasons for which a row cannot be compared.
+/// Why a row cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoComparison {
-    /// Only one of the two results has it.
+pub enum NotComparedReason {
+    /// Only one result has it.
     NotInBoth,
-    /// Something went wrong in it.
+    /// It is bad in this result.
     Bad(&'static str),
-    /// Its samples are too few, or empty.
+    /// Too few or empty samples.
     FewSamples,
 }
 
-/// An experiment, or a form of it, that cannot be compared.
+/// An experiment or form that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunNotCompared {
-    /// Its name, with the flags that make it another form.
+    /// Experiment with flags.
     pub experiment: String,
     /// Why.
     pub why: String,
 }
 
-/// What follows from the interval.
+/// The conclusion from an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Slower by at least the threshold, and by more than the noise.
+    /// Slower by the threshold and more than the noise.
     Slower,
-    /// Faster by at least the threshold, and by more than the noise.
+    /// Faster by the threshold and more than the noise.
     Faster,
-    /// Within the threshold, and a slowdown of twice the threshold would have been seen.
+    /// Within the threshold; a slowdown of twice the threshold would have been seen.
     Within,
-    /// This pair of runs cannot tell.
+    /// These runs cannot tell.
     Unclear,
 }
 
-/// Compares two results, each of one experiment or of several: what is an experiment in both, row by row. `threshold` is the
-/// smallest slowdown that counts, as a part.
+/// Compares two results row by row. `threshold`: the smallest slowdown that counts, as a fraction.
 ///
 /// # Errors
 ///
-/// When no store has a row in both: nothing is an experiment in both, or the settings differ.
-pub fn compare(old: &Collection, new: &Collection, threshold: f64) -> Result<Comparison, UsageError> {
-    let matched = matching::matched(old, new);
-    let (references, judged): (Vec<&Pair>, Vec<&Pair>) = matched.pairs.iter().partition(|pair| pair.is_reference());
+/// When no store has a row in both, or the settings differ.
+pub fn compare(
+    old: &Collection,
+    new: &Collection,
+    threshold: f64,
+) -> Result<Comparison, UsageError> {
+    let matched = matching::match_rows(old, new);
+    let (references, judged): (Vec<&RowPair>, Vec<&RowPair>) =
+        matched.pairs.iter().partition(|pair| pair.is_reference());
     if judged.is_empty() && matched.not_compared.iter().all(|row| !row.broken) {
         return Err(UsageError(matched.nothing_to_compare()));
     }
-    // All intervals of all experiments hold together: each may fail its part of the chance, in either direction.
+    // All intervals hold together: each gets its share of the error, on either side.
     let tail = (1.0 - CONFIDENCE) / (2.0 * judged.len().max(1) as f64);
-    let rows: Vec<Compared> = judged.iter().map(|pair| judge(pair, &matched.pairs, threshold, tail)).collect();
+    let rows: Vec<ComparedRow> =
+        judged.iter().map(|pair| judge_pair(pair, &matched.pairs, threshold, tail)).collect();
     let yardstick = references.iter().map(|pair| YardstickRow {
         row: pair.name.clone(),
         measure: pair.measure.name(),
@@ -199,29 +205,32 @@ pub fn compare(old: &Collection, new: &Collection, threshold: f64) -> Result<Com
     Ok(comparison)
 }
 
-fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
-    // The machine drifts while `bench all` runs: each experiment has a yardstick of its own.
-    let beside = |other: &&Pair| other.measure == pair.measure && other.name.is_of_run(&pair.name);
-    let marks: Vec<Mark> = all.iter().filter(beside).map(Pair::mark).collect();
+fn judge_pair(pair: &RowPair, all: &[RowPair], threshold: f64, tail: f64) -> ComparedRow {
+    // The machine drifts during `bench all`, so each experiment has its own yardstick.
+    let beside =
+        |other: &&RowPair| other.measure == pair.measure && other.name.is_of_run(&pair.name);
+    let marks: Vec<RowDifference> = all.iter().filter(beside).map(RowPair::mark).collect();
     let machine = match pair.together {
-        Some(_) => Machine::of_same_rounds(pair.setups > 0),
-        None => Machine::for_row(&pair.name.store, pair.socket, pair.name.workers, &marks),
+        Some(_) => DriftEstimate::of_same_rounds(pair.setups > 0),
+        None => DriftEstimate::for_row(&pair.name.store, pair.socket, pair.name.workers, &marks),
     };
-    let found = pair.speed().less(machine.drift).less(machine.fortune);
+    let found = pair.speed().minus(machine.drift).minus(machine.run_variance);
     let reach = student(1.0 - tail, found.freedom) * found.error();
     let least = -(1.0 - threshold).ln();
-    // A slowdown is reported once its estimate is beyond both; it varies around the truth by its error.
+    // A slowdown is reported when its estimate exceeds both; the estimate varies by its error.
     let would_see = reach.max(least) + student(POWER, found.freedom) * found.error();
     let verdict = match found.mean {
         mean if mean <= -least && mean + reach < 0.0 => Verdict::Slower,
         mean if mean >= least && mean - reach > 0.0 => Verdict::Faster,
-        mean if mean.abs() < least && 1.0 - (-would_see).exp() <= 2.0 * threshold => Verdict::Within,
+        mean if mean.abs() < least && 1.0 - (-would_see).exp() <= 2.0 * threshold => {
+            Verdict::Within
+        }
         _ => Verdict::Unclear,
     };
-    // Of a latency the larger is the slower.
+    // A larger latency is slower.
     let sign = pair.measure.sign();
     let [low, high] = [found.mean - reach, found.mean + reach].map(|speed| (sign * speed).exp());
-    Compared {
+    ComparedRow {
         row: pair.name.clone(),
         measure: pair.measure.name(),
         old: pair.old.mean.exp(),
@@ -231,7 +240,7 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
         high: low.max(high),
         would_see: 1.0 - (-would_see).exp(),
         basis: machine.basis,
-        yardstick_rows: machine.voices,
+        yardstick_rows: machine.sources,
         yardstick_same_workers: machine.same_workers,
         apart: machine.apart(),
         setups: pair.setups,
@@ -240,7 +249,7 @@ fn judge(pair: &Pair, all: &[Pair], threshold: f64, tail: f64) -> Compared {
 }
 
 impl RowName {
-    /// Its experiment, with the flags that make it another form.
+    /// Experiment with flags.
     pub fn run(&self) -> String {
         [self.experiment.as_str(), self.flags.as_str()].join(" ").trim_end().to_owned()
     }
@@ -251,19 +260,19 @@ impl RowName {
 }
 
 impl Comparison {
-    /// The experiments, and forms of them, that there are rows of, in their order.
+    /// All experiments and forms with rows, in order.
     pub fn runs(&self) -> Vec<String> {
         let rows = self.rows.iter().map(|row| &row.row);
         distinct(rows.chain(self.not_compared.iter().map(|row| &row.row)).map(RowName::run))
     }
 
     /// The rows that became slower.
-    pub fn slower(&self) -> impl Iterator<Item = &Compared> {
+    pub fn slower(&self) -> impl Iterator<Item = &ComparedRow> {
         self.of(Verdict::Slower)
     }
 
-    /// The rows of which this pair of runs cannot tell.
-    pub fn unclear(&self) -> impl Iterator<Item = &Compared> {
+    /// The rows for which these runs cannot tell.
+    pub fn unclear(&self) -> impl Iterator<Item = &ComparedRow> {
         self.of(Verdict::Unclear)
     }
 
@@ -272,12 +281,12 @@ impl Comparison {
         self.not_compared.iter().filter(|row| row.broken)
     }
 
-    fn of(&self, verdict: Verdict) -> impl Iterator<Item = &Compared> {
+    fn of(&self, verdict: Verdict) -> impl Iterator<Item = &ComparedRow> {
         self.rows.iter().filter(move |row| row.verdict == verdict)
     }
 }
 
-/// Each of some words once, in their order.
+/// Each word once, in order.
 fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for word in words {

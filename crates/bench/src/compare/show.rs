@@ -1,119 +1,133 @@
-//! The comparison for people: a table for each experiment, and sentences that say what may not be concluded from them.
+//! The comparison as text: a table for each experiment, and notes on what cannot be concluded.
 
 use std::fmt;
 
-use comfy_table::{Cell, ColumnConstraint, Table};
+use comfy_table::{Cell, Table};
 
 use super::matching::MEASURED_ONCE;
-use super::runs::said_of;
-use super::{Basis, Compared, Comparison, RowName, Verdict, distinct};
+use super::runs::with_titles;
+use super::{ComparedRow, Comparison, DriftBasis, RowName, Verdict, distinct};
 use crate::experiments::setups::{self, SETUPS_MIN};
-use crate::report::table::{empty, figure, right};
+use crate::report::table::{never_wrap, new_table, right_aligned, three_digits};
 use crate::statistics::Spread;
 
-/// Beyond this the machine was so different that rows need not have followed it alike.
+/// Beyond this drift rows need not have followed the machine alike.
 const DRIFT_LARGE: f64 = 0.1;
-/// With fewer there is hardly anything to correct the assumed fortune of rows by.
+/// Fewer hardly correct the assumed run variance.
 const REFERENCE_ROWS_FEW: usize = 3;
-/// So many rows that cannot be compared for one reason are named.
+/// Rows named for one reason.
 const NAMED_MAX: usize = 12;
-/// Of two results that would not have shown even this, no larger slowdown is told.
+/// Larger slowdowns are not printed.
 const SEEN_MAX: f64 = 0.99;
 
 impl Comparison {
-    /// Says what the verdicts rest on. To be called once, when the rows are there.
+    /// Call once, when rows are complete.
     pub(super) fn add_notes(&mut self) {
         let moved = self.yardstick.iter().filter(|row| (row.ratio - 1.0).abs() > DRIFT_LARGE);
         let moved = distinct(moved.map(|row| row.row.run()));
-        let of =
-            |is: &dyn Fn(&Compared) -> bool| distinct(self.rows.iter().filter(|row| is(row)).map(|row| row.row.run()));
+        let of = |is: &dyn Fn(&ComparedRow) -> bool| {
+            distinct(self.rows.iter().filter(|row| is(row)).map(|row| row.row.run()))
+        };
         let other = self.rows.iter().filter(|row| row.is_of_other_workers());
         let other = distinct(other.map(|row| row.row.workers.to_string())).join(", ");
-        let few = |row: &Compared| row.basis == Basis::ReferenceRows && row.yardstick_rows < REFERENCE_ROWS_FEW;
+        let few = |row: &ComparedRow| {
+            row.basis == DriftBasis::ReferenceRows && row.yardstick_rows < REFERENCE_ROWS_FEW
+        };
         let found = [
             (
                 moved,
-                "the machine was another one in NEW: reference rows moved by more than 10 %; what they have in common \
-                 is taken out, but a row need not have followed them"
+                "the machine was another one in NEW: reference rows moved by more than 10 %; what \
+                 they have in common is taken out, but a row need not have followed them"
                     .to_owned(),
             ),
             (
-                of(&|row| row.basis == Basis::OtherStores),
-                "no reference row is in both results, so what most stores have in common is taken for the machine's: a \
-                 slowdown of all stores together cannot be seen (measure limit, lmdb or redis-four-trips along)"
+                of(&|row| row.basis == DriftBasis::OtherStores),
+                "no reference row is in both results, so what most stores have in common is taken \
+                 for the machine's: a slowdown of all stores together cannot be seen (measure \
+                 limit, lmdb or redis-four-trips along)"
                     .to_owned(),
             ),
             (
-                of(&|row| row.basis == Basis::Nothing),
-                "nothing tells how fast the machine was, so only large differences count: measure reference rows along, \
-                 for example --stores files,limit,lmdb,null"
+                of(&|row| row.basis == DriftBasis::Nothing),
+                "nothing tells how fast the machine was, so only large differences count: measure \
+                 reference rows along, for example --stores files,limit,lmdb,null"
                     .to_owned(),
             ),
             (
-                of(&|row| row.basis == Basis::SameRounds && row.setups > 0),
-                "measured in the same rounds, turn by turn, of stores that were set up several times: rows are held against \
-                 themselves, setup by setup"
+                of(&|row| row.basis == DriftBasis::SameRounds && row.setups > 0),
+                "measured in the same rounds, turn by turn, of stores that were set up several \
+                 times: rows are held against themselves, setup by setup"
                     .to_owned(),
             ),
             (
-                of(&|row| row.basis == Basis::SameRounds && row.setups == 0),
+                of(&|row| row.basis == DriftBasis::SameRounds && row.setups == 0),
                 format!(
-                    "measured in the same rounds, turn by turn: rows are held against themselves, round by round, because there were \
-                     fewer than {SETUPS_MIN} setups (from {} --rounds on there are, where there is room for a store beside each)",
+                    "measured in the same rounds, turn by turn: rows are held against themselves, \
+                     round by round, because there were fewer than {SETUPS_MIN} setups (from {} \
+                     --rounds on there are, where there is room for a store beside each)",
                     setups::ROUNDS_MIN
                 ),
             ),
             (
                 of(&few),
                 format!(
-                    "fewer than {REFERENCE_ROWS_FEW} reference rows alike in kind and workers: what is assumed of rows is \
-                     hardly corrected"
+                    "fewer than {REFERENCE_ROWS_FEW} reference rows alike in kind and workers: \
+                     what is assumed of rows is hardly corrected"
                 ),
             ),
             (
-                of(&Compared::is_of_other_workers),
+                of(&ComparedRow::is_of_other_workers),
                 format!(
-                    "* no reference row at {other} workers: such rows are held against reference rows at other numbers of \
-                     workers, which need not feel the machine alike"
+                    "* no reference row at {other} workers: such rows are held against reference \
+                     rows at other numbers of workers, which need not feel the machine alike"
                 ),
             ),
         ];
         let runs = self.runs().len();
         let found = found.into_iter().filter(|(titles, _)| !titles.is_empty());
-        self.notes.extend(found.map(|(titles, note)| said_of(&titles, runs, &note)));
+        self.notes.extend(found.map(|(titles, note)| with_titles(&titles, runs, &note)));
         self.notes.extend(self.advice());
     }
 
-    /// What makes more of it, where rows cannot tell.
+    /// How to get clearer results.
     fn advice(&self) -> Option<String> {
         let unclear = self.unclear().count();
         if unclear == 0 {
             return None;
         }
         let (all, twice) = (self.rows.len(), percent(2.0 * self.threshold));
-        let advice = if self.unclear().all(|row| row.basis == Basis::SameRounds) {
+        let advice = if self.unclear().all(|row| row.basis == DriftBasis::SameRounds) {
             "with more --rounds, or on a machine that does less else"
         } else {
-            "with more --rounds, on a machine that does nothing else (10 % of one row takes 25 rounds there), or in the same \
-             rounds with --against"
+            "with more --rounds, on a machine that does nothing else (10 % of one row takes 25 \
+             rounds there), or in the same rounds with --against"
         };
         Some(format!(
-            "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; measure both again {advice}"
+            "{unclear} of {all} rows cannot tell: a slowdown of {twice} % could have gone unseen; \
+             measure both again {advice}"
         ))
     }
 
     fn table(&self, run: &str) -> Table {
-        let mut table = empty(&["store", "op", "figure", "old", "new", "new/old", "interval", "would see", ""]);
-        for column in table.column_iter_mut() {
-            column.set_constraint(ColumnConstraint::ContentWidth); // a figure in two pieces cannot be read
-        }
+        let mut table = new_table(&[
+            "store",
+            "op",
+            "figure",
+            "old",
+            "new",
+            "new/old",
+            "interval",
+            "would see",
+            "",
+        ]);
+        (0..table.column_count()).for_each(|column| never_wrap(&mut table, column));
         for row in self.rows.iter().filter(|row| row.row.run() == run) {
             table.add_row(cells(row, self.threshold));
         }
         table
     }
 
-    fn legend(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_legend(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sure, threshold) = (percent(self.confidence), percent(self.threshold));
         let assumed = self.rows.iter().filter(|row| row.setups == 0);
         let apart = Spread::of(&assumed.map(|row| row.apart * 100.0).collect::<Vec<f64>>());
@@ -123,24 +137,26 @@ impl Comparison {
             " as long as setups have nothing to do with each other.".to_owned()
         } else {
             format!(
-                " as long as a row varies by no more than {apart} % from run to run\nbeyond what its rounds show; that is \
-                 assumed, and corrected by the yardstick."
+                " as long as a row varies by no more than {apart} % from run to run\nbeyond what \
+                 its rounds show; that is assumed, and corrected by the yardstick."
             )
         };
         writeln!(
             f,
             "\nAll intervals hold together with {sure} %{condition}\n\
              `would see`: the smallest slowdown that is reported in 19 of 20 cases.\n\
-             A row is slower when its interval ends below 1 (of a latency: begins above) and it lost at least {threshold} %."
+             A row is slower when its interval ends below 1 (of a latency: begins above) and it \
+             lost at least {threshold} %."
         )
     }
 
-    /// All verdicts in a line, and what these two results could have shown at all.
-    fn sum(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_verdicts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdicts = [Verdict::Slower, Verdict::Faster, Verdict::Within, Verdict::Unclear];
-        let told =
-            verdicts.map(|verdict| format!("{} {}", self.of(verdict).count(), in_words(verdict, self.threshold)));
-        let would_see = Spread::of(&self.rows.iter().map(|row| row.would_see).collect::<Vec<f64>>());
+        let told = verdicts.map(|verdict| {
+            format!("{} {}", self.of(verdict).count(), verdict_text(verdict, self.threshold))
+        });
+        let would_see =
+            Spread::of(&self.rows.iter().map(|row| row.would_see).collect::<Vec<f64>>());
         let slowdown = |part: f64| {
             let not_even = if part > SEEN_MAX { "not even " } else { "" };
             format!("{not_even}a slowdown of {}", rounded_up(part.min(SEEN_MAX)))
@@ -151,10 +167,12 @@ impl Comparison {
         writeln!(f, "{} would have been seen in every row{half}", slowdown(would_see.high))
     }
 
-    /// What is in no table: rows with the same reason in one line, and whole experiments.
-    fn missing(&self, f: &mut fmt::Formatter<'_>, several: bool) -> fmt::Result {
+    /// What cannot be compared, grouped by reason.
+    fn write_not_compared(&self, f: &mut fmt::Formatter<'_>, several: bool) -> fmt::Result {
         let mut reasons: Vec<(String, &str, Vec<String>)> = Vec::new();
-        let mut add = |head: String, why, place| match reasons.iter_mut().find(|(of, it, _)| *of == head && *it == why)
+        let mut add = |head: String, why, place| match reasons
+            .iter_mut()
+            .find(|(of, it, _)| *of == head && *it == why)
         {
             Some((_, _, places)) => places.push(place),
             None => reasons.push((head, why, vec![place])),
@@ -172,7 +190,11 @@ impl Comparison {
         }
         reasons.into_iter().try_for_each(|(head, why, places)| {
             let more = places.len().saturating_sub(NAMED_MAX);
-            let more = if more > 0 { format!(" and {more} more (--json names them)") } else { String::new() };
+            let more = if more > 0 {
+                format!(" and {more} more (--json names them)")
+            } else {
+                String::new()
+            };
             let named: Vec<String> = places.into_iter().take(NAMED_MAX).collect();
             writeln!(f, "{head}{}{more}: {why}", named.join(", "))
         })
@@ -191,43 +213,48 @@ impl fmt::Display for Comparison {
             writeln!(f, "{}", self.table(run))?;
         }
         if !self.rows.is_empty() {
-            self.legend(f)?;
+            self.write_legend(f)?;
         }
         for run in distinct(self.yardstick.iter().map(|row| row.row.run())) {
             let rows = self.yardstick.iter().filter(|row| row.row.run() == run);
-            let rows = rows.map(|row| format!("{} {} {:.3}", place(&row.row), row.measure, row.ratio));
+            let rows =
+                rows.map(|row| format!("{} {} {:.3}", place(&row.row), row.measure, row.ratio));
             let of = if several { format!(" of {run}") } else { String::new() };
-            writeln!(f, "yardstick{of} (new/old as measured): {}", rows.collect::<Vec<String>>().join(", "))?;
+            writeln!(
+                f,
+                "yardstick{of} (new/old as measured): {}",
+                rows.collect::<Vec<String>>().join(", ")
+            )?;
         }
-        self.missing(f, several)?;
+        self.write_not_compared(f, several)?;
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
-        if self.rows.is_empty() { Ok(()) } else { self.sum(f) }
+        if self.rows.is_empty() { Ok(()) } else { self.write_verdicts(f) }
     }
 }
 
-impl Compared {
-    /// No reference row has as many workers as it.
+impl ComparedRow {
+    /// Whether no reference row has as many workers.
     fn is_of_other_workers(&self) -> bool {
         !self.yardstick_same_workers
     }
 }
 
-fn cells(row: &Compared, threshold: f64) -> Vec<Cell> {
+fn cells(row: &ComparedRow, threshold: f64) -> Vec<Cell> {
     let mark = if row.is_of_other_workers() { " *" } else { "" };
     vec![
         Cell::new(row.row.title()),
         Cell::new(format!("{}@{}", row.row.operation(), row.row.workers)),
         Cell::new(figure_name(row.measure)),
-        right(figure(row.old)),
-        right(figure(row.new)),
-        right(format!("{:.3}", row.ratio)),
-        right(format!("{:.2}..{:.2}", row.low, row.high)),
-        right(rounded_up(row.would_see)),
-        Cell::new(format!("{}{mark}", in_words(row.verdict, threshold))),
+        right_aligned(three_digits(row.old)),
+        right_aligned(three_digits(row.new)),
+        right_aligned(format!("{:.3}", row.ratio)),
+        right_aligned(format!("{:.2}..{:.2}", row.low, row.high)),
+        right_aligned(rounded_up(row.would_see)),
+        Cell::new(format!("{}{mark}", verdict_text(row.verdict, threshold))),
     ]
 }
 
-fn in_words(verdict: Verdict, threshold: f64) -> String {
+fn verdict_text(verdict: Verdict, threshold: f64) -> String {
     match verdict {
         Verdict::Slower => "SLOWER".to_owned(),
         Verdict::Faster => "faster".to_owned(),
@@ -236,28 +263,27 @@ fn in_words(verdict: Verdict, threshold: f64) -> String {
     }
 }
 
-/// A part as whole percent: what can be seen is not told as less than it is.
+/// Percent, rounded up so that sensitivity is not overstated.
 fn rounded_up(part: f64) -> String {
     format!("{:.0} %", (part * 100.0).ceil())
 }
 
-/// A part as percent, with as many digits as it has: 5, 0.1.
+/// Percent with the digits needed: 5, 0.1.
 fn percent(part: f64) -> String {
     ((part * 1e6).round() / 1e4).to_string()
 }
 
-/// Short enough for the table.
 fn figure_name(measure: &str) -> String {
     if measure == "ops_per_second" { "per s".to_owned() } else { measure.replace('_', " ") }
 }
 
-/// A row in one line: what differs within an experiment.
+/// A row within its experiment.
 fn place(row: &RowName) -> String {
     format!("{} {}@{}", row.title(), row.operation(), row.workers)
 }
 
 impl RowName {
-    /// The operation; in `scale`, which has the same one at many sizes, with the size.
+    /// The operation; in `scale` with its size.
     pub fn operation(&self) -> String {
         match self.experiment.as_str() {
             "scale" => format!("{} {} {}", self.op, self.sessions, self.payload_spread),

@@ -1,54 +1,53 @@
-//! `cycle`: one locked request after the other: begin exclusively, read, change, commit; or a peek, the read alone; or what the
-//! requests of a workload do.
+//! `cycle`: locked requests, peeks, or the requests of a workload.
 //!
-//! The figure that matters for an application. Sessions are chosen uniformly among all, unless a workload says otherwise. Closed
-//! loop, or at a fixed rate with latency from the moment when a request was due; on a fresh store, or on one that was rewritten.
+//! The figure that matters for an application. The loop is closed, or runs at a fixed rate with
+//! latency from the moment when a request was due.
 
 use crate::experiments::Bench;
-use crate::experiments::throughput::{self, Op};
+use crate::experiments::throughput::{self, MeasuredOp};
 use crate::options::CycleOp;
+use crate::payload_spread::PayloadSpread;
 use crate::run::RunError;
-use crate::selection::{Choice, Target};
-use crate::spread::Spread;
-use crate::traffic::Workload;
-use crate::worker::protocol::Action;
+use crate::selection::{Choice, ContenderSource};
+use crate::worker::protocol::SampleAction;
+use crate::workload::Workload;
 
-/// What a workload measures. Its rows have a name of their own, so that nobody takes them for those of cycles.
+/// Its own op name, so that nobody takes workload rows for cycles.
 const REQUEST: &str = "request";
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let ops: Vec<Op> = match bench.settings.workload {
-        None => bench.settings.ops.iter().copied().map(measured).collect(),
+    let ops: Vec<MeasuredOp> = match bench.settings.workload {
+        None => bench.settings.ops.iter().copied().map(measured_op).collect(),
         Some(workload) => {
-            settle(bench, workload);
-            vec![Op { name: REQUEST, action: Action::Request(workload) }]
+            apply_workload(bench, workload);
+            vec![MeasuredOp { name: REQUEST, action: SampleAction::Request(workload) }]
         }
     };
     throughput::run(bench, &bench.choices.clone(), &ops)
 }
 
-/// What a worker does for it.
-pub(super) fn measured(op: CycleOp) -> Op {
+pub(super) fn measured_op(op: CycleOp) -> MeasuredOp {
     let action = match op {
-        CycleOp::Cycle => Action::Cycle,
-        CycleOp::Peek => Action::Read,
+        CycleOp::Cycle => SampleAction::Cycle,
+        CycleOp::Peek => SampleAction::Read,
     };
-    Op { name: op.name(), action }
+    MeasuredOp { name: op.name(), action }
 }
 
-/// Puts the sizes of a workload in force, and leaves out who cannot take part in it.
-fn settle(bench: &mut Bench, workload: Workload) {
+/// Applies the sizes of a workload, and leaves out contenders that cannot take part.
+fn apply_workload(bench: &mut Bench, workload: Workload) {
     let settings = &mut bench.settings;
     settings.spread = settings.spreads.first().cloned().unwrap_or_default();
-    settings.payload_bytes = settings.spread.mean(settings.seed, settings.sessions, settings.payload_bytes);
-    let differ = settings.spread != Spread::Fixed;
-    bench.keep_choices(|choice| obstacle(choice, workload, differ));
+    settings.payload_bytes =
+        settings.spread.mean(settings.seed, settings.sessions, settings.payload_bytes);
+    let sizes_differ = settings.spread != PayloadSpread::Fixed;
+    bench.keep_choices(|choice| obstacle(choice, workload, sizes_differ));
 }
 
-fn obstacle(choice: &Choice, workload: Workload, differ: bool) -> Option<String> {
+fn obstacle(choice: &Choice, workload: Workload, sizes_differ: bool) -> Option<String> {
     let name = workload.name();
     match choice.target {
-        Target::Reference(reference) if differ && !reference.any_size => {
+        ContenderSource::Reference(reference) if sizes_differ && !reference.any_size => {
             Some(format!("its slots are of one size, and the sessions of {name} are not"))
         }
         _ if workload.creates() && !choice.creates => {

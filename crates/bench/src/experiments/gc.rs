@@ -1,13 +1,14 @@
-//! `gc`: what removing sessions does to the requests beside it.
+//! `gc`: the effect of removing sessions on concurrent requests.
 //!
-//! For each contender, one after the other: live sessions and some that expire at one moment are filled in;
-//! begins are timed alone, then while another process sweeps the expired ones (or the store removes them by
-//! itself, if anybody can tell; else after they have expired), then 1,000 starts without and with a sweep in a
-//! tenth of them, as PHP's garbage collection does it, then begins while nine tenths of the sessions are deleted.
-//! The starts are timed with 1,000 sessions too.
+//! For each contender live and expiring sessions are filled in, then these are timed:
+//! - begins alone;
+//! - begins while another process sweeps, or while or after the store expires sessions by itself;
+//! - 1,000 starts without a sweep, and with one in a tenth of them, as PHP's garbage collection
+//!   does it; also with 1,000 sessions only;
+//! - begins while nine tenths of the sessions are deleted.
 //!
-//! What was filled in is written to disk before anything is timed: a site's half a million sessions came in over
-//! hours, and their writing back is no part of what a sweep does to requests.
+//! The sessions are written to disk first: a site's half a million sessions came in over hours, so
+//! their write-back is no part of a sweep's effect.
 
 mod expired_by_server;
 
@@ -15,52 +16,60 @@ use std::time::{Duration, Instant};
 
 use sessile_core::Expiry;
 
-use crate::capacity::Filling;
-use crate::experiments::phase::Phase;
-use crate::experiments::{Bench, Member, go_on};
+use crate::capacity::PlannedFill;
+use crate::experiments::phase::PhaseSamples;
+use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::monotonic::now_ns;
 use crate::report::Removal;
 use crate::run::RunError;
-use crate::selection::{Choice, Target};
-use crate::worker::protocol::{Action, Done, Expiring, Failure, Plan, Range, Request};
+use crate::selection::{Choice, ContenderSource};
+use crate::worker::protocol::{
+    ContenderFailure, ExpirySchedule, SampleAction, SamplePlan, SessionRange, TaskTotals,
+    WorkerRequest,
+};
 
-/// Processes that fill; the first one is timed later, the second one removes.
-const CREW: usize = 4;
+/// Processes that fill. The first is timed later, the second removes.
+const WORKERS: usize = 4;
 const REMOVER: usize = 1;
-/// Of 11 sessions 2 expire: 100,000 of 550,000.
+/// 100,000 of 550,000.
 const EXPIRED: (usize, usize) = (2, 11);
 const STARTS: u64 = 1_000;
 const SMALL: usize = 1_000;
-/// While something is removed, requests are timed in pieces of this length, until it is done.
+/// During a removal requests are timed in pieces of this length.
 const PIECE_NS: u64 = 250_000_000;
-/// A store that expires by itself is watched for at most this many samples' length.
+/// Longest watch of a store that expires by itself, in samples.
 const WATCH_SAMPLES_MAX: f64 = 10.0;
-/// How long its server may take until it removes the first expired record.
+/// Time for its server to remove the first expired record.
 const EXPIRY_LAG_MAX: Duration = Duration::from_secs(30);
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.keep_choices(|choice| match choice.target {
-        Target::Reference(reference) if !reference.keeps_payloads => None,
-        Target::Reference(_) => Some("a reference row has nothing that removes sessions".to_owned()),
-        _ if !choice.shared_by_processes => Some("it lives in one process, so nobody removes beside it".to_owned()),
+        ContenderSource::Reference(reference) if !reference.keeps_payloads => None,
+        ContenderSource::Reference(_) => {
+            Some("a reference row has nothing that removes sessions".to_owned())
+        }
+        _ if !choice.shared_by_processes => {
+            Some("it lives in one process, so nobody removes beside it".to_owned())
+        }
         _ => None,
     });
     bench.progress.expect_more(bench.choices.len() * 2);
     for choice in bench.choices.clone() {
-        if matches!(choice.target, Target::Reference(_)) {
-            nothing(bench, &choice)?;
+        if matches!(choice.target, ContenderSource::Reference(_)) {
+            measure_null(bench, &choice)?;
             continue;
         }
         for (sessions, whole) in [(bench.settings.sessions, true), (SMALL, false)] {
-            go_on()?;
-            if !bench.has_room(&choice, Filling { sessions, ids: sessions, workers: CREW }) {
-                bench.progress.step();
+            check_interrupted()?;
+            if !bench.has_room(&choice, PlannedFill { sessions, ids: sessions, workers: WORKERS }) {
+                bench.progress.advance();
                 continue;
             }
             let first_row = bench.rows.len();
-            let measured = match bench.enlist(&choice, CREW, live_of(sessions, whole), sessions) {
-                Ok(mut member) if whole => with_removal(bench, &mut member)?,
-                Ok(mut member) => small(bench, &mut member),
+            let measured = match bench.set_up(&choice, WORKERS, live_of(sessions, whole), sessions)
+            {
+                Ok(mut contender) if whole => measure_with_removal(bench, &mut contender)?,
+                Ok(mut contender) => measure_small(bench, &mut contender),
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = measured {
@@ -68,29 +77,29 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
                 let row = bench.failed_row(&choice, "begin-alone", 1, sessions, &failure);
                 bench.rows.push(row);
             }
-            bench.rows_are_whole()?;
-            bench.progress.step();
+            bench.finish_rows()?;
+            bench.progress.advance();
         }
     }
     Ok(())
 }
 
-/// The row of the harness: begins that do nothing. Whatever is slow here is the machine.
-fn nothing(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
-    go_on()?;
-    let plan = begins(bench, SMALL, bench.settings.seconds);
-    let measured = bench.enlist(choice, 1, SMALL, SMALL).and_then(|mut member| {
-        let phase = member.phase("begin-alone", plan)?;
-        push(bench, &member, SMALL, phase, None);
-        verify(bench, &mut member, SMALL)
+/// The row of the harness: begins that do nothing. Slow ones show the machine.
+fn measure_null(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
+    check_interrupted()?;
+    let plan = begin_plan(bench, SMALL, bench.settings.seconds);
+    let measured = bench.set_up(choice, 1, SMALL, SMALL).and_then(|mut contender| {
+        let phase = contender.phase("begin-alone", plan)?;
+        push_row(bench, &contender, SMALL, phase, None);
+        verify(bench, &mut contender, SMALL)
     });
     if let Err(failure) = measured {
         let row = bench.failed_row(choice, "begin-alone", 1, SMALL, &failure);
         bench.rows.push(row);
     }
-    bench.rows_are_whole()?;
-    bench.progress.step();
-    bench.progress.step();
+    bench.finish_rows()?;
+    bench.progress.advance();
+    bench.progress.advance();
     Ok(())
 }
 
@@ -99,77 +108,89 @@ fn live_of(sessions: usize, whole: bool) -> usize {
 }
 
 /// All phases on the large store. The outer error ends the run, the inner one this contender.
-fn with_removal(bench: &mut Bench, member: &mut Member) -> Result<Result<(), Failure>, RunError> {
+fn measure_with_removal(
+    bench: &mut Bench,
+    contender: &mut ReadyContender,
+) -> Result<Result<(), ContenderFailure>, RunError> {
     let sessions = bench.settings.sessions;
     let live = live_of(sessions, true);
-    let title = member.choice.title();
+    let title = contender.choice.title();
     let phases = (|| {
-        bench.progress.say(&format!("{title}: fill in {} that expire", sessions - live));
-        let expire_at_ns = fill_expiring(bench, member, live..sessions, flush())?;
+        bench.progress.set_message(&format!("{title}: fill in {} that expire", sessions - live));
+        let expire_at_ns = fill_expiring(bench, contender, live..sessions, flush())?;
         flush();
-        bench.progress.say(&format!("{title}: begins alone"));
-        let alone = member.phase("begin-alone", begins(bench, live, bench.settings.seconds))?;
-        push(bench, member, sessions, alone, None);
-        bench.progress.say(&format!("{title}: begins while expired sessions are removed"));
+        bench.progress.set_message(&format!("{title}: begins alone"));
+        let alone =
+            contender.phase("begin-alone", begin_plan(bench, live, bench.settings.seconds))?;
+        push_row(bench, contender, sessions, alone, None);
+        bench.progress.set_message(&format!("{title}: begins while expired sessions are removed"));
         if !wait_for(expire_at_ns) {
             return Ok(());
         }
-        let (beside, removal) = while_sweeping(bench, member, live, (sessions - live) as u64)?;
-        push(bench, member, sessions, beside, Some(removal));
-        starts(bench, member, live, sessions)?;
-        verify(bench, member, live)?;
-        bench.progress.say(&format!("{title}: begins while nine tenths are deleted"));
+        let (beside, removal) = while_sweeping(bench, contender, live, (sessions - live) as u64)?;
+        push_row(bench, contender, sessions, beside, Some(removal));
+        measure_starts(bench, contender, live, sessions)?;
+        verify(bench, contender, live)?;
+        bench.progress.set_message(&format!("{title}: begins while nine tenths are deleted"));
         let kept = live / 10;
-        let deleted = Range::whole(&(kept..live));
-        member.crew.begin_task(REMOVER, &Request::Destroy(deleted))?;
-        let (beside, done) = until_task_ends(bench, member, "begin-while-deleting", kept.max(1))?;
-        push(bench, member, sessions, beside, Some(removal_of(&done)));
+        let deleted = SessionRange::whole(&(kept..live));
+        contender.group.begin_task(REMOVER, &WorkerRequest::Destroy(deleted))?;
+        let (beside, done) =
+            until_task_ends(bench, contender, "begin-while-deleting", kept.max(1))?;
+        push_row(bench, contender, sessions, beside, Some(removal_of(&done)));
         Ok(())
     })();
-    go_on()?;
+    check_interrupted()?;
     Ok(phases)
 }
 
-fn small(bench: &mut Bench, member: &mut Member) -> Result<(), Failure> {
+fn measure_small(
+    bench: &mut Bench,
+    contender: &mut ReadyContender,
+) -> Result<(), ContenderFailure> {
     flush();
-    starts(bench, member, SMALL, SMALL)?;
-    verify(bench, member, SMALL)
+    measure_starts(bench, contender, SMALL, SMALL)?;
+    verify(bench, contender, SMALL)
 }
 
-/// Writes back what the kernel still holds in memory, and says how long that took.
+/// Writes back the kernel's dirty pages, and returns the nanoseconds.
 fn flush() -> u64 {
     let start = now_ns();
-    // Of every file system: where a store keeps its data is its own business, and others' dirty pages would
-    // disturb it just as much. Nothing can be done about a failure; the store's own errors will tell.
+    // On every file system, because others' dirty pages disturb just as much. The store's own
+    // errors show a failure.
     rustix::fs::sync();
     now_ns().saturating_sub(start)
 }
 
-/// Fills in sessions that expire at one moment: late enough for the filling, for writing it back (which takes
-/// no longer than it took for the live ones) and for the phase before.
+/// The sessions expire late enough for filling, writing back (no longer than for the live ones) and
+/// the phase before.
 fn fill_expiring(
     bench: &Bench,
-    member: &mut Member,
+    contender: &mut ReadyContender,
     range: std::ops::Range<usize>,
     flush_ns: u64,
-) -> Result<u64, Failure> {
-    let each_ns = member.fill_ns / range.start.max(1) as u64;
+) -> Result<u64, ContenderFailure> {
+    let each_ns = contender.fill_ns / range.start.max(1) as u64;
     let filling_ns = each_ns * range.len() as u64 * 3 / 2 + flush_ns + 500_000_000;
-    let phase_ns = ((bench.settings.seconds + bench.settings.warm_up_seconds) * 1e9) as u64 + 500_000_000;
+    let phase_ns =
+        ((bench.settings.seconds + bench.settings.warm_up_seconds) * 1e9) as u64 + 500_000_000;
     let expire_at_ns = now_ns() + filling_ns + phase_ns;
-    let expiring = Some(Expiring { first: range.start, at_ns: expire_at_ns, apart_ns: 0 });
-    let range = Range { expiring, ..Range::whole(&range) };
-    let done = member.crew.share(CREW, range, Request::Fill)?;
+    let expiring = Some(ExpirySchedule { first: range.start, at_ns: expire_at_ns, apart_ns: 0 });
+    let range = SessionRange { expiring, ..SessionRange::whole(&range) };
+    let done = contender.group.run_split(WORKERS, range, WorkerRequest::Fill)?;
     match done.first_error {
-        Some(message) => Err(Failure { code: "fill".to_owned(), message: member.stage.redact(&message) }),
+        Some(message) => Err(ContenderFailure {
+            code: "fill".to_owned(),
+            message: contender.deployment.redact(&message),
+        }),
         None => Ok(expire_at_ns),
     }
 }
 
-/// False when a signal came first.
+/// False after a signal.
 fn wait_for(moment_ns: u64) -> bool {
     while now_ns() < moment_ns {
-        if go_on().is_err() {
+        if check_interrupted().is_err() {
             return false;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -177,97 +198,133 @@ fn wait_for(moment_ns: u64) -> bool {
     true
 }
 
-fn while_sweeping(bench: &Bench, member: &mut Member, live: usize, expired: u64) -> Result<(Phase, Removal), Failure> {
+fn while_sweeping(
+    bench: &Bench,
+    contender: &mut ReadyContender,
+    live: usize,
+    expired: u64,
+) -> Result<(PhaseSamples, Removal), ContenderFailure> {
     let start = Instant::now();
-    let native = matches!(member.choice.target, Target::Fixture(entry, _) | Target::FixtureOn(entry, ..) | Target::Url(entry, _)
+    let native = matches!(
+        contender.choice.target,
+        ContenderSource::Fixture(entry, _)
+            | ContenderSource::FixtureOn(entry, ..)
+            | ContenderSource::Url(entry, _)
         if entry.capabilities.expiry == Expiry::Native);
     let op = "begin-while-sweeping";
     if !native {
-        member.crew.begin_task(REMOVER, &Request::Sweep)?;
-        let (mut phase, done) = until_task_ends(bench, member, op, live)?;
-        if done.count < expired && go_on().is_ok() {
-            // Two complete passes began after all of them had expired: what is left was overlooked.
+        contender.group.begin_task(REMOVER, &WorkerRequest::Sweep)?;
+        let (mut phase, done) = until_task_ends(bench, contender, op, live)?;
+        if done.count < expired && check_interrupted().is_ok() {
+            // Two complete passes began after the expiry, so the sweep overlooked the rest.
             phase.totals.errors += 1;
             let text = format!("the sweep removed {} of {expired} expired sessions", done.count);
             phase.totals.first_error.get_or_insert(text);
         }
         return Ok((phase, removal_of(&done)));
     }
-    // A store may let its server keep expired records for a while; calm seconds would dilute the percentiles.
-    let count = |member: &Member| member.stage.server_socket().and_then(expired_by_server::count);
-    let before = count(member);
-    while before.is_some() && count(member) == before && start.elapsed() < EXPIRY_LAG_MAX && go_on().is_ok() {
+    // A server may keep expired records for a while, and calm seconds would dilute the percentiles.
+    let count = |contender: &ReadyContender| {
+        contender.deployment.server_socket().and_then(expired_by_server::count)
+    };
+    let before = count(contender);
+    while before.is_some()
+        && count(contender) == before
+        && start.elapsed() < EXPIRY_LAG_MAX
+        && check_interrupted().is_ok()
+    {
         std::thread::sleep(Duration::from_millis(20));
     }
     let start = Instant::now();
-    let mut phase = Phase::new(op);
+    let mut phase = PhaseSamples::new(op);
     let watch_max = Duration::from_secs_f64(bench.settings.seconds * WATCH_SAMPLES_MAX);
     let mut removed = Some(0);
-    while removed.is_some_and(|removed| removed < expired) && start.elapsed() < watch_max && go_on().is_ok() {
-        member.piece(bench, &mut phase, live)?;
-        // Where it is not ours to ask, one piece is shown, without a count.
-        removed = before.zip(count(member)).map(|(before, now)| now.saturating_sub(before));
+    while removed.is_some_and(|removed| removed < expired)
+        && start.elapsed() < watch_max
+        && check_interrupted().is_ok()
+    {
+        contender.sample_piece(bench, &mut phase, live)?;
+        // A server of the user has no count and is watched for one piece.
+        removed = before.zip(count(contender)).map(|(before, now)| now.saturating_sub(before));
     }
     if removed.is_none_or(|removed| removed == 0) {
-        phase.op = "begin-after-expiry"; // nothing tells that any was removed meanwhile
+        phase.op = "begin-after-expiry"; // no removal is known to have happened meanwhile
     }
     Ok((phase, Removal { removed, seconds: start.elapsed().as_secs_f64(), ..Removal::default() }))
 }
 
-/// Times begins until the remover is done.
 fn until_task_ends(
     bench: &Bench,
-    member: &mut Member,
+    contender: &mut ReadyContender,
     op: &'static str,
     sessions: usize,
-) -> Result<(Phase, Done), Failure> {
-    let mut phase = Phase::new(op);
-    while !member.crew.task_ended(REMOVER)? && go_on().is_ok() {
-        member.piece(bench, &mut phase, sessions)?;
+) -> Result<(PhaseSamples, TaskTotals), ContenderFailure> {
+    let mut phase = PhaseSamples::new(op);
+    while !contender.group.task_ended(REMOVER)? && check_interrupted().is_ok() {
+        contender.sample_piece(bench, &mut phase, sessions)?;
     }
-    let mut done = member.crew.end_task(REMOVER)?;
+    let mut done = contender.group.end_task(REMOVER)?;
     phase.totals.errors += done.errors;
     phase.totals.first_error = phase.totals.first_error.take().or(done.first_error.take());
     Ok((phase, done))
 }
 
-fn starts(bench: &mut Bench, member: &mut Member, live: usize, sessions: usize) -> Result<(), Failure> {
-    for (op, action) in [("start-gc-0", Action::Cycle), ("start-gc-0.1", Action::StartWithSweep)] {
-        bench.progress.say(&format!("{}: {op} with {sessions} sessions", member.choice.title()));
-        let closed = Plan { action, rate: None, operations_max: Some(STARTS), ..begins(bench, live, 600.0) };
-        let phase = member.phase(op, closed)?;
-        push(bench, member, sessions, phase, None);
+fn measure_starts(
+    bench: &mut Bench,
+    contender: &mut ReadyContender,
+    live: usize,
+    sessions: usize,
+) -> Result<(), ContenderFailure> {
+    for (op, action) in
+        [("start-gc-0", SampleAction::Cycle), ("start-gc-0.1", SampleAction::StartWithSweep)]
+    {
+        bench
+            .progress
+            .set_message(&format!("{}: {op} with {sessions} sessions", contender.choice.title()));
+        let closed = SamplePlan {
+            action,
+            rate: None,
+            operations_max: Some(STARTS),
+            ..begin_plan(bench, live, 600.0)
+        };
+        let phase = contender.phase(op, closed)?;
+        push_row(bench, contender, sessions, phase, None);
     }
     Ok(())
 }
 
-fn verify(bench: &mut Bench, member: &mut Member, live: usize) -> Result<(), Failure> {
-    let verified = member.verify(live)?;
+fn verify(
+    bench: &mut Bench,
+    contender: &mut ReadyContender,
+    live: usize,
+) -> Result<(), ContenderFailure> {
+    let verified = contender.verify(live)?;
     if let Some(row) = bench.rows.last_mut() {
-        verified.put_on(row);
+        verified.add_to_row(row);
     }
     Ok(())
 }
 
-fn begins(bench: &Bench, live: usize, seconds: f64) -> Plan {
-    Plan {
+fn begin_plan(bench: &Bench, live: usize, seconds: f64) -> SamplePlan {
+    SamplePlan {
         sessions: 0..live,
         warm_up_ns: (bench.settings.warm_up_seconds * 1e9) as u64,
         measure_ns: (seconds * 1e9) as u64,
         seed: bench.settings.seed,
         rate: bench.settings.rate,
-        ..Plan::of(Action::Begin)
+        ..SamplePlan::new(SampleAction::Begin)
     }
 }
 
-/// Each phase, and each sample of one, chooses other sessions: those of the one before are still in the caches. The seed of a
-/// run brings all of them back, but not how many samples a removal takes.
+/// Each sample has a seed of its own: the sessions of the one before are still in caches. The
+/// number of samples varies between runs with the same seed.
 fn seed_of(seed: u64, op: &str, sample: u64) -> u64 {
-    let of_phase = op.bytes().fold(seed, |seed, letter| seed.wrapping_mul(31).wrapping_add(u64::from(letter)));
+    let of_phase =
+        op.bytes().fold(seed, |seed, letter| seed.wrapping_mul(31).wrapping_add(u64::from(letter)));
     of_phase.rotate_left(32) ^ sample
 }
 
-fn removal_of(done: &Done) -> Removal {
+fn removal_of(done: &TaskTotals) -> Removal {
     Removal {
         removed: Some(done.count),
         seconds: done.elapsed_ns as f64 / 1e9,
@@ -276,25 +333,47 @@ fn removal_of(done: &Done) -> Removal {
     }
 }
 
-fn push(bench: &mut Bench, member: &Member, sessions: usize, phase: Phase, removal: Option<Removal>) {
-    let row = bench.row(&member.choice, phase.op, 1, sessions);
-    bench.rows.push(phase.into_row(row, member, removal));
+fn push_row(
+    bench: &mut Bench,
+    contender: &ReadyContender,
+    sessions: usize,
+    phase: PhaseSamples,
+    removal: Option<Removal>,
+) {
+    let row = bench.row(&contender.choice, phase.op, 1, sessions);
+    bench.rows.push(phase.into_row(row, contender, removal));
 }
 
-impl Member {
-    fn phase(&mut self, op: &'static str, plan: Plan) -> Result<Phase, Failure> {
-        let mut phase = Phase::new(op);
+impl ReadyContender {
+    fn phase(
+        &mut self,
+        op: &'static str,
+        plan: SamplePlan,
+    ) -> Result<PhaseSamples, ContenderFailure> {
+        let mut phase = PhaseSamples::new(op);
         self.sample(&mut phase, plan)?;
         Ok(phase)
     }
 
-    fn piece(&mut self, bench: &Bench, phase: &mut Phase, sessions: usize) -> Result<(), Failure> {
-        self.sample(phase, Plan { warm_up_ns: 0, measure_ns: PIECE_NS, ..begins(bench, sessions, 0.0) })
+    fn sample_piece(
+        &mut self,
+        bench: &Bench,
+        phase: &mut PhaseSamples,
+        sessions: usize,
+    ) -> Result<(), ContenderFailure> {
+        self.sample(
+            phase,
+            SamplePlan { warm_up_ns: 0, measure_ns: PIECE_NS, ..begin_plan(bench, sessions, 0.0) },
+        )
     }
 
-    fn sample(&mut self, phase: &mut Phase, plan: Plan) -> Result<(), Failure> {
+    fn sample(
+        &mut self,
+        phase: &mut PhaseSamples,
+        plan: SamplePlan,
+    ) -> Result<(), ContenderFailure> {
         let seed = seed_of(plan.seed, phase.op, phase.samples);
-        phase.add(self.timed(Plan { seed, ..plan })?);
+        phase.add(self.timed(SamplePlan { seed, ..plan })?);
         Ok(())
     }
 }
@@ -303,11 +382,16 @@ impl Member {
 mod tests {
     use super::*;
 
-    /// The clock was in it, so that no run of `gc` could be repeated.
+    /// The seed once contained the clock, so that no run could be repeated.
     #[test]
     fn a_seed_gives_the_same_choices_again_and_no_two_phases_or_samples_the_same() {
-        let plans = [("begin-alone", 0), ("start-gc-0", 0), ("start-gc-0.1", 0), ("begin-while-sweeping", 1)];
-        let seeds = |seed| plans.map(|(op, piece)| seed_of(seed, op, piece));
+        let plans = [
+            ("begin-alone", 0),
+            ("start-gc-0", 0),
+            ("start-gc-0.1", 0),
+            ("begin-while-sweeping", 1),
+        ];
+        let seeds = |seed| plans.map(|(op, sample_piece)| seed_of(seed, op, sample_piece));
         assert_eq!(seeds(7), seeds(7));
         let mut all = [seeds(7), seeds(8)].concat();
         all.push(seed_of(7, "begin-while-sweeping", 0));

@@ -1,10 +1,11 @@
-//! The whole life of a session in one request to a real web server: begin, store, commit, regenerate the id, destroy, and
-//! another one that stays. As published for the session handlers of Drupal, for every handler of PHP that is installed.
+//! `lifecycle`: the whole life of a session in one request to a web server: begin, store, commit,
+//! regenerate, destroy, and another one that stays. As published for Drupal's session handlers, for
+//! every installed PHP handler.
 //!
-//! In each round every combination of handler and number of parallel requests gets one sample, in an order drawn anew from
-//! the seed. Sessions pile up, as they did there. Each contender has a site of its own (nginx, php-fpm, its server), which
-//! runs for the whole time and is idle while others are measured. A sample in which one request failed or one session is
-//! missing has no figure: it is a row that failed.
+//! Each round takes one sample of every handler and number of parallel requests, in an order drawn
+//! from the seed. Sessions pile up, as published. Each contender has its own site (nginx, php-fpm,
+//! server), which is idle while others are measured. A failed request or a missing session fails
+//! the row.
 
 mod overflow;
 mod redis_counters;
@@ -15,93 +16,93 @@ use std::path::Path;
 
 use sessile_core::Durability;
 
-use crate::experiments::load::{self, Load};
-use crate::experiments::{Bench, go_on, place};
+use crate::experiments::ab::{self, AbReport};
+use crate::experiments::{Bench, check_interrupted, choice_position};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
-use crate::php::{self, Installation, named};
+use crate::php::{self, PhpInstallation, named};
 use crate::report::{CpuUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
-use crate::selection::{Choice, Selection, Target, lacks};
+use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 pub(crate) use visitors::waves as waves_of_visitors;
 
-use site::{ANSWER, PAYLOAD_BYTES, Purpose, Site};
+use site::{ANSWER, LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
-/// The word in the result.
 const OP: &str = "page";
-/// Requests before the first sample: each process of PHP has opened its store and has the page compiled.
+/// Each PHP process must have opened its store and compiled the page.
 const WARM_UP_REQUESTS: usize = 200;
 const WARM_UP_PARALLEL: usize = 8;
 const PROCESSES_MIN: usize = 8;
-/// What a session takes in a memory of fixed size, generously.
+/// A generous size in a memory of fixed size.
 const SESSION_BYTES_MAX: u64 = 8 << 10;
 
-/// One contender and its site.
-struct Member {
+struct HandlerContender {
     choice: Choice,
-    site: Site,
+    site: LifecycleSite,
 }
 
-/// One combination, and what its samples gave.
-struct Cell {
-    member: usize,
+/// A contender with a number of parallel requests.
+struct PageSeries {
+    contender: usize,
     parallel: usize,
-    figures: Figures,
-    /// As they were after the last whole round.
-    whole: Figures,
+    figures: PageTotals,
+    /// Copy after the last whole round.
+    whole: PageTotals,
     lost: u64,
     failed: Option<String>,
 }
 
 #[derive(Clone, Default)]
-struct Figures {
-    loads: Vec<Load>,
+struct PageTotals {
+    loads: Vec<AbReport>,
     web_cpu_us: f64,
     server_cpu_us: f64,
-    /// Sessions that were there after the last sample, where that can be counted.
+    /// Sessions after the last sample, where they can be counted.
     kept: Option<u64>,
 }
 
-/// What this machine can measure of what the user named.
+/// The handlers of `stores` that this machine can measure.
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
     let handlers = named(stores)?;
-    let php = Installation::look().map_err(UsageError)?;
-    load::find().ok_or_else(|| UsageError(no_load_generator()))?;
+    let php = PhpInstallation::detect().map_err(UsageError)?;
+    ab::find().ok_or_else(|| UsageError(no_load_generator()))?;
     let mut selection = Selection::default();
     for handler in handlers {
-        let obstacle = lacks(handler.durability, durability).or_else(|| php.obstacle(handler));
+        let obstacle =
+            missing_tier(handler.durability, durability).or_else(|| php.obstacle(handler));
         selection.add(handler.choice(durability), obstacle);
     }
-    selection.or_nothing()
+    selection.require_any()
 }
 
-/// Whether there is somebody to make requests.
-pub(crate) fn makes_requests() -> bool {
-    load::find().is_some()
+/// Whether `ab` is installed.
+pub(crate) fn has_load_generator() -> bool {
+    ab::find().is_some()
 }
 
 pub(super) fn no_load_generator() -> String {
-    "ab is not installed, which makes the requests (Debian package apache2-utils; `sessile bench setup --install` installs it)"
+    "ab is not installed, which makes the requests (Debian package apache2-utils; `sessile bench \
+     setup --install` installs it)"
         .to_owned()
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let php = Installation::look().map_err(RunError::Broken)?;
-    let ab = load::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
+    let php = PhpInstallation::detect().map_err(RunError::Broken)?;
+    let ab = ab::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
     bench.programs.extend(php::versions(&php, &bench.choices));
-    bench.programs.extend(load::version(&ab).map(|version| ("ab".to_owned(), version)));
+    bench.programs.extend(ab::version(&ab).map(|version| ("ab".to_owned(), version)));
     bench.settings.payload_bytes = PAYLOAD_BYTES;
-    let (mut members, mut cells, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut contenders, mut all_series, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     let choices = bench.choices.clone();
     bench.progress.expect_more(choices.len());
     for choice in choices {
-        go_on()?;
-        bench.progress.say(&format!("{}: start a web server", choice.title()));
-        match Member::start(bench, &php, &ab, &choice) {
-            Ok(member) => {
-                let new = |parallel: &usize| Cell::new(members.len(), *parallel);
-                cells.extend(bench.settings.workers.iter().map(new));
-                members.push(member);
+        check_interrupted()?;
+        bench.progress.set_message(&format!("{}: start a web server", choice.title()));
+        match HandlerContender::start(bench, &php, &ab, &choice) {
+            Ok(contender) => {
+                let new = |parallel: &usize| PageSeries::new(contenders.len(), *parallel);
+                all_series.extend(bench.settings.workers.iter().map(new));
+                contenders.push(contender);
             }
             Err(why) => {
                 for parallel in bench.settings.workers.clone() {
@@ -111,164 +112,185 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
                 absent.push((choice, why));
             }
         }
-        bench.progress.step();
+        bench.progress.advance();
     }
-    let rounds = measure(bench, &ab, &members, &mut cells);
+    let rounds = measure(bench, &ab, &contenders, &mut all_series);
     if rounds == 0 {
         return Err(RunError::Interrupted);
     }
-    for cell in cells {
-        if let Some(member) = members.get(cell.member) {
-            let row = cell.into_row(bench, member);
+    for series in all_series {
+        if let Some(contender) = contenders.get(series.contender) {
+            let row = series.into_row(bench, contender);
             bench.rows.push(row);
         }
     }
-    bench.rows.sort_by_key(|row| place(&bench.choices, row));
-    // Each sample was verified on the spot.
-    bench.keep_rows();
-    go_on()?;
-    visitors::run(bench, &members, &absent)?;
-    bench.keep_rows();
-    go_on()?;
-    drop(members);
+    bench.rows.sort_by_key(|row| choice_position(&bench.choices, row));
+    // Each sample was verified at once.
+    bench.mark_rows_verified();
+    check_interrupted()?;
+    visitors::run(bench, &contenders, &absent)?;
+    bench.mark_rows_verified();
+    check_interrupted()?;
+    drop(contenders);
     overflow::run(bench, &php, &ab)
 }
 
-/// Processes that run pages, on this machine.
+/// PHP processes.
 pub(super) fn processes() -> usize {
-    std::thread::available_parallelism().map_or(PROCESSES_MIN, |count| PROCESSES_MIN.max(2 * count.get()))
+    std::thread::available_parallelism()
+        .map_or(PROCESSES_MIN, |count| PROCESSES_MIN.max(2 * count.get()))
 }
 
-/// Takes the samples, and says how many rounds are whole.
-fn measure(bench: &Bench, ab: &Path, members: &[Member], cells: &mut [Cell]) -> usize {
-    let mut random = fastrand::Rng::with_seed(bench.settings.seed);
-    bench.progress.expect_more(bench.settings.rounds * cells.len());
-    for round in 0..bench.settings.rounds {
-        if interrupted() {
-            return round;
+/// Returns the number of whole rounds.
+fn measure(
+    bench: &Bench,
+    ab: &Path,
+    contenders: &[HandlerContender],
+    all_series: &mut [PageSeries],
+) -> usize {
+    let sample = |series: &mut PageSeries, _| {
+        let Some(contender) = contenders.get(series.contender) else { return };
+        if series.failed.is_none() {
+            bench.progress.set_message(&format!(
+                "{} with {} parallel requests",
+                contender.choice.title(),
+                series.parallel
+            ));
+            series.sample(contender, ab, bench.settings.sessions);
         }
-        let mut order: Vec<usize> = (0..cells.len()).collect();
-        random.shuffle(&mut order);
-        for number in order {
-            bench.progress.step();
-            let Some(cell) = cells.get_mut(number).filter(|cell| cell.failed.is_none()) else { continue };
-            let Some(member) = members.get(cell.member) else { continue };
-            bench.progress.say(&format!("{} with {} parallel requests", member.choice.title(), cell.parallel));
-            cell.sample(member, ab, bench.settings.sessions);
-            if interrupted() {
-                return round;
-            }
-        }
-        cells.iter_mut().for_each(|cell| cell.whole = cell.figures.clone());
-    }
-    bench.settings.rounds
+    };
+    let end_round = |series: &mut PageSeries| series.whole = series.figures.clone();
+    bench.in_rounds(bench.settings.rounds, all_series, sample, end_round)
 }
 
-impl Member {
-    fn start(bench: &Bench, php: &Installation, ab: &Path, choice: &Choice) -> Result<Member, String> {
-        let Target::Handler(handler) = choice.target else {
+impl HandlerContender {
+    fn start(
+        bench: &Bench,
+        php: &PhpInstallation,
+        ab: &Path,
+        choice: &Choice,
+    ) -> Result<HandlerContender, String> {
+        let ContenderSource::Handler(handler) = choice.target else {
             return Err("it is not a session handler of PHP".to_owned());
         };
         let settings = &bench.settings;
         let samples = settings.rounds * settings.workers.len();
         let sessions = (settings.sessions + 1) * samples + WARM_UP_REQUESTS + 1;
-        let purpose = Purpose {
+        let purpose = SiteOptions {
             durability: settings.durability,
             sessions: sessions as u64,
             memory_megabytes: 64 + sessions as u64 * SESSION_BYTES_MAX / (1 << 20),
             ttl: settings.ttl,
             processes: processes(),
         };
-        let site = Site::open(handler, php, &purpose)?;
-        let member = Member { choice: choice.clone(), site };
-        member.warm_up(ab)?;
-        Ok(member)
+        let site = LifecycleSite::open(handler, php, &purpose)?;
+        let contender = HandlerContender { choice: choice.clone(), site };
+        contender.warm_up(ab)?;
+        Ok(contender)
     }
 
     fn warm_up(&self, ab: &Path) -> Result<(), String> {
-        self.site.check().map_err(|why| self.with_last_words(&why))?;
+        self.site.check().map_err(|why| self.with_log_end(&why))?;
         let requests = WARM_UP_REQUESTS;
-        let load = load::make(ab, &self.site.url(), requests, WARM_UP_PARALLEL, &self.site.scratch())?;
-        if let Some(why) = fault(&load, requests) {
-            return Err(self.with_last_words(&format!("while it became warm: {why}")));
+        let load = ab::send_requests(
+            ab,
+            &self.site.url(),
+            requests,
+            WARM_UP_PARALLEL,
+            &self.site.scratch(),
+        )?;
+        if let Some(why) = invalid_reason(&load, requests) {
+            return Err(self.with_log_end(&format!("during the warm-up: {why}")));
         }
         let made = requests as u64 + 1;
-        match self.site.kept()? {
-            Some(kept) if kept != made => Err(format!("{made} sessions were to be kept, {kept} are there")),
+        match self.site.count_sessions()? {
+            Some(kept) if kept != made => {
+                Err(format!("{made} sessions were to be kept, {kept} are there"))
+            }
             _ => Ok(()),
         }
     }
 
-    fn with_last_words(&self, why: &str) -> String {
-        match self.site.last_words() {
+    fn with_log_end(&self, why: &str) -> String {
+        match self.site.last_php_message() {
             words if words.is_empty() => why.to_owned(),
             words => format!("{why}; the log ends: {words}"),
         }
     }
 }
 
-/// What is wrong with these requests.
-fn fault(load: &Load, requests: usize) -> Option<String> {
-    let Load { complete, failed, not_2xx, body_bytes, .. } = load;
+/// The reason why these requests are not valid.
+fn invalid_reason(load: &AbReport, requests: usize) -> Option<String> {
+    let AbReport { complete, failed, not_2xx, body_bytes, .. } = load;
     let requests = requests as u64;
     if *complete != requests || failed + not_2xx > 0 {
         let why = format!(
-            "of {requests} requests {complete} were answered, {failed} of them with another length or not to the end, \
+            "of {requests} requests {complete} were answered, {failed} of them with another length \
+             or not to the end, \
              {not_2xx} with an error"
         );
         return Some(why);
     }
-    (*body_bytes != ANSWER.len() as u64)
-        .then(|| format!("the answers have {body_bytes} bytes, the one that was expected {}", ANSWER.len()))
+    (*body_bytes != ANSWER.len() as u64).then(|| {
+        format!("the answers have {body_bytes} bytes, the one that was expected {}", ANSWER.len())
+    })
 }
 
-impl Cell {
-    fn new(member: usize, parallel: usize) -> Cell {
-        let (figures, whole) = (Figures::default(), Figures::default());
-        Cell { member, parallel, figures, whole, lost: 0, failed: None }
+impl PageSeries {
+    fn new(contender: usize, parallel: usize) -> PageSeries {
+        let (figures, whole) = (PageTotals::default(), PageTotals::default());
+        PageSeries { contender, parallel, figures, whole, lost: 0, failed: None }
     }
 
-    fn sample(&mut self, member: &Member, ab: &Path, requests: usize) {
-        let sampled = self.try_sample(&member.site, ab, requests);
-        // A signal ends `ab` in the middle, which is no fault of the handler; its round does not count.
+    fn sample(&mut self, contender: &HandlerContender, ab: &Path, requests: usize) {
+        let sampled = self.try_sample(&contender.site, ab, requests);
+        // A signal kills `ab`; that is no fault of the handler, and the round does not count.
         if let Err(why) = sampled
             && !interrupted()
         {
-            self.failed = Some(member.with_last_words(&why));
+            self.failed = Some(contender.with_log_end(&why));
         }
     }
 
-    /// The error is what was wrong with it.
-    fn try_sample(&mut self, site: &Site, ab: &Path, requests: usize) -> Result<(), String> {
-        let before = site.kept()?;
+    fn try_sample(
+        &mut self,
+        site: &LifecycleSite,
+        ab: &Path,
+        requests: usize,
+    ) -> Result<(), String> {
+        let before = site.count_sessions()?;
         let (web, server) = (site.web_cpu(), site.server_cpu());
-        let load = load::make(ab, &site.url(), requests, self.parallel, &site.scratch())?;
+        let load = ab::send_requests(ab, &site.url(), requests, self.parallel, &site.scratch())?;
         self.figures.web_cpu_us += site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
         self.figures.server_cpu_us += site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
-        let wrong = fault(&load, requests);
+        let wrong = invalid_reason(&load, requests);
         self.figures.loads.push(load);
         wrong.map_or(Ok(()), Err)?;
         site.check()?;
-        self.figures.kept = site.kept()?;
+        self.figures.kept = site.count_sessions()?;
         let (Some(before), Some(after)) = (before, self.figures.kept) else { return Ok(()) };
         let expected = before + requests as u64 + 1;
         self.lost += expected.saturating_sub(after);
-        if after == expected { Ok(()) } else { Err(format!("{expected} sessions were to be kept, {after} are there")) }
+        if after == expected {
+            Ok(())
+        } else {
+            Err(format!("{expected} sessions were to be kept, {after} are there"))
+        }
     }
 
-    fn into_row(self, bench: &Bench, member: &Member) -> Row {
-        let row = bench.row(&member.choice, OP, self.parallel, bench.settings.sessions);
-        let Figures { loads, web_cpu_us, server_cpu_us, kept } =
+    fn into_row(self, bench: &Bench, contender: &HandlerContender) -> Row {
+        let row = bench.row(&contender.choice, OP, self.parallel, bench.settings.sessions);
+        let PageTotals { loads, web_cpu_us, server_cpu_us, kept } =
             if self.failed.is_some() { self.figures } else { self.whole };
-        let sum = |part: fn(&Load) -> u64| loads.iter().map(part).sum::<u64>();
-        let samples: Vec<RoundSample> = loads.iter().map(Load::sample).collect();
+        let sum = |part: fn(&AbReport) -> u64| loads.iter().map(part).sum::<u64>();
+        let samples: Vec<RoundSample> = loads.iter().map(AbReport::sample).collect();
         let complete = sum(|load| load.complete);
         let each = |us: f64| us / complete.max(1) as f64;
         Row {
             rounds: loads.len(),
             ops_per_second: RoundSample::spread(&samples),
             samples,
-            latency_us: load::latency(&loads),
+            latency_us: ab::latency(&loads),
             operations: complete,
             errors: sum(|load| load.failed.max(load.not_2xx)),
             lost: self.lost,

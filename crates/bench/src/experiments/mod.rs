@@ -1,25 +1,23 @@
-//! The experiments: one file each. To add one, write its file, give it a name in [`Experiment`] and a line
-//! in [`run`].
+//! The experiments, one file each. A new one needs a name in [`Experiment`] and a line in [`run`].
 //!
-//! This file owns what they share: contenders are made real, get their crews and are filled; what goes
-//! wrong with one of them becomes its rows, and the others go on.
+//! Invariant: a failure of one contender becomes its rows while the others go on.
 
+mod ab;
 mod contention;
 mod cycle;
 mod expiry;
 pub(crate) mod faults;
 mod gc;
 pub(crate) mod lifecycle;
-mod load;
-mod member;
 mod ops;
 mod oversize;
 pub(crate) mod perl;
 mod phase;
+mod ready_contender;
 pub(crate) mod rebuild;
+mod sample_totals;
 mod scale;
 pub(crate) mod setups;
-mod tally;
 mod throughput;
 mod verification;
 
@@ -28,36 +26,34 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) use contention::CLOSED_LOOP;
 
 use crate::against;
-use crate::all::Position;
+use crate::all::SeriesPosition;
 use crate::interruption::interrupted;
 use crate::options::{Experiment, Settings};
 use crate::progress::Progress;
-use crate::report::Row;
+use crate::report::{LatencyUs, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut, Selection};
-use crate::worker::Remains;
+use crate::worker::PendingCleanup;
 use crate::worker::process::Launch;
-use crate::worker::protocol::Failure;
-use member::Member;
+use crate::worker::protocol::ContenderFailure;
+use ready_contender::ReadyContender;
 
-/// A run in progress.
 pub(crate) struct Bench {
     pub settings: Settings,
     launch: Launch,
-    /// The program whose processes the workers of twins are; without one they are of this.
-    pub other: Option<Launch>,
+    /// The program that runs the workers of counterparts; without one they run this program.
+    pub other_launch: Option<Launch>,
     choices: Vec<Choice>,
     progress: Progress,
     pub rows: Vec<Row>,
-    /// So many rows were measured and verified to the end; those after them are lost if a signal comes.
-    pub whole: usize,
+    /// Rows that are measured and verified; later rows are lost after a signal.
+    pub verified_rows: usize,
     pub left_out: Vec<LeftOut>,
-    /// How long filling took when it was last done, in nanoseconds a session, by the title of the contender.
+    /// Nanoseconds a session, by title.
     fill_ns: HashMap<String, f64>,
-    /// Versions of programs that only this experiment uses.
     pub programs: BTreeMap<String, String>,
-    /// The last field: what an error leaves is removed when the progress line is gone.
-    pub remains: Remains,
+    /// Last field: dropped after the progress line is gone.
+    pub cleanup: PendingCleanup,
 }
 
 pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
@@ -74,32 +70,69 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Faults => faults::run(bench),
         Experiment::Rebuild => rebuild::run(bench),
     }?;
-    bench.rows_are_whole()
+    bench.finish_rows()
 }
 
 impl Bench {
-    pub(crate) fn new(settings: Settings, launch: Launch, selection: Selection, position: Option<Position>) -> Bench {
+    pub(crate) fn new(
+        settings: Settings,
+        launch: Launch,
+        selection: Selection,
+        position: Option<SeriesPosition>,
+    ) -> Bench {
         Bench {
             settings,
             launch,
-            other: None,
+            other_launch: None,
             choices: selection.choices,
             progress: Progress::new(position),
             rows: Vec::new(),
-            whole: 0,
+            verified_rows: 0,
             left_out: selection.left_out,
             fill_ns: HashMap::new(),
             programs: BTreeMap::new(),
-            remains: Remains::default(),
+            cleanup: PendingCleanup::default(),
         }
     }
 
-    /// Whose processes its workers are.
     fn launch_of(&self, choice: &Choice) -> &Launch {
-        self.other.as_ref().filter(|_| against::is_twin(&choice.variant)).unwrap_or(&self.launch)
+        self.other_launch
+            .as_ref()
+            .filter(|_| against::is_counterpart(&choice.variant))
+            .unwrap_or(&self.launch)
     }
 
-    /// Leaves out what the experiment cannot use, with the reason.
+    /// Takes samples in rounds, each in a new order drawn from the seed, and calls `end_round` for
+    /// each series. Returns the number of whole rounds: a signal may spoil the one that it meets.
+    fn in_rounds<S>(
+        &self,
+        rounds: usize,
+        all_series: &mut [S],
+        mut sample: impl FnMut(&mut S, usize),
+        mut end_round: impl FnMut(&mut S),
+    ) -> usize {
+        let mut random = fastrand::Rng::with_seed(self.settings.seed);
+        self.progress.expect_more(rounds * all_series.len());
+        for round in 0..rounds {
+            let mut order: Vec<usize> = (0..all_series.len()).collect();
+            random.shuffle(&mut order);
+            for number in order {
+                if interrupted() {
+                    return round;
+                }
+                if let Some(series) = all_series.get_mut(number) {
+                    sample(series, round);
+                }
+                self.progress.advance();
+            }
+            if interrupted() {
+                return round;
+            }
+            all_series.iter_mut().for_each(&mut end_round);
+        }
+        rounds
+    }
+
     fn keep_choices(&mut self, reason: impl Fn(&Choice) -> Option<String>) {
         let left_out = &mut self.left_out;
         self.choices.retain(|choice| match reason(choice) {
@@ -111,19 +144,19 @@ impl Bench {
         });
     }
 
-    /// All rows so far were measured and verified to the end, unless a signal came, which may have spoilt the last steps.
-    fn rows_are_whole(&mut self) -> Result<(), RunError> {
-        go_on()?;
-        self.keep_rows();
+    /// Marks all rows so far as measured and verified, unless a signal may have spoilt the last
+    /// steps.
+    fn finish_rows(&mut self) -> Result<(), RunError> {
+        check_interrupted()?;
+        self.mark_rows_verified();
         Ok(())
     }
 
-    /// All rows so far were verified, and are of whole rounds.
-    fn keep_rows(&mut self) {
-        self.whole = self.rows.len();
+    /// Marks all rows so far as verified and made of whole rounds.
+    fn mark_rows_verified(&mut self) {
+        self.verified_rows = self.rows.len();
     }
 
-    /// A row of this contender with everything but figures.
     fn row(&self, choice: &Choice, op: &str, workers: usize, sessions: usize) -> Row {
         Row {
             experiment: self.settings.experiment.name().to_owned(),
@@ -142,18 +175,37 @@ impl Bench {
         }
     }
 
-    fn failed_row(&self, choice: &Choice, op: &str, workers: usize, sessions: usize, failure: &Failure) -> Row {
+    fn failed_row(
+        &self,
+        choice: &Choice,
+        op: &str,
+        workers: usize,
+        sessions: usize,
+        failure: &ContenderFailure,
+    ) -> Row {
         let failed = Some(failure.message.clone());
         Row { failed, ..self.row(choice, op, workers, sessions) }
     }
 }
 
-/// Where rows of a contender stand, also if it did not come up.
-fn place(choices: &[Choice], row: &Row) -> Option<usize> {
+/// The minimum, median and maximum of a few times in nanoseconds; no other percentile.
+fn latency_of_few(mut times_ns: Vec<u64>) -> LatencyUs {
+    times_ns.sort_unstable();
+    let us = |ns: Option<&u64>| ns.map_or(0.0, |ns| *ns as f64 / 1e3);
+    LatencyUs {
+        min: us(times_ns.first()),
+        p50: us(times_ns.get(times_ns.len() / 2)),
+        max: us(times_ns.last()),
+        ..LatencyUs::default()
+    }
+}
+
+/// Position of a row's contender among the choices, also if the contender failed to start.
+fn choice_position(choices: &[Choice], row: &Row) -> Option<usize> {
     choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant))
 }
 
-/// An end in order, so that everything is removed on the way out.
-fn go_on() -> Result<(), RunError> {
+/// Fails after a signal, so that everything is removed on the way out.
+fn check_interrupted() -> Result<(), RunError> {
     if interrupted() { Err(RunError::Interrupted) } else { Ok(()) }
 }

@@ -1,17 +1,18 @@
-//! `ops`: create, read and change, each on its own: the hoster's benchmark of 1,500 random characters.
+//! `ops`: create, read and change, each on its own: the hoster's benchmark of 1,500 random
+//! characters.
 //!
-//! `change` is a locked read and write, because an unlocked one loses updates. `create` adds sessions, so
-//! the store grows while it is measured; reads and changes choose among the sessions that were there at first.
+//! `change` locks, because an unlocked write loses updates. `create` grows the store; reads and
+//! changes use only the sessions that were filled in.
 
 use crate::experiments::Bench;
-use crate::experiments::throughput::{self, Op};
+use crate::experiments::throughput::{self, MeasuredOp};
 use crate::run::RunError;
-use crate::worker::protocol::Action;
+use crate::worker::protocol::SampleAction;
 
-const OPS: &[Op] = &[
-    Op { name: throughput::CREATE, action: Action::Create },
-    Op { name: "read", action: Action::Read },
-    Op { name: "change", action: Action::Cycle },
+const OPS: &[MeasuredOp] = &[
+    MeasuredOp { name: throughput::CREATE, action: SampleAction::Create },
+    MeasuredOp { name: "read", action: SampleAction::Read },
+    MeasuredOp { name: "change", action: SampleAction::Cycle },
 ];
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {

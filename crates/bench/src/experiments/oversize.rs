@@ -1,28 +1,30 @@
-//! `oversize`: what becomes of payloads of half a megabyte to eight.
+//! `oversize`: payloads from half a megabyte to eight.
 //!
-//! For each contender and size: a small session is there, a request begins it and commits a large payload. The outcome is
-//! what the store said beside what it holds then: stored, refused loudly with the old payload in place, or lost.
+//! A request begins a small session and commits a large payload. The outcome combines the store's
+//! answer with its content afterwards: stored, refused with the old payload in place, or lost.
 
-use crate::experiments::{Bench, Member, go_on};
+use crate::experiments::{Bench, ReadyContender, check_interrupted, latency_of_few};
 use crate::oversize::SIZES;
-use crate::report::{LatencyUs, Oversize, Row};
+use crate::report::{Oversize, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, Target};
-use crate::worker::oversize::{Outcome, Save, Saved};
-use crate::worker::protocol::Failure;
+use crate::selection::{Choice, ContenderSource};
+use crate::worker::oversize::{SaveOutcome, SaveReport, SaveTask};
+use crate::worker::protocol::ContenderFailure;
 
 const OP: &str = "save";
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.keep_choices(|choice| match choice.target {
-        Target::Reference(reference) if !reference.any_size => Some("it stores payloads of one size".to_owned()),
+        ContenderSource::Reference(reference) if !reference.any_size => {
+            Some("it stores payloads of one size".to_owned())
+        }
         _ => None,
     });
     bench.progress.expect_more(bench.choices.len() * SIZES.len());
     for choice in bench.choices.clone() {
-        go_on()?;
+        check_interrupted()?;
         measure(bench, &choice)?;
-        bench.rows_are_whole()?;
+        bench.finish_rows()?;
     }
     Ok(())
 }
@@ -30,59 +32,54 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
 fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
     let rounds = bench.settings.rounds;
     let ids = SIZES.len() * rounds;
-    let mut member = match bench.enlist(choice, 1, 0, ids) {
-        Ok(member) => member,
+    let mut contender = match bench.set_up(choice, 1, 0, ids) {
+        Ok(contender) => contender,
         Err(failure) => {
-            go_on()?;
+            check_interrupted()?;
             let row = bench.failed_row(choice, OP, 1, 1, &failure);
             bench.rows.push(row);
             return Ok(());
         }
     };
     for (number, size) in SIZES.into_iter().enumerate() {
-        bench.progress.say(&format!("{}: {size} bytes", choice.title()));
-        let saved: Result<Vec<Saved>, Failure> = (number * rounds..(number + 1) * rounds)
-            .map(|session| member.crew.save(Save { session, payload_bytes: size }))
+        bench.progress.set_message(&format!("{}: {size} bytes", choice.title()));
+        let saved: Result<Vec<SaveReport>, ContenderFailure> = (number * rounds
+            ..(number + 1) * rounds)
+            .map(|session| contender.group.save(SaveTask { session, payload_bytes: size }))
             .collect();
-        go_on()?;
+        check_interrupted()?;
         let row = Row { payload_bytes: size, rounds, ..bench.row(choice, OP, 1, 1) };
         bench.rows.push(match saved {
-            Ok(saved) => described(row, choice, &saved, &member),
-            Err(failure) => Row { failed: Some(member.stage.redact(&failure.message)), ..row },
+            Ok(saved) => described(row, choice, &saved, &contender),
+            Err(failure) => {
+                Row { failed: Some(contender.deployment.redact(&failure.message)), ..row }
+            }
         });
-        bench.progress.step();
+        bench.progress.advance();
     }
     Ok(())
 }
 
-/// The worst of all rounds, and how long a save took.
-fn described(row: Row, choice: &Choice, saved: &[Saved], member: &Member) -> Row {
+/// The worst outcome of all rounds.
+fn described(row: Row, choice: &Choice, saved: &[SaveReport], contender: &ReadyContender) -> Row {
     let Some(worst) = saved.iter().max_by_key(|saved| saved.outcome) else { return row };
     let count = |outcome| saved.iter().filter(|saved| saved.outcome == outcome).count() as u64;
-    // What is there to lose is no fault of the run when it does.
-    let meant = matches!(choice.target, Target::Reference(reference) if reference.loses_large);
-    let mut times: Vec<u64> = saved.iter().map(|saved| saved.save_ns).collect();
-    times.sort_unstable();
-    let us = |ns: Option<&u64>| ns.map_or(0.0, |ns| *ns as f64 / 1e3);
-    let mut reads: Vec<u64> = saved.iter().map(|saved| saved.read_ns).collect();
-    reads.sort_unstable();
-    let message = worst.error.as_ref().map(|error| member.stage.redact(&error.message));
+    // Some rows exist to show a loss.
+    let meant =
+        matches!(choice.target, ContenderSource::Reference(reference) if reference.loses_large);
+    let times = |part: fn(&SaveReport) -> u64| latency_of_few(saved.iter().map(part).collect());
+    let message = worst.error.as_ref().map(|error| contender.deployment.redact(&error.message));
     Row {
         operations: saved.len() as u64,
-        latency_us: LatencyUs {
-            min: us(times.first()),
-            p50: us(times.get(times.len() / 2)),
-            max: us(times.last()),
-            ..LatencyUs::default()
-        },
-        lost: if meant { 0 } else { count(Outcome::Lost) },
-        errors: count(Outcome::Contradicted),
+        latency_us: times(|saved| saved.save_ns),
+        lost: if meant { 0 } else { count(SaveOutcome::Lost) },
+        errors: count(SaveOutcome::Contradicted),
         oversize: Some(Oversize {
             outcome: worst.outcome,
             after: worst.after,
             silent: worst.error.is_none(),
             limit: worst.limit,
-            read_us: us(reads.get(reads.len() / 2)),
+            read_us: times(|saved| saved.read_ns).p50,
             message,
         }),
         ..row

@@ -1,48 +1,48 @@
-//! Sessions in Perl, as published: each is opened, ten values are read and ten written in turn, and it is closed; first as a
-//! new one (`make`), then once more (`reopen`). The keepers are modules of Perl, timed inside Perl.
+//! `perl`: Perl sessions as published: open, ten alternating reads and writes, close. Each is
+//! opened once as a new session (`make`) and once more (`reopen`). Perl times its own modules (the
+//! keepers).
 //!
-//! In each round every keeper gets one sample of both, in an order drawn anew from the seed: all sessions are made, all are
-//! opened again, and then all are read once more, untimed. Every value that was read is compared with what must be there. Where
-//! the cost of a session depends on how many there are, each number of sessions is a sample of its own. In the end two processes
-//! use each keeper at once, which shows what it locks.
+//! Each round takes one sample of every keeper in an order drawn from the seed. Then all sessions
+//! are read once more, untimed, and every value is verified. Where the cost depends on the number
+//! of sessions, each number is a sample of its own. In the end two processes use each keeper at
+//! once, which shows whether it locks.
 
-mod cell;
-mod home;
 mod race;
+mod running_keeper;
+mod series;
 mod values;
 
 use sessile_core::Durability;
 
-use crate::experiments::{Bench, go_on, place};
+use crate::experiments::{Bench, check_interrupted, choice_position};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
-use crate::perl::{Installation, Keeper, SESSILE, VALUES, named};
+use crate::perl::{Keeper, PerlInstallation, SESSILE, VALUES, named};
 use crate::report::{KeeperFigures, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut, Selection, Target, lacks};
-use cell::Cell;
-use home::Home;
-use values::Values;
+use crate::selection::{Choice, ContenderSource, LeftOut, Selection, missing_tier};
+use running_keeper::RunningKeeper;
+use series::KeeperSeries;
+use values::SessionValues;
 
 pub(crate) use values::PAYLOAD_BYTES_MIN;
 
-/// The words in the result.
 pub(super) const OPS: [&str; 2] = ["make", "reopen"];
 
-/// One contender and its process.
-struct Member {
+struct KeeperContender {
     choice: Choice,
     keeper: &'static Keeper,
-    home: Home,
+    keeper_process: RunningKeeper,
 }
 
-/// What this machine can measure of what the user named.
+/// The keepers of `stores` that this machine can measure.
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
     let (keepers, ours) = named(stores)?;
-    let perl = Installation::look().map_err(UsageError)?;
+    let perl = PerlInstallation::detect().map_err(UsageError)?;
     let mut selection = Selection::default();
     for keeper in keepers {
-        let obstacle = lacks(keeper.durability, durability).or_else(|| perl.obstacle(keeper));
+        let obstacle =
+            missing_tier(keeper.durability, durability).or_else(|| perl.obstacle(keeper));
         selection.add(keeper.choice(durability), obstacle);
     }
     if ours {
@@ -50,68 +50,78 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
         let reason = "the Perl handler is not built yet".to_owned();
         selection.left_out.push(LeftOut { store, variant, workers: None, reason });
     }
-    selection.or_nothing()
+    selection.require_any()
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let perl = Installation::look().map_err(RunError::Broken)?;
-    let choices: Vec<(Choice, &'static Keeper)> =
-        bench.choices.iter().filter_map(|choice| Some((choice.clone(), keeper_of(choice)?))).collect();
+    let perl = PerlInstallation::detect().map_err(RunError::Broken)?;
+    let choices: Vec<(Choice, &'static Keeper)> = bench
+        .choices
+        .iter()
+        .filter_map(|choice| Some((choice.clone(), keeper_of(choice)?)))
+        .collect();
     let keepers: Vec<&Keeper> = choices.iter().map(|(_, keeper)| *keeper).collect();
     bench.programs.extend(perl.versions(&keepers));
     bench.settings.payload_bytes -= bench.settings.payload_bytes % VALUES;
-    let (mut members, mut cells) = (Vec::new(), Vec::new());
+    let (mut contenders, mut all_series) = (Vec::new(), Vec::new());
     bench.progress.expect_more(choices.len());
     for (choice, keeper) in choices {
-        go_on()?;
-        bench.progress.say(&format!("{}: start", choice.title()));
+        check_interrupted()?;
+        bench.progress.set_message(&format!("{}: start", choice.title()));
         let sizes = sizes(bench, keeper);
-        match Home::open(keeper, &perl, &bench.settings) {
-            Ok(home) => {
-                cells.extend(sizes.iter().map(|sessions| Cell::new(members.len(), *sessions)));
-                members.push(Member { choice, keeper, home });
+        match RunningKeeper::open(keeper, &perl, &bench.settings) {
+            Ok(keeper_process) => {
+                all_series.extend(
+                    sizes.iter().map(|sessions| KeeperSeries::new(contenders.len(), *sessions)),
+                );
+                contenders.push(KeeperContender { choice, keeper, keeper_process });
             }
-            Err(why) => bench.rows.extend(never_measured(bench, &choice, keeper, &sizes, &why)),
+            Err(why) => bench.rows.extend(failed_rows(bench, &choice, keeper, &sizes, &why)),
         }
-        bench.progress.step();
+        bench.progress.advance();
     }
-    if measure(bench, &mut members, &mut cells) == 0 {
+    if measure(bench, &mut contenders, &mut all_series) == 0 {
         return Err(RunError::Interrupted);
     }
-    bench.progress.expect_more(members.len());
+    bench.progress.expect_more(contenders.len());
     let mut races = Vec::new();
-    for (number, member) in members.iter_mut().enumerate() {
-        bench.progress.say(&format!("{} with two processes", member.choice.title()));
-        let sound = cells.iter().filter(|cell| cell.member == number).all(|cell| !cell.has_failed());
-        let race = (sound && !interrupted()).then(|| race::run(&mut member.home));
-        // A signal ends it in the middle, which is no fault of the keeper.
+    for (number, contender) in contenders.iter_mut().enumerate() {
+        bench.progress.set_message(&format!("{} with two processes", contender.choice.title()));
+        let sound = all_series
+            .iter()
+            .filter(|series| series.contender == number)
+            .all(|series| !series.has_failed());
+        let race = (sound && !interrupted()).then(|| race::run(&mut contender.keeper_process));
+        // A signal kills Perl in the middle, which is no fault of the keeper.
         races.push(race.filter(|_| !interrupted()));
-        bench.progress.step();
+        bench.progress.advance();
     }
-    for cell in cells {
-        if let Some(member) = members.get(cell.member) {
-            let rows = cell.into_rows(|op, sessions| row(bench, &member.choice, member.keeper, op, sessions));
+    for series in all_series {
+        if let Some(contender) = contenders.get(series.contender) {
+            let rows = series.into_rows(|op, sessions| {
+                row(bench, &contender.choice, contender.keeper, op, sessions)
+            });
             bench.rows.extend(rows);
         }
     }
-    for (member, race) in members.iter().zip(races) {
-        let last = bench.rows.iter_mut().rfind(|row| row.title() == member.choice.title());
+    for (contender, race) in contenders.iter().zip(races) {
+        let last = bench.rows.iter_mut().rfind(|row| row.title() == contender.choice.title());
         if let (Some(race), Some(row)) = (race, last) {
-            race::put_on(race, member.keeper.locking, row);
+            race::add_to_row(race, contender.keeper.locking, row);
         }
     }
-    bench.rows.sort_by_key(|row| place(&bench.choices, row));
-    drop(members);
-    // Each sample was verified on the spot.
-    bench.keep_rows();
-    go_on()
+    bench.rows.sort_by_key(|row| choice_position(&bench.choices, row));
+    drop(contenders);
+    // Each sample was verified at once.
+    bench.mark_rows_verified();
+    check_interrupted()
 }
 
 fn keeper_of(choice: &Choice) -> Option<&'static Keeper> {
-    if let Target::Keeper(keeper) = choice.target { Some(keeper) } else { None }
+    if let ContenderSource::Keeper(keeper) = choice.target { Some(keeper) } else { None }
 }
 
-/// Numbers of sessions for this keeper: the largest, and the others where the number matters.
+/// The largest number of sessions, and the others where the number matters.
 fn sizes(bench: &Bench, keeper: &Keeper) -> Vec<usize> {
     let all = &bench.settings.sizes;
     if keeper.depends_on_number { all.clone() } else { all.last().copied().into_iter().collect() }
@@ -126,42 +136,39 @@ fn row(bench: &Bench, choice: &Choice, keeper: &Keeper, op: &str, sessions: usiz
     Row { keeper: Some(figures), ..bench.row(choice, op, 1, sessions) }
 }
 
-fn never_measured(bench: &Bench, choice: &Choice, keeper: &Keeper, sizes: &[usize], why: &str) -> Vec<Row> {
+fn failed_rows(
+    bench: &Bench,
+    choice: &Choice,
+    keeper: &Keeper,
+    sizes: &[usize],
+    why: &str,
+) -> Vec<Row> {
     let combinations = sizes.iter().flat_map(|sessions| OPS.map(|op| (op, *sessions)));
-    let failed = |(op, sessions)| Row { failed: Some(why.to_owned()), ..row(bench, choice, keeper, op, sessions) };
+    let failed = |(op, sessions)| Row {
+        failed: Some(why.to_owned()),
+        ..row(bench, choice, keeper, op, sessions)
+    };
     combinations.map(failed).collect()
 }
 
-/// Takes the samples, and says how many rounds are whole.
-fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell]) -> usize {
-    let values = Values::new(bench.settings.seed, bench.settings.payload_bytes);
-    let mut random = fastrand::Rng::with_seed(bench.settings.seed);
-    let turns = bench.settings.rounds + 1;
-    bench.progress.expect_more(turns * cells.len());
-    for turn in 0..turns {
-        // The first turn is none of the rounds.
-        let whole = turn.saturating_sub(1);
-        if interrupted() {
-            return whole;
+/// Returns the number of whole rounds.
+fn measure(
+    bench: &Bench,
+    contenders: &mut [KeeperContender],
+    all_series: &mut [KeeperSeries],
+) -> usize {
+    let values = SessionValues::new(bench.settings.seed, bench.settings.payload_bytes);
+    let sample = |series: &mut KeeperSeries, pass| {
+        let Some(contender) = contenders.get_mut(series.contender) else { return };
+        let (title, sessions) = (contender.choice.title(), series.sessions);
+        bench.progress.set_message(&format!("{title} with {sessions} sessions"));
+        // Pass 0 loads modules, prepares statements, creates files and pages.
+        if pass == 0 {
+            series.warm_up(&mut contender.keeper_process, &values)
+        } else {
+            series.sample(&mut contender.keeper_process, &values, pass)
         }
-        let mut order: Vec<usize> = (0..cells.len()).collect();
-        random.shuffle(&mut order);
-        for number in order {
-            bench.progress.step();
-            let Some(cell) = cells.get_mut(number) else { continue };
-            let Some(member) = members.get_mut(cell.member) else { continue };
-            bench.progress.say(&format!("{} with {} sessions", member.choice.title(), cell.sessions));
-            // The first turn warms up: modules are loaded, statements prepared, files and pages there.
-            if turn == 0 {
-                cell.warm_up(&mut member.home, &values)
-            } else {
-                cell.sample(&mut member.home, &values, turn)
-            }
-            if interrupted() {
-                return whole;
-            }
-        }
-        cells.iter_mut().for_each(Cell::keep_round);
-    }
-    bench.settings.rounds
+    };
+    let passes = bench.settings.rounds + 1;
+    bench.in_rounds(passes, all_series, sample, KeeperSeries::keep_round).saturating_sub(1)
 }

@@ -1,68 +1,76 @@
 //! Stores of two programs in the same rounds are set up several times.
 //!
-//! Where the memory of a store lies decides over some per cent of its speed as long as it lives, and no number of rounds shows
-//! that. So both are set up anew after some rounds, in an order that is drawn, and the rounds of each setup count as one when
-//! they are compared.
+//! The place of a store in memory decides over some per cent of its speed while it lives, and no
+//! number of rounds shows that. So both are set up anew after some rounds, in random order, and the
+//! rounds of one setup count as one sample of the comparison.
 //!
-//! Invariant: what both have samples of under the same number of a setup are the same two stores. A store of which that cannot be
-//! so, because there is no room for another one beside it, stays with its twin in the setup that they have.
+//! Invariant: samples with the same setup number come from the same two stores. A pair without room
+//! for another store keeps its setup.
 
 use crate::against;
-use crate::capacity::{Filling, fit};
-use crate::experiments::{Bench, Member};
+use crate::capacity::{PlannedFill, check_fit};
+use crate::experiments::{Bench, ReadyContender};
 use crate::interruption::interrupted;
-use crate::worker::protocol::Failure;
+use crate::worker::protocol::ContenderFailure;
 
-/// So many at most: each takes as long as starting, filling and verifying a store does.
+/// Each costs a start, a fill and a verification.
 const SETUPS_MAX: usize = 10;
-/// Of fewer the means tell so little that what is assumed of one setup tells more.
+/// With fewer, the mean of the setups tells less than the assumed variance of one setup.
 pub(crate) const SETUPS_MIN: usize = 5;
-/// Rounds of a setup, at least: of fewer it has no mean to speak of.
+/// With fewer, a setup has no useful mean.
 const ROUNDS_OF_SETUP: usize = 5;
 /// With fewer there is one setup.
 pub(crate) const ROUNDS_MIN: usize = SETUPS_MIN * ROUNDS_OF_SETUP;
 
-/// Whether a setup ends before this round, which is one of so many.
+/// Whether a setup ends before this round.
 pub(super) fn ends_before(round: usize, rounds: usize) -> bool {
     let setups = if rounds < ROUNDS_MIN { 1 } else { SETUPS_MAX.min(rounds / ROUNDS_OF_SETUP) };
     let setup = |round: usize| round * setups / rounds.max(1);
     round > 0 && setup(round) != setup(round - 1)
 }
 
-/// What a store and its twin have in common.
-fn name(member: &Member) -> (&'static str, String) {
-    (member.choice.store, against::common(&member.choice.variant).to_owned())
+/// The name that a store shares with its counterpart.
+fn shared_name(contender: &ReadyContender) -> (&'static str, String) {
+    (contender.choice.store, against::without_mark(&contender.choice.variant).to_owned())
 }
 
-/// Those that are held against each other, by their numbers.
-pub(super) fn pairs(members: &[Member]) -> Vec<usize> {
-    let names: Vec<_> = members.iter().map(name).collect();
-    let is_of_pair = |number: &usize| names.iter().filter(|name| Some(*name) == names.get(*number)).count() > 1;
+/// Numbers of the stores that have a counterpart.
+pub(super) fn paired_contenders(contenders: &[ReadyContender]) -> Vec<usize> {
+    let names: Vec<_> = contenders.iter().map(shared_name).collect();
+    let is_of_pair =
+        |number: &usize| names.iter().filter(|name| Some(*name) == names.get(*number)).count() > 1;
     (0..names.len()).filter(is_of_pair).collect()
 }
 
-/// Sets some members up anew in this order, and says of which that went well.
+/// Sets these up anew in this order; each comes with its result.
 pub(super) fn set_up_anew(
     bench: &Bench,
-    members: &mut [Member],
+    contenders: &mut [ReadyContender],
     numbers: &[usize],
     ids: usize,
-) -> Vec<(usize, Result<(), Failure>)> {
+) -> Vec<(usize, Result<(), ContenderFailure>)> {
     let (sessions, mut tried) = (bench.settings.sessions, Vec::new());
-    let has_no_room = |member: &&Member| {
-        let filling = Filling { sessions, ids, workers: member.workers };
-        fit(&member.choice, &bench.settings, filling, None).is_err()
+    let has_no_room = |contender: &&ReadyContender| {
+        let filling = PlannedFill { sessions, ids, workers: contender.workers };
+        check_fit(&contender.choice, &bench.settings, filling, None).is_err()
     };
-    let without_room: Vec<_> =
-        numbers.iter().filter_map(|number| members.get(*number)).filter(has_no_room).map(name).collect();
+    let without_room: Vec<_> = numbers
+        .iter()
+        .filter_map(|number| contenders.get(*number))
+        .filter(has_no_room)
+        .map(shared_name)
+        .collect();
     for number in numbers {
-        let Some(member) = members.get_mut(*number).filter(|member| !without_room.contains(&name(member))) else {
+        let Some(contender) = contenders
+            .get_mut(*number)
+            .filter(|contender| !without_room.contains(&shared_name(contender)))
+        else {
             continue;
         };
         if interrupted() {
             break; // there are no more samples
         }
-        tried.push((*number, member.set_up_anew(bench, sessions, ids)));
+        tried.push((*number, contender.set_up_anew(bench, sessions, ids)));
     }
     tried
 }
@@ -74,7 +82,8 @@ mod tests {
     #[test]
     fn ten_setups_share_the_rounds_and_few_rounds_have_one() {
         let lengths = |rounds: usize| {
-            let ends: Vec<usize> = (0..rounds).filter(|round| ends_before(*round, rounds)).chain([rounds]).collect();
+            let ends: Vec<usize> =
+                (0..rounds).filter(|round| ends_before(*round, rounds)).chain([rounds]).collect();
             let begins = [0].into_iter().chain(ends.iter().copied());
             begins.zip(&ends).map(|(begin, end)| end - begin).collect::<Vec<usize>>()
         };

@@ -1,118 +1,134 @@
-//! One operation, again and again: what `cycle`, `ops` and `scale` share.
+//! One operation, again and again: the shared part of `cycle`, `ops` and `scale`.
 //!
-//! In each round every combination of contender, operation and number of workers gets one sample, in an order
-//! that is drawn anew from the seed, so that a slow minute of the machine hits all of them. What is held against each other is set up
-//! anew between some of them (`setups`). After a signal the rounds that
-//! were whole by then are verified and kept.
+//! Each round takes one sample of every combination of contender, operation and workers, in an
+//! order drawn from the seed, so that a slow minute of the machine hits all of them. Counterparts
+//! are set up anew between rounds (`setups`).
 
 use crate::against;
-use crate::capacity::Filling;
-use crate::experiments::member::TOO_SLOW;
-use crate::experiments::tally::Tally;
-use crate::experiments::{Bench, Member, go_on, setups, verification};
-use crate::growth::Growth;
+use crate::capacity::PlannedFill;
+use crate::experiments::ready_contender::TOO_SLOW;
+use crate::experiments::sample_totals::SampleTotals;
+use crate::experiments::{Bench, ReadyContender, check_interrupted, setups, verification};
+use crate::growth::GrowthLimit;
 use crate::interruption::{interrupted, out_of_time};
 use crate::options::{Experiment, Settings};
 use crate::report::Row;
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut};
 use crate::worker::WorkerMemory;
-use crate::worker::protocol::{Action, Failure, Plan};
+use crate::worker::protocol::{ContenderFailure, SampleAction, SamplePlan};
 
-/// One operation that is measured.
 #[derive(Clone, Copy)]
-pub(super) struct Op {
+pub(super) struct MeasuredOp {
     pub name: &'static str,
-    pub action: Action,
+    pub action: SampleAction,
 }
 
-/// One combination, and what its samples gave.
-struct Cell {
-    member: usize,
-    op: Op,
+struct SampleSeries {
+    contender: usize,
+    op: MeasuredOp,
     workers: usize,
-    tally: Tally,
+    totals: SampleTotals,
     memory: Option<WorkerMemory>,
 }
 
-/// Whose sample is next.
-struct Turn {
-    cell: usize,
-    /// What its choices are drawn from.
+struct ScheduledSample {
+    series: usize,
+    /// Seed of its choices.
     seed: u64,
-    /// Another turn of the same seed, of the other program, is compared with this one.
-    is_held_against: bool,
+    /// A sample of the counterpart with the same seed follows or precedes.
+    has_counterpart: bool,
 }
 
-/// What samples make of a member.
-struct Making {
-    /// The first id that no sample had.
+struct FreshIds {
     next: usize,
-    growth: Growth,
+    growth: GrowthLimit,
 }
 
-/// The name of the operation whose sessions are looked for at the end.
 pub(super) const CREATE: &str = "create";
-/// Ids that are prepared for a second of creating. A faster store ends its sample early.
+/// A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
 
-/// Measures these contenders beside each other, with as many sessions as the settings say.
-pub(super) fn run(bench: &mut Bench, choices: &[Choice], ops: &[Op]) -> Result<(), RunError> {
+/// Measures contenders beside each other.
+pub(super) fn run(
+    bench: &mut Bench,
+    choices: &[Choice],
+    ops: &[MeasuredOp],
+) -> Result<(), RunError> {
     let creates = ops.iter().any(|op| op.action.creates());
     let fresh = if creates { fresh_ids(bench) } else { 0 };
-    // `scale` has asked for all of them together, and knows what their sessions took before.
+    // `scale` has checked the room for all of them together.
     let asks = bench.settings.experiment != Experiment::Scale;
-    let (mut members, mut cells) = (Vec::new(), Vec::new());
+    let (mut contenders, mut all_series) = (Vec::new(), Vec::new());
     bench.progress.expect_more(choices.len());
     for choice in choices {
-        go_on()?;
+        check_interrupted()?;
         let workers = usable_workers(bench, choice);
         let Some(most) = workers.iter().copied().max() else { continue };
         let ops = ops.iter().filter(|op| choice.creates || !op.action.creates());
-        let combinations: Vec<(Op, usize)> =
+        let combinations: Vec<(MeasuredOp, usize)> =
             ops.flat_map(|op| workers.iter().map(move |workers| (*op, *workers))).collect();
         let ids = bench.settings.sessions + if choice.creates { fresh } else { 0 };
-        let filling = Filling { sessions: bench.settings.sessions, ids, workers: most };
+        let filling = PlannedFill { sessions: bench.settings.sessions, ids, workers: most };
         if asks && !bench.has_room(choice, filling) {
-            bench.progress.step();
+            bench.progress.advance();
             continue;
         }
-        match bench.enlist(choice, most, bench.settings.sessions, ids) {
-            Ok(member) => {
-                bench.fill_ns.insert(choice.title(), member.fill_ns as f64 / bench.settings.sessions.max(1) as f64);
-                let member_number = members.len();
-                cells.extend(combinations.into_iter().map(|(op, workers)| Cell::new(member_number, op, workers)));
-                members.push(member);
+        match bench.set_up(choice, most, bench.settings.sessions, ids) {
+            Ok(contender) => {
+                bench.fill_ns.insert(
+                    choice.title(),
+                    contender.fill_ns as f64 / bench.settings.sessions.max(1) as f64,
+                );
+                let number = contenders.len();
+                all_series.extend(
+                    combinations
+                        .into_iter()
+                        .map(|(op, workers)| SampleSeries::new(number, op, workers)),
+                );
+                contenders.push(contender);
             }
-            // It could be filled, and there was no time for that: nothing went wrong.
-            Err(failure) if failure.code == TOO_SLOW => bench.left_out.push(choice.left_out(failure.message)),
+            // too slow to fill is not failed
+            Err(failure) if failure.code == TOO_SLOW => {
+                bench.left_out.push(choice.left_out(failure.message))
+            }
             Err(failure) => {
                 for (op, workers) in combinations {
-                    let row = bench.failed_row(choice, op.name, workers, bench.settings.sessions, &failure);
+                    let row = bench.failed_row(
+                        choice,
+                        op.name,
+                        workers,
+                        bench.settings.sessions,
+                        &failure,
+                    );
                     bench.rows.push(row);
                 }
             }
         }
-        bench.progress.step();
+        bench.progress.advance();
     }
-    bench.remove_remains(); // of a contender that did not come up
-    let rounds = measure(bench, &mut members, &mut cells, bench.settings.sessions + fresh);
+    bench.clean_up_stores(); // of a contender that failed to start
+    let rounds = measure(bench, &mut contenders, &mut all_series, bench.settings.sessions + fresh);
     let sessions = bench.settings.sessions;
-    members.iter_mut().for_each(|member| member.weigh(sessions));
+    contenders.iter_mut().for_each(|contender| contender.measure_space(sessions));
     let mut rows: Vec<(usize, Row)> = Vec::new();
-    for cell in cells {
-        let Some(member) = members.get(cell.member) else { continue };
-        rows.push((cell.member, cell.into_row(bench, member)));
+    for series in all_series {
+        let Some(contender) = contenders.get(series.contender) else { continue };
+        rows.push((series.contender, series.into_row(bench, contender)));
     }
-    verification::finish(bench, members, rows, sessions, rounds)
+    verification::verify_and_keep_rows(bench, contenders, rows, sessions, rounds)
 }
 
-/// The numbers of workers that a contender can be used by; the others are left out with the reason.
 fn usable_workers(bench: &mut Bench, choice: &Choice) -> Vec<usize> {
-    let (usable, not): (Vec<usize>, Vec<usize>) =
-        bench.settings.workers.iter().partition(|workers| choice.shared_by_processes || **workers == 1);
+    let (usable, not): (Vec<usize>, Vec<usize>) = bench
+        .settings
+        .workers
+        .iter()
+        .partition(|workers| choice.shared_by_processes || **workers == 1);
     let why = choice.left_out("it lives in one process and cannot be shared by several");
-    bench.left_out.extend(not.into_iter().map(|workers| LeftOut { workers: Some(workers), ..why.clone() }));
+    bench
+        .left_out
+        .extend(not.into_iter().map(|workers| LeftOut { workers: Some(workers), ..why.clone() }));
     usable
 }
 
@@ -123,158 +139,216 @@ fn fresh_ids(bench: &Bench) -> usize {
 }
 
 fn fresh_ids_of_sample(bench: &Bench) -> usize {
-    let part = bench.settings.workload.map_or(1.0, |workload| f64::from(workload.mix().first) / 100.0);
+    let part = bench
+        .settings
+        .workload
+        .map_or(1.0, |workload| f64::from(workload.mix().new_session) / 100.0);
     (bench.settings.seconds * FRESH_PER_SECOND * part) as usize + 1_000
 }
 
-/// Takes the samples, and says how many rounds are whole. `ids` is for what is set up anew.
-fn measure(bench: &Bench, members: &mut [Member], cells: &mut [Cell], ids: usize) -> usize {
+/// Returns the number of whole rounds. `ids` is for new setups.
+fn measure(
+    bench: &Bench,
+    contenders: &mut [ReadyContender],
+    all_series: &mut [SampleSeries],
+    ids: usize,
+) -> usize {
     let settings = &bench.settings;
     let mut random = fastrand::Rng::with_seed(settings.seed);
-    let mut makings: Vec<Making> = members.iter().map(|member| Making::of(member, settings)).collect();
-    let pairs = setups::pairs(members);
-    bench.progress.expect_more(settings.rounds * cells.len());
+    let mut id_supplies: Vec<FreshIds> =
+        contenders.iter().map(|contender| FreshIds::new(contender, settings)).collect();
+    let pairs = setups::paired_contenders(contenders);
+    bench.progress.expect_more(settings.rounds * all_series.len());
     for round in 0..settings.rounds {
         if interrupted() {
             return round;
         }
         if setups::ends_before(round, settings.rounds) {
-            let goes_on = |number: &usize| cells.iter().any(|cell| cell.member == *number && !cell.tally.has_failed());
+            let goes_on = |number: &usize| {
+                all_series
+                    .iter()
+                    .any(|series| series.contender == *number && !series.totals.has_failed())
+            };
             let mut numbers: Vec<usize> = pairs.iter().copied().filter(goes_on).collect();
             random.shuffle(&mut numbers);
-            for (number, went_well) in setups::set_up_anew(bench, members, &numbers, ids) {
-                match (went_well, members.get(number), makings.get_mut(number)) {
+            for (number, went_well) in setups::set_up_anew(bench, contenders, &numbers, ids) {
+                match (went_well, contenders.get(number), id_supplies.get_mut(number)) {
                     (Err(failure), _, _) => {
-                        let goes_on = |cell: &&mut Cell| cell.member == number && !cell.tally.has_failed();
-                        let of_it = cells.iter_mut().filter(goes_on);
-                        of_it.for_each(|cell| cell.tally.fail(failure.clone()));
+                        let goes_on = |series: &&mut SampleSeries| {
+                            series.contender == number && !series.totals.has_failed()
+                        };
+                        let of_it = all_series.iter_mut().filter(goes_on);
+                        of_it.for_each(|series| series.totals.fail(failure.clone()));
                     }
-                    (Ok(()), Some(member), Some(making)) => *making = Making::of(member, settings),
+                    (Ok(()), Some(contender), Some(supply)) => {
+                        *supply = FreshIds::new(contender, settings)
+                    }
                     _ => {}
                 }
             }
         }
-        for turn in turns(members, cells, &mut random) {
+        for scheduled in round_order(contenders, all_series, &mut random) {
             if interrupted() {
                 return round;
             }
-            let Some(cell) = cells.get_mut(turn.cell).filter(|cell| !cell.tally.has_failed()) else { continue };
-            let (Some(member), Some(making)) = (members.get_mut(cell.member), makings.get_mut(cell.member)) else {
+            let Some(series) =
+                all_series.get_mut(scheduled.series).filter(|series| !series.totals.has_failed())
+            else {
                 continue;
             };
-            bench.progress.say(&format!("{} {} with {} workers", member.choice.title(), cell.op.name, cell.workers));
-            cell.sample(bench, member, making, &turn);
-            bench.progress.step();
+            let (Some(contender), Some(supply)) =
+                (contenders.get_mut(series.contender), id_supplies.get_mut(series.contender))
+            else {
+                continue;
+            };
+            bench.progress.set_message(&format!(
+                "{} {} with {} workers",
+                contender.choice.title(),
+                series.op.name,
+                series.workers
+            ));
+            series.sample(bench, contender, supply, &scheduled);
+            bench.progress.advance();
         }
         if out_of_time() {
-            return round; // its last sample did not come to its end
+            return round; // the last sample was cut off
         }
-        cells.iter_mut().for_each(|cell| cell.tally.keep_round());
+        all_series.iter_mut().for_each(|series| series.totals.keep_round());
     }
     settings.rounds
 }
 
-/// The order of a round, drawn anew. What is held against each other comes next to each other, in either order, and makes the
-/// same choices on the same processors.
-fn turns(members: &[Member], cells: &[Cell], random: &mut fastrand::Rng) -> Vec<Turn> {
-    let mut together: Vec<(_, Vec<usize>)> = Vec::new();
-    for (number, cell) in cells.iter().enumerate() {
-        let of = members.get(cell.member).map(|it| (it.choice.store, against::common(&it.choice.variant)));
-        let question = (of, cell.op.name, cell.workers);
-        match together.iter_mut().find(|(it, _)| *it == question) {
+/// Counterparts follow each other in random order, with the same choices on the same processors.
+fn round_order(
+    contenders: &[ReadyContender],
+    all_series: &[SampleSeries],
+    random: &mut fastrand::Rng,
+) -> Vec<ScheduledSample> {
+    let mut groups: Vec<(_, Vec<usize>)> = Vec::new();
+    for (number, series) in all_series.iter().enumerate() {
+        let of = contenders
+            .get(series.contender)
+            .map(|it| (it.choice.store, against::without_mark(&it.choice.variant)));
+        let question = (of, series.op.name, series.workers);
+        match groups.iter_mut().find(|(it, _)| *it == question) {
             Some((_, numbers)) => numbers.push(number),
-            None => together.push((question, vec![number])),
+            None => groups.push((question, vec![number])),
         }
     }
-    random.shuffle(&mut together);
-    let mut turns = Vec::with_capacity(cells.len());
-    for (_, mut numbers) in together {
+    random.shuffle(&mut groups);
+    let mut order = Vec::with_capacity(all_series.len());
+    for (_, mut numbers) in groups {
         let seed = random.u64(..);
         random.shuffle(&mut numbers);
-        let is_held_against = numbers.len() > 1;
-        turns.extend(numbers.into_iter().map(|cell| Turn { cell, seed, is_held_against }));
+        let has_counterpart = numbers.len() > 1;
+        order.extend(numbers.into_iter().map(|series| ScheduledSample {
+            series,
+            seed,
+            has_counterpart,
+        }));
     }
-    turns
+    order
 }
 
-impl Making {
-    fn of(member: &Member, settings: &Settings) -> Making {
-        let seen = Some(member.bytes_per_session).filter(|bytes| *bytes > 0);
-        Making { next: settings.sessions, growth: Growth::from_now(&member.choice, settings, seen) }
+impl FreshIds {
+    fn new(contender: &ReadyContender, settings: &Settings) -> FreshIds {
+        let seen = Some(contender.bytes_per_session).filter(|bytes| *bytes > 0);
+        FreshIds {
+            next: settings.sessions,
+            growth: GrowthLimit::from_now(&contender.choice, settings, seen),
+        }
     }
 }
 
-impl Cell {
-    fn new(member: usize, op: Op, workers: usize) -> Cell {
-        Cell { member, op, workers, tally: Tally::new(), memory: None }
+impl SampleSeries {
+    fn new(contender: usize, op: MeasuredOp, workers: usize) -> SampleSeries {
+        SampleSeries { contender, op, workers, totals: SampleTotals::new(), memory: None }
     }
 
-    fn sample(&mut self, bench: &Bench, member: &mut Member, making: &mut Making, turn: &Turn) {
+    fn sample(
+        &mut self,
+        bench: &Bench,
+        contender: &mut ReadyContender,
+        supply: &mut FreshIds,
+        scheduled: &ScheduledSample,
+    ) {
         let settings = &bench.settings;
-        if turn.is_held_against
-            && let Err(failure) = member.crew.place(self.workers, turn.seed)
+        if scheduled.has_counterpart
+            && let Err(failure) = contender.group.pin(self.workers, scheduled.seed)
         {
-            return self.tally.fail(failure);
+            return self.totals.fail(failure);
         }
-        let wanted = if self.op.action.creates() { fresh_ids_of_sample(bench) / self.workers } else { 0 };
-        let fresh = if wanted > 0 { wanted.min(making.growth.sessions() / self.workers) } else { 0 };
+        let wanted =
+            if self.op.action.creates() { fresh_ids_of_sample(bench) / self.workers } else { 0 };
+        let fresh =
+            if wanted > 0 { wanted.min(supply.growth.sessions() / self.workers) } else { 0 };
         if fresh == 0 && wanted > 0 {
-            return self.tally.fail(self.no_room(settings, fresh));
+            return self.totals.fail(self.no_room_failure(settings, fresh));
         }
-        let plans: Vec<Plan> = (0..self.workers)
-            .map(|worker| Plan {
+        let plans: Vec<SamplePlan> = (0..self.workers)
+            .map(|worker| SamplePlan {
                 sessions: 0..settings.sessions,
-                fresh: making.next + worker * fresh..making.next + (worker + 1) * fresh,
-                // Creating is warm from the filling; a warm-up would use up the ids.
-                warm_up_ns: if self.op.action == Action::Create { 0 } else { (settings.warm_up_seconds * 1e9) as u64 },
+                fresh: supply.next + worker * fresh..supply.next + (worker + 1) * fresh,
+                // Filling has warmed up create; a warm-up would use up the ids.
+                warm_up_ns: if self.op.action == SampleAction::Create {
+                    0
+                } else {
+                    (settings.warm_up_seconds * 1e9) as u64
+                },
                 measure_ns: (settings.seconds * 1e9) as u64,
-                seed: turn.seed.wrapping_add(worker as u64),
+                seed: scheduled.seed.wrapping_add(worker as u64),
                 rate: settings.rate,
                 as_published: settings.as_published,
-                ..Plan::of(self.op.action)
+                ..SamplePlan::new(self.op.action)
             })
             .collect();
-        let fresh_of: Vec<std::ops::Range<usize>> = plans.iter().map(|plan| plan.fresh.clone()).collect();
-        making.next += fresh * self.workers;
-        let stage = &member.stage;
-        match member.crew.sample(&plans, out_of_time, || stage.server_cpu()) {
+        let fresh_of: Vec<std::ops::Range<usize>> =
+            plans.iter().map(|plan| plan.fresh.clone()).collect();
+        supply.next += fresh * self.workers;
+        let deployment = &contender.deployment;
+        match contender.group.sample(&plans, out_of_time, || deployment.server_cpu()) {
             Ok((samples, before, after)) => {
-                member.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
-                let created = fresh_of.iter().zip(&samples).map(|(ids, sample)| ids.start..ids.start + sample.created);
-                member.created.extend(created.filter(|ids| !ids.is_empty()));
-                // What it measured until then was another length of a sample, and the next one has less room yet. Who only
-                // fails uses up its ids, too, and its errors say why.
+                contender.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
+                let created = fresh_of
+                    .iter()
+                    .zip(&samples)
+                    .map(|(ids, sample)| ids.start..ids.start + sample.created);
+                contender.created.extend(created.filter(|ids| !ids.is_empty()));
+                // The sample ended early: its length differs, and the next has even less room. A
+                // failing store uses up its ids too, and its errors say why.
                 let fails = samples.iter().any(|sample| sample.errors + sample.misses > 0);
-                if fresh < wanted && !fails && samples.iter().any(|sample| sample.created == fresh) {
-                    self.tally.fail(self.no_room(settings, fresh));
-                }
-                self.tally.add(samples, after.saturating_sub(before), member.setup);
-                // As published they are gone before the last round.
-                if settings.as_published
-                    && let Err(failure) = member.verify_short_lived()
+                if fresh < wanted && !fails && samples.iter().any(|sample| sample.created == fresh)
                 {
-                    self.tally.fail(failure);
+                    self.totals.fail(self.no_room_failure(settings, fresh));
+                }
+                self.totals.add(samples, after.saturating_sub(before), contender.setup);
+                // As published, they expire before the last round.
+                if settings.as_published
+                    && let Err(failure) = contender.verify_short_lived()
+                {
+                    self.totals.fail(failure);
                 }
             }
-            Err(failure) => self.tally.fail(failure),
+            Err(failure) => self.totals.fail(failure),
         }
         if settings.experiment == Experiment::Scale {
-            self.memory = Some(member.memory(self.workers));
+            self.memory = Some(contender.memory(self.workers));
         }
     }
 
-    fn no_room(&self, settings: &Settings, fresh: usize) -> Failure {
+    fn no_room_failure(&self, settings: &Settings, fresh: usize) -> ContenderFailure {
         let (sessions, bytes) = (fresh * self.workers, settings.payload_bytes);
         let message = format!(
-            "a sample of {} s makes more than the {sessions} sessions of {bytes} bytes for which there is room beside what is there; \
+            "a sample of {} s makes more than the {sessions} sessions of {bytes} bytes for which \
+             there is room beside what is there; \
              fewer --seconds, --rounds or --stores at once need less",
             settings.seconds
         );
-        Failure { code: "no-room".to_owned(), message }
+        ContenderFailure { code: "no-room".to_owned(), message }
     }
 
-    fn into_row(self, bench: &Bench, member: &Member) -> Row {
-        let row = bench.row(&member.choice, self.op.name, self.workers, bench.settings.sessions);
-        Row { memory: self.memory, ..self.tally.into_row(row, member) }
+    fn into_row(self, bench: &Bench, contender: &ReadyContender) -> Row {
+        let row = bench.row(&contender.choice, self.op.name, self.workers, bench.settings.sessions);
+        Row { memory: self.memory, ..self.totals.into_row(row, contender) }
     }
 }

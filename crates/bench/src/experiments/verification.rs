@@ -1,77 +1,86 @@
-//! The last look at contenders that took turns: what each of them acknowledged is there.
+//! The final check that every acknowledged session is there.
 //!
-//! Invariant: no row leaves here whose sessions were not looked at. After a signal there is little time for that: those that
-//! were filled fastest are looked at first, and what could not be looked at is left out, with the reason.
+//! Invariant: no row is reported whose sessions were not verified. After a signal there is little
+//! time: contenders that filled fastest are verified first, the others are left out.
 
 use crate::experiments::throughput::CREATE;
-use crate::experiments::{Bench, Member, go_on};
+use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::interruption::{VERIFY_WITHIN, interrupted};
 use crate::report::Row;
 use crate::run::RunError;
 use crate::worker::process::INTERRUPTED;
-use crate::worker::protocol::Failure;
+use crate::worker::protocol::ContenderFailure;
 
-/// Verifies members and keeps the rows, each of which goes with the number of its member. `rounds` are complete; a member has
-/// no row when there are none. What members made in stores of the user's stays until all were looked at, and the result is written.
-pub(super) fn finish(
+/// Each row comes with the number of its contender. Sessions in a store of the user stay until all
+/// are verified and the result is written.
+pub(super) fn verify_and_keep_rows(
     bench: &mut Bench,
-    mut members: Vec<Member>,
+    mut contenders: Vec<ReadyContender>,
     mut rows: Vec<(usize, Row)>,
     sessions: usize,
     rounds: usize,
 ) -> Result<(), RunError> {
-    let mut order: Vec<usize> = (0..members.len()).collect();
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
     if interrupted() {
-        order.sort_by_key(|number| members.get(*number).map(|member| member.fill_ns));
+        order.sort_by_key(|number| contenders.get(*number).map(|contender| contender.fill_ns));
     }
     for number in order {
-        let Some(member) = members.get_mut(number) else { continue };
-        let title = member.choice.title();
-        bench.progress.say(&format!("{title}: verify"));
+        let Some(contender) = contenders.get_mut(number) else { continue };
+        let title = contender.choice.title();
+        bench.progress.set_message(&format!("{title}: verify"));
         if rounds > 0
-            && let Err(why) = verify(member, number, &mut rows, sessions)
+            && let Err(why) = verify(contender, number, &mut rows, sessions)
         {
             rows.retain(|(of, row)| *of != number || row.failed.is_some());
-            let reason = format!("a signal came after {rounds} rounds, and {why}: no figure without that");
-            bench.left_out.push(member.choice.left_out(reason));
+            let reason =
+                format!("a signal came after {rounds} rounds, and {why}: no figure without that");
+            bench.left_out.push(contender.choice.left_out(reason));
         }
     }
     if rounds > 0 {
         bench.rows.extend(rows.into_iter().map(|(_, row)| row));
-        bench.keep_rows();
+        bench.mark_rows_verified();
     }
-    go_on()
+    check_interrupted()
 }
 
-/// Puts what was found on the rows of a member. After a signal the error says why its sessions could not be looked at.
-fn verify(member: &mut Member, number: usize, rows: &mut [(usize, Row)], sessions: usize) -> Result<(), String> {
-    let (changed, created) = (member.verify(sessions), member.verify_created());
+/// After a signal the error says why the sessions could not be verified.
+fn verify(
+    contender: &mut ReadyContender,
+    number: usize,
+    rows: &mut [(usize, Row)],
+    sessions: usize,
+) -> Result<(), String> {
+    let (changed, created) = (contender.verify(sessions), contender.verify_created());
     if interrupted()
-        && let Some(failure) = [&changed, &created].into_iter().find_map(|found| found.as_ref().err())
+        && let Some(failure) =
+            [&changed, &created].into_iter().find_map(|found| found.as_ref().err())
     {
-        return Err(unverified(failure, |message| member.stage.redact(message)));
+        return Err(unverified_reason(failure, |message| contender.deployment.redact(message)));
     }
-    // Races show at the highest number of workers; of those rows the last one is the one that changes.
+    // Races show at the highest number of workers; the last of those rows changes sessions.
     for (found, created) in [(changed, false), (created, true)] {
         let makes = |row: &Row| row.op == CREATE || row.workload.is_some();
         let own = rows.iter_mut().filter(|(of, row)| *of == number && (!created || makes(row)));
         let Some((_, row)) = own.max_by_key(|(_, row)| row.workers) else { continue };
         match found {
-            Ok(found) => found.put_on(row),
+            Ok(found) => found.add_to_row(row),
             Err(failure) => {
                 row.failed = row.failed.take().or(Some(failure.message));
-                member.found_before(created).put_on(row);
+                contender.take_findings(created).add_to_row(row);
             }
         }
     }
     Ok(())
 }
 
-/// That there was no time is one thing, that the look itself failed another, which may well be the fault of the contender.
-fn unverified(failure: &Failure, redact: impl Fn(&str) -> String) -> String {
+/// A verification that failed may be the fault of the contender, a lack of time is not.
+fn unverified_reason(failure: &ContenderFailure, redact: impl Fn(&str) -> String) -> String {
     if failure.code == INTERRUPTED {
         let within = VERIFY_WITHIN.as_secs();
-        return format!("its sessions were not verified within {within} s, or before a second signal came");
+        return format!(
+            "its sessions were not verified within {within} s, or before a second signal came"
+        );
     }
     format!("to verify its sessions failed, because {}", redact(&failure.message))
 }
@@ -81,14 +90,17 @@ mod tests {
     use super::*;
     use crate::worker::process::failure;
 
-    /// A server that had died was said to have had too little time.
+    /// A dead server was once reported as a lack of time.
     #[test]
     fn a_look_that_fails_after_a_signal_is_told_from_one_that_is_not_in_time() {
         let redact = |message: &str| message.replace("/secret", "<disk>");
-        let late = unverified(&failure(INTERRUPTED, "a signal ended the run"), redact);
+        let late = unverified_reason(&failure(INTERRUPTED, "a signal ended the run"), redact);
         assert!(late.contains("within 20 s") && !late.contains("failed"), "{late}");
-        let broken = unverified(&failure("server", "its server in /secret ended"), redact);
-        assert!(broken.contains("failed") && broken.contains("its server in <disk> ended"), "{broken}");
+        let broken = unverified_reason(&failure("server", "its server in /secret ended"), redact);
+        assert!(
+            broken.contains("failed") && broken.contains("its server in <disk> ended"),
+            "{broken}"
+        );
         assert!(!broken.contains("within"), "{broken}");
     }
 }

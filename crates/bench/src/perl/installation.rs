@@ -1,4 +1,4 @@
-//! The Perl of this machine: its version, and the modules that keepers need.
+//! This machine's Perl: its version, and the modules that keepers need.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,8 +10,8 @@ use sessile_fixtures::ServerKind;
 
 use crate::perl::keeper::{KEEPERS, Keeper};
 
-/// Loads each module that it is given, and prints its version or that it is not there.
-const LOOK: &str = r#"
+/// Prints the version of each module, or that it is missing.
+const PRINT_VERSIONS: &str = r#"
 print "perl ", sprintf('%vd', $^V), "\n";
 for my $module (@ARGV) {
     (my $file = "$module.pm") =~ s{::}{/}g;
@@ -20,25 +20,31 @@ for my $module (@ARGV) {
 }
 "#;
 
-/// What is installed.
 #[derive(Debug)]
-pub(crate) struct Installation {
+pub(crate) struct PerlInstallation {
     perl: PathBuf,
     /// Of Perl and of modules that can be loaded.
     versions: BTreeMap<String, String>,
-    /// Whether a process can have shared memory of System V to itself, and what speaks against it.
+    /// Whether a process can have private System V shared memory, or why not.
     private_memory: Result<(), String>,
 }
 
-impl Installation {
-    /// Asks Perl. The error is one sentence that says what is missing and how to get it.
-    pub(crate) fn look() -> Result<Installation, String> {
-        let perl = program("perl")
-            .ok_or("perl is not installed (Debian package perl; `sessile bench setup --install` installs it)")?;
-        let mut modules: Vec<&str> = KEEPERS.iter().flat_map(|keeper| keeper.modules).map(|(name, _)| *name).collect();
+impl PerlInstallation {
+    /// Asks Perl. The error says what is missing and how to install it.
+    pub(crate) fn detect() -> Result<PerlInstallation, String> {
+        let perl = program("perl").ok_or(
+            "perl is not installed (Debian package perl; `sessile bench setup --install` \
+                    installs it)",
+        )?;
+        let mut modules: Vec<&str> =
+            KEEPERS.iter().flat_map(|keeper| keeper.modules).map(|(name, _)| *name).collect();
         modules.sort_unstable();
         modules.dedup();
-        let output = Command::new(&perl).args(["-e", LOOK]).args(modules).stdin(Stdio::null()).output();
+        let output = Command::new(&perl)
+            .args(["-e", PRINT_VERSIONS])
+            .args(modules)
+            .stdin(Stdio::null())
+            .output();
         let output = output.map_err(|error| format!("perl cannot be started: {error}"))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let versions: BTreeMap<String, String> = said
@@ -48,9 +54,9 @@ impl Installation {
             .map(|(name, version)| (name.to_owned(), version.to_owned()))
             .collect();
         if !versions.contains_key("perl") {
-            return Err("perl does not tell its version".to_owned());
+            return Err("perl does not report its version".to_owned());
         }
-        Ok(Installation { perl, versions, private_memory: private_memory() })
+        Ok(PerlInstallation { perl, versions, private_memory: private_memory() })
     }
 
     /// Whether a module can be loaded.
@@ -58,30 +64,40 @@ impl Installation {
         self.versions.contains_key(module)
     }
 
-    /// Why a keeper cannot be used here.
+    /// The reason why a keeper cannot be used here.
     pub(crate) fn obstacle(&self, keeper: &Keeper) -> Option<String> {
         let installs = "`sessile bench setup --install` installs it";
-        let lacks = keeper.modules.iter().find(|(name, _)| !self.versions.contains_key(*name));
-        let server = keeper.server.and_then(ServerKind::by_name).filter(|kind| kind.find().is_none());
-        match (lacks, server, &self.private_memory) {
-            (Some((name, package)), ..) => {
-                Some(format!("Perl's module {name} is not installed (Debian package {package}; {installs})"))
-            }
-            (None, Some(kind), _) => {
-                Some(format!("{} is not installed (Debian package {}; {installs})", kind.name, kind.package))
-            }
+        let missing_tier =
+            keeper.modules.iter().find(|(name, _)| !self.versions.contains_key(*name));
+        let server =
+            keeper.server.and_then(ServerKind::by_name).filter(|kind| kind.find().is_none());
+        match (missing_tier, server, &self.private_memory) {
+            (Some((name, package)), ..) => Some(format!(
+                "Perl's module {name} is not installed (Debian package {package}; {installs})"
+            )),
+            (None, Some(kind), _) => Some(format!(
+                "{} is not installed (Debian package {}; {installs})",
+                kind.name, kind.package
+            )),
             (None, None, Err(why)) if keeper.shares_key => Some(format!(
-                "all programs of this machine that use it share one segment of memory; to measure it apart from theirs takes a \
+                "all programs of this machine that use it share one segment of memory; to measure \
+                 it apart from theirs takes a \
                  namespace of its own, which is not allowed here ({why})"
             )),
             _ => None,
         }
     }
 
-    /// Versions of Perl and of the modules of these keepers.
-    pub(crate) fn versions<'a>(&'a self, keepers: &'a [&Keeper]) -> impl Iterator<Item = (String, String)> + 'a {
+    /// Of Perl and of the modules of these keepers.
+    pub(crate) fn versions<'a>(
+        &'a self,
+        keepers: &'a [&Keeper],
+    ) -> impl Iterator<Item = (String, String)> + 'a {
         let used = |name: &str| {
-            name == "perl" || keepers.iter().any(|keeper| keeper.modules.iter().any(|(module, _)| *module == name))
+            name == "perl"
+                || keepers
+                    .iter()
+                    .any(|keeper| keeper.modules.iter().any(|(module, _)| *module == name))
         };
         let known = |version: &str| version.starts_with(|letter: char| letter.is_ascii_digit());
         self.versions
@@ -90,7 +106,7 @@ impl Installation {
             .map(|(name, it)| (name.clone(), it.clone()))
     }
 
-    /// How Perl is started for a keeper.
+    /// The command that starts Perl for a keeper.
     pub(crate) fn command(&self, keeper: &Keeper) -> Command {
         if !keeper.shares_key {
             return Command::new(&self.perl);
@@ -106,10 +122,11 @@ fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// Starts a program whose shared memory nobody else sees, and which the kernel removes with its process, however it ends.
-/// `unshare` becomes that program.
+/// `unshare` becomes the program that follows. Nobody else sees its shared memory, and the kernel
+/// removes that with the process.
 fn in_private_memory() -> Command {
-    let mut command = Command::new(program("unshare").map_or_else(|| OsString::from("unshare"), Into::into));
+    let mut command =
+        Command::new(program("unshare").map_or_else(|| OsString::from("unshare"), Into::into));
     if !geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
@@ -132,19 +149,24 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_package() {
-        let here = |names: &[&str]| Installation {
+        let here = |names: &[&str]| PerlInstallation {
             perl: PathBuf::from("/nowhere/perl"),
             versions: names.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect(),
             private_memory: Err("unshare: not permitted".to_owned()),
         };
         let keeper = |title: &str| KEEPERS.iter().find(|keeper| keeper.title() == title).unwrap();
-        let lacks = here(&["perl"]).obstacle(keeper("fast-mmap")).unwrap();
-        assert!(lacks.contains("Cache::FastMmap") && lacks.contains("libcache-fastmmap-perl"), "{lacks}");
+        let missing_tier = here(&["perl"]).obstacle(keeper("fast-mmap")).unwrap();
+        assert!(
+            missing_tier.contains("Cache::FastMmap")
+                && missing_tier.contains("libcache-fastmmap-perl"),
+            "{missing_tier}"
+        );
         assert_eq!(here(&["perl", "Apache::Session"]).obstacle(keeper("apache-file")), None);
         let all = here(&["perl", "Apache::Session", "Cache::Cache", "Cache::SharedMemoryCache"]);
         let why = all.obstacle(keeper("apache-shared-memory")).unwrap();
         assert!(why.contains("not permitted"), "{why}");
-        let used: Vec<String> = all.versions(&[keeper("apache-file")]).map(|(name, _)| name).collect();
+        let used: Vec<String> =
+            all.versions(&[keeper("apache-file")]).map(|(name, _)| name).collect();
         assert_eq!(used, ["Apache::Session", "perl"]);
     }
 }

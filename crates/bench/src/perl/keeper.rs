@@ -1,92 +1,96 @@
-//! The table of keepers: one entry each, from which selection, configuration and results come.
+//! The table of keepers, from which selection, configuration and results come.
 //!
-//! What a keeper locks belongs to its entry, because figures of those that lock and of those that do not answer different
-//! questions.
+//! Each entry states its locking: figures with and without locks answer different questions.
 
 use sessile_core::Durability;
 
 use crate::naming;
 use crate::options::UsageError;
-use crate::selection::{Choice, Target};
+use crate::selection::{Choice, ContenderSource};
 
-/// A keeper of sessions and its settings.
+/// A keeper and its settings.
 #[derive(Debug)]
 pub struct Keeper {
-    /// Its name in `--stores` and in results.
+    /// In `--stores` and in results.
     pub name: &'static str,
-    /// What makes it different from others of the same name.
+    /// Its difference from others of the same name.
     pub variant: &'static str,
-    /// The package of Perl that the runner talks to.
+    /// The Perl package that the runner calls.
     pub package: &'static str,
-    /// Names and texts of the files that define it, in the order in which they are loaded.
+    /// Names and texts of its source files, in the order of loading.
     pub files: &'static [(&'static str, &'static str)],
-    /// Its settings. `{shm}` and `{disk}` are directories of its own, `{socket}` is its server's, in `{socket_dir}`;
-    /// `{megabytes}` is more than enough for all sessions of a run.
+    /// `{shm}` and `{disk}` stand for private directories, `{socket}` for the server's socket in
+    /// `{socket_dir}`; `{megabytes}` suffices for all sessions of a run.
     pub settings: &'static [(&'static str, &'static str)],
-    /// Modules of Perl that it needs, each with its Debian package.
+    /// Perl modules that it needs, with their Debian packages.
     pub modules: &'static [(&'static str, &'static str)],
     /// The private server that it needs.
     pub server: Option<&'static str>,
-    /// What a close survives.
+    /// Its tiers.
     pub durability: &'static [Durability],
-    /// What keeps two requests on one session apart.
-    pub locking: Locking,
+    /// How it separates two requests on one session.
+    pub locking: KeeperLocking,
     /// Where its sessions take space.
-    pub space: Space,
-    /// The module in whose place it stands.
+    pub space: SpaceSource,
+    /// The module that it represents.
     pub stands_for: Option<&'static str>,
-    /// What a session costs depends on how many there are.
+    /// The cost of a session depends on the number of sessions.
     pub depends_on_number: bool,
-    /// It keeps its sessions in shared memory of System V under a key that all programs use.
+    /// It uses a System V shared memory key that all programs share.
     pub shares_key: bool,
 }
 
-/// What keeps two requests on one session apart.
+/// How a keeper separates two requests on one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Locking {
-    /// Nothing beyond a single call: of two changes one can be lost.
+pub enum KeeperLocking {
+    /// Single calls only: one of two changes can be lost.
     Nothing,
-    /// Several may have it open, and who saves waits for the others to close: of two changes one can be lost.
+    /// Several may have it open, and a save waits for the others to close: one of two changes can
+    /// be lost.
     Shared,
-    /// Nobody else has it from open to close.
+    /// Exclusive from open to close.
     Whole,
 }
 
-impl Locking {
+impl KeeperLocking {
     /// The word in results.
     pub const fn name(self) -> &'static str {
         match self {
-            Locking::Nothing => "none",
-            Locking::Shared => "shared",
-            Locking::Whole => "whole",
+            KeeperLocking::Nothing => "none",
+            KeeperLocking::Shared => "shared",
+            KeeperLocking::Whole => "whole",
         }
     }
 }
 
 /// Where sessions take space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum SpaceSource {
     /// In files of its directory.
     Files,
-    /// The keeper tells when it is dissected.
-    Told,
-    /// In a server, or in a file whose size is fixed beforehand.
+    /// The keeper reports it when dissected.
+    Reported,
+    /// In a server, or in a file of fixed size.
     Unknown,
 }
 
 const VOLATILE: &[Durability] = &[Durability::None];
 const ALL: &[Durability] = &[Durability::None, Durability::Second, Durability::Commit];
-/// The name that our own keeper will have in results.
+/// The name of our future keeper in results.
 pub(crate) const SESSILE: &str = "sessile";
 
-const APACHE_SESSION: (&str, &str) =
-    ("apache_session.pl", include_str!("../../../../bench/contenders/perl/keepers/apache_session.pl"));
-const SHARED_MEMORY: (&str, &str) =
-    ("shared_memory.pl", include_str!("../../../../bench/contenders/perl/keepers/shared_memory.pl"));
+const APACHE_SESSION: (&str, &str) = (
+    "apache_session.pl",
+    include_str!("../../../../bench/contenders/perl/keepers/apache_session.pl"),
+);
+const SHARED_MEMORY: (&str, &str) = (
+    "shared_memory.pl",
+    include_str!("../../../../bench/contenders/perl/keepers/shared_memory.pl"),
+);
 const FAST_MMAP: (&str, &str) =
     ("fast_mmap.pl", include_str!("../../../../bench/contenders/perl/keepers/fast_mmap.pl"));
 
-/// The simplest one; others are said to differ from it.
+/// Base of the other entries.
 const FILES: Keeper = Keeper {
     name: "apache-file",
     variant: "default",
@@ -101,14 +105,14 @@ const FILES: Keeper = Keeper {
     modules: &[("Apache::Session", "libapache-session-perl")],
     server: None,
     durability: VOLATILE,
-    locking: Locking::Shared,
-    space: Space::Files,
+    locking: KeeperLocking::Shared,
+    space: SpaceSource::Files,
     stands_for: None,
     depends_on_number: false,
     shares_key: false,
 };
 
-/// The same on tmpfs.
+/// On tmpfs.
 const FILES_SHM: Keeper = Keeper {
     variant: "shm",
     settings: &[
@@ -120,24 +124,28 @@ const FILES_SHM: Keeper = Keeper {
     ..FILES
 };
 
-/// A table of the manual's shape, on a connection that stays.
+/// A table as in the manual, on a persistent connection.
 const MYSQL: Keeper = Keeper {
     name: "apache-mysql",
     settings: &[
         ("session", "Apache::Session::MySQL"),
         ("dsn", "dbi:mysql:database=test;mysql_socket={socket}"),
         ("user", "root"),
-        ("table", "CREATE TABLE IF NOT EXISTS sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session LONGBLOB)"),
+        (
+            "table",
+            "CREATE TABLE IF NOT EXISTS sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session \
+             LONGBLOB)",
+        ),
     ],
     modules: &[("Apache::Session", "libapache-session-perl"), ("DBD::mysql", "libdbd-mysql-perl")],
     server: Some("mariadbd"),
     durability: ALL,
-    locking: Locking::Whole,
-    space: Space::Unknown,
+    locking: KeeperLocking::Whole,
+    space: SpaceSource::Unknown,
     ..FILES
 };
 
-/// All of them, in display order.
+/// In display order.
 pub const KEEPERS: &[Keeper] = &[
     FILES,
     Keeper {
@@ -149,7 +157,7 @@ pub const KEEPERS: &[Keeper] = &[
             ("argument.LockDirectory", "{disk}"),
             ("argument.Transaction", "1"),
         ],
-        locking: Locking::Whole,
+        locking: KeeperLocking::Whole,
         ..FILES
     },
     FILES_SHM,
@@ -162,7 +170,7 @@ pub const KEEPERS: &[Keeper] = &[
             ("argument.LockDirectory", "{shm}"),
             ("argument.Transaction", "1"),
         ],
-        locking: Locking::Whole,
+        locking: KeeperLocking::Whole,
         ..FILES
     },
     Keeper {
@@ -183,9 +191,13 @@ pub const KEEPERS: &[Keeper] = &[
             ("session", "Apache::Session::MySQL::NoLock"),
             ("dsn", "dbi:mysql:database=test;mysql_socket={socket}"),
             ("user", "root"),
-            ("table", "CREATE TABLE IF NOT EXISTS sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session LONGBLOB)"),
+            (
+                "table",
+                "CREATE TABLE IF NOT EXISTS sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session \
+                 LONGBLOB)",
+            ),
         ],
-        locking: Locking::Nothing,
+        locking: KeeperLocking::Nothing,
         ..MYSQL
     },
     Keeper {
@@ -194,7 +206,11 @@ pub const KEEPERS: &[Keeper] = &[
             ("session", "Apache::Session::Postgres"),
             ("dsn", "dbi:Pg:dbname=postgres;host={socket_dir};port=5432"),
             ("user", "postgres"),
-            ("table", "CREATE TABLE IF NOT EXISTS sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session TEXT)"),
+            (
+                "table",
+                "CREATE TABLE IF NOT EXISTS sessions (id CHAR(32) NOT NULL PRIMARY KEY, a_session \
+                 TEXT)",
+            ),
             ("commit", "1"),
         ],
         modules: &[("Apache::Session", "libapache-session-perl"), ("DBD::Pg", "libdbd-pg-perl")],
@@ -207,8 +223,8 @@ pub const KEEPERS: &[Keeper] = &[
         files: &[FAST_MMAP],
         settings: &[("share_file", "{shm}/cache"), ("cache_size", "{megabytes}m")],
         modules: &[("Cache::FastMmap", "libcache-fastmmap-perl")],
-        locking: Locking::Nothing,
-        space: Space::Unknown,
+        locking: KeeperLocking::Nothing,
+        space: SpaceSource::Unknown,
         ..FILES
     },
     Keeper {
@@ -221,8 +237,8 @@ pub const KEEPERS: &[Keeper] = &[
             ("Cache::Cache", "libcache-cache-perl"),
             ("Cache::SharedMemoryCache", "libcache-cache-perl"),
         ],
-        locking: Locking::Nothing,
-        space: Space::Told,
+        locking: KeeperLocking::Nothing,
+        space: SpaceSource::Reported,
         stands_for: Some("Apache::Session::SharedMem"),
         depends_on_number: true,
         shares_key: true,
@@ -230,32 +246,36 @@ pub const KEEPERS: &[Keeper] = &[
     },
 ];
 
-/// What `--stores` names, all when it names nothing, and whether our own keeper is meant too.
+/// The keepers that `--stores` names (without names, all), and whether our own is included.
 pub(crate) fn named(stores: &[String]) -> Result<(Vec<&'static Keeper>, bool), UsageError> {
     if stores.is_empty() {
         return Ok((KEEPERS.iter().collect(), true));
     }
     let (ours, words): (Vec<&str>, Vec<&str>) =
         stores.iter().map(|word| word.trim()).partition(|word| *word == SESSILE);
-    let meant = naming::meant(KEEPERS, words, "keeper of sessions in Perl", |keeper| (keeper.name, keeper.variant))?;
+    let meant = naming::select_entries(KEEPERS, words, "keeper of sessions in Perl", |keeper| {
+        (keeper.name, keeper.variant)
+    })?;
     Ok((meant, !ours.is_empty()))
 }
 
 impl Keeper {
-    /// Name and variant as one word.
+    /// Name and variant.
     pub fn title(&self) -> String {
         naming::title(self.name, self.variant)
     }
 
-    /// It as a contender.
+    /// The keeper as a contender.
     pub fn choice(&'static self, durability: Durability) -> Choice {
-        let session = self.settings.iter().find(|(name, _)| *name == "session").map(|(_, class)| *class);
-        let class = session.or(self.modules.last().map(|(module, _)| *module)).unwrap_or(self.package);
+        let session =
+            self.settings.iter().find(|(name, _)| *name == "session").map(|(_, class)| *class);
+        let class =
+            session.or(self.modules.last().map(|(module, _)| *module)).unwrap_or(self.package);
         Choice {
             store: self.name,
             variant: self.variant.to_owned(),
             shown_url: format!("perl:{class}"),
-            target: Target::Keeper(self),
+            target: ContenderSource::Keeper(self),
             over_socket: self.server.is_some(),
             shared_by_processes: true,
             creates: true,
@@ -277,7 +297,10 @@ mod tests {
     #[test]
     fn a_name_means_all_its_variants_and_one_with_a_variant_only_that() {
         assert_eq!(titles(&["apache-mysql"]).unwrap(), ["apache-mysql", "apache-mysql#nolock"]);
-        assert_eq!(titles(&["fast-mmap", "apache-file#shm"]).unwrap(), ["fast-mmap", "apache-file#shm"]);
+        assert_eq!(
+            titles(&["fast-mmap", "apache-file#shm"]).unwrap(),
+            ["fast-mmap", "apache-file#shm"]
+        );
         assert!(titles(&["apache-mysql", "apache-mysql#nolock"]).unwrap_err().0.contains("twice"));
         assert!(titles(&["memory"]).unwrap_err().0.contains("apache-file#shm-lock"));
         assert!(!titles(&["redis://:secret@host"]).unwrap_err().0.contains("secret"));
@@ -293,12 +316,16 @@ mod tests {
         assert_eq!(titles.len(), KEEPERS.len());
     }
 
-    /// Whoever locks is compared with whoever does: each way to keep apart is there, and said.
+    /// Names of variants agree with their locking.
     #[test]
     fn what_is_called_lock_locks_and_what_is_called_nolock_does_not() {
         for keeper in KEEPERS {
-            let whole = keeper.locking == Locking::Whole;
-            assert!(whole || !keeper.variant.ends_with("lock") || keeper.variant == "nolock", "{}", keeper.title());
+            let whole = keeper.locking == KeeperLocking::Whole;
+            assert!(
+                whole || !keeper.variant.ends_with("lock") || keeper.variant == "nolock",
+                "{}",
+                keeper.title()
+            );
             assert!(!whole || keeper.variant != "nolock", "{}", keeper.title());
             let exclusive = keeper.settings.contains(&("argument.Transaction", "1"));
             assert!(!exclusive || whole, "{} locks from the beginning", keeper.title());

@@ -1,12 +1,13 @@
-//! The keepers of sessions of Perl, as contenders: what there is, what of it this machine has, and how one is run.
+//! The keepers of Perl sessions, as contenders: the table, this machine's installation, and the
+//! runner.
 //!
-//! Not here: what is measured with them. They live in processes of Perl, so no worker of ours opens them.
+//! Keepers live in processes of Perl, so our workers do not open them.
 
 mod installation;
 mod keeper;
 mod runner;
 
-pub(crate) use installation::Installation;
-pub use keeper::{KEEPERS, Keeper, Locking, Space};
+pub(crate) use installation::PerlInstallation;
+pub use keeper::{KEEPERS, Keeper, KeeperLocking, SpaceSource};
 pub(crate) use keeper::{SESSILE, named};
-pub(crate) use runner::{Dissected, Round, Runner, VALUES};
+pub(crate) use runner::{CostBreakdown, Runner, RunnerReply, VALUES};

@@ -1,41 +1,41 @@
-//! The table of handlers: one entry each, from which selection, configuration and results come.
+//! The table of PHP session handlers, from which selection, configuration and results come.
 //!
-//! Other people's handlers keep their connections from request to request, as ours does; connecting anew for each of them is
-//! what their settings allow and nobody wants.
+//! All handlers keep their connections between requests, as ours does.
 
 use sessile_core::Durability;
 
 use crate::naming;
 use crate::options::UsageError;
-use crate::selection::{Choice, Target};
+use crate::selection::{Choice, ContenderSource};
 
 /// A handler and its settings.
 #[derive(Clone, Debug)]
 pub struct Handler {
-    /// Its name in `--stores` and in results.
+    /// In `--stores` and in results.
     pub name: &'static str,
-    /// What makes it different from others of the same name.
+    /// Its difference from others of the same name.
     pub variant: &'static str,
     /// `session.save_handler`.
     pub save_handler: &'static str,
-    /// `session.save_path`. `{shm}` and `{disk}` are directories of its own, `{socket}` is its server's, in
-    /// `{socket_dir}`.
+    /// `session.save_path`. `{shm}` and `{disk}` stand for private directories, `{socket}` for the
+    /// server's socket in `{socket_dir}`.
     pub save_path: &'static str,
-    /// Extensions of PHP, in the order in which they are loaded.
+    /// In the order of loading.
     pub extensions: &'static [&'static str],
     /// The Debian package that contains them.
     pub package: &'static str,
     /// The private server that it needs.
     pub server: Option<&'static str>,
-    /// Whether nobody else has the session of a request until that ends.
+    /// A request has its session exclusively until it ends.
     pub locks: bool,
-    /// What a commit survives.
+    /// Its tiers.
     pub durability: &'static [Durability],
-    /// Further settings that are read when PHP starts; `{sessions}` and `{megabytes}` are enough for all of a run.
+    /// Settings that PHP reads only at its start; `{sessions}` and `{megabytes}` suffice for the
+    /// whole run.
     pub at_start: &'static [(&'static str, &'static str)],
     /// Further settings.
     pub settings: &'static [(&'static str, &'static str)],
-    /// A handler that is written in PHP: its text.
+    /// The text of a handler that is written in PHP.
     pub source: Option<&'static str>,
 }
 
@@ -43,10 +43,10 @@ const VOLATILE: &[Durability] = &[Durability::None];
 const NONE_OR_COMMIT: &[Durability] = &[Durability::None, Durability::Commit];
 const NONE_OR_SECOND: &[Durability] = &[Durability::None, Durability::Second];
 const ALL: &[Durability] = &[Durability::None, Durability::Second, Durability::Commit];
-/// The name of our own handler, as PHP knows it and as results do.
+/// Our handler, in PHP and in results.
 pub(crate) const SESSILE: &str = "sessile";
 
-/// One that comes with PHP and keeps nothing safe; others are said to differ from it.
+/// Base of the other entries: PHP's own, without durability.
 const PLAIN: Handler = Handler {
     name: "php-files",
     variant: "default",
@@ -62,7 +62,7 @@ const PLAIN: Handler = Handler {
     source: None,
 };
 
-/// Ours, on a store.
+/// Our handler on a store.
 const fn sessile(variant: &'static str, save_path: &'static str) -> Handler {
     Handler { name: SESSILE, variant, save_handler: SESSILE, save_path, durability: ALL, ..PLAIN }
 }
@@ -78,7 +78,8 @@ const fn pdo(
     Handler { name, save_handler: "user", save_path, extensions, package, source, ..PLAIN }
 }
 
-/// What the frameworks' handlers take and Drupal's does not: a transaction around the request that holds the row of its session.
+/// Drupal's handler has no transaction around the request that holds the row of its session; the
+/// frameworks' handlers do.
 const fn without_lock(handler: Handler) -> Handler {
     Handler { variant: "nolock", locks: false, at_start: &[("contender.lock", "0")], ..handler }
 }
@@ -86,7 +87,12 @@ const fn without_lock(handler: Handler) -> Handler {
 const PDO_MYSQL: Handler = Handler {
     server: Some("mariadbd"),
     durability: ALL,
-    ..pdo("pdo-mysql", "mysql:unix_socket={socket};dbname=test", &["pdo", "mysqlnd", "pdo_mysql"], "php-mysql")
+    ..pdo(
+        "pdo-mysql",
+        "mysql:unix_socket={socket};dbname=test",
+        &["pdo", "mysqlnd", "pdo_mysql"],
+        "php-mysql",
+    )
 };
 
 const PDO_POSTGRES: Handler = Handler {
@@ -112,7 +118,11 @@ const PHP_MEMCACHED: Handler = Handler {
     ..PLAIN
 };
 
-const fn phpredis(variant: &'static str, locks: bool, settings: &'static [(&'static str, &'static str)]) -> Handler {
+const fn phpredis(
+    variant: &'static str,
+    locks: bool,
+    settings: &'static [(&'static str, &'static str)],
+) -> Handler {
     Handler {
         name: "phpredis",
         variant,
@@ -123,14 +133,14 @@ const fn phpredis(variant: &'static str, locks: bool, settings: &'static [(&'sta
         package: "php-redis",
         server: Some("redis-server"),
         durability: ALL,
-        // Else each request asks first whether its connection still lives: a round trip that the answers make superfluous.
+        // Otherwise each request first checks its connection: a superfluous round trip.
         at_start: &[("redis.pconnect.echo_check_liveness", "0")],
         settings,
         ..PLAIN
     }
 }
 
-/// All of them, in display order.
+/// In display order.
 pub const HANDLERS: &[Handler] = &[
     PLAIN,
     Handler { variant: "shm", save_path: "{shm}/files", ..PLAIN },
@@ -141,7 +151,7 @@ pub const HANDLERS: &[Handler] = &[
         extensions: &["apcu"],
         package: "php-apcu",
         locks: false,
-        // Its defaults hold 7,000 sessions in chains of a hash table for half as many.
+        // The defaults hold 7,000 sessions, in a hash table for half as many.
         at_start: &[("apc.shm_size", "{megabytes}M"), ("apc.entries_hint", "{sessions}")],
         source: Some(include_str!("../../../../bench/contenders/php/handlers/apcu.php")),
         ..PLAIN
@@ -161,45 +171,57 @@ pub const HANDLERS: &[Handler] = &[
     without_lock(PDO_POSTGRES),
     pdo("pdo-sqlite", "sqlite:{disk}/sessions.db", &["pdo", "pdo_sqlite"], "php-sqlite3"),
     Handler { durability: VOLATILE, ..sessile("default", "sessile:{shm}/sessile") },
-    Handler { durability: NONE_OR_SECOND, ..sessile("disk", "sessile:{disk}/sessile?control={shm}") },
+    Handler {
+        durability: NONE_OR_SECOND,
+        ..sessile("disk", "sessile:{disk}/sessile?control={shm}")
+    },
     Handler { durability: NONE_OR_COMMIT, ..sessile("files", "files:{disk}/files") },
     Handler { durability: NONE_OR_COMMIT, ..sessile("files-shm", "files:{shm}/files") },
     Handler { server: Some("redis-server"), ..sessile("redis", "redis+unix:{socket}") },
-    Handler { server: Some("mariadbd"), ..sessile("mysql", "mysql+unix:{socket}?user=root&database=test") },
+    Handler {
+        server: Some("mariadbd"),
+        ..sessile("mysql", "mysql+unix:{socket}?user=root&database=test")
+    },
     Handler {
         server: Some("postgres"),
         ..sessile("postgres", "postgres+unix:{socket}?user=postgres&database=postgres")
     },
-    Handler { server: Some("memcached"), durability: VOLATILE, ..sessile("memcached", "memcached+unix:{socket}") },
+    Handler {
+        server: Some("memcached"),
+        durability: VOLATILE,
+        ..sessile("memcached", "memcached+unix:{socket}")
+    },
 ];
 
-/// Whether the handler with this title locks; `None` for a title that none has.
+/// Whether the handler with this title locks; `None` for an unknown title.
 pub fn locks(title: &str) -> Option<bool> {
     HANDLERS.iter().find(|handler| handler.title() == title).map(|handler| handler.locks)
 }
 
-/// The handlers that `--stores` names; all when it names none.
+/// The handlers that `--stores` names; without names, all.
 pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageError> {
     if stores.is_empty() {
         return Ok(HANDLERS.iter().collect());
     }
     let words = stores.iter().map(|word| word.trim());
-    naming::meant(HANDLERS, words, "session handler of PHP", |handler| (handler.name, handler.variant))
+    naming::select_entries(HANDLERS, words, "session handler of PHP", |handler| {
+        (handler.name, handler.variant)
+    })
 }
 
 impl Handler {
-    /// Name and variant as one word.
+    /// Name and variant.
     pub fn title(&self) -> String {
         naming::title(self.name, self.variant)
     }
 
-    /// It as a contender.
+    /// The handler as a contender.
     pub fn choice(&'static self, durability: Durability) -> Choice {
         Choice {
             store: self.name,
             variant: self.variant.to_owned(),
             shown_url: self.save_path.replace('{', "<").replace('}', ">"),
-            target: Target::Handler(self),
+            target: ContenderSource::Handler(self),
             over_socket: self.server.is_some(),
             shared_by_processes: true,
             creates: true,
@@ -221,7 +243,10 @@ mod tests {
     #[test]
     fn a_name_means_all_its_variants_and_one_with_a_variant_only_that() {
         assert_eq!(titles(&["phpredis"]).unwrap(), ["phpredis", "phpredis#lock"]);
-        assert_eq!(titles(&["sessile#disk", "php-files#default"]).unwrap(), ["sessile#disk", "php-files"]);
+        assert_eq!(
+            titles(&["sessile#disk", "php-files#default"]).unwrap(),
+            ["sessile#disk", "php-files"]
+        );
         assert_eq!(titles(&[]).unwrap().len(), HANDLERS.len());
         assert!(titles(&["phpredis", "phpredis#lock"]).unwrap_err().0.contains("twice"));
         assert!(titles(&["memory"]).unwrap_err().0.contains("php-files#shm"));
@@ -230,7 +255,9 @@ mod tests {
 
     #[test]
     fn what_locks_says_so() {
-        let known = ["apcu", "phpredis", "phpredis#lock", "php-files", "sessile#redis", "unheard-of"].map(locks);
+        let known =
+            ["apcu", "phpredis", "phpredis#lock", "php-files", "sessile#redis", "unheard-of"]
+                .map(locks);
         assert_eq!(known, [Some(false), Some(false), Some(true), Some(true), Some(true), None]);
     }
 

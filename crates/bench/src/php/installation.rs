@@ -1,4 +1,4 @@
-//! The PHP of this machine: its version, its extensions, and the module of our own handler.
+//! This machine's PHP: its version, its extensions, and the module of our handler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,79 +8,96 @@ use sessile_fixtures::{ServerKind, Web};
 
 use crate::php::handler::{Handler, SESSILE};
 
-/// Names the module of our handler, when it is not where `make php` leaves it.
+/// Overrides the path of our handler's module.
 pub(crate) const MODULE_VARIABLE: &str = "SESSILE_PHP_MODULE";
 
-/// What is installed.
 #[derive(Debug)]
-pub(crate) struct Installation {
+pub(crate) struct PhpInstallation {
     pub version: String,
     extension_dir: PathBuf,
     built_in: Vec<String>,
-    /// The module of our handler.
+    /// Of our handler.
     module: Option<PathBuf>,
 }
 
-impl Installation {
-    /// Asks php-fpm. The error is one sentence that says what is missing and how to get it.
-    pub(crate) fn look() -> Result<Installation, String> {
+impl PhpInstallation {
+    /// Asks php-fpm. The error says what is missing and how to install it.
+    pub(crate) fn detect() -> Result<PhpInstallation, String> {
         let missing = Web::missing();
         let (Some(php), true) = (Web::php(), missing.is_empty()) else {
-            let missing: Vec<String> =
-                missing.iter().map(|(name, package)| format!("{name} (Debian package {package})")).collect();
-            return Err(format!("not installed: {}; `sessile bench setup --install` installs it", missing.join(", ")));
+            let missing: Vec<String> = missing
+                .iter()
+                .map(|(name, package)| format!("{name} (Debian package {package})"))
+                .collect();
+            return Err(format!(
+                "not installed: {}; `sessile bench setup --install` installs it",
+                missing.join(", ")
+            ));
         };
         let about = output(&php, "-i");
         let value = |name: &str| {
-            let line = about.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" => "))?;
+            let line =
+                about.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" => "))?;
             Some(line.split(" => ").next()?.to_owned())
         };
-        let (Some(version), Some(extension_dir)) = (value("PHP Version"), value("extension_dir")) else {
-            return Err("php-fpm does not tell its version and its directory of extensions (php-fpm -n -i)".to_owned());
+        let (Some(version), Some(extension_dir)) = (value("PHP Version"), value("extension_dir"))
+        else {
+            return Err(
+                "php-fpm does not report its version and extension directory (php-fpm -n -i)"
+                    .to_owned(),
+            );
         };
         let built_in = output(&php, "-m").lines().map(str::to_lowercase).collect();
         let module = module(&version, Path::new(&extension_dir));
-        Ok(Installation { version, extension_dir: extension_dir.into(), built_in, module })
+        Ok(PhpInstallation { version, extension_dir: extension_dir.into(), built_in, module })
     }
 
-    /// Why a handler cannot be used here.
+    /// The reason why a handler cannot be used here.
     pub(crate) fn obstacle(&self, handler: &Handler) -> Option<String> {
         let (server, package) = (handler.server.and_then(ServerKind::by_name), handler.package);
-        let lacks = handler.extensions.iter().find(|name| !self.has(name));
-        match (lacks, server.filter(|kind| kind.find().is_none())) {
+        let missing_tier = handler.extensions.iter().find(|name| !self.has(name));
+        match (missing_tier, server.filter(|kind| kind.find().is_none())) {
             (Some(name), _) => Some(format!(
-                "PHP's extension {name} is not installed (Debian package {package}; `sessile bench setup --install` installs it)"
+                "PHP's extension {name} is not installed (Debian package {package}; `sessile bench \
+                 setup --install` installs it)"
             )),
             (None, Some(kind)) => Some(format!(
-                "{} is not installed (Debian package {}; `sessile bench setup --install` installs it)",
+                "{} is not installed (Debian package {}; `sessile bench setup --install` installs \
+                 it)",
                 kind.name, kind.package
             )),
-            (None, None) if handler.save_handler == SESSILE && self.module.is_none() => Some(format!(
-                "its module for PHP {} is not built: `make php` builds it, or {MODULE_VARIABLE} names it",
-                self.version
-            )),
+            (None, None) if handler.save_handler == SESSILE && self.module.is_none() => {
+                Some(format!(
+                    "its module for PHP {} is not built: `make php` builds it, or \
+                     {MODULE_VARIABLE} names it",
+                    self.version
+                ))
+            }
             _ => None,
         }
     }
 
-    /// The settings that load what a handler needs.
+    /// The settings that load the handler's extensions.
     pub(crate) fn loading(&self, handler: &Handler) -> Vec<(String, String)> {
         let load = |name: &str, place: &Path| (name.to_owned(), place.display().to_string());
         let mut settings = vec![load("zend_extension", &self.file("opcache"))];
         settings.retain(|_| self.file("opcache").is_file());
         let needed = handler.extensions.iter().filter(|name| !self.is_built_in(name));
         settings.extend(needed.map(|name| load("extension", &self.file(name))));
-        settings
-            .extend(self.module.as_ref().filter(|_| handler.save_handler == SESSILE).map(|it| load("extension", it)));
+        settings.extend(
+            self.module
+                .as_ref()
+                .filter(|_| handler.save_handler == SESSILE)
+                .map(|it| load("extension", it)),
+        );
         settings
     }
 
-    /// Whether an extension can be loaded, or is built in.
+    /// Whether an extension is built in or can be loaded.
     pub(crate) fn has(&self, extension: &str) -> bool {
         self.is_built_in(extension) || self.file(extension).is_file()
     }
 
-    /// Whether the module of our handler is there.
     pub(crate) fn has_module(&self) -> bool {
         self.module.is_some()
     }
@@ -99,17 +116,20 @@ fn output(php: &Path, flag: &str) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-/// Where the module is: where the user says, where `make php` leaves it, or where `make php-install` copies it.
+/// From the variable, from `make php`, or from `make php-install`.
 fn module(version: &str, extension_dir: &Path) -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(MODULE_VARIABLE) {
         return fs::canonicalize(named).ok();
     }
-    let profiles: &[&str] = if cfg!(debug_assertions) { &["release", "debug"] } else { &["release"] };
+    let profiles: &[&str] =
+        if cfg!(debug_assertions) { &["release", "debug"] } else { &["release"] };
     let program = std::env::current_exe().unwrap_or_default();
     let mut above: Vec<PathBuf> = program.ancestors().map(Path::to_owned).collect();
     above.extend(std::env::current_dir().map(|here| here.join("target")));
     let built = above.iter().flat_map(|dir| {
-        profiles.iter().map(move |profile| dir.join(format!("php-{profile}-{version}/modules/sessile.so")))
+        profiles
+            .iter()
+            .map(move |profile| dir.join(format!("php-{profile}-{version}/modules/sessile.so")))
     });
     built.chain([extension_dir.join("sessile.so")]).find(|file| file.is_file())
 }

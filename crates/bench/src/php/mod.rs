@@ -1,6 +1,7 @@
-//! The session handlers of PHP, as contenders: what there is, what of it this machine has, and how it is configured.
+//! The session handlers of PHP, as contenders: the table, this machine's installation, and
+//! versions.
 //!
-//! Not here: what is measured with them. They live in PHP's own processes, so no worker of ours opens them.
+//! Handlers live in PHP's own processes, so our workers do not open them.
 
 mod handler;
 mod installation;
@@ -8,5 +9,5 @@ mod versions;
 
 pub use handler::{HANDLERS, Handler, locks};
 pub(crate) use handler::{SESSILE, named};
-pub(crate) use installation::{Installation, MODULE_VARIABLE};
+pub(crate) use installation::{MODULE_VARIABLE, PhpInstallation};
 pub(crate) use versions::versions;

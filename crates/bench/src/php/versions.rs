@@ -1,34 +1,35 @@
-//! Versions of what serves the pages: nginx, PHP, and those extensions of the measured handlers that have a version of their own.
+//! Versions of nginx, PHP, and the extensions of the measured handlers.
 //!
-//! Invariant: of all that these programs say of themselves nothing but versions gets out. PHP's account contains its environment.
+//! Invariant: nothing but versions is kept. PHP's information contains its environment.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 use sessile_fixtures::Web;
 
-use crate::php::{Handler, Installation};
-use crate::selection::{Choice, Target};
+use crate::php::{Handler, PhpInstallation};
+use crate::selection::{Choice, ContenderSource};
 
-/// For the environment of a result. What does not tell its version is left out: what comes with PHP has PHP's.
-pub(crate) fn versions(php: &Installation, choices: &[Choice]) -> BTreeMap<String, String> {
+/// For the environment of a result. Extensions without a version of their own have PHP's.
+pub(crate) fn versions(php: &PhpInstallation, choices: &[Choice]) -> BTreeMap<String, String> {
     let handlers = choices.iter().filter_map(|choice| match choice.target {
-        Target::Handler(handler) => Some(handler),
+        ContenderSource::Handler(handler) => Some(handler),
         _ => None,
     });
     let handlers: Vec<&Handler> = handlers.collect();
     let about = about(php, &handlers);
     let extensions = handlers.iter().flat_map(|handler| handler.extensions);
-    // The server and our library of the same name have versions, too.
-    let extensions = extensions.filter_map(|name| Some((format!("php-{name}"), of_extension(&about, name)?)));
+    // The server and our library of the same name have versions too.
+    let extensions =
+        extensions.filter_map(|name| Some((format!("php-{name}"), of_extension(&about, name)?)));
     let mut versions: BTreeMap<String, String> = extensions.collect();
     versions.insert("php".to_owned(), php.version.clone());
     versions.extend(nginx().map(|version| ("nginx".to_owned(), version)));
     versions
 }
 
-/// What PHP says of itself with all extensions of these handlers; empty if it says nothing.
-fn about(php: &Installation, handlers: &[&Handler]) -> String {
+/// PHP's information with all extensions of these handlers; empty on failure.
+fn about(php: &PhpInstallation, handlers: &[&Handler]) -> String {
     let Some(program) = Web::php() else { return String::new() };
     let mut settings: Vec<(String, String)> = Vec::new();
     for setting in handlers.iter().flat_map(|handler| php.loading(handler)) {
@@ -45,7 +46,7 @@ fn about(php: &Installation, handlers: &[&Handler]) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-/// The version in the part of an extension, which has its name for a heading.
+/// The version in the section under an extension's name.
 fn of_extension(about: &str, name: &str) -> Option<String> {
     let own = format!("{name} version");
     let rest = about.lines().skip_while(|line| !line.eq_ignore_ascii_case(name)).skip(1);
@@ -60,7 +61,7 @@ fn of_extension(about: &str, name: &str) -> Option<String> {
 
 fn nginx() -> Option<String> {
     let output = Command::new(Web::nginx()?).arg("-v").stdin(Stdio::null()).output().ok()?;
-    // It says that where others say what is wrong.
+    // nginx prints it to standard error.
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     Some(text.split("nginx/").nth(1)?.split_whitespace().next()?.to_owned())
 }
@@ -114,11 +115,17 @@ Redis Version => 5.3.7
 Redis Sentinel Version => 0.1
 ";
 
-    /// A result named the server redis and nobody's extension, by which phpredis is fast or slow.
+    /// A result once had the server's version under `redis` and no version of the extension, which
+    /// decides over phpredis's speed.
     #[test]
     fn an_extension_has_the_version_in_its_own_part_and_what_comes_with_php_has_none() {
         let of = |name| of_extension(ABOUT, name);
-        let known = [("apcu", "5.1.22"), ("igbinary", "3.2.13"), ("memcached", "3.2.0"), ("redis", "5.3.7")];
+        let known = [
+            ("apcu", "5.1.22"),
+            ("igbinary", "3.2.13"),
+            ("memcached", "3.2.0"),
+            ("redis", "5.3.7"),
+        ];
         for (name, version) in known {
             assert_eq!(of(name).as_deref(), Some(version), "{name}");
         }

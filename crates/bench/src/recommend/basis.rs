@@ -1,32 +1,33 @@
-//! What a ranking rests on, in words: nothing, results that do not fit, or results that were not made alike.
+//! What a ranking rests on, in words: no results, unsuitable results, or results that are not quite
+//! comparable.
 //!
-//! It changes no place in the ranking.
+//! Does not change the ranking.
 
-use super::candidate::{Question, cycles};
+use super::candidate::{Conditions, cycles};
 use super::site::Site;
 use crate::report::table::grouped;
-use crate::report::{Environment, Report, surroundings};
+use crate::report::{Environment, Report, comparability_notes};
 use crate::selection::AS_CONFIGURED;
 
-/// Sentences for the reader, for the question that was chosen.
-pub(super) fn basis(site: &Site, question: Option<&Question>, results: &[Report]) -> Vec<String> {
+/// Notes for the reader.
+pub(super) fn basis(site: &Site, question: Option<&Conditions>, results: &[Report]) -> Vec<String> {
     match question {
         None if results.is_empty() => vec![
-            "nothing was measured: this ranks by what the stores declare only. To rank by speed on this machine: \
-             sessile bench cycle --json cycle.json, then --results cycle.json"
+            "nothing was measured: this ranks by what the stores declare only. To rank by speed on \
+             this machine: sessile bench cycle --json cycle.json, then --results cycle.json"
                 .to_owned(),
         ],
         None => {
             let why = why_not_by_speed(site, results);
             vec![format!("not ranked by speed, by what the stores declare only: {why}")]
         }
-        Some(question) => made_alike(question, results),
+        Some(question) => comparability(question, results),
     }
 }
 
-/// A warning, if the results are of several machines: whatever is not of the one that speed is taken from does not count, and
-/// without such a one figures of all of them do.
-pub(super) fn machines(question: Option<&Question>, results: &[Report]) -> Option<String> {
+/// A warning if the results come from several machines: only those of the chosen machine count, or
+/// all of them if no row can be ranked by speed.
+pub(super) fn machines(question: Option<&Conditions>, results: &[Report]) -> Option<String> {
     let mut machines: Vec<(String, usize)> = Vec::new();
     for report in results.iter().filter(|report| !report.results.is_empty()) {
         let Environment { cpu, cores, memory_bytes, .. } = &report.environment;
@@ -40,8 +41,11 @@ pub(super) fn machines(question: Option<&Question>, results: &[Report]) -> Optio
         return None;
     }
     let counted = match question {
-        Some(Question { cpu, cores, memory_bytes, .. }) => {
-            format!("judged by those of {}, and by none of another", machine(cpu, *cores, *memory_bytes))
+        Some(Conditions { cpu, cores, memory_bytes, .. }) => {
+            format!(
+                "judged by those of {}, and by none of another",
+                machine(cpu, *cores, *memory_bytes)
+            )
         }
         None => "what they say of space, sizes, sweeps and failures counts together".to_owned(),
     };
@@ -51,20 +55,21 @@ pub(super) fn machines(question: Option<&Question>, results: &[Report]) -> Optio
     Some(format!("the results are of {count} machines, {}; {counted}", words.join("; ")))
 }
 
-/// A machine, by whatever makes figures of two not comparable.
+/// What makes figures of two machines incomparable.
 fn machine(cpu: &str, cores: usize, memory_bytes: u64) -> String {
     format!("{cpu} with {cores} processors and {} bytes of memory", grouped(memory_bytes as f64))
 }
 
-fn made_alike(question: &Question, results: &[Report]) -> Vec<String> {
-    let numbered = results.iter().enumerate().filter(|(_, report)| question.is_answered_by(report));
+fn comparability(question: &Conditions, results: &[Report]) -> Vec<String> {
+    let numbered = results.iter().enumerate().filter(|(_, report)| question.is_met_by(report));
     let named: Vec<(String, &Report)> =
         numbered.map(|(index, report)| (format!("result {}", index + 1), report)).collect();
-    let named: Vec<(&str, &Report)> = named.iter().map(|(name, report)| (name.as_str(), *report)).collect();
-    surroundings(&named)
+    let named: Vec<(&str, &Report)> =
+        named.iter().map(|(name, report)| (name.as_str(), *report)).collect();
+    comparability_notes(&named)
 }
 
-/// Why results cannot be ranked by speed, and which flag would help.
+/// Why results cannot be ranked by speed, and the flag that helps.
 fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
     let tier = site.durability.name();
     let (mut tiers, mut experiments): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -84,31 +89,35 @@ fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
         words.sort_unstable();
         words.dedup();
     }
-    // Of a server that was measured by its URL nobody knows the tier, and no flag of this command says it.
+    // The tier of a store measured by URL is unknown, and no flag of this command names it.
     let is_unknown = tiers.contains(&AS_CONFIGURED);
     tiers.retain(|known| *known != AS_CONFIGURED);
     match tiers.first() {
-        Some(_) if tiers.contains(&tier) && site.is_spread() => format!(
-            "the rows of cycle and scale at tier {tier} are of no store that several hosts can share: measure sessile bench \
-             cycle --durability {tier} --round-trip 0.3"
+        Some(_) if tiers.contains(&tier) && site.needs_shared_store() => format!(
+            "the rows of cycle and scale at tier {tier} are of no store that several hosts can \
+             share: measure sessile bench cycle --durability {tier} --round-trip 0.3"
         ),
-        // They are there, but of reference rows or of stores that are gone.
-        Some(_) if tiers.contains(&tier) => format!("the rows of cycle and scale at tier {tier} are of no store"),
+        // Rows of reference rows, or of stores that no longer exist.
+        Some(_) if tiers.contains(&tier) => {
+            format!("the rows of cycle and scale at tier {tier} are of no store")
+        }
         Some(other) => format!(
-            "the results are of tier {}, not {tier}: give --durability {other}, or measure sessile bench cycle \
-             --durability {tier}",
+            "the results are of tier {}, not {tier}: give --durability {other}, or measure sessile \
+             bench cycle --durability {tier}",
             tiers.join(", ")
         ),
         None if is_unknown => format!(
-            "a server that is measured by its URL is as it is configured, in no known tier: measure sessile bench cycle \
-             --durability {tier}, which starts servers of its own"
+            "a server that is measured by its URL is as it is configured, in no known tier: \
+             measure sessile bench cycle --durability {tier}, which starts servers of its own"
         ),
         None if paced => {
-            "at a fixed rate all stores are as fast as the rate: measure sessile bench cycle without --rate".to_owned()
+            "at a fixed rate all stores are as fast as the rate: measure sessile bench cycle \
+             without --rate"
+                .to_owned()
         }
         None => format!(
-            "the results have no sound row of cycle or scale (they have: {}): measure sessile bench cycle --durability \
-             {tier}",
+            "the results have no sound row of cycle or scale (they have: {}): measure sessile \
+             bench cycle --durability {tier}",
             if experiments.is_empty() { "nothing".to_owned() } else { experiments.join(", ") }
         ),
     }

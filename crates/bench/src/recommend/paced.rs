@@ -1,25 +1,25 @@
-//! What results say of locked requests at fixed rates, as far as it is about the site.
+//! What runs at fixed rates say about the site.
 //!
-//! It owns one invariant: a rate that was kept up with speaks for no site with larger sessions or many more of them than
-//! there were, and one that was not against no site with smaller ones or far fewer. What follows is the business of the rules.
+//! Invariant: a rate kept up with does not speak for a site with larger or many more sessions, and
+//! a missed rate not against one with smaller or far fewer. Conclusions belong to the rules.
 
-use super::candidate::{Question, is_cycle};
+use super::candidate::{Conditions, is_cycle};
 use super::site::Site;
 use super::thresholds::{ROUND_TRIP_ALIKE, SESSIONS_ALIKE};
 use crate::report::warnings::keeps_up;
 use crate::report::{Report, Row};
 
-/// A fixed rate that was too much.
+/// A fixed rate that was too high.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FellBehind {
-    /// Requests a second that were due.
+pub struct MissedRate {
+    /// Requests a second due.
     pub due: f64,
-    /// Requests a second that were done.
+    /// Requests a second done.
     pub done: f64,
 }
 
 /// A run at a fixed rate.
-pub(super) struct Paced {
+pub(super) struct PacedRun {
     due: f64,
     done: f64,
     kept_up: bool,
@@ -27,10 +27,15 @@ pub(super) struct Paced {
     payload_bytes: u64,
 }
 
-impl Paced {
-    /// What a row says. Nothing, if its payloads differ in another way than those of the question, its store is of another age or
-    /// servers were at another distance: nobody knows which is harder. Nor if it fell behind with fewer workers: more may do more.
-    pub(super) fn of(row: &Row, report: &Report, question: Option<&Question>) -> Option<Paced> {
+impl PacedRun {
+    /// `None` if payload spread, churn or round trip differ from the chosen conditions, because it
+    /// is unknown which is harder; and if it fell behind with fewer workers, because more may do
+    /// more.
+    pub(super) fn of(
+        row: &Row,
+        report: &Report,
+        question: Option<&Conditions>,
+    ) -> Option<PacedRun> {
         let rate = report.settings.rate.filter(|_| is_cycle(row) && !row.is_bad())?;
         let (way, kept_up) = (report.settings.round_trip_us.unwrap_or(0.0), keeps_up(row, rate));
         let is_comparable = question.is_none_or(|question| {
@@ -40,7 +45,7 @@ impl Paced {
                 && report.settings.churn == question.churn
                 && (kept_up || row.workers >= question.workers)
         });
-        is_comparable.then_some(Paced {
+        is_comparable.then_some(PacedRun {
             due: rate * row.workers as f64,
             done: row.ops_per_second.median,
             kept_up,
@@ -49,18 +54,21 @@ impl Paced {
         })
     }
 
-    /// Whether the site has sessions that are no larger, and at most so many times more that they take about as much each.
+    /// The site's sessions are no larger and not many more.
     fn is_as_hard_as(&self, site: &Site) -> bool {
-        self.payload_bytes >= site.payload_bytes && self.sessions >= site.sessions / SESSIONS_ALIKE.value
+        self.payload_bytes >= site.payload_bytes
+            && self.sessions >= site.sessions / SESSIONS_ALIKE.value
     }
 
-    /// Whether the site has sessions that are no smaller, and at least about as many.
+    /// The site's sessions are no smaller and not many fewer.
     fn is_as_light_as(&self, site: &Site) -> bool {
-        self.payload_bytes <= site.payload_bytes && self.sessions / SESSIONS_ALIKE.value <= site.sessions
+        self.payload_bytes <= site.payload_bytes
+            && self.sessions / SESSIONS_ALIKE.value <= site.sessions
     }
 
-    /// Whether it shows that the other run fell behind because the machine stood still: it did no less, and nothing easier.
-    fn refutes(&self, other: &Paced) -> bool {
+    /// Shows that the other run fell behind because the machine stalled: this one did as much under
+    /// a load no easier.
+    fn refutes(&self, other: &PacedRun) -> bool {
         self.kept_up
             && self.due >= other.due
             && self.payload_bytes >= other.payload_bytes
@@ -68,15 +76,19 @@ impl Paced {
     }
 }
 
-/// The most requests a second that a store kept up with, at a load that is no lighter than the site's.
-pub(super) fn kept_up(runs: &[Paced], site: &Site) -> Option<f64> {
-    runs.iter().filter(|run| run.kept_up && run.is_as_hard_as(site)).map(|run| run.due).reduce(f64::max)
+/// The highest total rate kept up with, at a load no lighter than the site's.
+pub(super) fn kept_up(runs: &[PacedRun], site: &Site) -> Option<f64> {
+    runs.iter()
+        .filter(|run| run.kept_up && run.is_as_hard_as(site))
+        .map(|run| run.due)
+        .reduce(f64::max)
 }
 
-/// The fewest requests a second that it fell behind with, at a load that is no harder than the site's.
-pub(super) fn fell_behind(runs: &[Paced], site: &Site) -> Option<FellBehind> {
-    let too_much =
-        |run: &&Paced| !run.kept_up && run.is_as_light_as(site) && !runs.iter().any(|other| other.refutes(run));
+/// The lowest total rate missed, at a load no harder than the site's.
+pub(super) fn fell_behind(runs: &[PacedRun], site: &Site) -> Option<MissedRate> {
+    let too_much = |run: &&PacedRun| {
+        !run.kept_up && run.is_as_light_as(site) && !runs.iter().any(|other| other.refutes(run))
+    };
     let behind = runs.iter().filter(too_much).min_by(|a, b| a.due.total_cmp(&b.due));
-    behind.map(|run| FellBehind { due: run.due, done: run.done })
+    behind.map(|run| MissedRate { due: run.due, done: run.done })
 }

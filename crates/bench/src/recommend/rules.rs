@@ -1,28 +1,28 @@
-//! The rules, all of them, in one table. From where on something counts, measured rows say, else `thresholds`.
+//! All rules, in one table. Limits come from measured rows, else from `thresholds`.
 //!
-//! A rule looks at the site and at one candidate and says why it fires, or nothing. What excludes a candidate and what
-//! speaks against it comes before speed, so that a fast store is not recommended where it would lose sessions; what
-//! speaks for it decides only between candidates that results do not tell apart.
+//! A rule says why it fires for a site and a candidate, or nothing. Exclusions and objections count
+//! before speed, so no fast store is recommended that would lose sessions. Advantages decide only
+//! between candidates that results do not tell apart.
 
 use serde::Serialize;
 use sessile_core::{Expiry, Limits, Ownership, SessionsBound, Waiting};
 
-use super::candidate::{Candidate, Medium, promises};
-use super::measured::{RestartLoss, Sweep};
-use super::paced::FellBehind;
+use super::candidate::{Candidate, StorageMedium, offers_tier};
+use super::measured::{RestartLoss, SlowSweep};
+use super::paced::MissedRate;
 use super::site::Site;
 use super::size;
 use super::thresholds::{BOTS_MANY, FELT, LOAD_MAX, MEMORY_PART, MEMORY_UNKNOWN};
 
-/// What a rule does to a candidate.
+/// The effect of a rule on a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// It cannot be used there.
+pub enum RuleEffect {
+    /// The site cannot use it.
     Excludes,
-    /// Everything without this comes before it.
+    /// It comes after all without an objection.
     Against,
-    /// It comes before what is equally good.
+    /// It comes before equally good ones.
     For,
     /// Worth knowing.
     Note,
@@ -31,135 +31,165 @@ pub enum Effect {
 /// One rule.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// Its name, as it is printed.
+    /// Its printed name.
     pub name: &'static str,
     /// What it does.
-    pub effect: Effect,
-    /// Why it fires.
+    pub effect: RuleEffect,
+    /// Returns the reason if it fires.
     pub fires: fn(&Site, &Candidate) -> Option<String>,
 }
 
-/// All rules, in the order in which they are told.
+/// All rules, in printed order.
 pub const RULES: &[Rule] = &[
-    rule("one-process", Effect::Excludes, |_, it| {
+    rule("one-process", RuleEffect::Excludes, |_, it| {
         let why = "each worker process would have sessions of its own";
         (!it.capabilities.shared_by_processes).then(|| why.to_owned())
     }),
-    rule("not-shared-by-hosts", Effect::Excludes, |site, it| {
-        let why = format!("a visitor's requests come to {} web servers, and it serves one host", site.web_servers);
-        (!it.serves(site)).then_some(why)
+    rule("not-shared-by-hosts", RuleEffect::Excludes, |site, it| {
+        let why = format!(
+            "a visitor's requests come to {} web servers, and it serves one host",
+            site.web_servers
+        );
+        (!it.serves_all_hosts(site)).then_some(why)
     }),
-    rule("lost-at-restart", Effect::Excludes, |site, it| {
+    rule("lost-at-restart", RuleEffect::Excludes, |site, it| {
         lost_at_restart(site, it).filter(|_| !site.restart_may_log_out)
     }),
-    rule("lost-at-reboot", Effect::Excludes, |site, it| {
+    rule("lost-at-reboot", RuleEffect::Excludes, |site, it| {
         let why = "it lies in shared memory, which a restart of the host empties";
-        (!site.restart_may_log_out && it.medium == Medium::SharedMemory).then(|| why.to_owned())
+        (!site.restart_may_log_out && it.medium == StorageMedium::SharedMemory)
+            .then(|| why.to_owned())
     }),
-    rule("promises-too-little", Effect::Excludes, |site, it| {
+    rule("promises-too-little", RuleEffect::Excludes, |site, it| {
         let why = format!("it does not offer the durability tier {}", site.durability.name());
-        (!promises(it, site.durability)).then_some(why)
+        (!offers_tier(it, site.durability)).then_some(why)
     }),
-    rule("session-too-large", Effect::Excludes, size::too_large),
-    rule("measured-faults", Effect::Excludes, |_, it| it.measured.fault.clone()),
-    rule("too-slow", Effect::Excludes, |site, it| {
+    rule("session-too-large", RuleEffect::Excludes, size::too_large),
+    rule("measured-faults", RuleEffect::Excludes, |_, it| it.measured.fault.clone()),
+    rule("too-slow", RuleEffect::Excludes, |site, it| {
         let most = it.measured.cycles?.median;
         let (wanted, most_shown) = (site.requests_per_second, whole(most));
-        (most < wanted).then(|| format!("{most_shown} requests a second were measured, {wanted} are wanted"))
+        (most < wanted)
+            .then(|| format!("{most_shown} requests a second were measured, {wanted} are wanted"))
     }),
-    rule("falls-behind", Effect::Excludes, |site, it| {
-        let FellBehind { due, done } = it.measured.fell_behind?;
+    rule("falls-behind", RuleEffect::Excludes, |site, it| {
+        let MissedRate { due, done } = it.measured.fell_behind?;
         let (due_shown, done_shown, wanted) = (whole(due), whole(done), site.requests_per_second);
-        let why =
-            || format!("of {due_shown} requests a second at a fixed rate {done_shown} were done, {wanted} are wanted");
+        let why = || {
+            format!(
+                "of {due_shown} requests a second at a fixed rate {done_shown} were done, {wanted} \
+                 are wanted"
+            )
+        };
         (due <= wanted).then(why)
     }),
-    rule("little-room", Effect::Against, little_room),
-    rule("sweeps-are-felt", Effect::Against, |_, it| {
-        let Sweep { p90_us, sessions } = it.measured.sweep.filter(is_felt)?;
+    rule("little-room", RuleEffect::Against, little_room),
+    rule("sweeps-are-felt", RuleEffect::Against, |_, it| {
+        let SlowSweep { p90_us, sessions } = it.measured.sweep.filter(is_felt)?;
         let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
         Some(format!(
-            "with {sessions} sessions requests that sweep were a second mode: a tenth of them took more than {ms:.0} ms"
+            "with {sessions} sessions requests that sweep were a second mode: a tenth of them took \
+             more than {ms:.0} ms"
         ))
     }),
-    rule("pushes-out", Effect::Against, |site, it| {
-        let full = matches!(it.capabilities.sessions_bounded_by, SessionsBound::ServerMemory { evicts: true, .. });
+    rule("pushes-out", RuleEffect::Against, |site, it| {
+        let full = matches!(
+            it.capabilities.sessions_bounded_by,
+            SessionsBound::ServerMemory { evicts: true, .. }
+        );
         let bots = are_bots_many(site);
         let why = "when it is full it throws out what was not used for long, and robots fill it";
         (full && bots).then(|| why.to_owned())
     }),
-    rule("host-is-lost", Effect::Against, |site, it| {
+    rule("host-is-lost", RuleEffect::Against, |site, it| {
         let why = "a web server that fails takes its visitors' sessions along";
-        (site.web_servers > 1 && site.affinity && !it.capabilities.shared_by_hosts).then(|| why.to_owned())
+        (site.web_servers > 1 && site.affinity && !it.capabilities.shared_by_hosts)
+            .then(|| why.to_owned())
     }),
-    rule("server-to-install", Effect::Against, |site, it| {
+    rule("server-to-install", RuleEffect::Against, |site, it| {
         let server = it.capabilities.server?;
-        let why = format!("{server} is not installed: one more program to run, to watch and to secure");
+        let why =
+            format!("{server} is not installed: one more program to run, to watch and to secure");
         (!site.installed.iter().any(|name| name == server)).then_some(why)
     }),
-    rule("reads-php-files", Effect::Against, |_, it| {
+    rule("reads-php-files", RuleEffect::Against, |_, it| {
         let why = "it is for files that PHP's own handler shares, and has fewer guarantees";
         (it.variant == "php").then(|| why.to_owned())
     }),
-    rule("much-memory", Effect::Against, |site, it| {
+    rule("much-memory", RuleEffect::Against, |site, it| {
         let (bytes, _) = it.space(site.sessions, site.payload_bytes);
-        let in_memory = matches!(it.medium, Medium::Memory | Medium::SharedMemory);
+        let in_memory = matches!(it.medium, StorageMedium::Memory | StorageMedium::SharedMemory);
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let part = MEMORY_PART.value;
-        let large = it.measured.memory_bytes.map_or(MEMORY_UNKNOWN.value << 30, |memory| memory / 100 * part);
+        let large = it
+            .measured
+            .memory_bytes
+            .map_or(MEMORY_UNKNOWN.value << 30, |memory| memory / 100 * part);
         let of = it.measured.memory_bytes.map_or(String::new(), |memory| {
-            format!(", more than {part} % of the {:.1} GiB of the machine that was measured", gib(memory))
+            format!(
+                ", more than {part} % of the {:.1} GiB of the machine that was measured",
+                gib(memory)
+            )
         });
-        (in_memory && bytes > large).then(|| format!("the sessions take {:.1} GiB of memory{of}", gib(bytes)))
+        (in_memory && bytes > large)
+            .then(|| format!("the sessions take {:.1} GiB of memory{of}", gib(bytes)))
     }),
-    rule("no-server", Effect::For, |site, it| {
+    rule("no-server", RuleEffect::For, |site, it| {
         let why = "no server besides the application";
-        (it.capabilities.server.is_none() && !site.is_spread()).then(|| why.to_owned())
+        (it.capabilities.server.is_none() && !site.needs_shared_store()).then(|| why.to_owned())
     }),
-    rule("woken", Effect::For, |_, it| {
+    rule("woken", RuleEffect::For, |_, it| {
         let why = "a waiting request is woken when the lock is free";
         (it.capabilities.waiting == Waiting::Event).then(|| why.to_owned())
     }),
-    rule("lock-ends-with-process", Effect::For, |_, it| {
+    rule("lock-ends-with-process", RuleEffect::For, |_, it| {
         let why = "the lock of a killed worker is free at once";
         (it.capabilities.ownership == Ownership::Process).then(|| why.to_owned())
     }),
-    rule("in-memory", Effect::For, |_, it| {
+    rule("in-memory", RuleEffect::For, |_, it| {
         let why = "no disk is in the way";
-        matches!(it.medium, Medium::SharedMemory | Medium::Memory).then(|| why.to_owned())
+        matches!(it.medium, StorageMedium::SharedMemory | StorageMedium::Memory)
+            .then(|| why.to_owned())
     }),
-    rule("sweep-needed", Effect::Note, |_, it| {
+    rule("sweep-needed", RuleEffect::Note, |_, it| {
         let why = "run `sessile gc URL` from cron";
         (it.capabilities.expiry == Expiry::Sweep).then(|| why.to_owned())
     }),
-    rule("sweeps-are-short", Effect::Note, |_, it| {
-        let Sweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| !is_felt(sweep))?;
+    rule("sweeps-are-short", RuleEffect::Note, |_, it| {
+        let SlowSweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| !is_felt(sweep))?;
         let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
         Some(format!(
-            "with {sessions} sessions requests that sweep were a second mode that nobody feels: a tenth of them took more than {ms:.1} ms"
+            "with {sessions} sessions requests that sweep were a second mode that nobody feels: a \
+             tenth of them took more than {ms:.1} ms"
         ))
     }),
-    rule("server-limit-to-raise", Effect::Note, size::to_raise),
-    rule("payload-limit-to-raise", Effect::Note, |site, it| {
+    rule("server-limit-to-raise", RuleEffect::Note, size::to_raise),
+    rule("payload-limit-to-raise", RuleEffect::Note, |site, it| {
         let (wanted, default) = (site.payload_bytes, Limits::PAYLOAD_BYTES_MAX_DEFAULT);
         let why = || {
             format!(
-                "give its URL payload_bytes_max={wanted} or more: without it sessions above {default} bytes are refused"
+                "give its URL payload_bytes_max={wanted} or more: without it sessions above \
+                 {default} bytes are refused"
             )
         };
         (default < wanted && wanted <= it.capabilities.value_bytes_max).then(why)
     }),
-    rule("bots-short", Effect::Note, |site, _| {
-        let why = "give a new session a short life until its second request: robots never come back";
+    rule("bots-short", RuleEffect::Note, |site, _| {
+        let why =
+            "give a new session a short life until its second request: robots never come back";
         are_bots_many(site).then(|| why.to_owned())
     }),
 ];
 
-const fn rule(name: &'static str, effect: Effect, fires: fn(&Site, &Candidate) -> Option<String>) -> Rule {
+const fn rule(
+    name: &'static str,
+    effect: RuleEffect,
+    fires: fn(&Site, &Candidate) -> Option<String>,
+) -> Rule {
     Rule { name, effect, fires }
 }
 
-fn is_felt(sweep: &Sweep) -> bool {
+fn is_felt(sweep: &SlowSweep) -> bool {
     sweep.p90_us >= FELT.value as f64 * 1_000.0
 }
 
@@ -167,36 +197,49 @@ fn are_bots_many(site: &Site) -> bool {
     site.bots_percent >= BOTS_MANY.value as f64
 }
 
-/// What a fixed rate has shown counts, and beyond that a part of what a closed loop has.
+/// A rate kept up with counts, or else a part of the closed loop.
 fn little_room(site: &Site, it: &Candidate) -> Option<String> {
     let wanted = site.requests_per_second;
     let (most, kept_up) = (it.measured.cycles.map(|spread| spread.median), it.measured.kept_up);
-    let room = [most.map(|most| LOAD_MAX.part() * most), kept_up].into_iter().flatten().reduce(f64::max)?;
-    // Who cannot do so much at all is told by the rules before.
+    let room = [most.map(|most| LOAD_MAX.part() * most), kept_up]
+        .into_iter()
+        .flatten()
+        .reduce(f64::max)?;
+    // Earlier rules exclude stores that cannot reach the rate at all.
     if wanted <= room || most.is_some_and(|most| wanted > most) {
         return None;
     }
     let of_most = most.map(|most| {
         let (percent, most) = (wanted / most * 100.0, whole(most));
-        format!("the busiest time takes {percent:.0} % of the {most} requests a second that were measured")
+        format!(
+            "the busiest time takes {percent:.0} % of the {most} requests a second that were \
+                 measured"
+        )
     });
-    let of_rate = kept_up.map(|kept_up| format!("the highest fixed rate that it kept up with was {}", whole(kept_up)));
+    let of_rate = kept_up.map(|kept_up| {
+        format!("the highest fixed rate that it kept up with was {}", whole(kept_up))
+    });
     Some(of_most.into_iter().chain(of_rate).collect::<Vec<String>>().join("; "))
 }
 
-/// What was measured says more than what is declared; and what is declared holds although nothing was measured.
+/// Measured losses count first, then what the store declares.
 fn lost_at_restart(site: &Site, it: &Candidate) -> Option<String> {
     let (tier, from) = (site.durability.name(), it.capabilities.persistent_from);
     let why = match (it.measured.lost_at_restart, from) {
         (Some(RestartLoss { sessions, kills }), _) => {
-            format!("killed and started again ({kills} times), it had lost {sessions} sessions in tier {tier}")
+            format!(
+                "killed and started again ({kills} times), it had lost {sessions} sessions in tier \
+                 {tier}"
+            )
         }
         (None, None) => "a restart of what keeps it logs everybody out".to_owned(),
-        (None, Some(_)) if it.capabilities.survives_restart(site.durability) => return None,
+        (None, Some(from)) if from <= site.durability => return None,
         (None, Some(_)) => format!("in tier {tier} it need not keep anything over a restart"),
     };
     Some(match from {
-        Some(from) if from > site.durability => format!("{why}; from tier {} on sessions survive one", from.name()),
+        Some(from) if from > site.durability => {
+            format!("{why}; from tier {} on sessions survive one", from.name())
+        }
         _ => why,
     })
 }

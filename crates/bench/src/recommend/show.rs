@@ -1,13 +1,16 @@
-//! The recommendation for people: a ranking with its rules, and the table by kind of site.
+//! The recommendation as text: a ranking with its rules, and the table of site kinds.
 
 use std::fmt;
 
-use comfy_table::{Cell, ColumnConstraint, Table};
+use comfy_table::{Cell, Table};
 
-use super::shown_url::places;
-use super::{Effect, Fired, Kind, Medium, Ranked, Recommendation, Site, SpaceBasis, recommend};
+use super::shown_url::placeholders;
+use super::{
+    FiredRule, RankedStore, Recommendation, RuleEffect, Site, SiteKind, SpaceBasis, StorageMedium,
+    recommend,
+};
 use crate::report::Report;
-use crate::report::table::{empty, figure, grouped, right};
+use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -15,7 +18,8 @@ impl fmt::Display for Recommendation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.site)?;
         if let Some(question) = &self.question {
-            let (workers, sessions, payload) = (question.workers, question.sessions, question.payload_bytes);
+            let (workers, sessions, payload) =
+                (question.workers, question.sessions, question.payload_bytes);
             let (experiment, tier) = (&question.experiment, &question.durability);
             let sizes = match question.payload_spread.as_str() {
                 "fixed" => String::new(),
@@ -23,7 +27,7 @@ impl fmt::Display for Recommendation {
             };
             let way = match question.round_trip_us {
                 0.0 => String::new(),
-                us => format!(", servers {} us away", figure(us)),
+                us => format!(", servers {} us away", three_digits(us)),
             };
             let aged = match question.churn {
                 0 => String::new(),
@@ -31,18 +35,20 @@ impl fmt::Display for Recommendation {
             };
             writeln!(
                 f,
-                "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} bytes{sizes}, tier {tier}{way}{aged}",
+                "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} \
+                 bytes{sizes}, tier {tier}{way}{aged}",
                 grouped(sessions as f64)
             )?;
         }
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
         }
-        let (usable, excluded): (Vec<&Ranked>, Vec<&Ranked>) = self.ranking.iter().partition(|it| !it.excluded);
+        let (usable, excluded): (Vec<&RankedStore>, Vec<&RankedStore>) =
+            self.ranking.iter().partition(|it| !it.excluded);
         match usable.first() {
             Some(best) => {
                 writeln!(f, "\nRecommended: {}, {}", best.title(), best.url)?;
-                for place in places(best) {
+                for place in placeholders(best) {
                     writeln!(f, "  {place}")?;
                 }
                 writeln!(f)?;
@@ -53,12 +59,15 @@ impl fmt::Display for Recommendation {
             writeln!(f, "{}\n", ranking(&usable))?;
         }
         for ranked in &usable {
-            let rules = ranked.rules.iter().map(|fired| format!("  {} {}", sign(fired.effect), said(fired)));
+            let rules = ranked
+                .rules
+                .iter()
+                .map(|fired| format!("  {} {}", sign(fired.effect), rule_text(fired)));
             let rules: Vec<String> = rules.collect();
             writeln!(f, "{}\n{}", ranked.title(), rules.join("\n"))?;
         }
         for ranked in excluded {
-            let why: Vec<String> = ranked.fired(Effect::Excludes).map(said).collect();
+            let why: Vec<String> = ranked.fired(RuleEffect::Excludes).map(rule_text).collect();
             writeln!(f, "excluded: {}: {}", ranked.title(), why.join("; "))?;
         }
         for note in &self.notes {
@@ -80,25 +89,26 @@ impl fmt::Display for Site {
         write!(f, "{servers}, {sessions} sessions of {payload} bytes, {rate} requests/s, ")?;
         write!(f, "{} % anonymous, {} % bots, ", self.anonymous_percent, self.bots_percent)?;
         let may = if self.restart_may_log_out { "may" } else { "must not" };
-        let installed = if self.installed.is_empty() { "none".to_owned() } else { self.installed.join(", ") };
+        let installed =
+            if self.installed.is_empty() { "none".to_owned() } else { self.installed.join(", ") };
         write!(f, "a restart {may} log out, tier {tier}; servers installed: {installed}")
     }
 }
 
-fn ranking(usable: &[&Ranked]) -> Table {
+fn ranking(usable: &[&RankedStore]) -> Table {
     let measured = usable.iter().any(|it| it.ops_per_second.is_some());
     let mut header = vec!["", "store", "requests/s", "p99 us", "space", "where", "space is"];
     if !measured {
         header.drain(2..4);
     }
-    let mut table = empty(&header);
+    let mut table = new_table(&header);
     for (place, ranked) in usable.iter().enumerate() {
-        let mut cells = vec![right(place + 1), Cell::new(ranked.title())];
+        let mut cells = vec![right_aligned(place + 1), Cell::new(ranked.title())];
         if measured {
-            cells.push(right(ranked.ops_per_second.map_or("?".to_owned(), grouped)));
-            cells.push(right(ranked.p99_us.map_or("?".to_owned(), figure)));
+            cells.push(right_aligned(ranked.ops_per_second.map_or("?".to_owned(), grouped)));
+            cells.push(right_aligned(ranked.p99_us.map_or("?".to_owned(), three_digits)));
         }
-        cells.push(right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))));
+        cells.push(right_aligned(format!("{} MiB", three_digits(ranked.bytes as f64 / MIB))));
         cells.push(Cell::new(place_of(ranked)));
         cells.push(Cell::new(match ranked.bytes_are {
             SpaceBasis::Measured => "measured",
@@ -107,44 +117,46 @@ fn ranking(usable: &[&Ranked]) -> Table {
         }));
         table.add_row(cells);
     }
-    if let Some(column) = table.column_mut(1) {
-        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
-    }
+    never_wrap(&mut table, 1);
     table
 }
 
-/// Where the bytes of its space are.
-fn place_of(ranked: &Ranked) -> &'static str {
+fn place_of(ranked: &RankedStore) -> &'static str {
     match (ranked.bytes_in, ranked.medium) {
-        (Medium::Memory, Medium::ServerDisk) => "the server's memory",
-        (Medium::Memory, _) => "memory",
-        (Medium::SharedMemory, _) => "shared memory",
-        (Medium::Disk, _) => "disk",
-        (Medium::ServerDisk, _) => "the server's disk",
+        (StorageMedium::Memory, StorageMedium::ServerDisk) => "the server's memory",
+        (StorageMedium::Memory, _) => "memory",
+        (StorageMedium::SharedMemory, _) => "shared memory",
+        (StorageMedium::Disk, _) => "disk",
+        (StorageMedium::ServerDisk, _) => "the server's disk",
     }
 }
 
-fn sign(effect: Effect) -> char {
+fn sign(effect: RuleEffect) -> char {
     match effect {
-        Effect::Excludes => 'x',
-        Effect::Against => '-',
-        Effect::For => '+',
-        Effect::Note => ' ',
+        RuleEffect::Excludes => 'x',
+        RuleEffect::Against => '-',
+        RuleEffect::For => '+',
+        RuleEffect::Note => ' ',
     }
 }
 
-fn said(fired: &Fired) -> String {
+fn rule_text(fired: &FiredRule) -> String {
     format!("{}: {}", fired.rule, fired.why)
 }
 
-/// The table by kind of site: what is recommended, what comes next, and by which rules the others fell.
-pub fn table(kinds: &[Kind], results: &[Report]) -> String {
-    let mut table = empty(&["kind of site", "recommended", "then", "excluded by"]);
+/// The table of site kinds: the best stores, and the rules that excluded the others.
+pub fn table(site_kinds: &[SiteKind], results: &[Report]) -> String {
+    let mut table = new_table(&["kind of site", "recommended", "then", "excluded by"]);
     let mut text = String::new();
     let mut notes: Vec<((&str, String), Vec<&str>)> = Vec::new();
-    for kind in kinds {
+    for kind in site_kinds {
         let recommendation = recommend(&kind.site, results);
-        let usable: Vec<String> = recommendation.ranking.iter().filter(|it| !it.excluded).map(Ranked::title).collect();
+        let usable: Vec<String> = recommendation
+            .ranking
+            .iter()
+            .filter(|it| !it.excluded)
+            .map(RankedStore::title)
+            .collect();
         let nothing = || "-".to_owned();
         table.add_row(vec![
             kind.name.to_owned(),
@@ -152,7 +164,7 @@ pub fn table(kinds: &[Kind], results: &[Report]) -> String {
             usable.get(1..usable.len().min(3)).map_or_else(nothing, |next| next.join(", ")),
             exclusions(&recommendation).join("; "),
         ]);
-        text.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.sentence, kind.site));
+        text.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.description, kind.site));
         let warnings = recommendation.warnings.into_iter().map(|warning| ("warning", warning));
         for note in warnings.chain(recommendation.notes.into_iter().map(|note| ("note", note))) {
             match notes.iter_mut().find(|(known, _)| *known == note) {
@@ -164,7 +176,11 @@ pub fn table(kinds: &[Kind], results: &[Report]) -> String {
     text.push('\n');
     notes.sort_by_key(|((sign, _), _)| *sign != "warning");
     for ((sign, note), of) in notes {
-        let of = if of.len() == kinds.len() { String::new() } else { format!("{}: ", of.join(", ")) };
+        let of = if of.len() == site_kinds.len() {
+            String::new()
+        } else {
+            format!("{}: ", of.join(", "))
+        };
         text.push_str(&format!("{sign}: {of}{note}\n"));
     }
     format!("{table}\n{text}")
@@ -173,7 +189,7 @@ pub fn table(kinds: &[Kind], results: &[Report]) -> String {
 fn exclusions(recommendation: &Recommendation) -> Vec<String> {
     let mut by_rule: Vec<(&'static str, Vec<String>)> = Vec::new();
     for ranked in &recommendation.ranking {
-        let Some(fired) = ranked.fired(Effect::Excludes).next() else { continue };
+        let Some(fired) = ranked.fired(RuleEffect::Excludes).next() else { continue };
         match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
             Some((_, titles)) => titles.push(ranked.title()),
             None => by_rule.push((fired.rule, vec![ranked.title()])),

@@ -1,4 +1,4 @@
-//! What is asked of the person whose sessions they are, and the kinds of sites that the table shows.
+//! The description of a site, and example kinds of sites.
 
 use serde::Serialize;
 use sessile_core::Durability;
@@ -8,38 +8,41 @@ use sessile_core::Durability;
 pub struct Site {
     /// Hosts that run the application.
     pub web_servers: u32,
-    /// Whether a visitor always gets to the same one of them.
+    /// Whether a visitor always reaches the same host.
     pub affinity: bool,
-    /// Sessions that live at the same time, if everybody gets one.
+    /// Simultaneous sessions if every visitor gets one.
     pub sessions: u64,
-    /// Requests a second with a session, at the busiest time.
+    /// Requests with a session, a second, at the busiest time.
     pub requests_per_second: f64,
-    /// Percent of visitors for whom nothing has to be remembered.
+    /// Percentage of visitors without anything to remember.
     pub anonymous_percent: f64,
-    /// Percent of sessions that are one request of a robot.
+    /// Percentage of sessions with one request, by robots.
     pub bots_percent: f64,
-    /// Whether a restart of a host or of a server may log everybody out.
+    /// Whether a restart may log everybody out.
     pub restart_may_log_out: bool,
-    /// Mean size of a session in bytes.
+    /// Mean session size in bytes.
     pub payload_bytes: u64,
-    /// What must survive a power cut.
+    /// The required tier.
     #[serde(serialize_with = "by_name")]
     pub durability: Durability,
-    /// Servers that are there: the names that capabilities use.
+    /// Installed servers, named as in capabilities.
     pub installed: Vec<String>,
 }
 
-fn by_name<S: serde::Serializer>(durability: &Durability, serializer: S) -> Result<S::Ok, S::Error> {
+fn by_name<S: serde::Serializer>(
+    durability: &Durability,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(durability.name())
 }
 
-/// A kind of site, as the table shows it.
+/// A kind of site.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct SiteKind {
     /// Its name.
     pub name: &'static str,
-    /// What is meant, in one sentence.
-    pub sentence: &'static str,
+    /// One sentence.
+    pub description: &'static str,
     /// Its figures.
     pub site: Site,
 }
@@ -54,7 +57,7 @@ impl Default for Site {
             anonymous_percent: 0.0,
             bots_percent: 0.0,
             restart_may_log_out: false,
-            payload_bytes: crate::workload::PAYLOAD_BYTES as u64,
+            payload_bytes: crate::defaults::PAYLOAD_BYTES as u64,
             durability: Durability::None,
             installed: Vec::new(),
         }
@@ -62,34 +65,36 @@ impl Default for Site {
 }
 
 impl Site {
-    /// Whether requests of one visitor may come to different hosts.
-    pub(super) fn is_spread(&self) -> bool {
+    /// Whether requests of a visitor may reach different hosts.
+    pub(super) fn needs_shared_store(&self) -> bool {
         self.web_servers > 1 && !self.affinity
     }
 
-    /// Sessions that remain if none is started before there is something to keep.
-    pub fn sessions_of_others(&self) -> u64 {
+    /// Sessions that remain with lazy start.
+    pub fn sessions_with_lazy_start(&self) -> u64 {
         (self.sessions as f64 * (1.0 - self.anonymous_percent / 100.0)).ceil() as u64
     }
 }
 
-/// The kinds of sites of the table. Their figures are examples, printed with the table.
-pub fn kinds(installed: &[String], durability: Durability) -> Vec<Kind> {
+/// Example sites; their figures are printed with the table.
+pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind> {
     let base = Site { installed: installed.to_vec(), durability, ..Site::default() };
     vec![
-        Kind {
+        SiteKind {
             name: "small shop",
-            sentence: "one web server, few visitors at a time; a restart must not empty carts",
+            description: "one web server, few visitors at a time; a restart must not empty carts",
             site: Site { sessions: 5_000, requests_per_second: 20.0, ..base.clone() },
         },
-        Kind {
+        SiteKind {
             name: "large shop",
-            sentence: "one large web server, half a million sessions; a restart must not empty carts",
+            description: "one large web server, half a million sessions; a restart must not empty \
+                       carts",
             site: Site { sessions: 550_000, requests_per_second: 1_000.0, ..base.clone() },
         },
-        Kind {
+        SiteKind {
             name: "CMS, anonymous visitors",
-            sentence: "nine of ten visitors are never logged in; editors may have to log in again after a restart",
+            description: "nine of ten visitors are never logged in; editors may have to log in \
+                          again after a restart",
             site: Site {
                 sessions: 50_000,
                 requests_per_second: 200.0,
@@ -98,9 +103,9 @@ pub fn kinds(installed: &[String], durability: Durability) -> Vec<Kind> {
                 ..base.clone()
             },
         },
-        Kind {
+        SiteKind {
             name: "many bots",
-            sentence: "most sessions are one request of a robot that never comes back",
+            description: "most sessions are one request of a robot that never comes back",
             site: Site {
                 sessions: 200_000,
                 requests_per_second: 300.0,
@@ -109,9 +114,9 @@ pub fn kinds(installed: &[String], durability: Durability) -> Vec<Kind> {
                 ..base.clone()
             },
         },
-        Kind {
+        SiteKind {
             name: "several web servers",
-            sentence: "four web servers, and any of them may get the next request",
+            description: "four web servers, and any of them may get the next request",
             site: Site { web_servers: 4, sessions: 100_000, requests_per_second: 500.0, ..base },
         },
     ]

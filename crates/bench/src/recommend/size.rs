@@ -1,17 +1,16 @@
-//! The rules about how large a session may be: who is excluded by it, and who must be told to take more.
+//! The rules about session size: exclusions, and limits to raise.
 //!
-//! It owns one invariant: what was measured says more than what is known of a server with its defaults, and that more than what
-//! the store could take; and whoever is excluded for a limit that can be raised, or is not although its server may have it, is
-//! told with the setting. It reads no rows: that is the business of `large`.
+//! Invariant: measurements override a server's default limit, which overrides what the store could
+//! take. If a limit can be raised, the rule names the setting. Rows are read by `large`.
 
 use super::candidate::Candidate;
-use super::large::{Lost, Refused, Taken};
+use super::large::{AcceptedBy, LostPayload, RefusedPayload};
 use super::rules::whole;
 use super::site::Site;
-use crate::oversize::{Stock, stock};
-use crate::workload::PAYLOAD_BYTES_MAX;
+use crate::defaults::PAYLOAD_BYTES_MAX;
+use crate::oversize::{DefaultLimit, stock};
 
-/// Why it takes no such session.
+/// Why sessions of this size do not fit.
 pub(super) fn too_large(site: &Site, it: &Candidate) -> Option<String> {
     let (most, large) = (it.capabilities.value_bytes_max, &it.measured.large);
     if site.payload_bytes > most {
@@ -20,7 +19,7 @@ pub(super) fn too_large(site: &Site, it: &Candidate) -> Option<String> {
     if let Some(lost) = large.lost {
         return Some(was_lost(lost));
     }
-    if large.taken.is_some() {
+    if large.accepted.is_some() {
         return None;
     }
     if let Some(refused) = large.refused {
@@ -29,79 +28,93 @@ pub(super) fn too_large(site: &Site, it: &Candidate) -> Option<String> {
     let stock = stock_below(site, it)?;
     let another = stock.another.map_or(String::new(), |another| format!(" ({another})"));
     let limit = shown(stock.bytes);
-    Some(format!("with its defaults its server takes sessions of at most {limit} bytes{another}: {}", remedy(site, it)))
+    Some(format!(
+        "with its defaults its server takes sessions of at most {limit} bytes{another}: {}",
+        remedy(site, it)
+    ))
 }
 
-/// What must be set on a server that takes such sessions, but not by its defaults.
+/// The setting to raise on a server that can take such sessions.
 pub(super) fn to_raise(site: &Site, it: &Candidate) -> Option<String> {
     let (large, server) = (&it.measured.large, it.capabilities.server?);
     if large.lost.is_some() {
         return None;
     }
     let setting = stock(it.capabilities.server).map_or("limit", |stock| stock.setting);
-    match (large.taken?, large.refused) {
-        (Taken::With { bytes, setting }, _) => {
+    match (large.accepted?, large.refused) {
+        (AcceptedBy::RaisedServer { bytes, setting }, _) => {
             let (bytes, stock) = (shown(bytes), stock_below(site, it)?);
             Some(format!(
-                "start {server} with {setting} or larger: so it was measured, and takes {bytes} bytes, with its defaults {} at most",
+                "start {server} with {setting} or larger: so it was measured, and takes {bytes} \
+                 bytes, with its defaults {} at most",
                 shown(stock.bytes)
             ))
         }
-        (Taken::AsConfigured { bytes }, _) => {
+        (AcceptedBy::UsersServer { bytes }, _) => {
             let (bytes, stock) = (shown(bytes), stock_below(site, it)?);
             Some(format!(
-                "keep the {setting} of {server} as it is on the server that was measured by its URL, which takes {bytes} bytes: with \
-                 its defaults it takes {} at most",
+                "keep the {setting} of {server} as it is on the server that was measured by its \
+                 URL, which takes {bytes} bytes: with its defaults it takes {} at most",
                 shown(stock.bytes)
             ))
         }
-        (Taken::Stock, Some(refused)) if refused.as_configured => {
+        (AcceptedBy::DefaultServer, Some(refused)) if refused.as_configured => {
             let refused = was_refused(refused);
-            Some(format!("{refused}, and one with its defaults takes it: start {server} with a larger {setting}"))
+            Some(format!(
+                "{refused}, and one with its defaults takes it: start {server} with a larger \
+                 {setting}"
+            ))
         }
-        (Taken::Stock, _) => None,
+        (AcceptedBy::DefaultServer, _) => None,
     }
 }
 
-fn was_lost(Lost { payload_bytes, silent }: Lost) -> String {
+fn was_lost(LostPayload { payload_bytes, silent }: LostPayload) -> String {
     let size = shown(payload_bytes);
     if silent {
         return format!(
-            "of {size} bytes a session was acknowledged and then not there: lost silently, which is worse than refused, because \
-             nobody is told; use a store that takes or refuses them"
+            "of {size} bytes a session was acknowledged and then not there: lost silently, which \
+             is worse than refused, because nobody is told; use a store that takes or refuses them"
         );
     }
     format!(
-        "of {size} bytes a session was refused and the one that it should have replaced was lost, which is worse than refused \
-         alone; use a store that takes them"
+        "of {size} bytes a session was refused and the one that it should have replaced was lost, \
+         which is worse than refused alone; use a store that takes them"
     )
 }
 
-fn was_refused(Refused { payload_bytes, limit, as_configured }: Refused) -> String {
+fn was_refused(RefusedPayload { payload_bytes, limit, as_configured }: RefusedPayload) -> String {
     let by = if as_configured { " by the server that was measured by its URL" } else { "" };
-    let limit = limit.map_or(String::new(), |limit| format!(" by a limit of {} bytes", shown(limit)));
+    let limit =
+        limit.map_or(String::new(), |limit| format!(" by a limit of {} bytes", shown(limit)));
     format!("a session of {} bytes was refused{by}{limit}", shown(payload_bytes))
 }
 
-/// What to do, and how to show that it was done.
+/// What to do, and how to verify it.
 fn remedy(site: &Site, it: &Candidate) -> String {
     let (wanted, server) = (site.payload_bytes, it.capabilities.server);
     match (stock(server), server) {
-        (Some(Stock { setting, .. }), Some(server)) => {
+        (Some(DefaultLimit { setting, .. }), Some(server)) => {
             let most = shown(it.capabilities.value_bytes_max);
-            let raise = format!("start {server} with a larger {setting}, which goes up to {most} bytes");
+            let raise =
+                format!("start {server} with a larger {setting}, which goes up to {most} bytes");
             if wanted > PAYLOAD_BYTES_MAX as u64 {
                 return raise;
             }
-            format!("{raise}, and measure it: sessile bench cycle --stores URL --sessions 10 --payload {wanted}")
+            format!(
+                "{raise}, and measure it: sessile bench cycle --stores URL --sessions 10 --payload \
+                 {wanted}"
+            )
         }
-        (None, Some(server)) => format!("raise what {server} takes, or use a store that takes them"),
+        (None, Some(server)) => {
+            format!("raise what {server} takes, or use a store that takes them")
+        }
         (_, None) => "use a store that takes them".to_owned(),
     }
 }
 
-/// What its server takes with its defaults, if the site's sessions are larger.
-fn stock_below(site: &Site, it: &Candidate) -> Option<Stock> {
+/// The server's default limit, if the site's sessions exceed it.
+fn stock_below(site: &Site, it: &Candidate) -> Option<DefaultLimit> {
     stock(it.capabilities.server).filter(|stock| site.payload_bytes > stock.bytes)
 }
 

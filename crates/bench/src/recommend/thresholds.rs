@@ -1,20 +1,20 @@
-//! From where on something counts that no measured row can say, each with the reason.
+//! The chosen numbers that no measured row can replace, each with its reason.
 //!
-//! It owns one invariant: no rule, and nothing that chooses or labels figures for the rules, has such a number of its own. What a
-//! row can say is not here, nor what a server takes with its defaults: that is no judgement.
+//! Invariant: rules, and code that selects figures for them, have no such numbers of their own.
+//! Default limits of servers are facts and not listed here.
 
 use std::fmt;
 
-/// A number that somebody had to choose.
+/// A chosen number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
     /// Its name in `docs/recommend.md`.
     pub name: &'static str,
     /// The number.
     pub value: u64,
-    /// Of what it is a number.
+    /// Its unit.
     pub unit: &'static str,
-    /// Why there is one, and when a row says more.
+    /// Why it exists, and when a row overrides it.
     pub why: &'static str,
 }
 
@@ -23,7 +23,8 @@ pub(super) const LOAD_MAX: Threshold = Threshold {
     name: "load",
     value: 25,
     unit: "% of a closed loop",
-    why: "the rest is for the application and for a busy hour; a fixed rate that was kept up with says more",
+    why: "the rest is for the application and for a busy hour; a fixed rate that was kept up with \
+          says more",
 };
 /// `pushes-out`, `bots-short`.
 pub(super) const BOTS_MANY: Threshold = Threshold {
@@ -37,7 +38,8 @@ pub(super) const FELT: Threshold = Threshold {
     name: "felt",
     value: 10,
     unit: "ms",
-    why: "such a pause is seen beside the time that a page takes; shorter sweeps may be a second mode, and nobody feels them",
+    why: "such a pause is seen beside the time that a page takes; shorter sweeps may be a second \
+          mode, and nobody feels them",
 };
 /// `much-memory`.
 pub(super) const MEMORY_PART: Threshold = Threshold {
@@ -46,26 +48,27 @@ pub(super) const MEMORY_PART: Threshold = Threshold {
     unit: "% of the machine",
     why: "sessions should not take more without somebody having been asked",
 };
-/// `much-memory`, where nothing was measured.
+/// `much-memory` without results.
 pub(super) const MEMORY_UNKNOWN: Threshold = Threshold {
     name: "memory of no machine",
     value: 2,
     unit: "GiB",
     why: "a quarter of 8 GiB, where no results say how much the machine has",
 };
-/// Space by a formula.
+/// Space by formula.
 pub(super) const OVERHEAD: Threshold = Threshold {
     name: "record",
     value: 1_024,
     unit: "bytes",
     why: "what a store takes for a session besides its payload, where it was not weighed",
 };
-/// Whether the number of sessions of a row is about that of the site.
+/// Whether a row has about as many sessions as the site.
 pub(super) const SESSIONS_ALIKE: Threshold = Threshold {
     name: "about as many sessions",
     value: 4,
     unit: "times more or fewer",
-    why: "each takes about as much space and time; beyond it space is derived, speed gets a note, and a fixed rate does not count",
+    why: "each takes about as much space and time; beyond it space is derived, speed gets a note, \
+          and a fixed rate does not count",
 };
 /// A note.
 pub(super) const PAYLOAD_FAR: Threshold = Threshold {
@@ -74,28 +77,30 @@ pub(super) const PAYLOAD_FAR: Threshold = Threshold {
     unit: "times smaller",
     why: "from there on it is told that the rows are of smaller sessions than the site's",
 };
-/// Whether rows at a fixed rate are set beside those of the question.
+/// Whether rows at a fixed rate are comparable.
 pub(super) const ROUND_TRIP_ALIKE: Threshold = Threshold {
     name: "same distance",
     value: 2,
     unit: "times farther",
     why: "a rate that was kept up with over a shorter way is no room over a longer one",
 };
-/// Which questions are looked at.
+/// Which conditions are considered.
 pub(super) const ANSWERED: Threshold = Threshold {
     name: "answered",
     value: 50,
     unit: "% of the stores",
-    why: "of questions that so many have answered as the one with the most, that is taken which is closest to the site",
+    why: "of questions that so many have answered as the one with the most, that is taken which is \
+          closest to the site",
 };
-/// Which question is closest to the site.
+/// Distance of conditions from the site.
 pub(super) const UNEVEN: Threshold = Threshold {
     name: "uneven payloads",
     value: 10,
     unit: "% more sessions",
-    why: "as far from the site as that is a question whose payloads differ: the site is described by their mean",
+    why: "as far from the site as that is a question whose payloads differ: the site is described \
+          by their mean",
 };
-/// Which question is closest to the site.
+/// Distance of conditions from the site.
 pub(super) const WORKER: Threshold = Threshold {
     name: "a worker less",
     value: 1,
@@ -103,7 +108,7 @@ pub(super) const WORKER: Threshold = Threshold {
     why: "of equally close questions that with the most workers is taken, as a site has many",
 };
 
-/// All of them.
+/// All thresholds.
 pub const THRESHOLDS: &[Threshold] = &[
     LOAD_MAX,
     BOTS_MANY,
@@ -120,7 +125,7 @@ pub const THRESHOLDS: &[Threshold] = &[
 ];
 
 impl Threshold {
-    /// As a part of one, if it is a percentage.
+    /// The percentage as a fraction.
     pub(super) fn part(&self) -> f64 {
         self.value as f64 / 100.0
     }

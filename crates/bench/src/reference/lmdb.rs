@@ -1,8 +1,8 @@
-//! `lmdb`: the fastest embedded engine that processes can share, used as well as it can be.
+//! `lmdb`: the fastest embedded engine that processes can share, at its best.
 //!
-//! NOSYNC and WRITEMAP on a file in shared memory; one transaction an operation; the expiry index is moved in
-//! the same transaction; one futex word a session in shared memory is the cheapest lock that is correct (it
-//! is not robust: a killed holder leaves it locked). The only file of this crate with unsafe code.
+//! NOSYNC and WRITEMAP on a file in shared memory; one transaction an operation, which also moves
+//! the expiry index; one futex word a session in shared memory as the cheapest correct lock (not
+//! robust: a killed holder leaves it locked). The only file of this crate with unsafe code.
 
 #![allow(unsafe_code, reason = "LMDB's flags and shared memory; each block says why it is sound")]
 
@@ -19,7 +19,7 @@ use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
 use crate::reference::{AfterDeath, Reference, unprepared};
-use crate::worker::protocol::Opening;
+use crate::worker::protocol::OpenRequest;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "lmdb",
@@ -28,7 +28,7 @@ pub(super) const REFERENCE: Reference = Reference {
     ..Reference::shared(open)
 };
 
-/// Sparse: only what is written takes memory.
+/// The file is sparse.
 const MAP_BYTES: usize = 64 << 30;
 /// The expiry in milliseconds, before the payload.
 const HEADER_BYTES: usize = 8;
@@ -40,27 +40,27 @@ const AWAITED: u32 = 2;
 struct Lmdb {
     env: &'static Env,
     records: Database<'static, Bytes, Bytes>,
-    /// Expiry (big-endian) and id, so that the order is the order of expiry.
+    /// Keys are expiry (big-endian) and id, so they sort by expiry.
     expiries: Database<'static, Bytes, Unit>,
     locks: MmapRaw,
     lock_count: usize,
     ids: Vec<[u8; 16]>,
     ttl: Duration,
     out: Vec<u8>,
-    /// The session that is held, and its expiry if it has a record.
+    /// The held session, and its expiry if it has a record.
     begun: Option<(usize, Option<u64>)>,
     clock: Clock,
 }
 
-fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
+fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_dbs(2);
-    // SAFETY: NOSYNC can corrupt the file when the host crashes; it lies in shared memory, which a crash clears.
+    // SAFETY: NOSYNC can corrupt the file when the host crashes; a crash clears shared memory.
     unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP) };
-    // SAFETY: the directory is private to this run, so no foreign program changes the mapped file, and this
-    // process opens it once.
+    // SAFETY: the directory is private to this run, so no foreign program changes the mapped file,
+    // and this process opens it once.
     let env = unsafe { options.open(place) }.map_err(failed)?;
-    let env: &'static Env = Box::leak(Box::new(env)); // a worker keeps it until it ends
+    let env: &'static Env = Box::leak(Box::new(env)); // lives as long as the worker
     let txn = env.write_txn().map_err(failed)?;
     let created = env.create_databases_and_commit(txn, |opener, txn| {
         let records: Database<'_, Bytes, Bytes> = opener.create_database(txn, Some("records"))?;
@@ -71,7 +71,12 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
         return Err(Error::new(ErrorKind::Io, "LMDB did not create its databases"));
     };
 
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(place.join("locks"));
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(place.join("locks"));
     let file = file.map_err(failed)?;
     file.set_len(opening.ids as u64 * 4).map_err(failed)?;
     let locks = MmapRaw::map_raw(&file).map_err(failed)?;
@@ -79,7 +84,18 @@ fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
     let ids = std::iter::repeat_with(|| random.u128(..).to_ne_bytes()).take(opening.ids).collect();
     let out = Vec::with_capacity(opening.payload_bytes);
     let (lock_count, ttl, clock) = (opening.ids, opening.ttl, Clock::system());
-    Ok(Box::new(Lmdb { env, records, expiries, locks, lock_count, ids, ttl, out, begun: None, clock }))
+    Ok(Box::new(Lmdb {
+        env,
+        records,
+        expiries,
+        locks,
+        lock_count,
+        ids,
+        ttl,
+        out,
+        begun: None,
+        clock,
+    }))
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -103,19 +119,20 @@ impl Lmdb {
             return Err(unprepared());
         }
         let word = self.locks.as_ptr().cast::<AtomicU32>();
-        // SAFETY: the mapping has `lock_count` words, is aligned to a page, is shared read-write and lives as
-        // long as `self`; all processes access these words only as atomics.
+        // SAFETY: the mapping has `lock_count` words, is aligned to a page, is shared read-write
+        // and lives as long as `self`; all processes access these words only as atomics.
         Ok(unsafe { &*word.add(session) })
     }
 
     fn lock(&self, session: usize) -> Result<()> {
         let word = self.lock_word(session)?;
-        // Acquire pairs with the release in `unlock`. Three states as in Drepper's "Futexes are tricky".
+        // Acquire pairs with the release in `unlock`. Three states as in Drepper's "Futexes are
+        // tricky".
         if word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Ok(());
         }
         while word.swap(AWAITED, Ordering::Acquire) != FREE {
-            // Ends early when the word has changed or a signal came; the loop looks again in any case.
+            // Also returns early after a signal; the loop checks the word again.
             let _ = futex::wait(word, futex::Flags::empty(), AWAITED, None);
         }
         Ok(())
@@ -130,12 +147,14 @@ impl Lmdb {
         Ok(())
     }
 
-    /// Copies a live record out; answers its expiry.
+    /// Copies a live record out, and returns its expiry.
     fn copy_out(&mut self, session: usize) -> Result<Option<u64>> {
         let id = self.id(session)?;
         let txn = self.env.read_txn().map_err(failed)?;
         let found = self.records.get(&txn, &id).map_err(failed)?;
-        let Some((expires, payload)) = found.and_then(|bytes| bytes.split_first_chunk::<HEADER_BYTES>()) else {
+        let Some((expires, payload)) =
+            found.and_then(|bytes| bytes.split_first_chunk::<HEADER_BYTES>())
+        else {
             return Ok(None);
         };
         let expires = u64::from_be_bytes(*expires);
@@ -168,7 +187,7 @@ impl Lmdb {
 }
 
 impl Contender for Lmdb {
-    fn announce(&mut self, sessions: &[usize]) {
+    fn prefetch_ids(&mut self, sessions: &[usize]) {
         let ids = sessions.iter().filter_map(|session| self.ids.get(*session));
         std::hint::black_box(ids.fold(0, |all, id| all ^ id[0]));
     }
@@ -199,7 +218,7 @@ impl Contender for Lmdb {
         written
     }
 
-    /// The expiry stands before the payload, so both are written.
+    /// Rewrites the payload too, because the expiry precedes it.
     fn touch(&mut self) -> Result<()> {
         let (session, old) = self.begun.take().ok_or_else(unprepared)?;
         let payload = std::mem::take(&mut self.out);

@@ -1,9 +1,10 @@
 //! `memcached-four-trips`: how today's session handlers lock on memcached.
 //!
-//! `add` for the lock, tried again every 20 ms; `get`; `set`; `delete`. Four round trips over one connection to the same
-//! kind of private server. PHP's memcached extension tries again only after 150 ms by default; 20 ms is the shortest fixed poll
-//! that handlers of this kind have, and kinder to this row. It owns its lock by faith: like that extension it deletes what
-//! is there, which costs nothing. Plain commands over a plain socket, made without allocation: no client is faster.
+//! `add` for the lock, tried again every 20 ms; `get`; `set`; `delete`: four round trips over one
+//! connection to the same kind of private server. PHP's memcached extension retries after 150 ms by
+//! default; 20 ms is the shortest fixed poll of such handlers, and kinder to this row. Like that
+//! extension it deletes the lock without checking its owner, which costs nothing. Plain commands
+//! over a plain socket without allocation: no client is faster.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,22 +13,22 @@ use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::handlers::{LOCK, ids, take, touch};
+use super::handlers::{LOCK, ids, prefetch, wait_for_lock};
 use crate::contender::Contender;
 use crate::reference::{AfterDeath, Reference, unprepared};
-use crate::worker::protocol::Opening;
+use crate::worker::protocol::OpenRequest;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "memcached-four-trips",
-    sentence: "Memcached as today's handlers use it: lock, read, write and unlock in four round trips",
+    sentence: "Memcached as today's handlers use it: lock, read, write and unlock in four round \
+               trips",
     server: Some("memcached"),
     after_death: AfterDeath::Lapses,
     ..Reference::shared(open)
 };
 
-struct FourTrips {
-    line: Line,
-    /// Record keys and lock keys by session.
+struct MemcachedFourTrips {
+    line: MemcachedConnection,
     keys: Vec<(String, String)>,
     ttl: Duration,
     lock_s: u64,
@@ -35,12 +36,19 @@ struct FourTrips {
     begun: Option<usize>,
 }
 
-fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
-    let line = Line::connect(place)?;
+fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
+    let line = MemcachedConnection::connect(place)?;
     let key = |id: String| (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"));
     let keys = ids(opening).map(key).collect();
     let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs();
-    Ok(Box::new(FourTrips { line, keys, ttl: opening.ttl, lock_s, out: Vec::new(), begun: None }))
+    Ok(Box::new(MemcachedFourTrips {
+        line,
+        keys,
+        ttl: opening.ttl,
+        lock_s,
+        out: Vec::new(),
+        begun: None,
+    }))
 }
 
 pub(super) fn failed(error: std::io::Error) -> Error {
@@ -51,27 +59,30 @@ pub(super) fn refused() -> Error {
     Error::new(ErrorKind::Io, "the memcached server refused the operation")
 }
 
-/// One connection and what is sent and read over it, made once.
-pub(super) struct Line {
+/// One connection with reused buffers.
+pub(super) struct MemcachedConnection {
     stream: BufReader<UnixStream>,
     request: Vec<u8>,
     line: Vec<u8>,
 }
 
-impl Line {
-    pub(super) fn connect(place: &Path) -> Result<Line> {
+impl MemcachedConnection {
+    pub(super) fn connect(place: &Path) -> Result<MemcachedConnection> {
         let stream = BufReader::new(UnixStream::connect(place).map_err(failed)?);
-        Ok(Line { stream, request: Vec::new(), line: Vec::new() })
+        Ok(MemcachedConnection { stream, request: Vec::new(), line: Vec::new() })
     }
 
-    /// Reads a value into `out`; `false` when there is none.
+    /// Reads a value into `out`; `false` without a value.
     pub(super) fn get(&mut self, key: &str, out: &mut Vec<u8>) -> Result<bool> {
-        let line = self.ask(format_args!("get {key}"), None)?;
+        let line = self.command(format_args!("get {key}"), None)?;
         if line == b"END" {
             return Ok(false);
         }
         // VALUE key flags size
-        let size = line.rsplit(|byte| *byte == b' ').next().and_then(|size| std::str::from_utf8(size).ok());
+        let size = line
+            .rsplit(|byte| *byte == b' ')
+            .next()
+            .and_then(|size| std::str::from_utf8(size).ok());
         let size: usize = size.and_then(|size| size.parse().ok()).ok_or_else(refused)?;
         out.resize(size + b"\r\nEND\r\n".len(), 0);
         self.stream.read_exact(out).map_err(failed)?;
@@ -79,8 +90,12 @@ impl Line {
         Ok(true)
     }
 
-    /// Sends a command, with a value if it has one, and reads the first line of the answer.
-    pub(super) fn ask(&mut self, command: std::fmt::Arguments<'_>, value: Option<&[u8]>) -> Result<&[u8]> {
+    /// Sends a command and an optional value, and reads the first line of the answer.
+    pub(super) fn command(
+        &mut self,
+        command: std::fmt::Arguments<'_>,
+        value: Option<&[u8]>,
+    ) -> Result<&[u8]> {
         self.request.clear();
         self.request.write_fmt(command).map_err(failed)?;
         self.request.extend_from_slice(b"\r\n");
@@ -95,11 +110,11 @@ impl Line {
     }
 }
 
-impl FourTrips {
+impl MemcachedFourTrips {
     fn store(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
         let (seconds, size) = (ttl.as_secs().max(1), payload.len());
-        match self.line.ask(format_args!("set {record} 0 {seconds} {size}"), Some(payload))? {
+        match self.line.command(format_args!("set {record} 0 {seconds} {size}"), Some(payload))? {
             b"STORED" => Ok(()),
             _ => Err(refused()),
         }
@@ -107,17 +122,17 @@ impl FourTrips {
 
     fn unlock(&mut self, session: usize) -> Result<()> {
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
-        match self.line.ask(format_args!("delete {lock}"), None)? {
+        match self.line.command(format_args!("delete {lock}"), None)? {
             b"DELETED" => Ok(()),
             _ => Err(Error::new(ErrorKind::Stale, "the lock had lapsed")),
         }
     }
 }
 
-impl Contender for FourTrips {
-    fn announce(&mut self, sessions: &[usize]) {
+impl Contender for MemcachedFourTrips {
+    fn prefetch_ids(&mut self, sessions: &[usize]) {
         let keys = sessions.iter().filter_map(|session| self.keys.get(*session));
-        touch(keys.flat_map(|(record, lock)| [record, lock]));
+        prefetch(keys.flat_map(|(record, lock)| [record, lock]));
     }
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
@@ -133,7 +148,9 @@ impl Contender for FourTrips {
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
         let lock_s = self.lock_s;
-        take(|| Ok(self.line.ask(format_args!("add {lock} 0 {lock_s} 1"), Some(b"1"))? == b"STORED"))?;
+        wait_for_lock(|| {
+            Ok(self.line.command(format_args!("add {lock} 0 {lock_s} 1"), Some(b"1"))? == b"STORED")
+        })?;
         self.begun = Some(session);
         self.read(session)
     }
@@ -149,7 +166,8 @@ impl Contender for FourTrips {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
         let seconds = self.ttl.as_secs().max(1);
-        let moved = self.line.ask(format_args!("touch {record} {seconds}"), None)? == b"TOUCHED";
+        let moved =
+            self.line.command(format_args!("touch {record} {seconds}"), None)? == b"TOUCHED";
         self.unlock(session)?;
         if moved { Ok(()) } else { Err(refused()) }
     }

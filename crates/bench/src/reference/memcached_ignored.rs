@@ -1,8 +1,8 @@
-//! `memcached-ignored`: memcached as a program uses it that does not look at the answer to `set`.
+//! `memcached-ignored`: memcached without a check of the answer to `set`.
 //!
-//! So a page lost its cache entry of more than 1 MB at each save, and nobody was told: the server refuses the item and
-//! removes the one that was there, the call returns false, the program goes on. It is in `oversize` alone, to show what
-//! "lost" looks like.
+//! A page lost its cache entry of more than 1 MB at each save: the server refuses the item and
+//! removes the old one, the call returns false, the program goes on. Only `oversize` has this row,
+//! which shows a loss.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use sessile_core::Result;
 
 use super::handlers::ids;
-use super::memcached_four_trips::Line;
+use super::memcached_four_trips::MemcachedConnection;
 use crate::contender::Contender;
 use crate::reference::{Reference, unprepared};
-use crate::worker::protocol::Opening;
+use crate::worker::protocol::OpenRequest;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "memcached-ignored",
@@ -24,24 +24,30 @@ pub(super) const REFERENCE: Reference = Reference {
 };
 
 struct Ignored {
-    line: Line,
+    line: MemcachedConnection,
     keys: Vec<String>,
     ttl: Duration,
     out: Vec<u8>,
     begun: Option<usize>,
 }
 
-fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
+fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     let keys = ids(opening).map(|id| format!("cache.{id}")).collect();
-    Ok(Box::new(Ignored { line: Line::connect(place)?, keys, ttl: opening.ttl, out: Vec::new(), begun: None }))
+    Ok(Box::new(Ignored {
+        line: MemcachedConnection::connect(place)?,
+        keys,
+        ttl: opening.ttl,
+        out: Vec::new(),
+        begun: None,
+    }))
 }
 
 impl Contender for Ignored {
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let key = self.keys.get(session).ok_or_else(unprepared)?;
         let (seconds, size) = (ttl.as_secs().max(1), payload.len());
-        // The answer is read, as it must be, and not looked at, as it must not be.
-        self.line.ask(format_args!("set {key} 0 {seconds} {size}"), Some(payload)).map(drop)
+        // The answer must be read; ignoring it is the point of this row.
+        self.line.command(format_args!("set {key} 0 {seconds} {size}"), Some(payload)).map(drop)
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {

@@ -1,7 +1,7 @@
-//! Reference rows: what the figures of the stores are to be read against.
+//! Reference rows, which the stores' figures are compared with.
 //!
-//! They are not stores: no registry entry, no contract. Each is written to be as fast as its definition in
-//! docs/benchmark.md allows; whoever finds a way to make one faster has found a fault of ours.
+//! They have no registry entry and no contract. Each is as fast as its definition in
+//! docs/benchmark.md allows; a way to make one faster is a bug report.
 
 mod handlers;
 mod limit;
@@ -18,19 +18,19 @@ use std::path::Path;
 use sessile_core::{Durability, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
-use crate::worker::protocol::Opening;
+use crate::worker::protocol::OpenRequest;
 
-/// Opens a row in a worker, at its place.
-type Open = fn(&Path, &Opening) -> Result<Box<dyn Contender>>;
+/// Opens a row in a worker.
+type OpenReference = fn(&Path, &OpenRequest) -> Result<Box<dyn Contender>>;
 
-/// What becomes of the lock of a session when the process that holds it is killed.
+/// The lock of a session after the process that holds it was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDeath {
-    /// It is free at once.
+    /// Free at once.
     Freed,
-    /// It is free when its time is over.
+    /// Free when its time is over.
     Lapses,
-    /// Nobody ever has it again: what the cheapest lock costs.
+    /// Held for ever: the price of the cheapest lock.
     Stuck,
     /// There is no lock, or nobody to share it with.
     NoLock,
@@ -39,33 +39,37 @@ pub enum AfterDeath {
 /// A reference row.
 #[derive(Debug)]
 pub struct Reference {
-    /// Its name in `--stores` and in results.
+    /// In `--stores` and in results.
     pub name: &'static str,
-    /// What it shows, in one sentence.
+    /// One sentence on its purpose.
     pub sentence: &'static str,
-    /// Whether several workers can share it.
+    /// Several workers can share it.
     pub shared_by_processes: bool,
     /// The private server that it needs.
     pub server: Option<&'static str>,
     /// Its tiers.
     pub durability: &'static [Durability],
-    /// Whether the table may grow while it is measured.
+    /// Samples may create sessions.
     pub creates: bool,
-    /// Whether payloads may differ in size.
+    /// Payloads may differ in size.
     pub any_size: bool,
-    /// Whether it stores what it is given.
+    /// It stores payloads.
     pub keeps_payloads: bool,
-    /// Whether it is there to lose what is too large, and for nothing else.
+    /// It exists only to lose large payloads.
     pub loses_large: bool,
-    /// What becomes of the lock of a killed holder.
+    /// The lock after its holder was killed.
     pub after_death: AfterDeath,
-    /// Its place is a directory in shared memory, or the server's socket.
-    pub(crate) open: Open,
+    /// The path is a directory in shared memory, or the server's socket.
+    pub(crate) open: OpenReference,
 }
 
 impl Reference {
-    /// A row in the memory of one process, for a fixed number of payloads of one size.
-    const fn in_process(name: &'static str, sentence: &'static str, open: Open) -> Reference {
+    /// Defaults of a row in the memory of one process, for a fixed number of payloads of one size.
+    const fn in_process(
+        name: &'static str,
+        sentence: &'static str,
+        open: OpenReference,
+    ) -> Reference {
         Reference {
             name,
             sentence,
@@ -81,9 +85,8 @@ impl Reference {
         }
     }
 
-    /// What rows that processes share are like, with any number of payloads of any size. Each says its own name, and where it
-    /// differs.
-    const fn shared(open: Open) -> Reference {
+    /// Defaults of a row that processes share, with payloads of any size.
+    const fn shared(open: OpenReference) -> Reference {
         Reference {
             name: "",
             sentence: "",
@@ -100,7 +103,7 @@ impl Reference {
     }
 }
 
-/// All reference rows, in display order.
+/// In display order.
 pub const REFERENCES: &[Reference] = &[
     limit::REFERENCE,
     null::REFERENCE,
@@ -112,7 +115,7 @@ pub const REFERENCES: &[Reference] = &[
     postgres_transaction::REFERENCE,
 ];
 
-/// What a row says of a session that it was not told of when it was opened.
+/// Error for a session outside the ids of the opening.
 fn unprepared() -> Error {
     Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
 }
@@ -122,10 +125,12 @@ pub fn by_name(name: &str) -> Option<&'static Reference> {
     REFERENCES.iter().find(|reference| reference.name == name)
 }
 
-/// For tests: a row and its server. One that is not installed is said, and in CI a failure.
+/// For tests: a row and its server. Without the server the test is skipped, and fails in CI.
 #[cfg(test)]
-pub(crate) fn with_server(name: &str) -> Option<(&'static Reference, &'static sessile_fixtures::ServerKind)> {
-    // A name that nobody has is a mistake in the test, which would else be skipped for good.
+pub(crate) fn with_server(
+    name: &str,
+) -> Option<(&'static Reference, &'static sessile_fixtures::ServerKind)> {
+    // An unknown name is a mistake in the test, which would otherwise always be skipped.
     let reference = by_name(name).unwrap();
     let kind = sessile_fixtures::ServerKind::by_name(reference.server.unwrap()).unwrap();
     if kind.find().is_none() {

@@ -1,11 +1,11 @@
 //! `mysql-transaction`: how today's session handlers lock on MySQL and MariaDB.
 //!
-//! BEGIN, SELECT FOR UPDATE, UPDATE, COMMIT, with the transaction held over the request: four round trips over one reused
-//! connection to the same kind of private server, prepared statements, and the same client library as our store. At READ
-//! COMMITTED, which handlers over PDO and our store set too: what is not there is not locked.
+//! BEGIN, SELECT FOR UPDATE, UPDATE, COMMIT, with the transaction held over the request: four round
+//! trips over one reused connection to the same kind of private server, prepared statements, and
+//! our store's client library. READ COMMITTED, which handlers over PDO and our store also set, does
+//! not lock missing rows.
 //!
-//! A transaction that the server gives up because of a deadlock is done again, as MySQL's manual tells every application to
-//! expect.
+//! A deadlocked transaction is repeated, as MySQL's manual requires of every application.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,34 +15,35 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Statement};
 use sessile_core::{Durability, Error, ErrorKind, Result};
 
-use super::handlers::{expires, held, ids, of_one_row, touch};
+use super::handlers::{check_one_row, expiry_seconds, ids, lock_timeout, prefetch};
 use crate::contender::Contender;
+use crate::defaults::WAIT_MAX;
 use crate::reference::{AfterDeath, Reference, unprepared};
-use crate::worker::protocol::Opening;
-use crate::workload::WAIT_MAX;
+use crate::worker::protocol::OpenRequest;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "mysql-transaction",
-    sentence: "MySQL as today's handlers use it: a transaction with a row lock, held over the request",
+    sentence: "MySQL as today's handlers use it: a transaction with a row lock, held over the \
+               request",
     server: Some("mariadbd"),
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     after_death: AfterDeath::Freed,
     ..Reference::shared(open)
 };
 
-/// Waiting for a row lock took longer than `innodb_lock_wait_timeout`.
+/// A row lock was not granted within `innodb_lock_wait_timeout`.
 const LOCK_WAIT_TIMEOUT: u16 = 1_205;
-/// InnoDB has chosen this transaction as the victim of a deadlock, and has rolled back all of it.
+/// InnoDB has rolled back this transaction to end a deadlock.
 const DEADLOCK: u16 = 1_213;
-/// The row is there already.
+/// The row exists.
 const DUPLICATE: u16 = 1_062;
-/// A request, from its begin to its commit, that is given up more often than this fails.
+/// A request that is restarted more often fails.
 const RESTARTS_MAX: u64 = 10;
 const PACKET_BYTES_MAX: usize = 1 << 30;
 
-struct Transaction {
+struct MysqlTransaction {
     conn: Conn,
-    statements: Statements,
+    statements: MysqlStatements,
     ids: Vec<String>,
     ttl: Duration,
     out: Option<Vec<u8>>,
@@ -50,14 +51,13 @@ struct Transaction {
     restarts: Restarts,
 }
 
-/// Transactions that were done again.
 #[derive(Default)]
 struct Restarts {
     all: u64,
     of_this_request: u64,
 }
 
-struct Statements {
+struct MysqlStatements {
     insert: Statement,
     select: Statement,
     select_for_update: Statement,
@@ -65,32 +65,34 @@ struct Statements {
     touch: Statement,
 }
 
-fn open(place: &Path, opening: &Opening) -> Result<Box<dyn Contender>> {
+fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     connect(place, opening).map(|transaction| Box::new(transaction) as Box<dyn Contender>)
 }
 
-fn connect(place: &Path, opening: &Opening) -> Result<Transaction> {
+fn connect(place: &Path, opening: &OpenRequest) -> Result<MysqlTransaction> {
     let settings = OptsBuilder::new()
         .socket(Some(place.display().to_string()))
         .user(Some("root"))
         .db_name(Some("test"))
         .prefer_socket(false)
-        // A touch in the second of the one before finds its row and changes nothing in it.
+        // A touch within the same second finds its row and changes nothing.
         .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
         .max_allowed_packet(Some(PACKET_BYTES_MAX));
     let mut conn = Conn::new(settings).map_err(failed)?;
     let lines = [
-        // At the server's default, REPEATABLE READ, the lock of a missing row is one on the gap around it. Two requests that
-        // create sessions in one gap both get it, neither can insert, and one of them is given up.
+        // The server's default, REPEATABLE READ, locks the gap around a missing row. Two requests
+        // that create sessions in one gap both get that lock, neither can insert, and one is rolled
+        // back.
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
         format!("SET SESSION innodb_lock_wait_timeout = {}", WAIT_MAX.as_secs()),
-        "CREATE TABLE IF NOT EXISTS sessions (id VARBINARY(128) NOT NULL PRIMARY KEY, data LONGBLOB NOT NULL, \
+        "CREATE TABLE IF NOT EXISTS sessions (id VARBINARY(128) NOT NULL PRIMARY KEY, data \
+         LONGBLOB NOT NULL, \
          expires INT UNSIGNED NOT NULL, KEY expires (expires)) ENGINE = InnoDB"
             .to_owned(),
     ];
     lines.iter().try_for_each(|line| conn.query_drop(line)).map_err(failed)?;
     let mut prepare = |text: &str| conn.prep(text).map_err(failed);
-    let statements = Statements {
+    let statements = MysqlStatements {
         insert: prepare("INSERT INTO sessions (data, expires, id) VALUES (?, ?, ?)")?,
         select: prepare("SELECT data FROM sessions WHERE id = ?")?,
         select_for_update: prepare("SELECT data FROM sessions WHERE id = ? FOR UPDATE")?,
@@ -98,12 +100,22 @@ fn connect(place: &Path, opening: &Opening) -> Result<Transaction> {
         touch: prepare("UPDATE sessions SET expires = ? WHERE id = ?")?,
     };
     let ids = ids(opening).collect();
-    Ok(Transaction { conn, statements, ids, ttl: opening.ttl, out: None, begun: None, restarts: Restarts::default() })
+    Ok(MysqlTransaction {
+        conn,
+        statements,
+        ids,
+        ttl: opening.ttl,
+        out: None,
+        begun: None,
+        restarts: Restarts::default(),
+    })
 }
 
 fn failed(error: mysql::Error) -> Error {
     match error {
-        mysql::Error::MySqlError(error) if error.code == LOCK_WAIT_TIMEOUT => held(WAIT_MAX),
+        mysql::Error::MySqlError(error) if error.code == LOCK_WAIT_TIMEOUT => {
+            lock_timeout(WAIT_MAX)
+        }
         mysql::Error::MySqlError(error) if error.code == DUPLICATE => {
             Error::new(ErrorKind::Stale, "another request created the session meanwhile")
         }
@@ -112,8 +124,8 @@ fn failed(error: mysql::Error) -> Error {
 }
 
 impl Restarts {
-    /// Whether a transaction is to be done again, which is counted.
-    fn one_more(&mut self, error: &mysql::Error) -> bool {
+    /// Whether to repeat a transaction, which is counted.
+    fn should_restart(&mut self, error: &mysql::Error) -> bool {
         let victim = matches!(error, mysql::Error::MySqlError(error) if error.code == DEADLOCK);
         let again = victim && self.of_this_request < RESTARTS_MAX;
         self.of_this_request += u64::from(again);
@@ -122,29 +134,37 @@ impl Restarts {
     }
 }
 
-/// Begins a transaction with the lock of a row, if there is one.
-fn take(conn: &mut Conn, select_for_update: &Statement, id: &str, restarts: &mut Restarts) -> Result<Option<Vec<u8>>> {
+/// Begins a transaction and locks the row, if there is one.
+fn begin_locked(
+    conn: &mut Conn,
+    select_for_update: &Statement,
+    id: &str,
+    restarts: &mut Restarts,
+) -> Result<Option<Vec<u8>>> {
     loop {
         conn.query_drop("BEGIN").map_err(failed)?;
         match conn.exec_first(select_for_update, (id,)) {
             Ok(found) => return Ok(found),
-            Err(error) if restarts.one_more(&error) => {}
+            Err(error) if restarts.should_restart(&error) => {}
             Err(error) => {
-                let _ = conn.query_drop("ROLLBACK"); // a time-out ends the statement, not the transaction
+                // a time-out ends the statement, not the transaction
+                let _ = conn.query_drop("ROLLBACK");
                 return Err(failed(error));
             }
         }
     }
 }
 
-impl Contender for Transaction {
-    fn announce(&mut self, sessions: &[usize]) {
-        touch(sessions.iter().filter_map(|session| self.ids.get(*session)));
+impl Contender for MysqlTransaction {
+    fn prefetch_ids(&mut self, sessions: &[usize]) {
+        prefetch(sessions.iter().filter_map(|session| self.ids.get(*session)));
     }
 
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.conn.exec_drop(&self.statements.insert, (payload, expires(ttl), id)).map_err(failed)
+        self.conn
+            .exec_drop(&self.statements.insert, (payload, expiry_seconds(ttl), id))
+            .map_err(failed)
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
@@ -156,7 +176,12 @@ impl Contender for Transaction {
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         self.restarts.of_this_request = 0;
-        self.out = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarts)?;
+        self.out = begin_locked(
+            &mut self.conn,
+            &self.statements.select_for_update,
+            id,
+            &mut self.restarts,
+        )?;
         self.begun = Some(session);
         Ok(self.out.as_deref())
     }
@@ -164,19 +189,30 @@ impl Contender for Transaction {
     fn commit(&mut self, payload: &[u8]) -> Result<()> {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        let statement = if self.out.is_some() { &self.statements.update } else { &self.statements.insert };
+        let statement =
+            if self.out.is_some() { &self.statements.update } else { &self.statements.insert };
         loop {
-            let written = self.conn.exec_drop(statement, (payload, expires(self.ttl), id));
-            let Err(error) = written.and_then(|()| self.conn.query_drop("COMMIT")) else { return Ok(()) };
-            if !self.restarts.one_more(&error) {
-                let _ = self.conn.query_drop("ROLLBACK"); // the error says more than what becomes of this
+            let written = self.conn.exec_drop(statement, (payload, expiry_seconds(self.ttl), id));
+            let Err(error) = written.and_then(|()| self.conn.query_drop("COMMIT")) else {
+                return Ok(());
+            };
+            if !self.restarts.should_restart(&error) {
+                let _ = self.conn.query_drop("ROLLBACK"); // the error above matters more
                 return Err(failed(error));
             }
-            let found = take(&mut self.conn, &self.statements.select_for_update, id, &mut self.restarts)?;
-            // The payload follows from what was read: it may replace that, and nothing else.
+            let found = begin_locked(
+                &mut self.conn,
+                &self.statements.select_for_update,
+                id,
+                &mut self.restarts,
+            )?;
+            // The new payload follows from the old one and may replace only that.
             if found != self.out {
                 let _ = self.conn.query_drop("ROLLBACK");
-                return Err(Error::new(ErrorKind::Stale, "another request changed the session after a deadlock"));
+                return Err(Error::new(
+                    ErrorKind::Stale,
+                    "another request changed the session after a deadlock",
+                ));
             }
         }
     }
@@ -184,10 +220,13 @@ impl Contender for Transaction {
     fn touch(&mut self) -> Result<()> {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        let moved = self.conn.exec_drop(&self.statements.touch, (expires(self.ttl), id)).map_err(failed);
-        let moved = moved.and_then(|()| of_one_row(self.conn.affected_rows()));
+        let moved = self
+            .conn
+            .exec_drop(&self.statements.touch, (expiry_seconds(self.ttl), id))
+            .map_err(failed);
+        let moved = moved.and_then(|()| check_one_row(self.conn.affected_rows()));
         moved.and_then(|()| self.conn.query_drop("COMMIT").map_err(failed)).inspect_err(|_| {
-            let _ = self.conn.query_drop("ROLLBACK"); // the error says more than what becomes of this
+            let _ = self.conn.query_drop("ROLLBACK"); // the error above matters more
         })
     }
 
@@ -208,39 +247,63 @@ mod tests {
     use sessile_fixtures::{PrivateDir, ServerOptions};
 
     use super::*;
+    use crate::payload_spread::PayloadSpread;
     use crate::reference;
-    use crate::spread::Spread;
-    use crate::worker::protocol::What;
+    use crate::worker::protocol::ContenderSpec;
 
-    /// A begin and each turn of its commit had ten of their own: a request could be done again a hundred times.
+    /// Each attempt to commit once had its own limit of ten restarts: up to a hundred for a
+    /// request.
     #[test]
     fn a_request_is_done_again_ten_times_in_all_and_only_after_a_deadlock() {
         let error = |code| {
-            mysql::Error::MySqlError(mysql::MySqlError { state: "40001".into(), message: "given up".into(), code })
+            mysql::Error::MySqlError(mysql::MySqlError {
+                state: "40001".into(),
+                message: "given up".into(),
+                code,
+            })
         };
         let mut restarts = Restarts::default();
-        assert!(!restarts.one_more(&error(LOCK_WAIT_TIMEOUT)));
-        let allowed = (0..30).filter(|_| restarts.one_more(&error(DEADLOCK))).count();
+        assert!(!restarts.should_restart(&error(LOCK_WAIT_TIMEOUT)));
+        let allowed = (0..30).filter(|_| restarts.should_restart(&error(DEADLOCK))).count();
         assert_eq!((allowed, restarts.all), (10, 10));
         restarts.of_this_request = 0;
-        assert!(restarts.one_more(&error(DEADLOCK)) && restarts.all == 11, "the next request has its own");
+        assert!(
+            restarts.should_restart(&error(DEADLOCK)) && restarts.all == 11,
+            "the next request has its own"
+        );
     }
 
-    /// What two requests that begin and then commit a session each are told, and how many transactions were done again; `None`
-    /// when the server is not installed.
+    /// Results and number of restarted transactions of two requests that begin and then commit a
+    /// session each; `None` without the server.
     fn two_at_once(sessions: [usize; 2], level: Option<&str>) -> Option<([Result<()>; 2], u64)> {
         let (_, kind) = reference::with_server(REFERENCE.name)?;
         let dir = PrivateDir::on_disk().unwrap();
-        let server = kind.start(dir.path(), &ServerOptions::default()).unwrap();
-        let what = What::Reference { name: REFERENCE.name.to_owned(), place: server.socket().to_owned() };
-        let (ttl, spread) = (Duration::from_secs(60), Spread::Fixed);
-        let opening = Opening { what, worker: 0, seed: 7, ids: 2, payload_bytes: 64, spread, ttl, lock_ttl: None };
-        // Each in a thread of its own: a commit may wait for the other one.
+        let server =
+            sessile_fixtures::Server::start(kind, dir.path(), &ServerOptions::default()).unwrap();
+        let what = ContenderSpec::Reference {
+            name: REFERENCE.name.to_owned(),
+            place: server.socket().to_owned(),
+        };
+        let (ttl, spread) = (Duration::from_secs(60), PayloadSpread::Fixed);
+        let opening = OpenRequest {
+            contender: what,
+            worker: 0,
+            seed: 7,
+            ids: 2,
+            payload_bytes: 64,
+            spread,
+            ttl,
+            lock_ttl: None,
+        };
+        // In two threads: a commit may wait for the other one.
         let held = std::sync::Barrier::new(2);
         let change = |session: usize| {
             let mut contender = connect(server.socket(), &opening).unwrap();
             if let Some(level) = level {
-                contender.conn.query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}")).unwrap();
+                contender
+                    .conn
+                    .query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}"))
+                    .unwrap();
             }
             assert_eq!(contender.begin(session).unwrap(), None);
             held.wait();
@@ -255,13 +318,13 @@ mod tests {
         Some(([first.0, second.0], first.1 + second.1))
     }
 
-    /// Workers that made their sessions anew after a kill of the server were told of deadlocks, and the row failed. Those came of
-    /// the isolation level, which handlers do not leave at its default: the row did, until somebody looked.
+    /// The row once kept the default isolation level, which handlers do not: workers that created
+    /// their sessions anew after a server kill got deadlocks.
     #[test]
-    fn two_requests_that_create_sessions_in_one_gap_do_not_meet_and_at_the_default_level_one_is_done_again() {
+    fn creates_in_one_gap_deadlock_only_at_the_default_isolation_level() {
         let Some((told, restarted)) = two_at_once([0, 1], None) else { return };
         assert!(told.iter().all(Result::is_ok) && restarted == 0, "{told:?}, {restarted}");
-        // What is left of a deadlock is done again, and counted.
+        // The remaining deadlocks are repeated and counted.
         let (told, restarted) = two_at_once([0, 1], Some("REPEATABLE READ")).unwrap();
         assert!(told.iter().all(Result::is_ok), "{told:?}");
         assert!(restarted > 0, "there was no deadlock, so this shows nothing");

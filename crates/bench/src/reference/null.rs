@@ -1,7 +1,7 @@
 //! `null`: the harness itself.
 //!
-//! Keeps one counter a session and nothing else. What a cycle costs here is what clock reads, the choice of a
-//! session, composing and verifying a payload cost in every other row.
+//! It keeps one counter a session. Its cycle costs the clock reads, the choice of a session, and
+//! composing and verifying a payload, which every other row has too.
 
 use std::time::Duration;
 
@@ -24,21 +24,27 @@ pub(super) const REFERENCE: Reference = Reference {
     after_death: AfterDeath::NoLock,
     open: |_, opening| {
         let payloads = Payloads::new(opening);
-        Ok(Box::new(Null { payloads, counters: vec![None; opening.ids], last: Vec::new(), begun: 0 }))
+        Ok(Box::new(Null {
+            payloads,
+            counters: vec![None; opening.ids],
+            last: Vec::new(),
+            begun: 0,
+        }))
     },
 };
 
 struct Null {
     payloads: Payloads,
     counters: Vec<Option<u64>>,
-    /// The payload that is handed out; composed anew for each read, as a copy out of a store would be.
+    /// Composed anew for each read, as a copy out of a store would be.
     last: Vec<u8>,
     begun: usize,
 }
 
 impl Null {
-    fn keep(&mut self, session: usize, payload: &[u8]) -> Result<()> {
-        let counter = payload.get(8..16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    fn store(&mut self, session: usize, payload: &[u8]) -> Result<()> {
+        let counter =
+            payload.get(8..16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
         match self.counters.get_mut(session) {
             Some(slot) => *slot = counter,
             None => return Err(Error::new(ErrorKind::Full, "more sessions than were announced")),
@@ -49,7 +55,7 @@ impl Null {
 
 impl Contender for Null {
     fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
-        self.keep(session, payload)
+        self.store(session, payload)
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
@@ -64,6 +70,6 @@ impl Contender for Null {
     }
 
     fn commit(&mut self, payload: &[u8]) -> Result<()> {
-        self.keep(self.begun, payload)
+        self.store(self.begun, payload)
     }
 }

@@ -1,24 +1,24 @@
-//! Histograms in text: the same bounds for all, so that two can stand side by side.
+//! Histograms as text, with the same bounds for all.
 
 use crate::histogram::Latencies;
 use crate::report::Buckets;
 
-/// A 1-2-5 scale from 1 us to 10 s.
+/// 1-2-5 steps from 1 us to 10 s.
 const BOUNDS_US: [u64; 22] = [
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
-    1_000_000, 2_000_000, 5_000_000, 10_000_000,
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+    200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000,
 ];
 const WIDTH: usize = 26;
 
 impl Buckets {
-    pub(crate) fn of(latencies: &Latencies) -> Buckets {
+    pub(crate) fn from_latencies(latencies: &Latencies) -> Buckets {
         Buckets { bounds_us: BOUNDS_US.to_vec(), counts: latencies.between(&BOUNDS_US) }
     }
 }
 
-/// Several histograms side by side, one line a bucket that any of them uses. The length of a bar is
-/// logarithmic: one request in ten thousand must be visible beside the others.
-pub(crate) fn side_by_side(histograms: &[(String, &Buckets)]) -> String {
+/// Histograms side by side, a line for each bucket in use. Bars are logarithmic, so that one
+/// request in ten thousand is visible.
+pub(crate) fn histograms_text(histograms: &[(String, &Buckets)]) -> String {
     let used = |bucket: usize| histograms.iter().any(|(_, buckets)| count(buckets, bucket) > 0);
     let (Some(first), Some(last)) =
         ((0..=BOUNDS_US.len()).find(|b| used(*b)), (0..=BOUNDS_US.len()).rfind(|b| used(*b)))
@@ -36,8 +36,10 @@ pub(crate) fn side_by_side(histograms: &[(String, &Buckets)]) -> String {
         };
         text = format!("{}\n{label:>10}", text.trim_end());
         for (_, buckets) in histograms {
-            let (value, most) = (count(buckets, bucket), buckets.counts.iter().copied().max().unwrap_or(1));
-            let length = if value == 0 { 0.0 } else { ((value + 1) as f64).ln() / ((most + 1) as f64).ln() };
+            let (value, most) =
+                (count(buckets, bucket), buckets.counts.iter().copied().max().unwrap_or(1));
+            let length =
+                if value == 0 { 0.0 } else { ((value + 1) as f64).ln() / ((most + 1) as f64).ln() };
             let bar = "#".repeat((length * WIDTH as f64).ceil() as usize);
             let shown = if value == 0 { String::new() } else { value.to_string() };
             text.push_str(&format!("  {shown:>8} {bar:<WIDTH$}"));
@@ -67,8 +69,8 @@ mod tests {
         let mut latencies = Latencies::new();
         (0..10_000).for_each(|_| latencies.record(15_000));
         latencies.record(27_000_000);
-        let buckets = Buckets::of(&latencies);
-        let text = side_by_side(&[("with sweep".into(), &buckets)]);
+        let buckets = Buckets::from_latencies(&latencies);
+        let text = histograms_text(&[("with sweep".into(), &buckets)]);
         let slow = text.lines().find(|line| line.contains("< 50 ms")).unwrap();
         assert!(slow.contains("1 ##"), "{text}");
         assert_eq!(buckets.counts.iter().sum::<u64>(), 10_001);

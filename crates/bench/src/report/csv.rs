@@ -1,62 +1,65 @@
-//! CSV: one line a row, for spreadsheets.
+//! The rows as CSV.
 
 use crate::collection::Collection;
-use crate::report::{Faults, Report, WebFigures, WorkerMemory};
+use crate::report::{Report, Row};
 
-const HEADER: [&str; 53] = [
-    "experiment",
-    "store",
-    "variant",
-    "url",
-    "kind",
-    "op",
-    "workers",
-    "sessions",
-    "payload_bytes",
-    "payload_spread",
-    "durability",
-    "rounds",
-    "ops_per_second_median",
-    "ops_per_second_low",
-    "ops_per_second_high",
-    "latency_us_min",
-    "latency_us_p50",
-    "latency_us_p90",
-    "latency_us_p99",
-    "latency_us_p999",
-    "latency_us_max",
-    "errors",
-    "misses",
-    "lost",
-    "failed",
-    "cpu_us_per_op_client",
-    "cpu_us_per_op_server",
-    "bytes_per_session",
-    "fairness",
-    "page_table_bytes",
-    "resident_bytes",
-    "proportional_bytes",
-    "prepared_bytes",
-    "cpu_us_per_op_web",
-    "failed_requests",
-    "not_2xx",
-    "sessions_kept",
-    "outcome",
-    "limit_bytes",
-    "locking",
-    "kills",
-    "acknowledged",
-    "updates_lost",
-    "sessions_lost",
-    "stuck",
-    "refused",
-    "down_us",
-    "views",
-    "rebuilt",
-    "rate",
-    "as_published",
-    "restarted",
-    "workload",
+/// The name of a column, and its text in a row; empty where nothing was measured.
+type Column = (&'static str, fn(&Report, &Row) -> String);
+
+const COLUMNS: [Column; 53] = [
+    ("experiment", |_, row| row.experiment.clone()),
+    ("store", |_, row| row.store.clone()),
+    ("variant", |_, row| row.variant.clone()),
+    ("url", |_, row| row.url.clone()),
+    ("kind", |_, row| row.kind.clone()),
+    ("op", |_, row| row.op.clone()),
+    ("workers", |_, row| row.workers.to_string()),
+    ("sessions", |_, row| row.sessions.to_string()),
+    ("payload_bytes", |_, row| row.payload_bytes.to_string()),
+    ("payload_spread", |_, row| row.payload_spread.clone()),
+    ("durability", |_, row| row.durability.clone()),
+    ("rounds", |_, row| row.rounds.to_string()),
+    ("ops_per_second_median", |_, row| row.ops_per_second.median.to_string()),
+    ("ops_per_second_low", |_, row| row.ops_per_second.low.to_string()),
+    ("ops_per_second_high", |_, row| row.ops_per_second.high.to_string()),
+    ("latency_us_min", |_, row| row.latency_us.min.to_string()),
+    ("latency_us_p50", |_, row| row.latency_us.p50.to_string()),
+    ("latency_us_p90", |_, row| row.latency_us.p90.to_string()),
+    ("latency_us_p99", |_, row| row.latency_us.p99.to_string()),
+    ("latency_us_p999", |_, row| row.latency_us.p999.to_string()),
+    ("latency_us_max", |_, row| row.latency_us.max.to_string()),
+    ("errors", |_, row| row.errors.to_string()),
+    ("misses", |_, row| row.misses.to_string()),
+    ("lost", |_, row| row.lost.to_string()),
+    ("failed", |_, row| row.failed.clone().unwrap_or_default()),
+    ("cpu_us_per_op_client", |_, row| row.cpu_us_per_op.client.to_string()),
+    ("cpu_us_per_op_server", |_, row| text(row.cpu_us_per_op.of_server())),
+    ("bytes_per_session", |_, row| row.bytes_per_session.to_string()),
+    ("fairness", |_, row| text(row.fairness)),
+    ("page_table_bytes", |_, row| text(row.memory.map(|memory| memory.page_tables))),
+    ("resident_bytes", |_, row| text(row.memory.map(|memory| memory.resident))),
+    ("proportional_bytes", |_, row| text(row.memory.map(|memory| memory.proportional))),
+    ("prepared_bytes", |_, row| text(row.memory.map(|memory| memory.prepared))),
+    ("cpu_us_per_op_web", |_, row| text(row.web.map(|web| web.cpu_us_per_op))),
+    ("failed_requests", |_, row| text(row.web.map(|web| web.failed_requests))),
+    ("not_2xx", |_, row| text(row.web.map(|web| web.not_2xx))),
+    ("sessions_kept", |_, row| text(row.web.and_then(|web| web.sessions_kept))),
+    ("outcome", |_, row| text(row.oversize.as_ref().map(|oversize| oversize.outcome.name()))),
+    ("limit_bytes", |_, row| text(row.oversize.as_ref().and_then(|it| it.limit))),
+    ("locking", |_, row| text(row.keeper.as_ref().map(|keeper| &keeper.locking))),
+    ("kills", |_, row| text(row.faults.as_ref().map(|faults| faults.kills))),
+    ("acknowledged", |_, row| text(row.faults.as_ref().map(|faults| faults.acknowledged))),
+    ("updates_lost", |_, row| text(row.faults.as_ref().map(|faults| faults.lost))),
+    ("sessions_lost", |_, row| text(row.faults.as_ref().map(|faults| faults.sessions_lost))),
+    ("stuck", |_, row| text(row.faults.as_ref().map(|faults| faults.stuck))),
+    ("refused", |_, row| text(row.faults.as_ref().map(|faults| faults.refused))),
+    ("down_us", |_, row| text(row.faults.as_ref().and_then(|it| it.down_us))),
+    ("views", |_, row| text(row.rebuild.as_ref().map(|rebuild| rebuild.views))),
+    ("rebuilt", |_, row| text(row.rebuild.as_ref().map(|rebuild| rebuild.rebuilt))),
+    ("rate", |report, _| text(report.settings.rate)),
+    ("as_published", |report, _| report.settings.as_published.to_string()),
+    ("restarted", |_, row| text(row.faults.as_ref().and_then(|it| it.restarted))),
+    ("workload", |_, row| row.workload.clone().unwrap_or_default()),
 ];
 
 impl Report {
@@ -66,7 +69,7 @@ impl Report {
     ///
     /// None in practice: it writes into memory.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
-        of(std::slice::from_ref(self))
+        rows_to_csv(std::slice::from_ref(self))
     }
 }
 
@@ -77,90 +80,38 @@ impl Collection {
     ///
     /// None in practice: it writes into memory.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
-        of(&self.runs)
+        rows_to_csv(&self.runs)
     }
 }
 
-fn of(reports: &[Report]) -> Result<String, csv::Error> {
+fn rows_to_csv(reports: &[Report]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(HEADER)?;
-    for (report, row) in reports.iter().flat_map(|report| report.results.iter().map(move |row| (report, row))) {
-        let (rate, latency, cpu) = (row.ops_per_second, row.latency_us, row.cpu_us_per_op);
-        let memory = |part: fn(&WorkerMemory) -> u64| row.memory.map_or(String::new(), |it| part(&it).to_string());
-        let web = |part: &dyn Fn(&WebFigures) -> String| row.web.as_ref().map_or(String::new(), part);
-        let kills = |part: fn(&Faults) -> u64| row.faults.as_ref().map_or(String::new(), |it| part(it).to_string());
-        writer.write_record([
-            row.experiment.clone(),
-            row.store.clone(),
-            row.variant.clone(),
-            row.url.clone(),
-            row.kind.clone(),
-            row.op.clone(),
-            row.workers.to_string(),
-            row.sessions.to_string(),
-            row.payload_bytes.to_string(),
-            row.payload_spread.clone(),
-            row.durability.clone(),
-            row.rounds.to_string(),
-            rate.median.to_string(),
-            rate.low.to_string(),
-            rate.high.to_string(),
-            latency.min.to_string(),
-            latency.p50.to_string(),
-            latency.p90.to_string(),
-            latency.p99.to_string(),
-            latency.p999.to_string(),
-            latency.max.to_string(),
-            row.errors.to_string(),
-            row.misses.to_string(),
-            row.lost.to_string(),
-            row.failed.clone().unwrap_or_default(),
-            cpu.client.to_string(),
-            cpu.of_server().map_or(String::new(), |us| us.to_string()),
-            row.bytes_per_session.to_string(),
-            row.fairness.map(|fairness| fairness.to_string()).unwrap_or_default(),
-            memory(|memory| memory.page_tables),
-            memory(|memory| memory.resident),
-            memory(|memory| memory.proportional),
-            memory(|memory| memory.prepared),
-            web(&|web| web.cpu_us_per_op.to_string()),
-            web(&|web| web.failed_requests.to_string()),
-            web(&|web| web.not_2xx.to_string()),
-            web(&|web| web.sessions_kept.map(|kept| kept.to_string()).unwrap_or_default()),
-            row.oversize.as_ref().map_or(String::new(), |oversize| oversize.outcome.name().to_owned()),
-            row.oversize.as_ref().and_then(|it| it.limit).map_or(String::new(), |limit| limit.to_string()),
-            row.keeper.as_ref().map_or(String::new(), |keeper| keeper.locking.clone()),
-            kills(|faults| faults.kills),
-            kills(|faults| faults.acknowledged),
-            kills(|faults| faults.lost),
-            kills(|faults| faults.sessions_lost),
-            kills(|faults| faults.stuck),
-            kills(|faults| faults.refused),
-            row.faults.as_ref().and_then(|it| it.down_us).map_or(String::new(), |down_us| down_us.to_string()),
-            row.rebuild.as_ref().map_or(String::new(), |rebuild| rebuild.views.to_string()),
-            row.rebuild.as_ref().map_or(String::new(), |rebuild| rebuild.rebuilt.to_string()),
-            report.settings.rate.map_or(String::new(), |due| due.to_string()),
-            report.settings.as_published.to_string(),
-            row.faults.as_ref().and_then(|it| it.restarted).map_or(String::new(), |restarted| restarted.to_string()),
-            row.workload.clone().unwrap_or_default(),
-        ])?;
+    writer.write_record(COLUMNS.map(|(name, _)| name))?;
+    for report in reports {
+        for row in &report.results {
+            writer.write_record(COLUMNS.map(|(_, text)| text(report, row)))?;
+        }
     }
     let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+fn text(value: Option<impl ToString>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{CpuUs, Row};
+    use crate::report::{CpuUs, Faults};
 
     fn report(experiment: &str) -> Report {
         let row = Row { experiment: experiment.into(), store: "files".into(), ..Row::default() };
         Report { results: vec![row], ..Report::default() }
     }
 
-    /// `all` wrote the closed loop and the fixed rate, the corrected and the published form into one file in which nothing
-    /// told them apart.
+    /// `all` wrote the closed loop and the fixed rate, the corrected and the published form into
+    /// one file in which nothing told them apart.
     #[test]
     fn two_forms_of_an_experiment_are_told_apart_and_what_nobody_counted_is_blank() {
         let mut paced = report("cycle");

@@ -1,66 +1,68 @@
-//! What a kill cost, and the tables of `faults`: one for each kind of kill.
+//! The counts and tables of `faults`, one for each kind of kill.
 //!
-//! Invariant: what a durability tier does not promise is shown and is no fault of the row; what it promises is.
+//! Invariant: losses that the durability tier allows are shown but are no fault; losses that it
+//! forbids are.
 
 use std::fmt;
 
-use comfy_table::{Cell, ColumnConstraint, Table};
+use comfy_table::{Cell, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::{draw, section};
-use crate::report::table::{empty, figure, grouped, right};
+use crate::report::markdown::{write_section, write_table};
+use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
 use crate::report::{Report, Row};
 
 /// A worker is killed while it holds a session.
 pub(crate) const HOLDER: &str = "holder-killed";
 /// Workers are killed while they write.
 pub(crate) const WRITER: &str = "writer-killed";
-/// The server is killed, and started again.
+/// The server is killed and restarted.
 pub(crate) const SERVER: &str = "server-killed";
-/// All processes that have an embedded store open are killed, and others open it.
+/// All processes of an embedded store are killed, and others open it.
 pub(crate) const ALL: &str = "all-killed";
 
-/// What the kills of one row cost.
+/// What the kills of a row cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
-    /// How often something was killed.
+    /// Number of kills.
     pub kills: u64,
-    /// What must not be lost by that.
-    pub promise: Promise,
-    /// How long the lock of a killed holder lasts, where it ends with time, in milliseconds.
+    /// What the tier promises.
+    pub promise: DurabilityPromise,
+    /// Lock ttl in milliseconds, if locks expire.
     pub lock_ttl_ms: Option<u64>,
-    /// A lock that is not free after so long is stuck.
+    /// A lock not free after this time is stuck.
     pub stuck_after_ms: u64,
-    /// Locks that were stuck.
+    /// Stuck locks.
     pub stuck: u64,
-    /// They are meant to be: the row shows what a lock costs that does not outlive its holder.
+    /// Locks are meant to be stuck: the row shows the cost of a lock that dies with its holder.
     pub stuck_is_meant: bool,
-    /// Updates that the store has acknowledged.
+    /// Acknowledged updates.
     pub acknowledged: u64,
-    /// Of those, the ones that are not there.
+    /// Acknowledged updates that are missing.
     pub lost: u64,
-    /// Of those, the ones that were promised.
+    /// Missing updates that the tier promised to keep.
     pub lost_beyond: u64,
-    /// Sessions that are gone.
+    /// Missing sessions.
     pub sessions_lost: u64,
-    /// Of those, the ones that were promised.
+    /// Missing sessions that the tier promised to keep.
     pub sessions_lost_beyond: u64,
-    /// Sessions whose payload is not what was ever written.
+    /// Sessions with a payload that was never written.
     pub damaged: u64,
     /// Sessions that cannot be read.
     pub unreadable: u64,
-    /// Operations that failed while the server was gone: an expected refusal, which somebody saw.
+    /// Operations that failed while the server was down, as expected.
     pub refused: u64,
-    /// Transactions that the server chose as the victims of deadlocks, and that were done again, as its manual says. No fault.
-    /// `None` where nobody counts them.
+    /// Transactions aborted by a deadlock and repeated, as the server's manual says. No fault.
+    /// `None` if not counted.
     #[serde(default)]
     pub restarted: Option<u64>,
-    /// Operations that failed although nothing was gone, and workers that never came back to work.
+    /// Operations that failed without a kill, and workers that never recovered.
     pub failed: u64,
-    /// How long the server did not answer at all, from the kill on: the median in microseconds.
+    /// Median time from the kill to the server's first answer, in microseconds.
     pub down_us: Option<f64>,
-    /// The times of the row are one for each kill, that of the slowest worker (`all-killed`); else they are those of all workers.
-    /// Older results lack it: of their workers only the first recovered the store, and the median is of the others.
+    /// Times are one for each kill, that of the slowest worker (`all-killed`); else those of all
+    /// workers. Older results lack this: their median omits the first worker, which recovered the
+    /// store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub slowest_of_each_kill: bool,
 }
@@ -68,38 +70,37 @@ pub struct Faults {
 /// What survives a kill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Promise {
-    /// Everything that was acknowledged.
+pub enum DurabilityPromise {
+    /// All acknowledged updates.
     #[default]
     Everything,
-    /// All but what was acknowledged in the last second.
+    /// All but those of the last second.
     AllButTheLastSecond,
     /// Nothing.
     Nothing,
 }
 
-impl Promise {
-    /// Whether what was acknowledged at one moment must survive a kill at another.
+impl DurabilityPromise {
     pub(crate) fn covers(self, acknowledged_ns: u64, killed_ns: u64) -> bool {
         match self {
-            Promise::Everything => true,
-            Promise::AllButTheLastSecond => acknowledged_ns + 1_000_000_000 < killed_ns,
-            Promise::Nothing => false,
+            DurabilityPromise::Everything => true,
+            DurabilityPromise::AllButTheLastSecond => acknowledged_ns + 1_000_000_000 < killed_ns,
+            DurabilityPromise::Nothing => false,
         }
     }
 
     /// The word in tables.
     const fn word(self) -> &'static str {
         match self {
-            Promise::Everything => "all",
-            Promise::AllButTheLastSecond => "all but 1 s",
-            Promise::Nothing => "nothing",
+            DurabilityPromise::Everything => "all",
+            DurabilityPromise::AllButTheLastSecond => "all but 1 s",
+            DurabilityPromise::Nothing => "nothing",
         }
     }
 }
 
 impl Faults {
-    /// What is wrong, in words; empty when nothing is.
+    /// The faults in words; empty without a fault.
     pub fn in_words(&self) -> String {
         let stuck = if self.stuck_is_meant { 0 } else { self.stuck };
         let counts = [
@@ -110,35 +111,45 @@ impl Faults {
             (self.unreadable, "sessions unreadable"),
             (self.failed, "operations failed without a reason"),
         ];
-        let found = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let found = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"));
         found.collect::<Vec<String>>().join(", ")
     }
 }
 
-/// What the columns of time mean.
+/// Explains the columns of time.
 const AGAIN: &str = "\
-down: from the kill to the server's first answer; refused: operations that failed meanwhile, and said so
-works again: from the kill to a worker's first update (embedded: to open the store, which recovers it, and the first
+down: from the kill to the server's first answer; refused: operations that failed meanwhile, and \
+said so
+works again: from the kill to a worker's first update (embedded: to open the store, which recovers \
+it, and the first
 update; one time for each kill, that of the slowest worker)";
 
 impl Report {
     pub(super) fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = |ops: &[&str]| -> Vec<&Row> {
-            self.results.iter().filter(|row| row.experiment == "faults" && ops.contains(&row.op.as_str())).collect()
+            self.results
+                .iter()
+                .filter(|row| row.experiment == "faults" && ops.contains(&row.op.as_str()))
+                .collect()
         };
         let (holder, writer, all) = (rows(&[HOLDER]), rows(&[WRITER]), rows(&[SERVER, ALL]));
         if !holder.is_empty() {
-            let heading = "A worker is killed while it holds a session: when does the next one have it?";
-            section(f, heading, &holder_table(&holder))?;
+            let heading =
+                "A worker is killed while it holds a session: when does the next one have it?";
+            write_section(f, heading, &holder_table(&holder))?;
         }
         if !writer.is_empty() {
-            section(f, "Workers are killed while they write", &writer_table(&writer))?;
+            write_section(f, "Workers are killed while they write", &writer_table(&writer))?;
         }
         if !all.is_empty() {
-            let heading = "The server is killed and started again; of an embedded store all workers are killed";
-            section(f, heading, &again_table(&all))?;
+            let heading = "The server is killed and started again; of an embedded store all \
+                           workers are killed";
+            write_section(f, heading, &again_table(&all))?;
             writeln!(f, "{AGAIN}\n")?;
-            draw(f, &loss_table(&all))?;
+            write_table(f, &loss_table(&all))?;
         }
         for row in holder.iter().chain(&writer).chain(&all) {
             restarts(f, row)?;
@@ -147,24 +158,27 @@ impl Report {
     }
 }
 
-/// What was done twice is no fault, and no secret.
+/// Notes repeated transactions, which are no fault.
 fn restarts(f: &mut impl fmt::Write, row: &Row) -> fmt::Result {
     match row.faults.as_ref().and_then(|faults| faults.restarted) {
         None | Some(0) => Ok(()),
-        Some(count) => writeln!(f, "{} {}: {count} transactions done again after a deadlock", row.title(), row.op),
+        Some(count) => writeln!(
+            f,
+            "{} {}: {count} transactions done again after a deadlock",
+            row.title(),
+            row.op
+        ),
     }
 }
 
 fn table(header: &[&str], rows: &[&Row], cells: impl Fn(&Row, &Faults) -> Vec<String>) -> Table {
-    let mut table = empty(header);
-    if let Some(column) = table.column_mut(0) {
-        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
-    }
+    let mut table = new_table(header);
+    never_wrap(&mut table, 0);
     for row in rows {
         let mut line = vec![Cell::new(row.shown_title()), Cell::new(&row.durability)];
         match &row.faults {
-            Some(faults) => line.extend(cells(row, faults).into_iter().map(right)),
-            None => line.push(right("failed")),
+            Some(faults) => line.extend(cells(row, faults).into_iter().map(right_aligned)),
+            None => line.push(right_aligned("failed")),
         }
         table.add_row(line);
     }
@@ -172,7 +186,7 @@ fn table(header: &[&str], rows: &[&Row], cells: impl Fn(&Row, &Faults) -> Vec<St
 }
 
 fn ms(us: f64) -> String {
-    figure(us / 1e3)
+    three_digits(us / 1e3)
 }
 
 fn count(number: u64) -> String {
@@ -180,7 +194,17 @@ fn count(number: u64) -> String {
 }
 
 fn holder_table(rows: &[&Row]) -> Table {
-    let header = ["store", "tier", "kills", "lock ends", "median ms", "longest ms", "stuck", "lost", "damaged"];
+    let header = [
+        "store",
+        "tier",
+        "kills",
+        "lock ends",
+        "median ms",
+        "longest ms",
+        "stuck",
+        "lost",
+        "damaged",
+    ];
     table(&header, rows, |row, faults| {
         let ends = match faults.lock_ttl_ms {
             Some(lock_ttl_ms) => format!("after {lock_ttl_ms} ms"),
@@ -191,12 +215,29 @@ fn holder_table(rows: &[&Row]) -> Table {
         let time = |us| if freed { ms(us) } else { String::new() };
         let lost = faults.lost + faults.sessions_lost;
         let (median, longest) = (time(row.latency_us.p50), time(row.latency_us.max));
-        vec![count(faults.kills), ends, median, longest, count(faults.stuck), count(lost), count(faults.damaged)]
+        vec![
+            count(faults.kills),
+            ends,
+            median,
+            longest,
+            count(faults.stuck),
+            count(lost),
+            count(faults.damaged),
+        ]
     })
 }
 
 fn writer_table(rows: &[&Row]) -> Table {
-    let header = ["store", "tier", "kills", "acknowledged", "updates lost", "sessions lost", "damaged", "unreadable"];
+    let header = [
+        "store",
+        "tier",
+        "kills",
+        "acknowledged",
+        "updates lost",
+        "sessions lost",
+        "damaged",
+        "unreadable",
+    ];
     table(&header, rows, |_, faults| {
         let counts = [faults.kills, faults.acknowledged, faults.lost, faults.sessions_lost];
         counts.into_iter().chain([faults.damaged, faults.unreadable]).map(count).collect()
@@ -214,7 +255,15 @@ fn again_table(rows: &[&Row]) -> Table {
 }
 
 fn loss_table(rows: &[&Row]) -> Table {
-    let header = ["store", "tier", "promised", "acknowledged", "updates lost", "sessions lost", "promised and lost"];
+    let header = [
+        "store",
+        "tier",
+        "promised",
+        "acknowledged",
+        "updates lost",
+        "sessions lost",
+        "promised and lost",
+    ];
     table(&header, rows, |_, faults| {
         let beyond = faults.lost_beyond + faults.sessions_lost_beyond;
         let counts = [faults.acknowledged, faults.lost, faults.sessions_lost, beyond];
@@ -246,24 +295,36 @@ mod tests {
         let freed = Faults { kills: 5, ..Faults::default() };
         let rows = [row("kept", HOLDER, kept), row("freed", HOLDER, freed)];
         let text = holder_table(&rows.iter().collect::<Vec<_>>()).to_string();
-        let line = |store: &str| text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned();
+        let line = |store: &str| {
+            text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned()
+        };
         assert!(line("kept").contains("never") && !line("kept").contains("80.0"), "{text}");
         assert!(line("freed").contains("80.0") && line("freed").contains("90.0"), "{text}");
     }
 
     #[test]
     fn what_was_not_promised_is_shown_and_is_no_fault() {
-        let faults = Faults { promise: Promise::Nothing, lost: 123_456, sessions_lost: 32, ..Faults::default() };
+        let faults = Faults {
+            promise: DurabilityPromise::Nothing,
+            lost: 123_456,
+            sessions_lost: 32,
+            ..Faults::default()
+        };
         assert_eq!(faults.in_words(), "");
         let row = row("memcached-four-trips", SERVER, faults);
         let text = loss_table(&[&row]).to_string();
         assert!(
-            text.contains("123 456") && text.contains("nothing") && text.contains("memcached-four-trips "),
+            text.contains("123 456")
+                && text.contains("nothing")
+                && text.contains("memcached-four-trips "),
             "{text}"
         );
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let lying = Faults { lost_beyond: 3, stuck: 1, ..Faults::default() };
-        assert_eq!(lying.in_words(), "3 acknowledged updates lost that were promised to survive, 1 locks stuck");
+        assert_eq!(
+            lying.in_words(),
+            "3 acknowledged updates lost that were promised to survive, 1 locks stuck"
+        );
     }
 
     #[test]
@@ -271,17 +332,25 @@ mod tests {
         let faults = Faults { restarted: Some(7), ..Faults::default() };
         assert_eq!(faults.in_words(), "");
         let mut text = String::new();
-        for row in [row("mysql-transaction", SERVER, faults), row("mysql", SERVER, Faults::default())] {
+        for row in
+            [row("mysql-transaction", SERVER, faults), row("mysql", SERVER, Faults::default())]
+        {
             restarts(&mut text, &row).unwrap();
         }
-        assert_eq!(text, "mysql-transaction server-killed: 7 transactions done again after a deadlock\n");
+        assert_eq!(
+            text,
+            "mysql-transaction server-killed: 7 transactions done again after a deadlock\n"
+        );
     }
 
     #[test]
     fn a_second_is_promised_but_for_the_last_one() {
         let second = 1_000_000_000;
-        assert!(Promise::AllButTheLastSecond.covers(1, second + 2));
-        assert!(!Promise::AllButTheLastSecond.covers(2, second + 2));
-        assert!(Promise::Everything.covers(5, 5) && !Promise::Nothing.covers(0, u64::MAX));
+        assert!(DurabilityPromise::AllButTheLastSecond.covers(1, second + 2));
+        assert!(!DurabilityPromise::AllButTheLastSecond.covers(2, second + 2));
+        assert!(
+            DurabilityPromise::Everything.covers(5, 5)
+                && !DurabilityPromise::Nothing.covers(0, u64::MAX)
+        );
     }
 }

@@ -1,47 +1,47 @@
-//! The tables of `lifecycle`: requests a second by the number of parallel requests, as they were published, and what they cost.
+//! The tables of `lifecycle`: requests a second by parallel requests, as published, and their cost.
 
 use std::fmt;
 
 use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::section;
-use crate::report::table::{empty, figure, grouped, or_dash, right, short};
+use crate::report::markdown::write_section;
+use crate::report::table::{abbreviated, grouped, new_table, or_dash, right_aligned, three_digits};
 use crate::report::{Report, Row, Visitors};
 
 /// What was measured through a web server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WebFigures {
-    /// Processes that ran pages.
+    /// PHP processes.
     pub processes: usize,
-    /// Requests that were not answered to the end, or not as the first one was.
+    /// Requests with an incomplete answer, or one unlike the first.
     pub failed_requests: u64,
-    /// Requests that were answered with another status than 2xx.
+    /// Requests with a status other than 2xx.
     pub not_2xx: u64,
-    /// Sessions that were there in the end; `None` where the store cannot count them.
+    /// Sessions at the end; `None` if the store cannot count them.
     pub sessions_kept: Option<u64>,
     /// CPU time of web server and PHP for a request, in microseconds.
     pub cpu_us_per_op: f64,
-    /// What became of sessions in a memory of fixed size.
+    /// What happened in a memory of fixed size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<Overflow>,
-    /// What visitors left for whom a session was started.
+    /// What visitors left in the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visitors: Option<Visitors>,
 }
 
-/// Sessions that piled up in a memory of fixed size until some were missing.
+/// Sessions created in a memory of fixed size until some were missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overflow {
-    /// The size.
+    /// The size of the memory.
     pub megabytes: u64,
-    /// So many were there at most, when they were counted.
+    /// The highest number of sessions counted.
     pub held: u64,
-    /// So many had been made when some were missing.
+    /// Sessions created when some were missing.
     pub made: u64,
-    /// So many of them were missing then.
+    /// Sessions missing then.
     pub lost: u64,
-    /// Requests on the way that were not answered as they should.
+    /// Requests that failed on the way.
     pub failed_requests: u64,
 }
 
@@ -60,26 +60,34 @@ impl Report {
         let processes = rows.iter().find_map(|row| row.web).map_or(0, |web| web.processes);
         writeln!(
             f,
-            "nginx and {processes} processes of PHP; {rounds} rounds of {} requests, each with the life of a session of {} \
-             bytes and the birth of another, seed {}",
+            "nginx and {processes} processes of PHP; {rounds} rounds of {} requests, each with the \
+             life of a session of {} bytes and the birth of another, seed {}",
             grouped(first.sessions as f64),
             grouped(first.payload_bytes as f64),
             self.seed
         )?;
-        section(f, "Requests a second by the number of parallel requests", &self.by_parallel(&rows))?;
-        section(f, "Latency, CPU time of a request, and sessions that were there in the end", &costs(&rows))?;
+        write_section(
+            f,
+            "Requests a second by the number of parallel requests",
+            &self.by_parallel(&rows),
+        )?;
+        write_section(
+            f,
+            "Latency, CPU time of a request, and sessions that were there in the end",
+            &costs(&rows),
+        )?;
         self.visitors(f)?;
         others.iter().try_for_each(|row| overflow(row, f))
     }
 
-    /// A line for each contender, a column for each number of parallel requests.
     fn by_parallel(&self, rows: &[&Row]) -> comfy_table::Table {
         let mut parallel: Vec<usize> = rows.iter().map(|row| row.workers).collect();
         parallel.sort_unstable();
         parallel.dedup();
         let columns = parallel.iter().map(|count| format!("C={count}"));
-        let header: Vec<String> = ["handler".to_owned(), "tier".to_owned()].into_iter().chain(columns).collect();
-        let mut table = empty(&header.iter().map(String::as_str).collect::<Vec<&str>>());
+        let header: Vec<String> =
+            ["handler".to_owned(), "tier".to_owned()].into_iter().chain(columns).collect();
+        let mut table = new_table(&header.iter().map(String::as_str).collect::<Vec<&str>>());
         let mut shown: Vec<String> = Vec::new();
         for row in rows {
             let title = row.title();
@@ -88,8 +96,9 @@ impl Report {
             }
             let mut cells = vec![Cell::new(&title), Cell::new(&row.durability)];
             cells.extend(parallel.iter().map(|count| {
-                let same = rows.iter().find(|other| other.workers == *count && other.title() == title);
-                right(same.map_or(String::new(), |row| rate(row)))
+                let same =
+                    rows.iter().find(|other| other.workers == *count && other.title() == title);
+                right_aligned(same.map_or(String::new(), |row| rate(row)))
             }));
             table.add_row(cells);
             shown.push(title);
@@ -98,40 +107,63 @@ impl Report {
     }
 }
 
-/// Median and spread; a failed row is a result.
+/// Median and range.
 fn rate(row: &Row) -> String {
     let rate = row.ops_per_second;
     match (row.failed.is_some(), row.rounds) {
         (true, _) => "failed".to_owned(),
         (false, 1) => grouped(rate.median),
-        (false, _) => format!("{} ({}..{})", grouped(rate.median), short(rate.low), short(rate.high)),
+        (false, _) => {
+            format!(
+                "{} ({}..{})",
+                grouped(rate.median),
+                abbreviated(rate.low),
+                abbreviated(rate.high)
+            )
+        }
     }
 }
 
 fn overflow(row: &Row, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(Overflow { megabytes, held, made, lost, failed_requests }) = row.web.and_then(|web| web.overflow) else {
+    let Some(Overflow { megabytes, held, made, lost, failed_requests }) =
+        row.web.and_then(|web| web.overflow)
+    else {
         return Ok(()); // it failed, which is told elsewhere
     };
-    // It may have held up to so many more.
+    // Up to this many more may have fitted.
     let step = made.saturating_sub(held);
-    let steps = if step > 0 { format!(", counted in steps of {}", grouped(step as f64)) } else { String::new() };
+    let steps = if step > 0 {
+        format!(", counted in steps of {}", grouped(step as f64))
+    } else {
+        String::new()
+    };
     let [held, made, lost] = [held, made, lost].map(|count| grouped(count as f64));
     writeln!(
         f,
-        "{} with {megabytes} MB: {held} sessions were there{steps}; of {made} that were made then {lost} were missing, and \
-         {failed_requests} requests had failed",
+        "{} with {megabytes} MB: {held} sessions were there{steps}; of {made} that were made then \
+         {lost} were missing, and {failed_requests} requests had failed",
         row.store
     )
 }
 
 fn costs(rows: &[&Row]) -> comfy_table::Table {
-    let mut table =
-        empty(&["handler", "C", "p50 ms", "p99 ms", "max ms", "web us", "server us", "ab us", "failed", "kept"]);
+    let mut table = new_table(&[
+        "handler",
+        "C",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "web us",
+        "server us",
+        "ab us",
+        "failed",
+        "kept",
+    ]);
     for row in rows {
-        let mut cells = vec![Cell::new(row.title()), right(row.workers)];
+        let mut cells = vec![Cell::new(row.title()), right_aligned(row.workers)];
         match row.web.filter(|_| row.rounds > 0) {
             Some(web) => cells.extend(cost(row, &web)),
-            None => cells.push(right("failed")),
+            None => cells.push(right_aligned("failed")),
         }
         table.add_row(cells);
     }
@@ -139,16 +171,16 @@ fn costs(rows: &[&Row]) -> comfy_table::Table {
 }
 
 fn cost(row: &Row, web: &WebFigures) -> [Cell; 8] {
-    let ms = |us: f64| right(figure(us / 1e3));
+    let ms = |us: f64| right_aligned(three_digits(us / 1e3));
     [
         ms(row.latency_us.p50),
         ms(row.latency_us.p99),
         ms(row.latency_us.max),
-        right(figure(web.cpu_us_per_op)),
-        right(or_dash(row.cpu_us_per_op.of_server())),
-        right(figure(row.cpu_us_per_op.client)),
-        right(web.failed_requests.max(web.not_2xx)),
-        right(web.sessions_kept.map_or("?".to_owned(), |kept| grouped(kept as f64))),
+        right_aligned(three_digits(web.cpu_us_per_op)),
+        right_aligned(or_dash(row.cpu_us_per_op.of_server())),
+        right_aligned(three_digits(row.cpu_us_per_op.client)),
+        right_aligned(web.failed_requests.max(web.not_2xx)),
+        right_aligned(web.sessions_kept.map_or("?".to_owned(), |kept| grouped(kept as f64))),
     ]
 }
 
@@ -174,7 +206,8 @@ mod tests {
         assert_eq!([rate(&rows[0]), rate(&rows[1])], ["1 234 (1.10k..1.30k)", "failed"]);
     }
 
-    /// A row without one sample had a latency of 0 ms and no failed request, and one whose site did not start was missing.
+    /// A row without one sample had a latency of 0 ms and no failed request, and one whose site did
+    /// not start was missing.
     #[test]
     fn what_failed_before_it_was_measured_has_cost_nothing_that_is_known() {
         let row = |variant: &str, rounds, web| Row {

@@ -1,8 +1,7 @@
-//! The tables of a report as Markdown, for pasting into an issue: the same as on a terminal, and below them where they were
-//! measured and how.
+//! Reports as Markdown: the tables of the terminal, with machine and command below.
 //!
-//! Not here: what is in the tables. Whoever shows one says so here, and the formatter knows for whom: its alternate form
-//! (`{:#}`) is Markdown.
+//! The alternate format (`{:#}`) of a report is Markdown; these functions write tables in either
+//! form.
 
 use std::fmt;
 
@@ -11,24 +10,32 @@ use comfy_table::{ContentArrangement, Table, presets};
 use crate::collection::Collection;
 use crate::report::Report;
 
-/// A table under its heading.
-pub(super) fn section(f: &mut fmt::Formatter<'_>, heading: &str, table: &Table) -> fmt::Result {
+/// Writes a table with a heading.
+pub(super) fn write_section(
+    f: &mut fmt::Formatter<'_>,
+    heading: &str,
+    table: &Table,
+) -> fmt::Result {
     if f.alternate() {
         writeln!(f, "\n**{}**\n", heading.replace('\n', "; "))?;
     } else {
         writeln!(f, "\n{heading}")?;
     }
-    draw(f, table)
+    write_table(f, table)
 }
 
-/// A table alone.
-pub(super) fn draw(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
-    // What follows without an empty line would be one more row.
+/// Writes a table.
+pub(super) fn write_table(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
+    // The empty line keeps the next text from becoming a row.
     if f.alternate() { writeln!(f, "{}\n", plain(table)) } else { writeln!(f, "{table}") }
 }
 
-/// Text whose columns stand below each other, under its heading.
-pub(super) fn picture(f: &mut fmt::Formatter<'_>, heading: &str, text: &str) -> fmt::Result {
+/// Writes preformatted text with a heading.
+pub(super) fn write_preformatted(
+    f: &mut fmt::Formatter<'_>,
+    heading: &str,
+    text: &str,
+) -> fmt::Result {
     if f.alternate() {
         writeln!(f, "\n**{heading}**\n\n{FENCE}text\n{}\n{FENCE}\n", text.trim_end())
     } else {
@@ -37,14 +44,19 @@ pub(super) fn picture(f: &mut fmt::Formatter<'_>, heading: &str, text: &str) -> 
 }
 
 impl Report {
-    /// The tables as Markdown, and below them a list of the command, the machine and the versions.
+    /// The tables, followed by command, machine and versions.
     pub fn to_markdown(&self) -> String {
-        let title = self.results.first().map_or_else(|| "nothing".to_owned(), |row| self.title_of(row));
+        let title =
+            self.results.first().map_or_else(|| "nothing".to_owned(), |row| self.title_of(row));
         let environment = &self.environment;
-        let versions: Vec<String> =
-            environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let versions: Vec<String> = environment
+            .versions
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
         format!(
-            "### sessile bench {title}\n\n{}\n\n- `{}`, seed {}\n- {}, {} cores, {} GiB, {}, {}, disk {}\n- sessile {}, {} build; {}\n",
+            "### sessile bench {title}\n\n{}\n\n- `{}`, seed {}\n- {}, {} cores, {} GiB, {}, {}, \
+             disk {}\n- sessile {}, {} build; {}\n",
             lists(&format!("{self:#}")),
             self.command,
             self.seed,
@@ -62,11 +74,14 @@ impl Report {
 }
 
 impl Collection {
-    /// Those of all reports, one below the other, and what is missing.
+    /// All reports, and what is missing.
     pub fn to_markdown(&self) -> String {
         let mut parts: Vec<String> = self.runs.iter().map(Report::to_markdown).collect();
-        let missing: Vec<String> =
-            self.left_out.iter().map(|left| format!("not here: {}: {}\n", left.experiment, left.reason)).collect();
+        let missing: Vec<String> = self
+            .left_out
+            .iter()
+            .map(|left| format!("not here: {}: {}\n", left.experiment, left.reason))
+            .collect();
         if !missing.is_empty() {
             parts.push(format!("{}\n", lists(&missing.concat())));
         }
@@ -76,7 +91,7 @@ impl Collection {
 
 const FENCE: &str = "```";
 
-/// What is neither heading nor table nor picture becomes an item of a list, for lines in a row are one paragraph.
+/// Makes other lines list items, because consecutive lines are one paragraph in Markdown.
 fn lists(text: &str) -> String {
     let mut in_picture = false;
     let lines = text.lines().map(|line| {
@@ -91,10 +106,11 @@ fn lists(text: &str) -> String {
     lines.collect::<Vec<String>>().join("\n").trim_matches('\n').to_owned()
 }
 
-/// The same table between bars. What would end a cell, a row or be taken for HTML is kept from it.
+/// The table in Markdown, escaped.
 fn plain(table: &Table) -> Table {
     let texts = |row: &comfy_table::Row, newline: &str| -> Vec<String> {
-        let escaped = |text: String| text.replace('\n', newline).replace('|', "\\|").replace('<', "\\<");
+        let escaped =
+            |text: String| text.replace('\n', newline).replace('|', "\\|").replace('<', "\\<");
         row.cell_iter().map(|cell| escaped(cell.content())).collect()
     };
     let mut plain = Table::new();
@@ -111,7 +127,7 @@ fn plain(table: &Table) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::table::{empty, right};
+    use crate::report::table::{new_table, right_aligned};
     use crate::report::{Modes, Row};
 
     /// A short run of every experiment but `rebuild`.
@@ -124,11 +140,19 @@ mod tests {
         for report in &small.runs {
             let text = report.to_markdown();
             // What APCu lost when its memory was full is told in a sentence.
-            for row in report.results.iter().filter(|row| row.web.is_none_or(|web| web.overflow.is_none())) {
-                assert!(text.contains(&format!("| {} ", row.title())), "{} {}: {text}", row.title(), row.op);
+            for row in
+                report.results.iter().filter(|row| row.web.is_none_or(|web| web.overflow.is_none()))
+            {
+                assert!(
+                    text.contains(&format!("| {} ", row.title())),
+                    "{} {}: {text}",
+                    row.title(),
+                    row.op
+                );
             }
             let lines: Vec<&str> = text.lines().collect();
-            let torn = lines.windows(2).find(|pair| pair[0].starts_with('|') && pair[1].starts_with('-'));
+            let torn =
+                lines.windows(2).find(|pair| pair[0].starts_with('|') && pair[1].starts_with('-'));
             assert_eq!(torn, None, "an item of a list would be a row of the table above it");
             let below = text.rfind("|\n").unwrap();
             for words in [&report.command, &report.environment.cpu, &report.environment.build] {
@@ -139,21 +163,33 @@ mod tests {
 
     #[test]
     fn no_cell_ends_early_and_no_line_is_taken_for_html() {
-        let mut table = empty(&["php-memcached\n#8m", "why"]);
-        table.add_row(vec![right("1 234"), right("a | b\nin <path>")]);
+        let mut table = new_table(&["php-memcached\n#8m", "why"]);
+        table.add_row(vec![right_aligned("1 234"), right_aligned("a | b\nin <path>")]);
         let text = plain(&table).to_string();
-        assert!(text.contains("| php-memcached#8m |") && text.contains("a \\| b in \\<path> |"), "{text}");
+        assert!(
+            text.contains("| php-memcached#8m |") && text.contains("a \\| b in \\<path> |"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), 3, "{text}");
-        assert_eq!(lists("\nFAILED: <id> is gone\n| a | b |\n"), "- FAILED: \\<id> is gone\n| a | b |");
+        assert_eq!(
+            lists("\nFAILED: <id> is gone\n| a | b |\n"),
+            "- FAILED: \\<id> is gone\n| a | b |"
+        );
     }
 
     /// In a paragraph the columns of a histogram run into each other.
     #[test]
     fn histograms_keep_their_columns_and_what_is_said_of_them_is_a_list() {
         let mut report = Collection::from_json(SMALL).unwrap().runs.remove(0);
-        let histogram = crate::report::Buckets { bounds_us: vec![1, 2, 5], counts: vec![7, 0, 0, 3] };
+        let histogram =
+            crate::report::Buckets { bounds_us: vec![1, 2, 5], counts: vec![7, 0, 0, 3] };
         let modes = Some(Modes { modes: 2, sweeping: 3, ..Modes::default() });
-        let row = Row { store: "swept".into(), variant: "default".into(), op: "start".into(), ..Row::default() };
+        let row = Row {
+            store: "swept".into(),
+            variant: "default".into(),
+            op: "start".into(),
+            ..Row::default()
+        };
         let row = Row { experiment: "gc".into(), kind: "socket".into(), ..row };
         report.results = vec![Row { histogram: Some(histogram), modes, ..row }];
         let text = report.to_markdown();
@@ -165,7 +201,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_of_a_series_is_told() {
-        let text = r#"{ "schema": 1, "runs": [], "left_out": [{ "experiment": "gc", "reason": "no time" }] }"#;
-        assert_eq!(Collection::from_json(text).unwrap().to_markdown(), "- not here: gc: no time\n");
+        let left_out = r#"{ "experiment": "gc", "reason": "no time" }"#;
+        let text = format!(r#"{{ "schema": 1, "runs": [], "left_out": [{left_out}] }}"#);
+        assert_eq!(
+            Collection::from_json(&text).unwrap().to_markdown(),
+            "- not here: gc: no time\n"
+        );
     }
 }

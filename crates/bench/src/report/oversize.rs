@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-use comfy_table::{Cell, ColumnConstraint, Table};
+use comfy_table::{Cell, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::section;
-use crate::report::table::{by_tier, empty, figure, grouped, right};
+use crate::report::markdown::write_section;
+use crate::report::table::{by_tier, grouped, never_wrap, new_table, right_aligned, three_digits};
 use crate::report::{Report, Row};
-use crate::worker::oversize::{After, Outcome};
+use crate::worker::oversize::{ContentAfterSave, SaveOutcome};
 
-/// What became of a large payload.
+/// What happened to a large payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Oversize {
-    /// The worst over all rounds.
-    pub outcome: Outcome,
+    /// The worst of all rounds.
+    pub outcome: SaveOutcome,
     /// What the store held after the save.
-    pub after: After,
-    /// No error was given.
+    pub after: ContentAfterSave,
+    /// Whether no error was reported.
     pub silent: bool,
     /// The limit in bytes that the error named.
     pub limit: Option<u64>,
-    /// Median time of the read after the save, in microseconds.
+    /// Median time of reading it back, in microseconds.
     pub read_us: f64,
     /// The error.
     pub message: Option<String>,
@@ -30,9 +30,9 @@ pub struct Oversize {
 impl Oversize {
     fn cell(&self, row: &Row) -> String {
         match (self.outcome, self.silent) {
-            (Outcome::Stored, _) => format!("{} ms", figure(row.latency_us.p50 / 1e3)),
-            (Outcome::Lost, true) => "LOST".to_owned(),
-            (Outcome::Lost, false) => "LOST, told".to_owned(),
+            (SaveOutcome::Stored, _) => format!("{} ms", three_digits(row.latency_us.p50 / 1e3)),
+            (SaveOutcome::Lost, true) => "LOST".to_owned(),
+            (SaveOutcome::Lost, false) => "LOST, told".to_owned(),
             (outcome, _) => outcome.name().to_owned(),
         }
     }
@@ -40,37 +40,39 @@ impl Oversize {
 
 impl Report {
     pub(super) fn oversize(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> = self.results.iter().filter(|row| row.experiment == "oversize").collect();
+        let rows: Vec<&Row> =
+            self.results.iter().filter(|row| row.experiment == "oversize").collect();
         if rows.is_empty() {
             return Ok(());
         }
         for (tier, rows) in by_tier(&rows) {
             let heading = format!(
-                "One session whose payload becomes large, tier {tier}: what the store said beside what it holds"
+                "One session whose payload becomes large, tier {tier}: what the store said beside \
+                 what it holds"
             );
-            section(f, &heading, &table(&rows))?;
+            write_section(f, &heading, &table(&rows))?;
         }
         writeln!(
             f,
-            "a time: stored and read back; refused: an error, and the old payload in place; LOST: acknowledged, and not there"
+            "a time: stored and read back; refused: an error, and the old payload in place; LOST: \
+             acknowledged, and not there"
         )
     }
 }
 
 fn table(rows: &[&Row]) -> Table {
-    // A contender that could not be started has a row without a size of its own.
+    // A contender that did not start has a row without a size.
     let sized = |row: &&&Row| row.oversize.is_some();
     let mut sizes: Vec<usize> = rows.iter().filter(sized).map(|row| row.payload_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let columns: Vec<String> = sizes.iter().map(|size| format!("{} MiB", *size as f64 / (1 << 20) as f64)).collect();
+    let columns: Vec<String> =
+        sizes.iter().map(|size| format!("{} MiB", *size as f64 / (1 << 20) as f64)).collect();
     let mut header = vec!["store"];
     header.extend(columns.iter().map(String::as_str));
     header.push("its limit");
-    let mut table = empty(&header);
-    if let Some(column) = table.column_mut(0) {
-        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
-    }
+    let mut table = new_table(&header);
+    never_wrap(&mut table, 0);
     let mut shown: Vec<String> = Vec::new();
     for title in rows.iter().map(|row| row.shown_title()) {
         if shown.contains(&title) {
@@ -79,12 +81,16 @@ fn table(rows: &[&Row]) -> Table {
         let same = || rows.iter().filter(|row| row.shown_title() == title);
         let cell = |size: &usize| {
             let here = same().find(|row| row.payload_bytes == *size);
-            let outcome = here.and_then(|row| row.oversize.as_ref().map(|oversize| oversize.cell(row)));
-            right(outcome.unwrap_or_else(|| "failed".to_owned()))
+            let outcome =
+                here.and_then(|row| row.oversize.as_ref().map(|oversize| oversize.cell(row)));
+            right_aligned(outcome.unwrap_or_else(|| "failed".to_owned()))
         };
         let limit = same().find_map(|row| row.oversize.as_ref()?.limit);
         let cells = std::iter::once(Cell::new(&title)).chain(sizes.iter().map(cell));
-        table.add_row(cells.chain([right(limit.map_or(String::new(), |limit| grouped(limit as f64)))]));
+        table
+            .add_row(cells.chain([right_aligned(
+                limit.map_or(String::new(), |limit| grouped(limit as f64)),
+            )]));
         shown.push(title);
     }
     table
@@ -98,7 +104,7 @@ mod tests {
     fn a_loss_is_told_from_a_refusal_and_each_store_has_one_row() {
         let oversize = |outcome, limit: Option<u64>| Oversize {
             outcome,
-            after: After::Nothing,
+            after: ContentAfterSave::Nothing,
             silent: limit.is_none(),
             limit,
             read_us: 0.0,
@@ -113,13 +119,15 @@ mod tests {
             ..Row::default()
         };
         let results = [
-            row("loud", 1 << 19, oversize(Outcome::Stored, None)),
-            row("loud", 1 << 20, oversize(Outcome::Refused, Some(1_048_000))),
-            row("mute", 1 << 19, oversize(Outcome::Stored, None)),
-            row("mute", 1 << 20, oversize(Outcome::Lost, None)),
+            row("loud", 1 << 19, oversize(SaveOutcome::Stored, None)),
+            row("loud", 1 << 20, oversize(SaveOutcome::Refused, Some(1_048_000))),
+            row("mute", 1 << 19, oversize(SaveOutcome::Stored, None)),
+            row("mute", 1 << 20, oversize(SaveOutcome::Lost, None)),
         ];
         let text = table(&results.iter().collect::<Vec<_>>()).to_string();
-        let line = |store: &str| text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned();
+        let line = |store: &str| {
+            text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned()
+        };
         assert!(line("loud").contains("refused") && line("loud").contains("1 048 000"), "{text}");
         assert!(line("mute").contains("LOST") && line("mute").contains("0.00 ms"), "{text}");
         assert!(text.contains("0.5 MiB"), "{text}");
@@ -139,10 +147,15 @@ mod tests {
             ..Row::default()
         };
         for experiment in ["oversize", "scale"] {
-            let results = [of_tier(experiment, "none", "quick"), of_tier(experiment, "commit", "quick")].to_vec();
+            let results =
+                [of_tier(experiment, "none", "quick"), of_tier(experiment, "commit", "quick")]
+                    .to_vec();
             let both = Report { results, ..Report::default() }.to_string();
             let parts: Vec<&str> = both.split(", tier ").skip(1).collect();
-            assert!(parts.len() == 2 && parts[0].starts_with("none") && parts[1].starts_with("commit"), "{both}");
+            assert!(
+                parts.len() == 2 && parts[0].starts_with("none") && parts[1].starts_with("commit"),
+                "{both}"
+            );
             assert!(parts.iter().all(|part| part.matches("quick").count() == 1), "{both}");
         }
     }

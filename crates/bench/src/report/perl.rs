@@ -1,43 +1,45 @@
-//! The tables of `perl`: what opening and closing a session costs inside Perl, and what each keeper locks.
+//! The tables of `perl`: the cost of a session inside Perl, and what each keeper locks.
 
 use std::fmt;
 
-use comfy_table::{Cell, ColumnConstraint, Table};
+use comfy_table::{Cell, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::perl::{Dissected, Locking, VALUES};
-use crate::report::markdown::section;
-use crate::report::table::{empty, figure, grouped, or_dash, right, short};
+use crate::perl::{CostBreakdown, KeeperLocking, VALUES};
+use crate::report::markdown::write_section;
+use crate::report::table::{
+    abbreviated, grouped, never_wrap, new_table, or_dash, right_aligned, three_digits,
+};
 use crate::report::{Report, Row};
 
-/// What was measured inside Perl.
+/// Figures from Perl.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeeperFigures {
-    /// What keeps two requests on one session apart: `none`, `shared` or `whole`.
+    /// What concurrent requests of a session lock: `none`, `shared` or `whole`.
     pub locking: String,
-    /// The module in whose place it stands.
+    /// The module that it stands in for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_for: Option<String>,
-    /// Of one that keeps all sessions as one: what an opened session costs for that.
+    /// The cost of keeping all sessions as one value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_cache: Option<WholeCache>,
-    /// What was lost when two processes used it at once; on its last row.
+    /// What two concurrent processes lost; on the keeper's last row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub race: Option<Race>,
 }
 
-/// Two processes that changed one session, and then made sessions, at once.
+/// Two processes that changed one session, and then created sessions, at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Race {
-    /// Changes of one value that both have made.
+    /// Changes by both.
     pub changes: u64,
-    /// Of those, the ones that are not in it.
+    /// Changes missing.
     pub changes_lost: u64,
-    /// Sessions that both have made.
+    /// Sessions created by both.
     pub sessions: u64,
-    /// Of those, the ones that are not there.
+    /// Sessions missing.
     pub sessions_lost: u64,
-    /// Why it came to no end.
+    /// Why it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broke: Option<String>,
 }
@@ -48,30 +50,34 @@ impl fmt::Display for Race {
         match broke {
             Some(why) => write!(f, "{why}"),
             None => {
-                write!(f, "{changes_lost} of {changes} changes and {sessions_lost} of {sessions} sessions were lost")
+                write!(
+                    f,
+                    "{changes_lost} of {changes} changes and {sessions_lost} of {sessions} \
+                     sessions were lost"
+                )
             }
         }
     }
 }
 
-/// All sessions are one value, which is read and written for each of them.
+/// All sessions are one value, read and written for each of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WholeCache {
-    /// How large the value is.
+    /// Size of the value.
     pub bytes: u64,
-    /// How often it was made a hash of for one session that was opened and saved.
+    /// Deserializations for one opened and saved session.
     pub thaws_per_session: f64,
-    /// How often a value was made of the hash.
+    /// Serializations.
     pub freezes_per_session: f64,
-    /// The part of the time that both took.
+    /// Share of time for both.
     pub serialising: f64,
-    /// The part of the time that it took to attach the shared memory, to copy from and to it, and to detach it.
+    /// Share of time for attaching, copying and detaching the shared memory.
     pub copying: f64,
 }
 
 impl WholeCache {
-    /// From what a keeper told about so many sessions; `None` when it told nothing.
-    pub(crate) fn of(told: &Dissected, sessions: usize) -> Option<WholeCache> {
+    /// From a keeper's report about this number of sessions; `None` if it is empty.
+    pub(crate) fn new(told: &CostBreakdown, sessions: usize) -> Option<WholeCache> {
         let number = |name: &str| told.get(name).copied();
         let all = number("all_ns").filter(|ns| *ns > 0.0)?;
         let each = |count: f64| count / sessions.max(1) as f64;
@@ -92,26 +98,29 @@ impl Report {
         let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
         writeln!(
             f,
-            "{rounds} rounds; in each, sessions of {} bytes are made and opened again: open, {VALUES} reads and {VALUES} writes \
-             in turn, close; seed {}",
+            "{rounds} rounds; in each, sessions of {} bytes are made and opened again: open, \
+             {VALUES} reads and {VALUES} writes in turn, close; seed {}",
             grouped(first.payload_bytes as f64),
             self.seed
         )?;
-        for (kind, heading) in [("embedded", "In the process of Perl"), ("socket", "Over a unix socket")] {
+        for (kind, heading) in
+            [("embedded", "In the process of Perl"), ("socket", "Over a unix socket")]
+        {
             let here: Vec<&Row> = rows.iter().copied().filter(|row| row.kind == kind).collect();
             if let Some(first) = here.first() {
-                let heading = format!("{heading}, durability tier {}: open to close", first.durability);
-                section(f, &heading, &table(&here))?;
+                let heading =
+                    format!("{heading}, durability tier {}: open to close", first.durability);
+                write_section(f, &heading, &table(&here))?;
             }
         }
-        section(f, "The slow end, and CPU time of a session", &costs(&rows))?;
+        write_section(f, "The slow end, and CPU time of a session", &costs(&rows))?;
         writeln!(
             f,
-            "lock: {} = nobody else has the session from open to close; {} = several may, and of two changes one can be lost; \
-             {} = nothing beyond a single call",
-            Locking::Whole.name(),
-            Locking::Shared.name(),
-            Locking::Nothing.name()
+            "lock: {} = nobody else has the session from open to close; {} = several may, and of \
+             two changes one can be lost; {} = nothing beyond a single call",
+            KeeperLocking::Whole.name(),
+            KeeperLocking::Shared.name(),
+            KeeperLocking::Nothing.name()
         )?;
         races(&rows, f)?;
         stand_ins(&rows, f)?;
@@ -120,21 +129,40 @@ impl Report {
 }
 
 fn table(rows: &[&Row]) -> Table {
-    let mut table = empty(&["store", "op", "sessions", "lock", "per s", "low..high", "p50 us", "p90 us", "p99 us"]);
-    if let Some(column) = table.column_mut(0) {
-        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
-    }
+    let mut table = new_table(&[
+        "store",
+        "op",
+        "sessions",
+        "lock",
+        "per s",
+        "low..high",
+        "p50 us",
+        "p90 us",
+        "p99 us",
+    ]);
+    never_wrap(&mut table, 0);
     for row in rows {
         let rate = row.ops_per_second;
         let locking = row.keeper.as_ref().map_or("?", |keeper| keeper.locking.as_str());
-        let mut cells =
-            vec![Cell::new(row.title()), Cell::new(&row.op), right(grouped(row.sessions as f64)), Cell::new(locking)];
+        let mut cells = vec![
+            Cell::new(row.title()),
+            Cell::new(&row.op),
+            right_aligned(grouped(row.sessions as f64)),
+            Cell::new(locking),
+        ];
         if row.failed.is_some() {
-            cells.push(right("failed"));
+            cells.push(right_aligned("failed"));
         } else {
-            cells.push(right(grouped(rate.median)));
-            cells.push(right(format!("{}..{}", short(rate.low), short(rate.high))));
-            cells.extend([row.latency_us.p50, row.latency_us.p90, row.latency_us.p99].map(|us| right(figure(us))));
+            cells.push(right_aligned(grouped(rate.median)));
+            cells.push(right_aligned(format!(
+                "{}..{}",
+                abbreviated(rate.low),
+                abbreviated(rate.high)
+            )));
+            cells.extend(
+                [row.latency_us.p50, row.latency_us.p90, row.latency_us.p99]
+                    .map(|us| right_aligned(three_digits(us))),
+            );
         }
         table.add_row(cells);
     }
@@ -142,20 +170,38 @@ fn table(rows: &[&Row]) -> Table {
 }
 
 fn costs(rows: &[&Row]) -> Table {
-    let mut table = empty(&["store", "op", "sessions", "p99.9 us", "max us", "perl cpu us", "server cpu us"]);
+    let mut table = new_table(&[
+        "store",
+        "op",
+        "sessions",
+        "p99.9 us",
+        "max us",
+        "perl cpu us",
+        "server cpu us",
+    ]);
     for row in rows.iter().filter(|row| row.failed.is_none()) {
         let (latency, cpu) = (row.latency_us, row.cpu_us_per_op);
-        let mut cells = vec![Cell::new(row.title()), Cell::new(&row.op), right(grouped(row.sessions as f64))];
-        cells.extend([latency.p999, latency.max, cpu.client].map(|us| right(figure(us))));
-        cells.push(right(if row.kind == "socket" { or_dash(cpu.of_server()) } else { String::new() }));
+        let mut cells = vec![
+            Cell::new(row.title()),
+            Cell::new(&row.op),
+            right_aligned(grouped(row.sessions as f64)),
+        ];
+        cells.extend(
+            [latency.p999, latency.max, cpu.client].map(|us| right_aligned(three_digits(us))),
+        );
+        cells.push(right_aligned(if row.kind == "socket" {
+            or_dash(cpu.of_server())
+        } else {
+            String::new()
+        }));
         table.add_row(cells);
     }
     table
 }
 
-/// What the words in the column `lock` come to.
+/// The measured effect of the column `lock`.
 fn races(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut table = empty(&["store", "lock", "changes", "lost", "new sessions", "lost"]);
+    let mut table = new_table(&["store", "lock", "changes", "lost", "new sessions", "lost"]);
     for row in rows {
         let Some(figures) = &row.keeper else { continue };
         let Some(race) = &figures.race else { continue };
@@ -164,7 +210,7 @@ fn races(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
             Some(why) => cells.push(Cell::new(why)),
             None => {
                 let counts = [race.changes, race.changes_lost, race.sessions, race.sessions_lost];
-                cells.extend(counts.map(|count| right(grouped(count as f64))));
+                cells.extend(counts.map(|count| right_aligned(grouped(count as f64))));
             }
         }
         table.add_row(cells);
@@ -172,7 +218,11 @@ fn races(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if table.is_empty() {
         return Ok(());
     }
-    section(f, "Two processes at once: they change one session, then each makes sessions of its own", &table)
+    write_section(
+        f,
+        "Two processes at once: they change one session, then each makes sessions of its own",
+        &table,
+    )
 }
 
 fn stand_ins(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,20 +237,29 @@ fn stand_ins(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// What it means that all sessions are one value, and what comes of it with more of them.
 fn whole_cache(row: &Row, rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(cache) = row.keeper.as_ref().and_then(|keeper| keeper.whole_cache.as_ref()) else { return Ok(()) };
-    let alike = |other: &&&Row| other.title() == row.title() && other.op == row.op && other.failed.is_none();
+    let Some(cache) = row.keeper.as_ref().and_then(|keeper| keeper.whole_cache.as_ref()) else {
+        return Ok(());
+    };
+    let alike = |other: &&&Row| {
+        other.title() == row.title() && other.op == row.op && other.failed.is_none()
+    };
     let fewest = rows.iter().filter(alike).min_by_key(|other| other.sessions);
-    let times =
-        fewest.filter(|other| other.sessions < row.sessions && row.failed.is_none()).map_or(String::new(), |other| {
+    let times = fewest
+        .filter(|other| other.sessions < row.sessions && row.failed.is_none())
+        .map_or(String::new(), |other| {
             let times = row.latency_us.p50 / other.latency_us.p50.max(f64::MIN_POSITIVE);
-            format!("; that is {} times the time it takes with {}", figure(times), other.sessions)
+            format!(
+                "; that is {} times the time it takes with {}",
+                three_digits(times),
+                other.sessions
+            )
         });
     writeln!(
         f,
-        "{} with {} sessions: for each that is opened and saved, all {} bytes become a hash {:.1} times and a value again {:.1} \
-         times ({:.0} % of the time; its shared memory {:.0} %){times}",
+        "{} with {} sessions: for each that is opened and saved, all {} bytes become a hash {:.1} \
+         times and a value again {:.1} times ({:.0} % of the time; its shared memory {:.0} \
+         %){times}",
         row.title(),
         grouped(row.sessions as f64),
         grouped(cache.bytes as f64),
@@ -236,25 +295,44 @@ mod tests {
 
     #[test]
     fn a_failed_row_has_no_figure_and_each_row_says_what_it_locks() {
-        let (good, bad) = (row("apache-file#shm-lock", 1_000, None), row("apache-postgres", 1_000, Some("broken")));
+        let (good, bad) = (
+            row("apache-file#shm-lock", 1_000, None),
+            row("apache-postgres", 1_000, Some("broken")),
+        );
         let text = table(&[&good, &bad]).to_string();
         let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
-        assert!(line("apache-file#shm-lock").contains("1 234") && line("shm-lock").contains("shared"), "{text}");
-        assert!(line("apache-postgres").contains("failed") && !line("apache-postgres").contains("1 234"), "{text}");
+        assert!(
+            line("apache-file#shm-lock").contains("1 234") && line("shm-lock").contains("shared"),
+            "{text}"
+        );
+        assert!(
+            line("apache-postgres").contains("failed")
+                && !line("apache-postgres").contains("1 234"),
+            "{text}"
+        );
     }
 
     #[test]
     fn what_a_whole_cache_costs_is_told_beside_the_smallest_one() {
         let told = [("all_ns", 1e6), ("bytes", 5e5), ("thaws", 40.0), ("freezes", 10.0)];
-        let told: Dissected = told.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        assert_eq!(WholeCache::of(&told, 10), None, "parts are missing");
-        assert_eq!(WholeCache::of(&Dissected::new(), 10), None);
+        let told: CostBreakdown =
+            told.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        assert_eq!(WholeCache::new(&told, 10), None, "parts are missing");
+        assert_eq!(WholeCache::new(&CostBreakdown::new(), 10), None);
         let parts = [("serialising_ns".to_owned(), 9e5), ("copying_ns".to_owned(), 5e4)];
-        let cache = WholeCache::of(&told.into_iter().chain(parts).collect(), 10);
+        let cache = WholeCache::new(&told.into_iter().chain(parts).collect(), 10);
         let figures = KeeperFigures { whole_cache: cache, ..KeeperFigures::default() };
-        let (few, many) = (row("all", 10, None), Row { keeper: Some(figures), ..row("all", 1_000, None) });
+        let (few, many) =
+            (row("all", 10, None), Row { keeper: Some(figures), ..row("all", 1_000, None) });
         let text = Shown(&many, &[&few, &many]).to_string();
-        for part in ["500 000 bytes", "4.0 times", "1.0 times", "90 %", " 5 %", "100 times the time it takes with 10"] {
+        for part in [
+            "500 000 bytes",
+            "4.0 times",
+            "1.0 times",
+            "90 %",
+            " 5 %",
+            "100 times the time it takes with 10",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -1,40 +1,39 @@
-//! The tables of `rebuild`: the report of a load generator before and after, what a view spent its time on, and what an
-//! operator finds.
+//! The tables of `rebuild`: load before and after, the time of a view, and what an operator finds.
 
 use std::fmt;
 
 use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::{draw, section};
-use crate::report::table::{empty, figure, grouped, right};
+use crate::report::markdown::{write_section, write_table};
+use crate::report::table::{grouped, new_table, right_aligned, three_digits};
 use crate::report::{Report, Row};
 
-/// What became of the entry that each view needs.
+/// What happened to the entry that each view needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rebuild {
-    /// It is meant to be kept.
+    /// Whether the cache is meant to keep it.
     pub keeps: bool,
-    /// Views that have told what they did.
+    /// Views that reported.
     pub views: u64,
-    /// Of those, the ones that did not find it and built it.
+    /// Views that missed the entry and built it.
     pub rebuilt: u64,
-    /// Of those, the ones whose save failed, as the page could have known.
+    /// Views whose save failed visibly.
     pub unsaved: u64,
     /// Median time to load it, in microseconds.
     pub load_us: f64,
-    /// Median time to build it, of the views that did.
+    /// Median time to build it, in rebuilding views.
     pub rebuild_us: f64,
-    /// Median time to save it, of the same.
+    /// Median time to save it, in rebuilding views.
     pub save_us: f64,
-    /// The first line of PHP's log about a save that failed.
+    /// The first line of PHP's log about a failed save.
     pub log: Option<String>,
-    /// What the memcached server has given to entries in the end, with their keys and headers.
+    /// Bytes that memcached used for entries at the end, with keys and headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_bytes: Option<u64>,
-    /// The largest entry that `sessile scan` finds.
+    /// The largest entry found by `sessile scan`.
     pub largest: Option<LargestEntry>,
-    /// The report of the load.
+    /// The load generator's report.
     pub siege: Siege,
 }
 
@@ -45,9 +44,9 @@ pub struct LargestEntry {
     pub bytes: u64,
     /// Its bin.
     pub bin: String,
-    /// The tag that stands for its id; empty in a store that has digests of ids only.
+    /// The tag of its id; empty where a store keeps only digests.
     pub name: String,
-    /// The tag of the entry whose payload it is, as in the log line of a save that failed: a route keeps large payloads under
+    /// The tag of the entry that owns this payload, as in logs: a route stores large payloads under
     /// names of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
@@ -61,16 +60,16 @@ impl fmt::Display for LargestEntry {
     }
 }
 
-/// The report of `siege`, by its names.
+/// A report in the terms of `siege`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Siege {
     /// Views.
     pub transactions: u64,
-    /// The part of them that was answered as it should, in percent.
+    /// Percentage answered correctly.
     pub availability_percent: f64,
-    /// Time in which they were made.
+    /// Total time.
     pub elapsed_s: f64,
-    /// What came back, headers included.
+    /// Response bytes with headers.
     pub transferred_bytes: u64,
     /// Mean time of a view.
     pub response_s: f64,
@@ -78,11 +77,11 @@ pub struct Siege {
     pub rate: f64,
     /// Bytes a second.
     pub throughput_bytes: f64,
-    /// Views at the same time, on average.
+    /// Average number of parallel views.
     pub concurrency: f64,
-    /// Views that were answered as they should.
+    /// Views answered correctly.
     pub successful: u64,
-    /// Those that were not.
+    /// Other views.
     pub failed: u64,
     /// The slowest view.
     pub longest_s: f64,
@@ -90,18 +89,18 @@ pub struct Siege {
     pub shortest_s: f64,
 }
 
-/// A line of the report: its name, and the figure.
-type Line = (&'static str, fn(&Siege) -> String);
+/// A line of the report: name and figure.
+type SiegeLine = (&'static str, fn(&Siege) -> String);
 
-const LINES: &[Line] = &[
+const LINES: &[SiegeLine] = &[
     ("transactions", |siege| grouped(siege.transactions as f64)),
     ("availability %", |siege| format!("{:.2}", siege.availability_percent)),
-    ("elapsed time s", |siege| figure(siege.elapsed_s)),
-    ("transferred MB", |siege| figure(siege.transferred_bytes as f64 / 1e6)),
+    ("elapsed time s", |siege| three_digits(siege.elapsed_s)),
+    ("transferred MB", |siege| three_digits(siege.transferred_bytes as f64 / 1e6)),
     ("response time s", |siege| format!("{:.3}", siege.response_s)),
-    ("rate per s", |siege| figure(siege.rate)),
-    ("throughput MB/s", |siege| figure(siege.throughput_bytes / 1e6)),
-    ("concurrency", |siege| figure(siege.concurrency)),
+    ("rate per s", |siege| three_digits(siege.rate)),
+    ("throughput MB/s", |siege| three_digits(siege.throughput_bytes / 1e6)),
+    ("concurrency", |siege| three_digits(siege.concurrency)),
     ("successful", |siege| grouped(siege.successful as f64)),
     ("failed", |siege| grouped(siege.failed as f64)),
     ("longest s", |siege| format!("{:.3}", siege.longest_s)),
@@ -122,8 +121,8 @@ impl Report {
             grouped(first.sessions as f64)
         )?;
         writeln!(f)?;
-        draw(f, &siege(&rows))?;
-        section(f, "What a view spends", &steps(&rows))?;
+        write_table(f, &siege(&rows))?;
+        write_section(f, "What a view spends", &steps(&rows))?;
         for (row, rebuild) in rows {
             match &rebuild.log {
                 Some(line) => writeln!(f, "log of {}: {line}", row.title())?,
@@ -138,29 +137,36 @@ impl Report {
     }
 }
 
-/// A column for each contender, so that before and after stand side by side.
+/// Contenders are columns, so that before and after are side by side.
 fn siege(rows: &[(&Row, &Rebuild)]) -> comfy_table::Table {
     let titles = rows.iter().map(|(row, _)| row.title().replace('#', "\n#"));
     let header: Vec<String> = std::iter::once(String::new()).chain(titles).collect();
-    let mut table = empty(&header.iter().map(String::as_str).collect::<Vec<&str>>());
+    let mut table = new_table(&header.iter().map(String::as_str).collect::<Vec<&str>>());
     for (name, text) in LINES {
-        let figures = rows.iter().map(|(_, rebuild)| right(text(&rebuild.siege)));
+        let figures = rows.iter().map(|(_, rebuild)| right_aligned(text(&rebuild.siege)));
         table.add_row(std::iter::once(Cell::new(name)).chain(figures));
     }
     table
 }
 
 fn steps(rows: &[(&Row, &Rebuild)]) -> comfy_table::Table {
-    let mut table = empty(&["cache", "rebuilt", "load ms", "rebuild ms", "save ms", "saves that failed"]);
+    let mut table =
+        new_table(&["cache", "rebuilt", "load ms", "rebuild ms", "save ms", "saves that failed"]);
     for (row, rebuild) in rows {
-        let ms = |us: f64| right(if rebuild.rebuilt > 0 { figure(us / 1e3) } else { String::new() });
+        let ms = |us: f64| {
+            right_aligned(if rebuild.rebuilt > 0 { three_digits(us / 1e3) } else { String::new() })
+        };
         table.add_row(vec![
             Cell::new(row.title()),
-            right(format!("{} of {}", grouped(rebuild.rebuilt as f64), grouped(rebuild.views as f64))),
-            right(figure(rebuild.load_us / 1e3)),
+            right_aligned(format!(
+                "{} of {}",
+                grouped(rebuild.rebuilt as f64),
+                grouped(rebuild.views as f64)
+            )),
+            right_aligned(three_digits(rebuild.load_us / 1e3)),
             ms(rebuild.rebuild_us),
             ms(rebuild.save_us),
-            right(grouped(rebuild.unsaved as f64)),
+            right_aligned(grouped(rebuild.unsaved as f64)),
         ]);
     }
     table
@@ -174,8 +180,14 @@ mod tests {
     fn before_and_after_stand_side_by_side_and_no_line_is_too_wide() {
         let row = |store: &str, variant: &str, rebuilt, rate| {
             let siege = Siege { rate, transactions: 40, response_s: 0.25, ..Siege::default() };
-            let rebuild = Rebuild { views: 40, rebuilt, rebuild_us: 90_000.0, siege, ..Rebuild::default() };
-            Row { store: store.into(), variant: variant.into(), rebuild: Some(rebuild), ..Row::default() }
+            let rebuild =
+                Rebuild { views: 40, rebuilt, rebuild_us: 90_000.0, siege, ..Rebuild::default() };
+            Row {
+                store: store.into(),
+                variant: variant.into(),
+                rebuild: Some(rebuild),
+                ..Row::default()
+            }
         };
         let rows = [
             row("php-memcached", "default", 40, 11.5),
@@ -184,14 +196,27 @@ mod tests {
             row("sessile", "sqlite", 0, 48.0),
             row("sessile", "engine", 0, 1_234.0),
         ];
-        let pairs: Vec<(&Row, &Rebuild)> = rows.iter().map(|row| (row, row.rebuild.as_ref().unwrap())).collect();
+        let pairs: Vec<(&Row, &Rebuild)> =
+            rows.iter().map(|row| (row, row.rebuild.as_ref().unwrap())).collect();
         let text = siege(&pairs).to_string();
-        let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
-        assert!(line("rate per s").contains("11.5") && line("rate per s").contains("1 234"), "{text}");
-        assert!(text.contains("php-memcached") && text.contains("#8m") && line("response").contains("0.250"), "{text}");
+        let line =
+            |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        assert!(
+            line("rate per s").contains("11.5") && line("rate per s").contains("1 234"),
+            "{text}"
+        );
+        assert!(
+            text.contains("php-memcached")
+                && text.contains("#8m")
+                && line("response").contains("0.250"),
+            "{text}"
+        );
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let text = steps(&pairs).to_string();
-        assert!(text.contains("40 of 40") && text.contains("0 of 40") && text.contains("90.0"), "{text}");
+        assert!(
+            text.contains("40 of 40") && text.contains("0 of 40") && text.contains("90.0"),
+            "{text}"
+        );
         let kept = text.lines().find(|line| line.contains("#8m")).unwrap();
         assert!(!kept.contains("90.0"), "what was not built took no time: {text}");
     }
@@ -200,7 +225,11 @@ mod tests {
     #[test]
     fn the_scan_names_the_entry_as_the_log_does() {
         let (bin, name) = ("route_large".to_owned(), "#0badcafe".to_owned());
-        let largest = LargestEntry { bytes: 2_097_199, bin, name, entry: Some("#00c0ffee".to_owned()) };
-        assert_eq!(largest.to_string(), "2 097 199 bytes  route_large  #0badcafe, the payload of session #00c0ffee");
+        let largest =
+            LargestEntry { bytes: 2_097_199, bin, name, entry: Some("#00c0ffee".to_owned()) };
+        assert_eq!(
+            largest.to_string(),
+            "2 097 199 bytes  route_large  #0badcafe, the payload of session #00c0ffee"
+        );
     }
 }

@@ -1,38 +1,39 @@
-//! What was removed beside a measurement, as far as anybody can tell.
+//! The sessions that were removed beside a measurement.
 //!
-//! Invariant: what nobody measured is `None` and never 0. Older results have 0 there, which is read as what it means.
+//! Invariant: unmeasured is `None`, never 0; a 0 in older results is read as `None`.
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::table::{figure, grouped};
+use crate::report::table::{grouped, three_digits};
 
-/// What was removed beside a measurement.
+/// A removal beside a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Recorded")]
+#[serde(from = "StoredRemoval")]
 pub struct Removal {
-    /// Records removed. `None` where the store's server removes them by itself and nobody can ask it how many.
+    /// Removed records. `None` if the server removes them and cannot be asked.
     pub removed: Option<u64>,
-    /// How long that took, or how long the store was watched, in seconds.
+    /// Seconds of removing, or of watching the store.
     pub seconds: f64,
-    /// CPU time of the process that removed, in seconds. `None` where the store's server did it.
+    /// CPU seconds of the removing process. `None` if the server removes.
     pub cpu_seconds: Option<f64>,
-    /// The longest single call in microseconds. `None` where the store's server removed without one.
+    /// The longest call in microseconds. `None` if the server removes.
     pub longest_call_us: Option<f64>,
 }
 
-/// As it is in a file.
+/// The form in a file.
 #[derive(Deserialize)]
-struct Recorded {
+struct StoredRemoval {
     removed: Option<u64>,
     seconds: f64,
     cpu_seconds: Option<f64>,
     longest_call_us: Option<f64>,
 }
 
-impl From<Recorded> for Removal {
-    fn from(recorded: Recorded) -> Removal {
-        let Recorded { removed, seconds, cpu_seconds, longest_call_us } = recorded;
-        // A call takes time: where 0 is written nobody made one, and a count of 0 may be that nobody counted.
+impl From<StoredRemoval> for Removal {
+    fn from(recorded: StoredRemoval) -> Removal {
+        let StoredRemoval { removed, seconds, cpu_seconds, longest_call_us } = recorded;
+        // Calls take time: a longest call of 0 means no call, and a count of 0 may mean not
+        // counted.
         if longest_call_us.is_some_and(|us| us <= 0.0) {
             let removed = removed.filter(|removed| *removed > 0);
             return Removal { removed, seconds, cpu_seconds: None, longest_call_us: None };
@@ -48,11 +49,13 @@ impl Removal {
     pub(crate) fn in_words(&self) -> String {
         let known = |text: Option<String>| text.unwrap_or_else(|| NOT_KNOWN.to_owned());
         let removed = match self.removed {
-            Some(removed) => format!("removed {} in {:.2} s", grouped(removed as f64), self.seconds),
+            Some(removed) => {
+                format!("removed {} in {:.2} s", grouped(removed as f64), self.seconds)
+            }
             None => format!("in {:.2} s, how many were removed is {NOT_KNOWN}", self.seconds),
         };
         let cpu = known(self.cpu_seconds.map(|seconds| format!("{seconds:.2} s")));
-        let longest = known(self.longest_call_us.map(|us| format!("{} us", figure(us))));
+        let longest = known(self.longest_call_us.map(|us| format!("{} us", three_digits(us))));
         format!("{removed} (CPU time: {cpu}; longest call: {longest})")
     }
 }
@@ -65,29 +68,45 @@ mod tests {
         serde_json::from_str(json).unwrap()
     }
 
-    /// memcached, which tells nobody what it removes, "removed 0 in 0.25 s (0.00 s of CPU), longest call 0.00 us".
+    /// memcached, which tells nobody what it removes, "removed 0 in 0.25 s (0.00 s of CPU), longest
+    /// call 0.00 us".
     #[test]
     fn what_nobody_measured_is_not_known_also_in_a_result_of_before() {
         let unknown = Removal { seconds: 0.25, ..Removal::default() };
-        let words = "in 0.25 s, how many were removed is not known (CPU time: not known; longest call: not known)";
+        let words = "in 0.25 s, how many were removed is not known (CPU time: not known; longest \
+                     call: not known)";
         assert_eq!(unknown.in_words(), words);
         let text = serde_json::to_string(&unknown).unwrap();
-        assert_eq!(text, r#"{"removed":null,"seconds":0.25,"cpu_seconds":null,"longest_call_us":null}"#);
+        assert_eq!(
+            text,
+            r#"{"removed":null,"seconds":0.25,"cpu_seconds":null,"longest_call_us":null}"#
+        );
         assert_eq!(read(&text), unknown);
         let before = r#"{"removed":0,"seconds":0.25,"cpu_seconds":0.0,"longest_call_us":0.0}"#;
         assert_eq!(read(before), unknown);
         // Redis, of whose server the count was asked.
         let counted = Removal { removed: Some(909), ..unknown };
         assert_eq!(read(&before.replace(":0,", ":909,")), counted);
-        assert_eq!(counted.in_words(), "removed 909 in 0.25 s (CPU time: not known; longest call: not known)");
+        assert_eq!(
+            counted.in_words(),
+            "removed 909 in 0.25 s (CPU time: not known; longest call: not known)"
+        );
     }
 
     #[test]
     fn what_was_measured_is_told_and_a_sweep_that_found_nothing_removed_nothing() {
         let text = r#"{"removed":0,"seconds":1.5,"cpu_seconds":0.25,"longest_call_us":12.5}"#;
-        let measured = Removal { removed: Some(0), seconds: 1.5, cpu_seconds: Some(0.25), longest_call_us: Some(12.5) };
+        let measured = Removal {
+            removed: Some(0),
+            seconds: 1.5,
+            cpu_seconds: Some(0.25),
+            longest_call_us: Some(12.5),
+        };
         assert_eq!(read(text), measured);
-        assert_eq!(measured.in_words(), "removed 0 in 1.50 s (CPU time: 0.25 s; longest call: 12.5 us)");
+        assert_eq!(
+            measured.in_words(),
+            "removed 0 in 1.50 s (CPU time: 0.25 s; longest call: 12.5 us)"
+        );
         // A server that was asked and has removed nothing yet.
         let yet = Removal { removed: Some(0), seconds: 1.0, ..Removal::default() };
         assert_eq!(read(&serde_json::to_string(&yet).unwrap()), yet);

@@ -1,14 +1,13 @@
-//! What each round gave: the ground on which two results can be compared.
+//! Figures of each round, which comparisons of results use.
 //!
-//! The figure of a row is the median of these, and its low and high are their ends. It is no distribution of
-//! latencies: that is the histogram over all rounds.
+//! A row shows their median and range. Latency distributions are in the histogram over all rounds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Latencies;
 use crate::statistics::Spread;
 
-/// One sample of a row, all its workers together.
+/// One round of a row, all workers together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundSample {
     /// Operations a second.
@@ -17,7 +16,7 @@ pub struct RoundSample {
     pub p50_us: f64,
     /// The 99th percentile in microseconds.
     pub p99_us: f64,
-    /// How many times stores had been set up anew until then. Rounds of one setup have the same memory and processes in common.
+    /// The number of earlier setups. Rounds of one setup share memory and processes.
     #[serde(default, skip_serializing_if = "is_first")]
     pub setup: usize,
 }
@@ -28,13 +27,18 @@ fn is_first(setup: &usize) -> bool {
 }
 
 impl RoundSample {
-    /// So many operations in that time, with these latencies.
-    pub(crate) fn of(operations: u64, elapsed_ns: u64, latencies: &Latencies) -> RoundSample {
-        let ops_per_second = if elapsed_ns > 0 { operations as f64 * 1e9 / elapsed_ns as f64 } else { 0.0 };
-        RoundSample { ops_per_second, p50_us: latencies.us(0.5), p99_us: latencies.us(0.99), setup: 0 }
+    pub(crate) fn new(operations: u64, elapsed_ns: u64, latencies: &Latencies) -> RoundSample {
+        let ops_per_second =
+            if elapsed_ns > 0 { operations as f64 * 1e9 / elapsed_ns as f64 } else { 0.0 };
+        RoundSample {
+            ops_per_second,
+            p50_us: latencies.us(0.5),
+            p99_us: latencies.us(0.99),
+            setup: 0,
+        }
     }
 
-    /// Median, lowest and highest of the operations a second.
+    /// Spread of the operations a second.
     pub(crate) fn spread(samples: &[RoundSample]) -> Spread {
         Spread::of(&samples.iter().map(|sample| sample.ops_per_second).collect::<Vec<f64>>())
     }

@@ -1,19 +1,20 @@
-//! The table for people: embedded stores and stores over a socket apart, because they are not comparable.
+//! The tables for the terminal: embedded stores apart from those over a socket, which are not
+//! comparable.
 
 use std::fmt;
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
-use crate::report::markdown::{picture, section};
+use crate::report::markdown::{write_preformatted, write_section};
 use crate::report::{Modes, Report, Row};
-use crate::traffic::Workload;
+use crate::workload::Workload;
 
-/// Legible in a terminal of this width.
+/// Terminal width.
 const COLUMNS: u16 = 100;
-/// Some tables have more columns than others.
+/// Width of tables with many columns.
 const COLUMNS_OF_MANY: u16 = 106;
 
-/// The alternate form has Markdown for tables and no machine: see [`Report::to_markdown`].
+/// The alternate form is Markdown without the machine: see [`Report::to_markdown`].
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
@@ -24,31 +25,45 @@ impl fmt::Display for Report {
                 (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
             let seconds = self.settings.seconds;
             let rounds = rounds.unwrap_or(0);
-            let rate =
-                self.settings.rate.map_or(String::new(), |rate| format!(", {} a second and worker", grouped(rate)));
+            let rate = self
+                .settings
+                .rate
+                .map_or(String::new(), |rate| format!(", {} a second and worker", grouped(rate)));
             let awake = if self.settings.processors_awake { ", processors kept awake" } else { "" };
-            let way =
-                self.settings.round_trip_us.map_or(String::new(), |us| format!(", servers {} us away", figure(us)));
+            let way = self
+                .settings
+                .round_trip_us
+                .map_or(String::new(), |us| format!(", servers {} us away", three_digits(us)));
             let churn = self.settings.churn;
-            let churn = if churn > 0 { format!(", after rewriting {churn} times as many") } else { String::new() };
+            let churn = if churn > 0 {
+                format!(", after rewriting {churn} times as many")
+            } else {
+                String::new()
+            };
             let seed = self.seed;
-            let more = if self.results.iter().any(|row| row.sessions != sessions) { " and more" } else { "" };
+            let more = if self.results.iter().any(|row| row.sessions != sessions) {
+                " and more"
+            } else {
+                ""
+            };
             writeln!(
                 f,
-                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} s{rate}{way}{awake}, seed {seed}"
+                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} \
+                 s{rate}{way}{awake}, seed {seed}"
             )?;
             if let Some(workload) = self.workload().and_then(Workload::from_name) {
-                writeln!(f, "workload {}: {}", workload.name(), workload.sentence())?;
+                writeln!(f, "workload {}: {}", workload.name(), workload.description())?;
             }
         }
-        for (kind, heading) in
-            [("embedded", "Embedded in the application's process"), ("socket", "Over a unix or TCP socket")]
-        {
+        for (kind, heading) in [
+            ("embedded", "Embedded in the application's process"),
+            ("socket", "Over a unix or TCP socket"),
+        ] {
             let elsewhere = |row: &Row| row.has_no_seconds() || row.experiment == "scale";
             let here = |row: &&Row| row.kind == kind && !elsewhere(row);
             let rows: Vec<&Row> = self.results.iter().filter(here).collect();
             if !rows.is_empty() {
-                section(f, heading, &throughput(&rows))?;
+                write_section(f, heading, &throughput(&rows))?;
             }
         }
         self.lifecycle(f)?;
@@ -65,7 +80,7 @@ impl fmt::Display for Report {
             writeln!(f, "left out: {}: {}", left.title(), left.reason)?;
         }
         for row in self.bad_rows() {
-            writeln!(f, "FAILED: {}", row.complaint())?;
+            writeln!(f, "FAILED: {}", row.failure_line())?;
         }
         for warning in &self.warnings {
             writeln!(f, "note: {warning}")?;
@@ -75,29 +90,43 @@ impl fmt::Display for Report {
 }
 
 impl Row {
-    /// What is wrong with it, in one line.
-    pub(crate) fn complaint(&self) -> String {
+    /// The row's failure in one line.
+    pub(crate) fn failure_line(&self) -> String {
         let (title, op, workers) = (self.title(), &self.op, self.workers);
-        let why = self.failed.as_deref().or(self.first_error.as_deref()).unwrap_or("no error was reported");
+        let why = self
+            .failed
+            .as_deref()
+            .or(self.first_error.as_deref())
+            .unwrap_or("no error was reported");
         let (errors, misses, lost) = (self.errors, self.misses, self.lost);
         format!("{title} {op} at {workers}: {errors} errors, {misses} misses, {lost} lost: {why}")
     }
 }
 
 fn throughput(rows: &[&Row]) -> Table {
-    // One round has no spread; the room is better left to long names.
+    // One round has no range.
     let spread = rows.iter().any(|row| row.rounds > 1);
-    let mut header =
-        vec!["store", "op", "workers", "tier", "per s", "low..high", "p50 us", "p99 us", "p99.9 us", "cpu us/op"];
+    let mut header = vec![
+        "store",
+        "op",
+        "workers",
+        "tier",
+        "per s",
+        "low..high",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "cpu us/op",
+    ];
     header.retain(|name| spread || *name != "low..high");
-    let mut table = empty(&header);
-    keep_whole(&mut table, &header, &["store", "op", "low..high", "cpu us/op"]);
+    let mut table = new_table(&header);
+    widen(&mut table, &header, &["store", "op", "low..high", "cpu us/op"]);
     for row in rows {
         let cpu = row.cpu_us_per_op;
         let cpu = if row.kind == "socket" {
-            format!("{} + {}", figure(cpu.client), or_dash(cpu.of_server()))
+            format!("{} + {}", three_digits(cpu.client), or_dash(cpu.of_server()))
         } else {
-            figure(cpu.client)
+            three_digits(cpu.client)
         };
         let rate = row.ops_per_second;
         let failed = row.failed.is_some();
@@ -105,14 +134,14 @@ fn throughput(rows: &[&Row]) -> Table {
         let mut cells = vec![
             Cell::new(row.shown_title()),
             Cell::new(&row.op),
-            right(row.workers),
+            right_aligned(row.workers),
             Cell::new(&row.durability),
-            right(or_failed(grouped(rate.median))),
-            right(format!("{}..{}", short(rate.low), short(rate.high))),
-            right(figure(row.latency_us.p50)),
-            right(figure(row.latency_us.p99)),
-            right(figure(row.latency_us.p999)),
-            right(cpu),
+            right_aligned(or_failed(grouped(rate.median))),
+            right_aligned(format!("{}..{}", abbreviated(rate.low), abbreviated(rate.high))),
+            right_aligned(three_digits(row.latency_us.p50)),
+            right_aligned(three_digits(row.latency_us.p99)),
+            right_aligned(three_digits(row.latency_us.p999)),
+            right_aligned(cpu),
         ];
         if failed {
             cells.truncate(5);
@@ -125,7 +154,7 @@ fn throughput(rows: &[&Row]) -> Table {
 }
 
 impl Row {
-    /// It is of an experiment that does a number of things, however long that takes, and has a table of its own.
+    /// Whether the experiment counts operations instead of seconds, and has its own table.
     fn has_no_seconds(&self) -> bool {
         matches!(self.experiment.as_str(), "lifecycle" | "oversize" | "perl" | "faults" | "rebuild")
     }
@@ -137,65 +166,97 @@ impl Report {
         let gib = environment.memory_bytes >> 30;
         let (cpu, cores, kernel) = (&environment.cpu, environment.cores, &environment.kernel);
         writeln!(f, "{cpu}, {cores} cores, {gib} GiB, {kernel}, {}", environment.system)?;
-        let versions: Vec<String> =
-            environment.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let versions: Vec<String> = environment
+            .versions
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
         writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))
     }
 
     fn contention(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> = self.results.iter().filter(|row| row.waits.is_some() || row.fairness.is_some()).collect();
+        let rows: Vec<&Row> = self
+            .results
+            .iter()
+            .filter(|row| row.waits.is_some() || row.fairness.is_some())
+            .collect();
         if rows.is_empty() {
             return Ok(());
         }
-        let header =
-            ["store", "op", "tier", "fairness", "found taken", "wait p50 us", "wait p99 us", "all p50 us", "lost"];
-        let mut table = empty(&header);
-        keep_whole(&mut table, &header, &["store", "op", "found taken"]);
+        let header = [
+            "store",
+            "op",
+            "tier",
+            "fairness",
+            "found taken",
+            "wait p50 us",
+            "wait p99 us",
+            "all p50 us",
+            "lost",
+        ];
+        let mut table = new_table(&header);
+        widen(&mut table, &header, &["store", "op", "found taken"]);
         for row in rows {
             let waits = row.waits.unwrap_or_default();
-            let waited = |value: f64| if row.waits.is_some() { figure(value) } else { String::new() };
-            let taken =
-                if row.waits.is_some() { format!("{} of {}", waits.taken, waits.begins) } else { String::new() };
+            let waited =
+                |value: f64| if row.waits.is_some() { three_digits(value) } else { String::new() };
+            let taken = if row.waits.is_some() {
+                format!("{} of {}", waits.taken, waits.begins)
+            } else {
+                String::new()
+            };
             table.add_row(vec![
                 Cell::new(row.shown_title()),
                 Cell::new(&row.op),
                 Cell::new(&row.durability),
-                right(row.fairness.map_or(String::new(), |fairness| format!("{fairness:.2}"))),
-                right(taken),
-                right(waited(waits.taken_p50)),
-                right(waited(waits.taken_p99)),
-                right(waited(waits.all_p50)),
-                right(row.lost),
+                right_aligned(
+                    row.fairness.map_or(String::new(), |fairness| format!("{fairness:.2}")),
+                ),
+                right_aligned(taken),
+                right_aligned(waited(waits.taken_p50)),
+                right_aligned(waited(waits.taken_p99)),
+                right_aligned(waited(waits.all_p50)),
+                right_aligned(row.lost),
             ]);
         }
-        section(f, "One session, all workers: waits of the begins that found it taken", &table)
+        write_section(
+            f,
+            "One session, all workers: waits of the begins that found it taken",
+            &table,
+        )
     }
 
-    /// Histograms of one contender and size side by side.
     fn histograms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown: Vec<(String, &str, usize)> = Vec::new();
-        for row in self.results.iter().filter(|row| row.histogram.is_some() && row.waits.is_none()) {
+        for row in self.results.iter().filter(|row| row.histogram.is_some() && row.waits.is_none())
+        {
             let group = group_of(row);
             if shown.contains(&group) {
                 continue;
             }
-            let same: Vec<&Row> = self.results.iter().filter(|other| group_of(other) == group).collect();
+            let same: Vec<&Row> =
+                self.results.iter().filter(|other| group_of(other) == group).collect();
             for pair in same.chunks(2) {
-                let buckets: Vec<(String, &crate::report::Buckets)> =
-                    pair.iter().filter_map(|row| Some((row.op.clone(), row.histogram.as_ref()?))).collect();
+                let buckets: Vec<(String, &crate::report::Buckets)> = pair
+                    .iter()
+                    .filter_map(|row| Some((row.op.clone(), row.histogram.as_ref()?)))
+                    .collect();
                 let (title, tier, sessions) = &group;
-                let heading = format!("{title} with {sessions} sessions, tier {tier} (bars are logarithmic)");
-                picture(f, &heading, &super::bars::side_by_side(&buckets))?;
+                let heading =
+                    format!("{title} with {sessions} sessions, tier {tier} (bars are logarithmic)");
+                write_preformatted(f, &heading, &super::bars::histograms_text(&buckets))?;
             }
             for row in same {
                 if let Some(modes) = row.modes {
-                    let (plain, sweeping) = (figure(modes.plain_p50), figure(modes.sweeping_p50));
-                    let slow = figure(modes.sweeping_p90);
+                    let (plain, sweeping) =
+                        (three_digits(modes.plain_p50), three_digits(modes.sweeping_p50));
+                    let slow = three_digits(modes.sweeping_p90);
                     let (op, count) = (&row.op, modes.sweeping);
-                    let modes = in_words(modes, row.sessions);
+                    let modes = modes_text(modes, row.sessions);
                     writeln!(
                         f,
-                        "{op}: {modes}: median {plain} us; of the {count} that swept median {sweeping}, p90 {slow} us"
+                        "{op}: {modes}: median {plain} us; of the {count} that swept median \
+                         {sweeping}, p90 {slow} us"
                     )?;
                 }
                 if let Some(removal) = row.removal {
@@ -208,12 +269,12 @@ impl Report {
     }
 }
 
-/// What histograms that stand side by side have in common.
+/// What histograms side by side have in common.
 fn group_of(row: &Row) -> (String, &str, usize) {
     (row.title(), &row.durability, row.sessions)
 }
 
-fn in_words(modes: Modes, sessions: usize) -> &'static str {
+fn modes_text(modes: Modes, sessions: usize) -> &'static str {
     match modes.modes {
         1 if sessions < Modes::SESSIONS_MIN => "too few sessions to tell modes apart",
         1 => "one mode",
@@ -221,7 +282,7 @@ fn in_words(modes: Modes, sessions: usize) -> &'static str {
     }
 }
 
-/// The rows of each durability tier, for a table of its own: what a commit costs is not compared with what promises nothing.
+/// Rows grouped by durability tier: costs of a commit are compared only within one.
 pub(super) fn by_tier<'a>(rows: &[&'a Row]) -> Vec<(&'a str, Vec<&'a Row>)> {
     let mut tiers: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows.iter().copied() {
@@ -233,30 +294,34 @@ pub(super) fn by_tier<'a>(rows: &[&'a Row]) -> Vec<(&'a str, Vec<&'a Row>)> {
     tiers
 }
 
-pub(crate) fn empty(header: &[&str]) -> Table {
+pub(crate) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(COLUMNS).set_header(header.to_vec());
     table
 }
 
-/// Gives a table with many columns more room, and these columns as much of it as their widest cell takes: a name in two pieces
-/// cannot be searched for, and a number in two pieces is read as another one.
-pub(super) fn keep_whole(table: &mut Table, header: &[&str], columns: &[&str]) {
+/// Widens a table with many columns and keeps the named ones unbroken.
+pub(super) fn widen(table: &mut Table, header: &[&str], columns: &[&str]) {
     table.set_width(COLUMNS_OF_MANY);
     for place in columns.iter().filter_map(|whole| header.iter().position(|name| name == whole)) {
-        if let Some(column) = table.column_mut(place) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
+        never_wrap(table, place);
     }
 }
 
-pub(crate) fn right(text: impl ToString) -> Cell {
+/// Keeps a column unbroken: a broken name cannot be searched for, and a broken number misleads.
+pub(crate) fn never_wrap(table: &mut Table, column: usize) {
+    if let Some(column) = table.column_mut(column) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+}
+
+pub(crate) fn right_aligned(text: impl ToString) -> Cell {
     Cell::new(text.to_string()).set_alignment(CellAlignment::Right)
 }
 
-/// Three significant digits at most.
-pub(crate) fn figure(value: f64) -> String {
+/// At most three significant digits.
+pub(crate) fn three_digits(value: f64) -> String {
     match value {
         v if v >= 100.0 => grouped(v),
         v if v >= 10.0 => format!("{v:.1}"),
@@ -264,21 +329,21 @@ pub(crate) fn figure(value: f64) -> String {
     }
 }
 
-/// A figure, or a dash where it is not known.
+/// A figure, or a dash if unknown.
 pub(super) fn or_dash(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), figure)
+    value.map_or("-".to_owned(), three_digits)
 }
 
-/// Three significant digits with a suffix, for ranges.
-pub(super) fn short(value: f64) -> String {
+/// Three significant digits with a suffix.
+pub(super) fn abbreviated(value: f64) -> String {
     match value {
-        v if v >= 999_500.0 => format!("{}M", figure(v / 1e6)),
-        v if v >= 1_000.0 => format!("{}k", figure(v / 1e3)),
+        v if v >= 999_500.0 => format!("{}M", three_digits(v / 1e6)),
+        v if v >= 1_000.0 => format!("{}k", three_digits(v / 1e3)),
         v => format!("{v:.0}"),
     }
 }
 
-/// A whole number with a space between groups of three digits.
+/// A space between groups of three digits.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -294,7 +359,7 @@ pub(crate) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Buckets, CpuUs, ExpiryVerdict, LatencyUs, SlowEnd, Waits};
+    use crate::report::{Buckets, CpuUs, ExpiryVerdict, LatencyUs, TailComparison, Waits};
 
     #[test]
     fn names_stay_whole_in_rows_of_wide_figures() {
@@ -306,39 +371,58 @@ mod tests {
                 durability: "commit".into(),
                 workers: 8,
                 rounds,
-                latency_us: LatencyUs { p50: 123_456.0, p99: 1_234_567.0, p999: 12_345_678.0, ..LatencyUs::default() },
+                latency_us: LatencyUs {
+                    p50: 123_456.0,
+                    p99: 1_234_567.0,
+                    p999: 12_345_678.0,
+                    ..LatencyUs::default()
+                },
                 ..Row::default()
             };
             let text = throughput(&[&row]).to_string();
-            assert!(text.contains("redis-four-trips ") && text.contains("begin-while-sweeping "), "{text}");
+            assert!(
+                text.contains("redis-four-trips ") && text.contains("begin-while-sweeping "),
+                "{text}"
+            );
             assert_eq!(text.contains("low.."), rounds > 1, "{text}");
         }
     }
 
-    /// Waits, slow ends, space and histograms did not say it, and space of two tiers was told for the first.
+    /// Waits, slow ends, space and histograms did not say it, and space of two tiers was told for
+    /// the first.
     #[test]
     fn each_table_says_the_durability_tier_and_keeps_names_and_numbers_whole() {
         let rows = |change: &dyn Fn(&mut Row)| {
             let tiers = ["none", "commit"].map(|tier| {
                 let (store, op) = ("postgres-transaction".into(), "closed-loop".into());
                 let (durability, variant) = (tier.into(), "default".into());
-                let mut row = Row { store, op, durability, variant, sessions: 5_000_000, ..Row::default() };
+                let mut row =
+                    Row { store, op, durability, variant, sessions: 5_000_000, ..Row::default() };
                 change(&mut row);
                 row
             });
             Report { results: tiers.to_vec(), ..Report::default() }.to_string()
         };
-        let waits = Waits { begins: 123_456, taken: 12_345, taken_p99: 1_234_567.0, ..Waits::default() };
-        let slow = SlowEnd { expired: 1_234_567.0, same: true, ..SlowEnd::default() };
+        let waits =
+            Waits { begins: 123_456, taken: 12_345, taken_p99: 1_234_567.0, ..Waits::default() };
+        let slow = TailComparison { expired: 1_234_567.0, same: true, ..TailComparison::default() };
         let expiry = ExpiryVerdict { met: 123_456, from_call: slow, from_due: slow };
         for (heading, text, whole) in [
             ("One session, all workers", rows(&|row| row.waits = Some(waits)), "12345 of 123456"),
             ("The slow end of a stream", rows(&|row| row.expiry = Some(expiry)), "1 234 567"),
         ] {
             let table = text.split(heading).nth(1).unwrap_or_else(|| panic!("{text}"));
-            let lines = table.lines().filter(|line| line.contains("postgres-transaction ")).collect::<Vec<&str>>();
-            for (tier, line) in ["none", "commit"].iter().flat_map(|tier| vec![tier; lines.len() / 2]).zip(&lines) {
-                assert!(line.split_whitespace().any(|word| word == *tier) && line.contains(whole), "{table}");
+            let lines = table
+                .lines()
+                .filter(|line| line.contains("postgres-transaction "))
+                .collect::<Vec<&str>>();
+            for (tier, line) in
+                ["none", "commit"].iter().flat_map(|tier| vec![tier; lines.len() / 2]).zip(&lines)
+            {
+                assert!(
+                    line.split_whitespace().any(|word| word == *tier) && line.contains(whole),
+                    "{table}"
+                );
             }
             assert!(lines.len() >= 2 && table.lines().all(|line| line.len() <= 106), "{table}");
         }
@@ -359,7 +443,8 @@ mod tests {
     fn the_time_of_a_server_that_nobody_knows_is_a_dash() {
         let shown = |server| {
             let cpu_us_per_op = CpuUs { client: 12.5, server };
-            throughput(&[&Row { kind: "socket".into(), cpu_us_per_op, ..Row::default() }]).to_string()
+            throughput(&[&Row { kind: "socket".into(), cpu_us_per_op, ..Row::default() }])
+                .to_string()
         };
         assert!(shown(7.5).contains("12.5 + 7.50"), "{}", shown(7.5));
         assert!(shown(0.0).contains("12.5 + -"), "{}", shown(0.0));
@@ -370,10 +455,20 @@ mod tests {
     fn a_way_over_tcp_is_told_from_one_over_a_unix_socket() {
         let row = |url: &str, kind: &str| {
             let (store, variant) = ("redis".into(), "default".into());
-            Row { store, variant, url: url.into(), kind: kind.into(), op: "cycle".into(), ..Row::default() }
+            Row {
+                store,
+                variant,
+                url: url.into(),
+                kind: kind.into(),
+                op: "cycle".into(),
+                ..Row::default()
+            }
         };
-        let urls =
-            [("redis://<host>", "socket"), ("redis+unix:<path>", "socket"), ("redis+unix:<disk>/socket", "socket")];
+        let urls = [
+            ("redis://<host>", "socket"),
+            ("redis+unix:<path>", "socket"),
+            ("redis+unix:<disk>/socket", "socket"),
+        ];
         let rows: Vec<Row> = urls.iter().map(|(url, kind)| row(url, kind)).collect();
         let text = throughput(&rows.iter().collect::<Vec<&Row>>()).to_string();
         assert_eq!(text.matches("redis (tcp) ").count(), 1, "{text}");
@@ -384,17 +479,23 @@ mod tests {
     #[test]
     fn one_mode_is_said_only_where_a_sweep_would_stand_out() {
         let modes = |modes| Modes { modes, ..Modes::default() };
-        assert_eq!([2_200, 50_000].map(|sessions| in_words(modes(1), sessions) == "one mode"), [false, true]);
-        assert_eq!(in_words(modes(2), 1_000), "two modes");
+        assert_eq!(
+            [2_200, 50_000].map(|sessions| modes_text(modes(1), sessions) == "one mode"),
+            [false, true]
+        );
+        assert_eq!(modes_text(modes(2), 1_000), "two modes");
     }
 
     #[test]
     fn numbers_are_short_and_grouped() {
         assert_eq!(grouped(1_234_567.4), "1 234 567");
         assert_eq!(grouped(999.0), "999");
-        assert_eq!(figure(0.123), "0.12");
-        assert_eq!(figure(12.34), "12.3");
-        assert_eq!(figure(12_345.6), "12 346");
-        assert_eq!([short(999.0), short(1_234.0), short(2_500_000.0)], ["999", "1.23k", "2.50M"]);
+        assert_eq!(three_digits(0.123), "0.12");
+        assert_eq!(three_digits(12.34), "12.3");
+        assert_eq!(three_digits(12_345.6), "12 346");
+        assert_eq!(
+            [abbreviated(999.0), abbreviated(1_234.0), abbreviated(2_500_000.0)],
+            ["999", "1.23k", "2.50M"]
+        );
     }
 }

@@ -1,61 +1,60 @@
-//! The table of visitors for whom a session is started: what they left in the store with lazy start and without it.
+//! The table of visitors: what they leave in the store with and without lazy start.
 
 use std::fmt;
 
-use comfy_table::{Cell, ColumnConstraint};
+use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
 use crate::php::{self, SESSILE};
-use crate::report::markdown::section;
-use crate::report::table::{empty, figure, grouped, right};
+use crate::report::markdown::write_section;
+use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
 use crate::report::{Report, Row};
 
-/// Every handler as it is; and ours without lazy start.
 pub(crate) const OP: &str = "visitors";
 pub(crate) const OP_EAGER: &str = "visitors-eager";
 
-/// What came of visitors, in all rounds together.
+/// Figures of visitors over all rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Visitors {
-    /// How many there were, each with a request that starts a new session.
+    /// Visitors, each with one request that starts a session.
     pub visitors: u64,
-    /// So many of them put something into it.
+    /// Visitors who stored something.
     pub storing: u64,
-    /// Whether an empty new session is left out; `None` for a handler that has no such rule.
+    /// Whether empty new sessions are left out; `None` without such a rule.
     pub lazy_start: Option<bool>,
-    /// Records that came to the store; `None` where it cannot be counted.
+    /// Records in the store; `None` if not countable.
     pub records: Option<u64>,
-    /// Cookies that were sent.
+    /// Cookies sent.
     pub cookies: u64,
-    /// By how much the directory of the sessions, or the memory of a Redis server, has grown; below 0 where it has shrunk.
+    /// Growth of the session directory, or of a Redis server's memory, in bytes.
     pub grown_bytes: Option<i64>,
-    /// What a Redis server counts by itself.
+    /// Counters of a Redis server.
     pub server: Option<ServerWork>,
 }
 
-/// What a server had to do.
+/// Work of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerWork {
-    /// Changes of its data, those for locks too.
+    /// Changes of data, locks included.
     pub changes: u64,
-    /// Bytes that it was sent.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// By how much its memory has grown; below 0 where it has shrunk.
+    /// Growth of its memory.
     pub grown_bytes: i64,
 }
 
 impl Row {
-    /// It has visitors, and what they left.
+    /// The figures of visitors, if any.
     pub fn visitors(&self) -> Option<&Visitors> {
         self.web.as_ref()?.visitors.as_ref()
     }
 
-    /// It is about visitors, also where none was served.
+    /// Whether the row is of visitors, even if it failed.
     pub fn is_of_visitors(&self) -> bool {
         self.is_of_lifecycle() && matches!(self.op.as_str(), OP | OP_EAGER)
     }
 
-    /// Whether an empty new session is left out for them; `None` for a handler that has no such rule.
+    /// Whether empty new sessions are left out; `None` without such a rule.
     pub fn lazy_start(&self) -> Option<bool> {
         match self.visitors() {
             Some(visitors) => visitors.lazy_start,
@@ -63,7 +62,7 @@ impl Row {
         }
     }
 
-    /// Where a handler keeps its sessions: on a `server`, a `disk` or in `memory`; empty where its URL does not say.
+    /// Where sessions lie: `server`, `disk` or `memory`; empty if unknown.
     pub fn place(&self) -> &'static str {
         match self.kind.as_str() {
             "socket" => "server",
@@ -80,12 +79,16 @@ impl Report {
         if rows.is_empty() {
             return Ok(());
         }
-        section(f, "What visitors without a cookie left, of whom one in ten stored something", &table(&rows))
+        write_section(
+            f,
+            "What visitors without a cookie left, of whom one in ten stored something",
+            &table(&rows),
+        )
     }
 }
 
 fn table(rows: &[&Row]) -> comfy_table::Table {
-    let mut table = empty(&[
+    let mut table = new_table(&[
         "handler",
         "place",
         "lock",
@@ -98,39 +101,44 @@ fn table(rows: &[&Row]) -> comfy_table::Table {
         "changes",
         "KiB to it",
     ]);
-    if let Some(column) = table.column_mut(0) {
-        column.set_constraint(ColumnConstraint::ContentWidth); // a name in two pieces cannot be searched for
-    }
+    never_wrap(&mut table, 0);
     for row in rows {
         let lock = php::locks(&row.title()).map_or("?", |locks| if locks { "yes" } else { "no" });
         let lazy = row.lazy_start().map_or("no rule", |lazy| if lazy { "on" } else { "off" });
-        let mut cells = vec![Cell::new(row.title()), Cell::new(row.place()), Cell::new(lock), Cell::new(lazy)];
-        cells.extend(figures(row).map(right));
+        let mut cells =
+            vec![Cell::new(row.title()), Cell::new(row.place()), Cell::new(lock), Cell::new(lazy)];
+        cells.extend(figures(row).map(right_aligned));
         table.add_row(cells);
     }
     table
 }
 
-/// How many there were, and what came of them; where nobody was served nothing did.
+/// The figures of a row; empty without visitors.
 fn figures(row: &Row) -> [String; 7] {
-    let [mut all, mut rate, mut records, mut cookies, mut grown, mut changes, mut received]: [String; 7] =
-        Default::default();
     let count = |value: u64| grouped(value as f64);
-    if let Some(left) = row.visitors() {
-        (all, rate, cookies) = (count(left.visitors), grouped(row.ops_per_second.median), count(left.cookies));
-        records = left.records.map_or("?".to_owned(), count);
-        grown = left.grown_bytes.map_or(String::new(), kib);
-        changes = left.server.map_or(String::new(), |server| count(server.changes));
-        received = left.server.map_or(String::new(), |server| figure(server.received_bytes as f64 / 1_024.0));
-    }
-    if row.failed.is_some() {
-        rate = "failed".to_owned();
-    }
-    [all, rate, records, cookies, grown, changes, received]
+    let left = row.visitors();
+    let text = |of: fn(&Visitors) -> u64| left.map_or(String::new(), |left| count(of(left)));
+    let server = left.and_then(|left| left.server);
+    let rate = match left {
+        _ if row.failed.is_some() => "failed".to_owned(),
+        Some(_) => grouped(row.ops_per_second.median),
+        None => String::new(),
+    };
+    let records = |left: &Visitors| left.records.map_or("?".to_owned(), count);
+    let kib_received = |bytes: u64| three_digits(bytes as f64 / 1_024.0);
+    [
+        text(|left| left.visitors),
+        rate,
+        left.map_or(String::new(), records),
+        text(|left| left.cookies),
+        left.and_then(|left| left.grown_bytes).map_or(String::new(), kib),
+        server.map_or(String::new(), |server| count(server.changes)),
+        server.map_or(String::new(), |server| kib_received(server.received_bytes)),
+    ]
 }
 
 fn kib(bytes: i64) -> String {
-    let size = figure(bytes.unsigned_abs() as f64 / 1_024.0);
+    let size = three_digits(bytes.unsigned_abs() as f64 / 1_024.0);
     if bytes < 0 { format!("-{size}") } else { size }
 }
 
@@ -155,10 +163,15 @@ mod tests {
         }
     }
 
-    /// A row that had failed before anybody was served was left out, and the number of visitors was that of the first row.
+    /// A row that had failed before anybody was served was left out, and the number of visitors was
+    /// that of the first row.
     #[test]
     fn each_row_says_how_many_came_and_one_to_which_none_came_says_that_it_failed() {
-        let server = Some(ServerWork { changes: 45_000, received_bytes: 9_000_000, grown_bytes: -3_145_728 });
+        let server = Some(ServerWork {
+            changes: 45_000,
+            received_bytes: 9_000_000,
+            grown_bytes: -3_145_728,
+        });
         let left = Visitors {
             visitors: 15_000,
             storing: 1_500,
@@ -168,16 +181,28 @@ mod tests {
             server,
             ..Visitors::default()
         };
-        let fewer = Visitors { visitors: 300, lazy_start: Some(true), records: Some(30), cookies: 30, ..left };
+        let fewer = Visitors {
+            visitors: 300,
+            lazy_start: Some(true),
+            records: Some(30),
+            cookies: 30,
+            ..left
+        };
         let rows = [
             row("phpredis", "lock", "unix://<socket>?persistent=1", Some(left)),
             row("php-files", "shm", "<shm>/files", None),
             row("sessile", "default", "sessile:<shm>/sessile", Some(fewer)),
-            Row { op: OP_EAGER.into(), ..row("sessile", "disk", "sessile:<disk>/sessile?control=<shm>", None) },
+            Row {
+                op: OP_EAGER.into(),
+                ..row("sessile", "disk", "sessile:<disk>/sessile?control=<shm>", None)
+            },
         ];
         let text = table(&rows.iter().collect::<Vec<&Row>>()).to_string();
         let line = |title: &str| {
-            let found = text.lines().find(|line| line.trim_start().starts_with(&format!("{title} "))).unwrap();
+            let found = text
+                .lines()
+                .find(|line| line.trim_start().starts_with(&format!("{title} ")))
+                .unwrap();
             found.split_whitespace().collect::<Vec<&str>>().join(" ")
         };
         assert_eq!(

@@ -1,25 +1,27 @@
-//! What the reader should know before believing a figure: every warning, with its threshold.
+//! All warnings about the figures of a report, with their thresholds.
 
-use crate::report::table::figure;
+use crate::report::table::three_digits;
 use crate::report::{LatencyUs, Report, Row};
 
-/// Above this spread between rounds a figure is called noisy.
+/// Range over median above which rounds are noisy.
 const NOISY: f64 = 0.25;
-/// Above this part of a cycle the harness is a relevant part of the figure.
+/// Part of a cycle.
 const HARNESS_PART: f64 = 0.1;
-/// Above this part of processor time given to others the slow end of every row is the machine's, too.
+/// Part of the processors' time.
 const STOLEN: f64 = 0.002;
-/// What the published form of `ops` does to its figures.
-const AS_PUBLISHED: &str = "as published: a payload is drawn in the timed part, a database is connected to anew for each \
-                            operation, and what is created lives for a minute; the corrected figures are those without \
-                            --as-published";
-/// Below this part of a fixed rate a contender did not keep up.
+/// The warning of the published form.
+const AS_PUBLISHED: &str = "as published: a payload is drawn in the timed part, a database is \
+                            connected to anew for each operation, and what is created lives for a \
+                            minute; the corrected figures are those without --as-published";
+/// Part of the rate.
 const KEPT_UP: f64 = 0.95;
 
-pub(crate) fn of(report: &Report) -> Vec<String> {
+pub(crate) fn warnings_for(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     if report.interrupted {
-        warnings.push("interrupted: what was not measured and verified to the end is missing".to_owned());
+        warnings.push(
+            "interrupted: what was not measured and verified to the end is missing".to_owned(),
+        );
     }
     if report.environment.build != "release" {
         warnings.push("debug build: the figures mean nothing".to_owned());
@@ -30,44 +32,56 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     let rows = || report.results.iter().filter(|row| row.failed.is_none());
     warnings.extend(noisy(rows()));
     warnings.extend(report.settings.rate.and_then(|rate| fell_behind(report, rate)));
-    // `scale` has it at each size, where it costs as much.
+    // In `scale` the first size stands for all.
     let is_first = |null: &&Row| {
-        rows().find(|row| row.store == "null" && row.op == null.op).is_some_and(|it| std::ptr::eq(it, *null))
+        rows()
+            .find(|row| row.store == "null" && row.op == null.op)
+            .is_some_and(|it| std::ptr::eq(it, *null))
     };
-    for null in rows().filter(|row| row.store == "null" && (row.experiment != "scale" || is_first(row))) {
-        warnings.push(if report.settings.rate.is_some() { machine(null) } else { harness(report, null) });
+    for null in
+        rows().filter(|row| row.store == "null" && (row.experiment != "scale" || is_first(row)))
+    {
+        warnings.push(if report.settings.rate.is_some() {
+            machine(null)
+        } else {
+            harness(report, null)
+        });
     }
     if let Some(stolen) = report.settings.stolen.filter(|stolen| *stolen > STOLEN) {
         let percent = stolen * 100.0;
         warnings.push(format!(
-            "the hypervisor gave {percent:.1} % of the processors' time to others: p99 and p99.9 are partly the machine's"
+            "the hypervisor gave {percent:.1} % of the processors' time to others: p99 and p99.9 \
+             are partly the machine's"
         ));
     }
     let workers = rows().map(|row| row.workers).max().unwrap_or(0);
     let cores = report.environment.cores;
     if workers > cores {
         warnings.push(format!(
-            "{workers} workers and the servers share {cores} cores: at that number of workers the processor is measured too"
+            "{workers} workers and the servers share {cores} cores: at that number of workers the \
+             processor is measured too"
         ));
     }
     warnings
 }
 
-/// Rows whose rounds differ much. Of those at several sizes the one that differs most stands for all.
+/// Of several sizes the worst.
 fn noisy<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<String> {
     let mut noisy: Vec<(String, f64)> = Vec::new();
     for row in rows.filter(|row| row.rounds > 1 && row.ops_per_second.relative() > NOISY) {
-        let (name, part) = (format!("{} {}@{}", row.title(), row.op, row.workers), row.ops_per_second.relative());
+        let (name, part) =
+            (format!("{} {}@{}", row.title(), row.op, row.workers), row.ops_per_second.relative());
         match noisy.iter_mut().find(|(known, _)| *known == name) {
             Some((_, most)) => *most = most.max(part),
             None => noisy.push((name, part)),
         }
     }
-    let named: Vec<String> = noisy.iter().map(|(name, part)| format!("{name} {:.0} %", part * 100.0)).collect();
-    (!named.is_empty()).then(|| format!("rounds differ by more than {:.0} %: {}", NOISY * 100.0, named.join(", ")))
+    let named: Vec<String> =
+        noisy.iter().map(|(name, part)| format!("{name} {:.0} %", part * 100.0)).collect();
+    (!named.is_empty())
+        .then(|| format!("rounds differ by more than {:.0} %: {}", NOISY * 100.0, named.join(", ")))
 }
 
-/// What the harness costs in a closed loop.
 fn harness(report: &Report, null: &Row) -> String {
     let rows = report.results.iter().filter(|row| row.failed.is_none());
     let near: Vec<String> = rows
@@ -84,28 +98,32 @@ fn harness(report: &Report, null: &Row) -> String {
     text
 }
 
-/// What the machine costs at a fixed rate.
 fn machine(null: &Row) -> String {
     let LatencyUs { p99, p999, .. } = null.latency_us;
     format!(
-        "a request that does nothing has p99 {} and p99.9 {} us here: no store can be judged below that",
-        figure(p99),
-        figure(p999)
+        "a request that does nothing has p99 {} and p99.9 {} us here: no store can be judged below \
+         that",
+        three_digits(p99),
+        three_digits(p999)
     )
 }
 
-/// Whether it did what was due at a fixed rate.
+/// Whether a row sustained a fixed rate.
 pub(crate) fn keeps_up(row: &Row, rate: f64) -> bool {
     row.ops_per_second.median >= KEPT_UP * rate * row.workers as f64
 }
 
-/// At a fixed rate latency counts from the moment when a request was due: of one that fell behind it measures the queue.
+/// Latency at a fixed rate counts from when a request was due, so a store that falls behind shows
+/// its queue.
 fn fell_behind(report: &Report, rate: f64) -> Option<String> {
     let rows = report.results.iter().filter(|row| row.failed.is_none());
     let behind: Vec<String> = rows
         .filter(|row| !keeps_up(row, rate))
         .map(|row| format!("{} {}@{}", row.title(), row.op, row.workers))
         .collect();
-    let text = format!("did not keep up with the rate, so their latency is that of a queue: {}", behind.join(", "));
+    let text = format!(
+        "did not keep up with the rate, so their latency is that of a queue: {}",
+        behind.join(", ")
+    );
     (!behind.is_empty()).then_some(text)
 }

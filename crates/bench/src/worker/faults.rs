@@ -1,8 +1,7 @@
-//! What workers do in `faults`: hold a session until they are killed, take one over, change sessions of their own without a
-//! pause, and look what is there.
+//! The tasks of workers in `faults`.
 //!
-//! Invariant: a commit is reported after the store has acknowledged it and before anything else is done, so whoever kills a
-//! worker and then reads what it said knows of every acknowledged commit but, perhaps, the last one.
+//! Invariant: a commit is reported after its acknowledgement and before anything else is done. So
+//! the parent of a killed worker knows every acknowledged commit except, perhaps, the last one.
 
 use std::io;
 use std::ops::Range;
@@ -16,66 +15,66 @@ use sessile_core::{Error, ErrorKind, Result};
 use crate::contender::Contender;
 use crate::monotonic::now_ns;
 use crate::payload::Payloads;
-use crate::worker::protocol::{Failure, Reply};
+use crate::worker::protocol::{ContenderFailure, WorkerReply};
 
-/// What a worker is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Task {
-    /// Change this session once, answered by `Step`; then begin it, answered by `Ready`, and keep it until killed.
+pub enum FaultTask {
+    /// Change this session once, answered by `Step`; then begin it, answered by `Ready`, and hold
+    /// it until killed.
     Hold(usize),
     /// Begin this session, however long it takes, and change it; answered by `Step`.
-    Take(usize),
-    /// Say `Ready`, then change sessions of this range until the next request comes, each answered by `Step`.
-    Load(Load),
+    #[serde(rename = "Take")]
+    TakeOver(usize),
+    /// Answer `Ready`, then change these sessions until the next request, each answered by `Step`.
+    Load(UpdateLoad),
     /// Read sessions without a lock; answered by `Looked`.
-    Look(Range<usize>),
+    #[serde(rename = "Look")]
+    Peek(Range<usize>),
 }
 
-/// A load without an end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Load {
-    /// The sessions of this worker.
+pub struct UpdateLoad {
     pub sessions: Range<usize>,
-    /// Seed of the choice among them.
+    /// Of the choice among them.
     pub seed: u64,
 }
 
-/// One locked change of a session, or one look at it.
+/// One locked change of a session, or one read of it. Times are in nanoseconds of the monotonic
+/// clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Step {
-    /// The session.
+pub struct SessionAccess {
     pub session: usize,
-    /// When it was asked for, in nanoseconds of the monotonic clock.
+    /// When the operation was called.
     pub asked_ns: u64,
-    /// When it was there.
+    /// When the lock was granted or the read had ended.
     pub granted_ns: u64,
-    /// When the commit was acknowledged, or the failure known.
+    /// When the commit was acknowledged or the failure was known.
     pub ended_ns: u64,
-    /// What was found. A change has replaced it by what follows from that, and the store has acknowledged it.
-    pub met: Met,
-    /// How many transactions were done again for it; `None` where nobody counts them.
+    /// The content before the change. A change without a failure was acknowledged.
+    #[serde(rename = "met")]
+    pub found: FoundContent,
+    /// Transactions that were repeated for it; `None` if nothing counts them.
     #[serde(default)]
     pub restarted: Option<u64>,
 }
 
-/// What a worker found at the id of a session.
+/// The content found under a session's id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Met {
-    /// A payload with this counter; a change makes it one higher.
+pub enum FoundContent {
+    /// A payload with this counter; a change increments it.
     Counter(u64),
-    /// Nothing; a change starts the session anew, with 0.
+    /// A change starts the session anew with counter 0.
     Nothing,
-    /// Something else than was ever written; it is left as it is.
+    /// A payload that was never written; it is left alone.
     Damaged,
-    /// The operation failed.
-    Failed(Failure),
+    Failed(ContenderFailure),
 }
 
-/// After a failure a worker waits for so long: a visitor does not come again at once either, and the processors are
-/// needed to start what is down.
+/// Pause after a failure: visitors do not retry at once either, and the server that starts needs
+/// the processors.
 const REST: Duration = Duration::from_millis(1);
 
-/// Does a task. `reopen` opens a contender anew that does not find back to its server by itself.
+/// Does a task. `reopen` replaces a contender that cannot reconnect to its server.
 ///
 /// # Errors
 ///
@@ -83,61 +82,70 @@ const REST: Duration = Duration::from_millis(1);
 pub(crate) fn perform(
     contender: &mut Box<dyn Contender>,
     payloads: &Payloads,
-    task: &Task,
+    task: &FaultTask,
     reopen: &dyn Fn() -> Option<Result<Box<dyn Contender>>>,
-    answer: &mut dyn FnMut(Reply) -> io::Result<()>,
+    answer: &mut dyn FnMut(WorkerReply) -> io::Result<()>,
 ) -> io::Result<()> {
     match task {
-        Task::Hold(session) => {
-            answer(Reply::Step(step(&mut **contender, payloads, *session)))?;
+        FaultTask::Hold(session) => {
+            answer(WorkerReply::Access(change_session(&mut **contender, payloads, *session)))?;
             let held = contender.begin(*session).map(|found| found.is_some());
             answer(match held {
-                Ok(true) => Reply::Ready,
-                Ok(false) => Reply::Failed(missing()),
-                Err(error) => Reply::Failed(Failure::of(&error)),
+                Ok(true) => WorkerReply::Ready,
+                Ok(false) => WorkerReply::Failed(missing()),
+                Err(error) => WorkerReply::Failed(ContenderFailure::from_error(&error)),
             })
         }
-        Task::Take(session) => loop {
-            let step = step(&mut **contender, payloads, *session);
-            let waits = matches!(&step.met, Met::Failed(failure) if failure.code == LOCK_TIMEOUT);
-            if !waits || asked() {
-                return answer(Reply::Step(step));
+        FaultTask::TakeOver(session) => loop {
+            let access = change_session(&mut **contender, payloads, *session);
+            let waits = matches!(
+                &access.found,
+                FoundContent::Failed(failure) if failure.code == LOCK_TIMEOUT
+            );
+            if !waits || has_request() {
+                return answer(WorkerReply::Access(access));
             }
         },
-        Task::Load(load) => {
-            answer(Reply::Ready)?;
-            change_on(contender, payloads, load, reopen, answer)
+        FaultTask::Load(load) => {
+            answer(WorkerReply::Ready)?;
+            run_load(contender, payloads, load, reopen, answer)
         }
-        Task::Look(sessions) => {
-            answer(Reply::Looked(sessions.clone().map(|session| look(&mut **contender, payloads, session)).collect()))
-        }
+        FaultTask::Peek(sessions) => answer(WorkerReply::Peeked(
+            sessions
+                .clone()
+                .map(|session| peek_session(&mut **contender, payloads, session))
+                .collect(),
+        )),
     }
 }
 
-/// The word of that kind of error.
+/// Code of that kind of error.
 const LOCK_TIMEOUT: &str = "lock-timeout";
 
-fn change_on(
+fn run_load(
     contender: &mut Box<dyn Contender>,
     payloads: &Payloads,
-    load: &Load,
+    load: &UpdateLoad,
     reopen: &dyn Fn() -> Option<Result<Box<dyn Contender>>>,
-    answer: &mut dyn FnMut(Reply) -> io::Result<()>,
+    answer: &mut dyn FnMut(WorkerReply) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut random = fastrand::Rng::with_seed(load.seed);
     let mut sessions: Vec<usize> = load.sessions.clone().collect();
-    while !asked() {
+    while !has_request() {
         let place = random.usize(..sessions.len().max(1));
         let Some(session) = sessions.get(place).copied() else { return Ok(()) };
-        let step = step(&mut **contender, payloads, session);
-        let (damaged, failed) = (step.met == Met::Damaged, matches!(step.met, Met::Failed(_)));
-        answer(Reply::Step(step))?;
+        let access = change_session(&mut **contender, payloads, session);
+        let (damaged, failed) = (
+            access.found == FoundContent::Damaged,
+            matches!(access.found, FoundContent::Failed(_)),
+        );
+        answer(WorkerReply::Access(access))?;
         if damaged {
             sessions.swap_remove(place);
         }
         if failed {
             std::thread::sleep(REST);
-            // One that cannot be opened yet is tried again after the next failure.
+            // The next failure tries again.
             if let Some(Ok(opened)) = reopen() {
                 *contender = opened;
             }
@@ -146,66 +154,87 @@ fn change_on(
     Ok(())
 }
 
-/// Whether the parent has said something more, or is gone.
-fn asked() -> bool {
+/// Whether the parent has sent something or is gone.
+fn has_request() -> bool {
     let stdin = io::stdin();
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
 }
 
-fn step(contender: &mut dyn Contender, payloads: &Payloads, session: usize) -> Step {
+fn change_session(
+    contender: &mut dyn Contender,
+    payloads: &Payloads,
+    session: usize,
+) -> SessionAccess {
     let (asked_ns, before) = (now_ns(), contender.restarted());
     let mut granted_ns = asked_ns;
-    let met = change(contender, payloads, session, &mut granted_ns).unwrap_or_else(|error| {
-        let _ = contender.release(); // whatever the failed operation may still hold
-        not_met(&error)
+    let found = change(contender, payloads, session, &mut granted_ns).unwrap_or_else(|error| {
+        let _ = contender.release(); // the failed operation may hold a lock
+        failed_content(&error)
     });
     let ended_ns = now_ns();
-    let restarted = contender.restarted().zip(before).map(|(now, before)| now.saturating_sub(before));
-    Step { session, asked_ns, granted_ns, ended_ns, met, restarted }
+    let restarted =
+        contender.restarted().zip(before).map(|(now, before)| now.saturating_sub(before));
+    SessionAccess { session, asked_ns, granted_ns, ended_ns, found, restarted }
 }
 
-fn change(contender: &mut dyn Contender, payloads: &Payloads, session: usize, granted_ns: &mut u64) -> Result<Met> {
-    contender.arrive()?;
-    let met = met(payloads, session, contender.begin(session)?);
+fn change(
+    contender: &mut dyn Contender,
+    payloads: &Payloads,
+    session: usize,
+    granted_ns: &mut u64,
+) -> Result<FoundContent> {
+    contender.start_request()?;
+    let found = identify(payloads, session, contender.begin(session)?);
     *granted_ns = now_ns();
-    let counter = match &met {
-        Met::Counter(counter) => counter + 1,
-        Met::Nothing => 0,
-        Met::Damaged | Met::Failed(_) => {
+    let counter = match &found {
+        FoundContent::Counter(counter) => counter + 1,
+        FoundContent::Nothing => 0,
+        FoundContent::Damaged | FoundContent::Failed(_) => {
             contender.release()?;
-            return Ok(met);
+            return Ok(found);
         }
     };
     let mut payload = Vec::new();
     payloads.compose(session as u64, counter, &mut payload);
     contender.commit(&payload)?;
-    Ok(met)
+    Ok(found)
 }
 
-fn look(contender: &mut dyn Contender, payloads: &Payloads, session: usize) -> Step {
+fn peek_session(
+    contender: &mut dyn Contender,
+    payloads: &Payloads,
+    session: usize,
+) -> SessionAccess {
     let asked_ns = now_ns();
-    let met = match contender.read(session) {
-        Ok(found) => met(payloads, session, found),
-        Err(error) => not_met(&error),
+    let found = match contender.read(session) {
+        Ok(found) => identify(payloads, session, found),
+        Err(error) => failed_content(&error),
     };
     let ended_ns = now_ns();
-    Step { session, asked_ns, granted_ns: ended_ns, ended_ns, met, restarted: None }
+    SessionAccess { session, asked_ns, granted_ns: ended_ns, ended_ns, found, restarted: None }
 }
 
-fn met(payloads: &Payloads, session: usize, found: Option<&[u8]>) -> Met {
+fn identify(payloads: &Payloads, session: usize, found: Option<&[u8]>) -> FoundContent {
     match found.map(|payload| payloads.check(session as u64, payload)) {
-        Some(Some(counter)) => Met::Counter(counter),
-        Some(None) => Met::Damaged,
-        None => Met::Nothing,
+        Some(Some(counter)) => FoundContent::Counter(counter),
+        Some(None) => FoundContent::Damaged,
+        None => FoundContent::Nothing,
     }
 }
 
-/// A store that finds its record damaged says so.
-fn not_met(error: &Error) -> Met {
-    if matches!(error.kind(), ErrorKind::Corrupt) { Met::Damaged } else { Met::Failed(Failure::of(error)) }
+/// A store reports a damaged record itself.
+fn failed_content(error: &Error) -> FoundContent {
+    if matches!(error.kind(), ErrorKind::Corrupt) {
+        FoundContent::Damaged
+    } else {
+        FoundContent::Failed(ContenderFailure::from_error(error))
+    }
 }
 
-fn missing() -> Failure {
-    Failure::of(&Error::new(ErrorKind::Gone, "a session that was there a moment ago is gone"))
+fn missing() -> ContenderFailure {
+    ContenderFailure::from_error(&Error::new(
+        ErrorKind::Gone,
+        "a session that was there a moment ago is gone",
+    ))
 }

@@ -1,23 +1,22 @@
-//! What worker processes occupy, from `/proc`.
+//! Memory of worker processes, from `/proc`.
 
 use serde::{Deserialize, Serialize};
 
-/// Memory of the workers of one row, summed up, in bytes.
+/// Sums over the workers of a row, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerMemory {
-    /// Page tables (`VmPTE`): each worker that maps a store pays for them again.
+    /// Page tables (`VmPTE`): each worker that maps a store has its own.
     pub page_tables: u64,
-    /// Resident memory (`VmRSS`); what workers share counts in each.
+    /// Resident memory (`VmRSS`); shared memory counts in each worker.
     pub resident: u64,
-    /// Proportional resident memory (`Pss`); what workers share is divided among them.
+    /// Proportional resident memory (`Pss`); shared memory is divided among the workers.
     pub proportional: u64,
-    /// Resident memory when the ids were prepared and nothing was stored: the part that is the harness.
+    /// Resident memory with prepared ids and an empty store: the part of the harness.
     pub prepared: u64,
 }
 
 impl WorkerMemory {
-    /// What these processes occupy now.
-    pub(crate) fn of(pids: impl Iterator<Item = u32>) -> WorkerMemory {
+    pub(crate) fn measure(pids: impl Iterator<Item = u32>) -> WorkerMemory {
         let mut total = WorkerMemory::default();
         for pid in pids {
             let status = read(pid, "status");
@@ -35,7 +34,8 @@ fn read(pid: u32, file: &str) -> String {
 
 fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1_024
+    line.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0)
+        * 1_024
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn this_process_has_page_tables_and_shares_some_of_its_memory() {
-        let memory = WorkerMemory::of(std::iter::once(std::process::id()));
+        let memory = WorkerMemory::measure(std::iter::once(std::process::id()));
         assert!(memory.page_tables > 0 && memory.proportional > 0, "{memory:?}");
         assert!(memory.resident >= memory.proportional, "{memory:?}");
     }

@@ -1,13 +1,13 @@
 //! Workers: the processes that use a store, as in production.
 //!
-//! The parent (`crew`, `process`) starts this same program with a hidden verb and talks to it in lines of JSON
-//! (`protocol`) over its standard input and output; the child (`serve`) opens one contender and does
-//! what it is told. When the parent ends, however it ends, the pipe closes and the child ends. What the children made in a
-//! store of the user's is removed after them (`leftovers`).
+//! The parent (`group`, `process`) starts this same program with a hidden verb and sends lines of
+//! JSON (`protocol`) through its standard input. The child (`serve`) opens one contender. It ends
+//! when the parent's end closes the pipe. Sessions in a store of the user are removed afterwards
+//! (`cleanup`).
 
-pub(crate) mod crew;
+pub(crate) mod cleanup;
 pub(crate) mod faults;
-pub(crate) mod leftovers;
+pub(crate) mod group;
 mod memory;
 pub(crate) mod oversize;
 mod placement;
@@ -16,7 +16,7 @@ pub(crate) mod protocol;
 pub(crate) mod sample;
 mod serve;
 
-pub use leftovers::Remains;
+pub use cleanup::PendingCleanup;
 pub use memory::WorkerMemory;
 pub use process::Launch;
 pub use serve::serve;

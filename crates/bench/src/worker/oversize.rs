@@ -1,6 +1,5 @@
-//! One large save in a worker: a small payload is there, a large one replaces it, and what is there then is looked at.
-//!
-//! It owns the verdict: what the store said is compared with what it holds, byte by byte.
+//! One large save: a large payload replaces a small one, and the store's answer is compared with
+//! its content, byte by byte.
 
 use std::time::Duration;
 
@@ -9,80 +8,78 @@ use sessile_core::ErrorKind;
 
 use crate::contender::Contender;
 use crate::monotonic::now_ns;
-use crate::worker::protocol::Failure;
+use crate::worker::protocol::ContenderFailure;
 
-/// What is to be saved.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Save {
-    /// An id that nobody has used.
+pub struct SaveTask {
+    /// An unused id.
     pub session: usize,
-    /// Size of the large payload.
+    /// Of the large payload.
     pub payload_bytes: usize,
 }
 
-/// What became of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Saved {
-    /// The verdict.
-    pub outcome: Outcome,
-    /// What the store holds after the save.
-    pub after: After,
-    /// What it said, if that was an error.
-    pub error: Option<Failure>,
+pub struct SaveReport {
+    pub outcome: SaveOutcome,
+    /// The content after the save.
+    pub after: ContentAfterSave,
+    /// The store's error.
+    pub error: Option<ContenderFailure>,
     /// The limit that the error names.
     pub limit: Option<u64>,
-    /// How long begin and commit took together.
+    /// Begin and commit together.
     pub save_ns: u64,
-    /// How long it took to read the session after that.
+    /// The read after that.
     pub read_ns: u64,
 }
 
-/// What became of a large payload.
+/// What happened to a large payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum SaveOutcome {
     /// Acknowledged, and read back byte for byte.
     #[default]
     Stored,
-    /// An error, and the old payload is untouched.
+    /// An error, and the old payload is intact.
     Refused,
-    /// An error, and stored all the same.
+    /// An error, but stored.
     Contradicted,
-    /// The old payload is gone and the new one is not there, or it is although the save was acknowledged.
+    /// Acknowledged but not stored, or neither payload is there.
     Lost,
 }
 
-/// What a store holds after a save.
+/// The content of a store after a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum After {
+pub enum ContentAfterSave {
     /// The large payload.
     New,
-    /// The small one from before.
+    /// The small payload.
     Old,
-    /// Nothing.
+    /// No session.
     Nothing,
-    /// Something else.
+    /// Another payload.
     Other,
 }
 
-impl Outcome {
-    fn of(acknowledged: bool, after: After) -> Outcome {
+impl SaveOutcome {
+    fn judge(acknowledged: bool, after: ContentAfterSave) -> SaveOutcome {
         match (acknowledged, after) {
-            (true, After::New) => Outcome::Stored,
-            (false, After::Old) => Outcome::Refused,
-            (false, After::New) => Outcome::Contradicted,
-            (true, After::Old) | (_, After::Nothing | After::Other) => Outcome::Lost,
+            (true, ContentAfterSave::New) => SaveOutcome::Stored,
+            (false, ContentAfterSave::Old) => SaveOutcome::Refused,
+            (false, ContentAfterSave::New) => SaveOutcome::Contradicted,
+            (true, ContentAfterSave::Old)
+            | (_, ContentAfterSave::Nothing | ContentAfterSave::Other) => SaveOutcome::Lost,
         }
     }
 
     /// The word in tables.
     pub const fn name(self) -> &'static str {
         match self {
-            Outcome::Stored => "stored",
-            Outcome::Refused => "refused",
-            Outcome::Contradicted => "contradicted",
-            Outcome::Lost => "lost",
+            SaveOutcome::Stored => "stored",
+            SaveOutcome::Refused => "refused",
+            SaveOutcome::Contradicted => "contradicted",
+            SaveOutcome::Lost => "lost",
         }
     }
 }
@@ -92,37 +89,56 @@ impl Outcome {
 /// # Errors
 ///
 /// When the small one cannot be stored, or the session cannot be read afterwards.
-pub(crate) fn save(contender: &mut dyn Contender, save: &Save, seed: u64, ttl: Duration) -> Result<Saved, Failure> {
+pub(crate) fn save(
+    contender: &mut dyn Contender,
+    save: &SaveTask,
+    seed: u64,
+    ttl: Duration,
+) -> Result<SaveReport, ContenderFailure> {
     let mut random = fastrand::Rng::with_seed(seed ^ save.session as u64);
-    let mut text = |bytes| std::iter::repeat_with(|| random.u8(..)).take(bytes).collect::<Vec<u8>>();
+    let mut text =
+        |bytes| std::iter::repeat_with(|| random.u8(..)).take(bytes).collect::<Vec<u8>>();
     let (old, new) = (text(SMALL_BYTES), text(save.payload_bytes));
     contender.create(save.session, &old, ttl).map_err(failure)?;
     let start = now_ns();
-    let begun = contender.begin(save.session).map(|found| found == Some(old.as_slice())).map_err(failure)?;
+    let begun = contender
+        .begin(save.session)
+        .map(|found| found == Some(old.as_slice()))
+        .map_err(failure)?;
     if !begun {
-        return Err(Failure { code: "miss".to_owned(), message: "a small payload is not what was stored".to_owned() });
+        return Err(ContenderFailure {
+            code: "miss".to_owned(),
+            message: "a small payload is not what was stored".to_owned(),
+        });
     }
     let told = contender.commit(&new);
     let saved = now_ns();
     let after = match contender.read(save.session).map_err(failure)? {
-        Some(payload) if payload == new => After::New,
-        Some(payload) if payload == old => After::Old,
-        Some(_) => After::Other,
-        None => After::Nothing,
+        Some(payload) if payload == new => ContentAfterSave::New,
+        Some(payload) if payload == old => ContentAfterSave::Old,
+        Some(_) => ContentAfterSave::Other,
+        None => ContentAfterSave::Nothing,
     };
     let read_ns = now_ns() - saved;
     let limit = told.as_ref().err().and_then(|error| match error.kind() {
         ErrorKind::TooLarge { limit, .. } => Some(*limit),
         _ => None,
     });
-    let outcome = Outcome::of(told.is_ok(), after);
-    Ok(Saved { outcome, after, error: told.err().map(failure), limit, save_ns: saved - start, read_ns })
+    let outcome = SaveOutcome::judge(told.is_ok(), after);
+    Ok(SaveReport {
+        outcome,
+        after,
+        error: told.err().map(failure),
+        limit,
+        save_ns: saved - start,
+        read_ns,
+    })
 }
 
 const SMALL_BYTES: usize = 1_500;
 
-fn failure(error: sessile_core::Error) -> Failure {
-    Failure::of(&error)
+fn failure(error: sessile_core::Error) -> ContenderFailure {
+    ContenderFailure::from_error(&error)
 }
 
 #[cfg(test)]
@@ -131,13 +147,20 @@ mod tests {
 
     #[test]
     fn a_store_is_believed_only_if_it_holds_what_it_said() {
-        assert_eq!(Outcome::of(true, After::New), Outcome::Stored);
-        assert_eq!(Outcome::of(false, After::Old), Outcome::Refused);
-        assert_eq!(Outcome::of(false, After::New), Outcome::Contradicted);
-        for (acknowledged, after) in
-            [(true, After::Old), (true, After::Nothing), (true, After::Other), (false, After::Nothing)]
-        {
-            assert_eq!(Outcome::of(acknowledged, after), Outcome::Lost, "{acknowledged} {after:?}");
+        assert_eq!(SaveOutcome::judge(true, ContentAfterSave::New), SaveOutcome::Stored);
+        assert_eq!(SaveOutcome::judge(false, ContentAfterSave::Old), SaveOutcome::Refused);
+        assert_eq!(SaveOutcome::judge(false, ContentAfterSave::New), SaveOutcome::Contradicted);
+        for (acknowledged, after) in [
+            (true, ContentAfterSave::Old),
+            (true, ContentAfterSave::Nothing),
+            (true, ContentAfterSave::Other),
+            (false, ContentAfterSave::Nothing),
+        ] {
+            assert_eq!(
+                SaveOutcome::judge(acknowledged, after),
+                SaveOutcome::Lost,
+                "{acknowledged} {after:?}"
+            );
         }
     }
 }

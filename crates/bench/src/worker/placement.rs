@@ -1,8 +1,9 @@
-//! On which processors workers run that are held against each other.
+//! Processors for the workers of two programs that are compared.
 //!
-//! A worker that wakes up goes on where it ran before. Of two programs that take turns each then keeps a processor of its own for
-//! hundreds of samples, and what neighbours do to one of the two is taken for a difference of the programs. So both have the same
-//! processors in the turns that belong together, and others in the next round.
+//! Linux lets a worker continue where it ran before. Each program would keep its own processor for
+//! hundreds of samples, and the effect of neighbours on one of them would look like a difference of
+//! the programs. So both use the same processors in samples that belong together, and others in the
+//! next round.
 
 use std::io;
 
@@ -10,11 +11,12 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// One processor for each of so many workers, drawn by a seed among those that this process may use. As many workers as there
-/// are processors use all of them, and each may use any.
-pub(super) fn drawn(workers: usize, seed: u64) -> io::Result<Vec<CpuSet>> {
+/// One processor for each worker, drawn from those that this process may use. With fewer processors
+/// than workers plus one, each worker may use all.
+pub(super) fn draw_processors(workers: usize, seed: u64) -> io::Result<Vec<CpuSet>> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
-    let mut processors: Vec<usize> = (0..CpuSet::count()).filter(|it| allowed.is_set(*it).unwrap_or(false)).collect();
+    let mut processors: Vec<usize> =
+        (0..CpuSet::count()).filter(|it| allowed.is_set(*it).unwrap_or(false)).collect();
     if workers >= processors.len() {
         return Ok(vec![allowed; workers]);
     }
@@ -26,19 +28,20 @@ pub(super) fn drawn(workers: usize, seed: u64) -> io::Result<Vec<CpuSet>> {
     processors.into_iter().take(workers).map(alone).collect()
 }
 
-/// Lets a process run nowhere else, nor what it has started: the worker may be the child of a script.
-pub(super) fn place(pid: u32, processors: &CpuSet) -> io::Result<()> {
-    let put = |task: u32| -> io::Result<()> {
+/// Also pins the children of the process: a script may have started the worker.
+pub(super) fn pin(pid: u32, processors: &CpuSet) -> io::Result<()> {
+    let pin_task = |task: u32| -> io::Result<()> {
         let number = i32::try_from(task).map_err(io::Error::other)?;
         Ok(sched_setaffinity(Pid::from_raw(number), processors)?)
     };
-    put(pid)?;
+    pin_task(pid)?;
     for task in tasks(pid) {
-        unless_gone(put(task))?;
-        // A kernel without that file is none that a distribution has built.
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{task}/children")).unwrap_or_default();
+        unless_gone(pin_task(task))?;
+        // Every distribution's kernel has this file.
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{task}/children"))
+            .unwrap_or_default();
         let mut children = children.split_whitespace().filter_map(|child| child.parse().ok());
-        children.try_for_each(|child| unless_gone(place(child, processors)))?;
+        children.try_for_each(|child| unless_gone(pin(child, processors)))?;
     }
     Ok(())
 }
@@ -48,9 +51,11 @@ fn tasks(pid: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// What a script starts for a moment may end in this one.
+/// A short-lived child of a script may end meanwhile.
 fn unless_gone(placed: io::Result<()>) -> io::Result<()> {
-    placed.or_else(|error| if error.raw_os_error() == Some(Errno::ESRCH as i32) { Ok(()) } else { Err(error) })
+    placed.or_else(|error| {
+        if error.raw_os_error() == Some(Errno::ESRCH as i32) { Ok(()) } else { Err(error) }
+    })
 }
 
 #[cfg(test)]
@@ -73,26 +78,36 @@ mod tests {
     fn each_worker_has_one_of_its_own_and_the_same_seed_draws_the_same() {
         let allowed = of_process(std::process::id());
         for workers in 1..allowed.len() {
-            let sets: Vec<BTreeSet<usize>> = drawn(workers, 7).unwrap().iter().map(processors).collect();
+            let sets: Vec<BTreeSet<usize>> =
+                draw_processors(workers, 7).unwrap().iter().map(processors).collect();
             let all: BTreeSet<usize> = sets.iter().flatten().copied().collect();
             assert!(
-                sets.iter().all(|set| set.len() == 1) && all.len() == workers && all.is_subset(&allowed),
+                sets.iter().all(|set| set.len() == 1)
+                    && all.len() == workers
+                    && all.is_subset(&allowed),
                 "{sets:?}"
             );
-            assert_eq!(sets, drawn(workers, 7).unwrap().iter().map(processors).collect::<Vec<BTreeSet<usize>>>());
+            assert_eq!(
+                sets,
+                draw_processors(workers, 7)
+                    .unwrap()
+                    .iter()
+                    .map(processors)
+                    .collect::<Vec<BTreeSet<usize>>>()
+            );
         }
         for workers in [allowed.len(), allowed.len() + 1] {
-            let sets = drawn(workers, 7).unwrap();
+            let sets = draw_processors(workers, 7).unwrap();
             assert!(sets.len() == workers && sets.iter().all(|set| processors(set) == allowed));
         }
-        let one = |seed: u64| processors(drawn(1, seed).unwrap().first().unwrap());
+        let one = |seed: u64| processors(draw_processors(1, seed).unwrap().first().unwrap());
         let ever: BTreeSet<usize> = (0..100 * allowed.len() as u64).flat_map(one).collect();
         assert_eq!(ever, allowed, "a round comes to each of them");
     }
 
-    struct Ends(Child);
+    struct KilledOnDrop(Child);
 
-    impl Drop for Ends {
+    impl Drop for KilledOnDrop {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
@@ -106,7 +121,8 @@ mod tests {
         let script = "sleep 60 & echo $! >$0; while :; do (:); done";
         let dir = tempfile::tempdir().unwrap();
         let noted = dir.path().join("pid");
-        let script = Ends(Command::new("sh").args(["-c", script]).arg(&noted).spawn().unwrap());
+        let script =
+            KilledOnDrop(Command::new("sh").args(["-c", script]).arg(&noted).spawn().unwrap());
         let until = Instant::now() + Duration::from_secs(30);
         let child = loop {
             match std::fs::read_to_string(&noted).unwrap_or_default().trim().parse::<u32>() {
@@ -119,9 +135,15 @@ mod tests {
         let mut set = CpuSet::new();
         set.set(last).unwrap();
         for _ in 0..100 {
-            place(script.0.id(), &set).unwrap();
+            pin(script.0.id(), &set).unwrap();
         }
-        assert_eq!([of_process(script.0.id()), of_process(child)], [(); 2].map(|()| BTreeSet::from([last])));
-        let _ = nix::sys::signal::kill(Pid::from_raw(child.try_into().unwrap()), nix::sys::signal::SIGKILL);
+        assert_eq!(
+            [of_process(script.0.id()), of_process(child)],
+            [(); 2].map(|()| BTreeSet::from([last]))
+        );
+        let _ = nix::sys::signal::kill(
+            Pid::from_raw(child.try_into().unwrap()),
+            nix::sys::signal::SIGKILL,
+        );
     }
 }

@@ -1,60 +1,57 @@
-//! What parent and worker say to each other: one JSON value a line.
+//! The protocol between parent and worker: one JSON value a line.
 //!
-//! A measurement has three phases: `Sample` is answered by `Ready`, then `Go` sets the common start, then
-//! the answer is `Sampled`. The tasks of `faults` say themselves what is answered. Everything else is one request and one
+//! A measurement is `Sample`, answered by `Ready`, then `Go` with the common start, answered by
+//! `Sampled`. The tasks of `faults` document their answers. Everything else is one request and one
 //! answer.
+//!
+//! With `--against` the worker may be another version of this program, so the words on the wire
+//! stay.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::spread::Spread;
-use crate::traffic::Workload;
-use crate::worker::faults::{Step, Task};
-use crate::worker::oversize::{Save, Saved};
+use crate::payload_spread::PayloadSpread;
+use crate::worker::faults::{FaultTask, SessionAccess};
+use crate::worker::oversize::{SaveReport, SaveTask};
+use crate::workload::Workload;
 
-/// The first line to a worker: what it is to open.
+/// The first line to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Opening {
-    /// The contender.
-    pub what: What,
-    /// Which worker this is, from 0.
+pub struct OpenRequest {
+    #[serde(rename = "what")]
+    pub contender: ContenderSpec,
+    /// From 0.
     pub worker: usize,
-    /// Seed of ids and payload text; the same for all workers of a contender.
+    /// Of ids and payload text; the same for all workers of a contender.
     pub seed: u64,
-    /// How many ids are prepared: the sessions that are filled in, and those that samples create.
+    /// Ids to prepare: for filled sessions and for those that samples create.
     pub ids: usize,
-    /// Payload size; the mean where sizes differ.
+    /// The mean where sizes differ.
     pub payload_bytes: usize,
-    /// How sizes differ.
-    pub spread: Spread,
-    /// Time to live of the sessions.
+    pub spread: PayloadSpread,
+    /// Of the sessions.
     pub ttl: Duration,
-    /// Where a lock ends with time: after how long, if not after what is usual there. A store has it in its URL.
+    /// Overrides the default where a lock ends with time. A store has it in its URL.
     pub lock_ttl: Option<Duration>,
 }
 
 /// How a contender is opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum What {
+pub enum ContenderSpec {
     /// Through the registry.
     Store {
-        /// Its URL.
         url: String,
-        /// Whether each request that is timed opens it anew.
+        /// Each timed request opens it anew.
         reconnects: bool,
     },
-    /// A reference row.
     Reference {
-        /// Its name.
         name: String,
         /// Its directory or socket.
         place: PathBuf,
     },
-    /// A contender that a test brings along.
     Test {
-        /// Which one.
         name: String,
         /// A directory of the test.
         place: PathBuf,
@@ -63,146 +60,143 @@ pub enum What {
 
 /// From parent to worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Request {
+pub enum WorkerRequest {
     /// Create sessions.
-    Fill(Range),
-    /// Prepare to measure; answered by `Ready`.
-    Sample(Plan),
-    /// Measure from this moment on; answered by `Sampled`.
+    Fill(SessionRange),
+    /// Prepare a sample; answered by `Ready`.
+    Sample(SamplePlan),
+    /// Measure; answered by `Sampled`.
     Go {
-        /// When to start, in nanoseconds of the monotonic clock.
+        /// In nanoseconds of the monotonic clock.
         start_ns: u64,
     },
-    /// Rewrite sessions; not measured.
+    /// Rewrite sessions, not measured.
     Churn(Churn),
-    /// Read sessions and add up their counters.
-    Verify(Range),
-    /// Replace a small payload by a large one, and look what became of it.
-    Save(Save),
-    /// Remove sessions.
-    Destroy(Range),
-    /// Sweep, call after call, until a pass found nothing more to remove.
+    /// Read sessions and sum up their counters.
+    Verify(SessionRange),
+    /// Replace a small payload by a large one, and check the result.
+    Save(SaveTask),
+    Destroy(SessionRange),
+    /// Sweep until a pass found nothing more to remove.
     Sweep,
-    /// A part of `faults`.
-    Fault(Task),
+    Fault(FaultTask),
     /// Ends a load; answered by `Stopped`.
     Stop,
 }
 
-/// How a store is aged before it is measured.
+/// Ages a store before it is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Churn {
-    /// Sessions to choose from, uniformly.
+    /// Chosen uniformly.
     pub sessions: std::ops::Range<usize>,
-    /// Whole locked cycles.
+    /// Locked cycles.
     pub cycles: usize,
-    /// Seed of the choice of sessions.
     pub seed: u64,
 }
 
-/// Every `step`th session of `from..to`: how workers share work.
+/// Every `step`th session of `from..to`, so that workers share the range.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Range {
-    /// The first session.
+pub struct SessionRange {
     pub from: usize,
-    /// The end, not included.
+    /// Exclusive.
     pub to: usize,
-    /// Distance from one to the next: the number of workers.
+    /// The number of workers.
     pub step: usize,
-    /// When filled sessions expire; `None` for the usual ttl.
-    pub expiring: Option<Expiring>,
-    /// When filling ends, done or not, in nanoseconds of the monotonic clock; `None` for not before it is done.
+    /// Expiry of filled sessions; `None` for the usual ttl.
+    pub expiring: Option<ExpirySchedule>,
+    /// When filling gives up, in nanoseconds of the monotonic clock.
     pub until_ns: Option<u64>,
 }
 
-/// When the sessions of a range expire: all at one moment, or one after the other.
+/// The sessions of a range expire one after the other, or at one moment.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Expiring {
-    /// The first of them.
+pub struct ExpirySchedule {
+    /// The session that expires first.
     pub first: usize,
-    /// When it expires, in nanoseconds of the monotonic clock.
+    /// Its expiry, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// How much later the next one does.
+    /// Nanoseconds until the next one expires.
     pub apart_ns: u64,
 }
 
-impl Range {
-    /// All sessions of a range, whole.
-    pub(crate) fn whole(range: &std::ops::Range<usize>) -> Range {
-        Range { from: range.start, to: range.end, step: 1, expiring: None, until_ns: None }
+impl SessionRange {
+    pub(crate) fn whole(range: &std::ops::Range<usize>) -> SessionRange {
+        SessionRange { from: range.start, to: range.end, step: 1, expiring: None, until_ns: None }
     }
 }
 
-impl Expiring {
-    /// When a session expires.
-    pub(crate) fn moment_of(self, session: usize) -> u64 {
+impl ExpirySchedule {
+    pub(crate) fn expiry_of(self, session: usize) -> u64 {
         self.at_ns + self.apart_ns * session.saturating_sub(self.first) as u64
     }
 }
 
-/// What is measured.
+/// The operation of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Action {
-    /// Store a new session.
+pub enum SampleAction {
     Create,
-    /// Read without a lock.
+    /// Without a lock.
     Read,
     /// Begin exclusively, read, change, commit.
     Cycle,
-    /// The same; what is recorded is the time until `begin` has granted the lock.
+    /// A `Cycle` whose latency ends when `begin` has granted the lock.
     Begin,
-    /// The same as `Cycle`, and in a tenth of all cases what a handler does for PHP's garbage collection: a sweep with the
-    /// default budget inside the start of a request, unless what has expired goes by itself.
+    /// A `Cycle` that calls PHP's garbage collection in a tenth of all cases: a sweep with the
+    /// default budget inside the start of a request, unless sessions expire by themselves.
     StartWithSweep,
-    /// The same as `Cycle`, but one call of ten, at a random place among them, is for the next id of `fresh`. Its
-    /// session has expired or never was, so the call starts it anew.
+    /// A `Cycle`, but one call of ten, at a random place, uses the next id of `fresh`. Its session
+    /// has expired or never was, so the call creates it.
     Stream,
-    /// What the requests of a workload do. Ids of `fresh` are those of sessions that have one request.
+    /// A request of a workload. Sessions with one request use the ids of `fresh`.
     Request(Workload),
 }
 
-impl Action {
-    /// Whether it makes sessions under the ids of `fresh`, and ends when they are used up.
+impl SampleAction {
+    /// Whether it creates sessions under the ids of `fresh`, and ends when they are used up.
     pub(crate) const fn creates(self) -> bool {
         match self {
-            Action::Create => true,
-            Action::Request(workload) => workload.creates(),
-            Action::Read | Action::Cycle | Action::Begin | Action::StartWithSweep | Action::Stream => false,
+            SampleAction::Create => true,
+            SampleAction::Request(workload) => workload.creates(),
+            SampleAction::Read
+            | SampleAction::Cycle
+            | SampleAction::Begin
+            | SampleAction::StartWithSweep
+            | SampleAction::Stream => false,
         }
     }
 }
 
 /// One sample of one worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Plan {
-    /// What to do.
-    pub action: Action,
-    /// Sessions to choose from, uniformly unless a workload says otherwise.
+pub struct SamplePlan {
+    pub action: SampleAction,
+    /// Chosen uniformly unless a workload says otherwise.
     pub sessions: std::ops::Range<usize>,
-    /// For `Create` and `Request` the unused ids, for `Stream` those without a live session.
+    /// Unused ids for `Create` and `WorkerRequest`, ids without a live session for `Stream`.
     pub fresh: std::ops::Range<usize>,
-    /// Not recorded at first.
+    /// Not recorded.
     pub warm_up_ns: u64,
-    /// Recorded after that.
+    /// Recorded.
     pub measure_ns: u64,
-    /// End after this many recorded operations, if given.
+    /// Ends the sample after this many recorded operations.
     pub operations_max: Option<u64>,
-    /// Seed of the choice of sessions.
+    /// Of the choice of sessions.
     pub seed: u64,
-    /// Arrivals a second. `None`: closed loop, the next operation starts when the last has ended.
+    /// Arrivals a second; `None` for a closed loop.
     pub rate: Option<f64>,
     /// Work inside the lock.
     pub hold_ns: u64,
-    /// Report each lease, so that waits can be told from undisturbed begins.
+    /// Report each lease, which shows waits.
     pub record_leases: bool,
-    /// Draw a payload in the timed part before each write, and create sessions that live for a minute.
+    /// Draw a payload in the timed part before each write, and create sessions that live for a
+    /// minute.
     pub as_published: bool,
 }
 
-impl Plan {
-    /// A plan of this action with nothing else said: closed loop, no time, no sessions.
-    pub(crate) fn of(action: Action) -> Plan {
-        Plan {
+impl SamplePlan {
+    /// A closed loop without duration and sessions.
+    pub(crate) fn new(action: SampleAction) -> SamplePlan {
+        SamplePlan {
             action,
             sessions: 0..0,
             fresh: 0..0,
@@ -220,68 +214,64 @@ impl Plan {
 
 /// From worker to parent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Reply {
-    /// Opened, or prepared for a sample.
+pub enum WorkerReply {
+    /// The contender is open, or a sample is prepared.
     Ready,
-    /// What `Fill`, `Churn`, `Verify`, `Destroy` and `Sweep` did.
-    Done(Done),
-    /// What was measured.
-    Sampled(Box<Sampled>),
-    /// What became of a large payload.
-    Saved(Saved),
-    /// One change of a session.
-    Step(Step),
-    /// One look at each of several sessions.
-    Looked(Vec<Step>),
+    /// Answers `Fill`, `Churn`, `Verify`, `Destroy` and `Sweep`.
+    Done(TaskTotals),
+    Sampled(Box<SampleResult>),
+    Saved(SaveReport),
+    /// A change of a session.
+    #[serde(rename = "Step")]
+    Access(SessionAccess),
+    /// A read of each of several sessions.
+    #[serde(rename = "Looked")]
+    Peeked(Vec<SessionAccess>),
     /// A load has ended.
     Stopped {
-        /// How long this worker took to open the contender.
+        /// Duration of opening the contender.
         open_ns: u64,
     },
     /// The contender cannot be opened.
-    Failed(Failure),
+    Failed(ContenderFailure),
 }
 
 /// An error, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ContenderFailure {
     /// The stable word of its kind.
     pub code: String,
-    /// The message.
     pub message: String,
 }
 
-impl Failure {
-    /// An error of a store.
-    pub(crate) fn of(error: &sessile_core::Error) -> Failure {
-        Failure { code: error.kind().code().to_owned(), message: format!("{error:#}") }
+impl ContenderFailure {
+    pub(crate) fn from_error(error: &sessile_core::Error) -> ContenderFailure {
+        ContenderFailure { code: error.kind().code().to_owned(), message: format!("{error:#}") }
     }
 }
 
-/// The account of a task that is not measured.
+/// The totals of a task that is not a sample.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Done {
-    /// Sessions dealt with; for a sweep, records removed; for a churn, acknowledged commits.
+pub struct TaskTotals {
+    /// Sessions done; of a sweep, records removed; of a churn, acknowledged commits.
     pub count: u64,
     /// Sum of the counters that were read.
     pub counters: u64,
-    /// Sessions that were not there.
+    /// Sessions that do not exist.
     pub misses: u64,
-    /// Calls that failed, and payloads that are not what was written.
+    /// Failed calls and wrong payloads.
     pub errors: u64,
-    /// The first of them.
     pub first_error: Option<String>,
-    /// How long it took.
     pub elapsed_ns: u64,
-    /// CPU time that the worker used for it.
+    /// Of the worker.
     pub cpu_us: u64,
     /// Longest single call.
     pub longest_ns: u64,
 }
 
-impl Done {
-    /// Another account beside this one. How long both took is left to who knows whether that was at the same time.
-    pub(crate) fn add(&mut self, other: Done) {
+impl TaskTotals {
+    /// Leaves `elapsed_ns` to the caller, which knows whether both ran at the same time.
+    pub(crate) fn add(&mut self, other: TaskTotals) {
         self.count += other.count;
         self.counters += other.counters;
         self.misses += other.misses;
@@ -292,31 +282,30 @@ impl Done {
     }
 }
 
-/// What one worker measured.
+/// The result of a sample of one worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Sampled {
-    /// Recorded operations.
+pub struct SampleResult {
+    /// Recorded ones.
     pub operations: u64,
-    /// Acknowledged commits, the warm-up included.
+    /// Acknowledged commits, including the warm-up.
     pub commits: u64,
-    /// Sessions that were not there.
+    /// Sessions that do not exist.
     pub misses: u64,
-    /// Calls that failed, and payloads that are not what was written.
+    /// Failed calls and wrong payloads.
     pub errors: u64,
-    /// The first of them.
     pub first_error: Option<String>,
-    /// Time from the first recorded start to the end; in a closed loop without the announcements between requests.
+    /// From the first recorded start to the end; in a closed loop without announcements.
     pub elapsed_ns: u64,
-    /// CPU time of the worker meanwhile.
+    /// Of the worker.
     pub cpu_us: u64,
-    /// Latencies in nanoseconds: an HDR histogram, V2, base64.
+    /// Nanoseconds, as an HDR histogram, V2, base64.
     pub latency: String,
-    /// The part of the latencies in which something extra was done (a sweep); of a stream, all of them once more, but
-    /// from the call instead of the moment when it was due.
+    /// Latencies of requests that also swept; of a stream, all latencies since the call instead of
+    /// since it was due.
     pub latency_extra: Option<String>,
-    /// The leases, if asked for.
+    /// If `record_leases` is set.
     pub leases: Vec<LeaseTimes>,
-    /// Ids of `fresh` that have been used up, counted from its front.
+    /// Number of ids used, from the front of `fresh`.
     pub created: usize,
 }
 
@@ -331,4 +320,37 @@ pub struct LeaseTimes {
     pub granted_ns: u64,
     /// When `commit` returned.
     pub released_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::faults::FoundContent;
+
+    /// `--against` talks to workers of another version.
+    #[test]
+    fn renamed_items_keep_their_words_on_the_wire() {
+        let access = SessionAccess {
+            session: 1,
+            asked_ns: 2,
+            granted_ns: 3,
+            ended_ns: 4,
+            found: FoundContent::Nothing,
+            restarted: None,
+        };
+        let expected = r#"{"session":1,"asked_ns":2,"granted_ns":3,"ended_ns":4,"met":"Nothing","#;
+        let access = serde_json::to_string(&WorkerReply::Access(access)).unwrap();
+        assert!(access.starts_with(&format!(r#"{{"Step":{expected}"#)), "{access}");
+        assert_eq!(
+            serde_json::to_string(&WorkerReply::Peeked(Vec::new())).unwrap(),
+            r#"{"Looked":[]}"#
+        );
+        let tasks = [
+            (FaultTask::TakeOver(7), r#"{"Take":7}"#),
+            (FaultTask::Peek(0..2), r#"{"Look":{"start":0,"end":2}}"#),
+        ];
+        for (task, expected) in tasks {
+            assert_eq!(serde_json::to_string(&task).unwrap(), expected);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! One sample of one worker: the timed loop.
 //!
-//! Everything inside the loop is either the contender or what `null` measures. Errors are counted and the
-//! loop goes on; an operation that starts in the warm-up is done and verified but not recorded.
+//! The loop contains only the contender and what `null` measures. Errors are counted and the loop
+//! goes on. Operations that start in the warm-up are verified but not recorded.
 
 mod request;
 
@@ -14,68 +14,67 @@ use crate::histogram::Latencies;
 use crate::monotonic::{cpu_us, now_ns, wait_until};
 use crate::payload::Payloads;
 use crate::published::CREATED_TTL;
-use crate::traffic::Popularity;
-use crate::worker::protocol::{Action, Churn, Done, LeaseTimes, Plan, Sampled};
+use crate::worker::protocol::{
+    Churn, LeaseTimes, SampleAction, SamplePlan, SampleResult, TaskTotals,
+};
+use crate::workload::Popularity;
 
-/// How one operation ended.
-enum Outcome {
+enum OpOutcome {
     Done,
     Missed,
     Damaged,
-    /// A session that has expired, or never was, was answered.
+    /// An expired or absent session was returned.
     Returned,
 }
 
-/// Of this many calls of a stream, one meets no session.
+/// One of this many calls of a stream meets no session.
 pub(crate) const STREAM_ABSENT_OF: u64 = 10;
 
-/// Requests whose ids are announced together: their cache misses overlap, and all of them are still cached when the
-/// last one comes.
+/// Requests whose ids are announced together: their cache misses overlap, and all are still cached
+/// when the last one comes.
 const AHEAD: usize = 32;
 
-/// When things happened in one operation.
 #[derive(Default)]
-struct Times {
+struct OpTimes {
     granted_ns: u64,
     swept: bool,
 }
 
-/// A sample that is ready to run.
-pub(crate) struct Sample<'a> {
+pub(crate) struct SampleRun<'a> {
     contender: &'a mut dyn Contender,
     payloads: &'a Payloads,
     ttl: Duration,
-    plan: Plan,
+    plan: SamplePlan,
     random: fastrand::Rng,
     payload: Vec<u8>,
     fresh: std::ops::Range<usize>,
-    /// `None` when all sessions are asked for alike.
+    /// `None` for a uniform choice.
     popularity: Option<Popularity>,
     /// The sessions of the next requests, last one first.
     ahead: Vec<usize>,
-    /// Calls of a stream since the recording began, and which of the present ten meets no session.
+    /// Calls of a stream since the recording began, and which of the current ten meets no session.
     calls: u64,
     absent_at: u64,
     recording: bool,
     latencies: Latencies,
     extra: Latencies,
-    result: Sampled,
+    result: SampleResult,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> SampleRun<'a> {
     pub(crate) fn new(
         contender: &'a mut dyn Contender,
         payloads: &'a Payloads,
         ttl: Duration,
-        plan: Plan,
-    ) -> Sample<'a> {
+        plan: SamplePlan,
+    ) -> SampleRun<'a> {
         let mut payload = Vec::new();
         payloads.compose(0, 0, &mut payload);
         let popularity = match plan.action {
-            Action::Request(workload) => workload.popularity(plan.sessions.len(), plan.seed),
+            SampleAction::Request(workload) => workload.popularity(plan.sessions.len(), plan.seed),
             _ => None,
         };
-        Sample {
+        SampleRun {
             contender,
             payloads,
             ttl,
@@ -89,13 +88,12 @@ impl<'a> Sample<'a> {
             recording: false,
             latencies: Latencies::new(),
             extra: Latencies::new(),
-            result: Sampled::default(),
+            result: SampleResult::default(),
             plan,
         }
     }
 
-    /// Runs from `start_ns` on, and returns when the time is over.
-    pub(crate) fn run(mut self, start_ns: u64) -> Sampled {
+    pub(crate) fn run(mut self, start_ns: u64) -> SampleResult {
         let record_from = start_ns + self.plan.warm_up_ns;
         let end = record_from + self.plan.measure_ns;
         let most = self.plan.operations_max.unwrap_or(u64::MAX);
@@ -107,11 +105,11 @@ impl<'a> Sample<'a> {
         wait_until(start_ns);
         let mut asked = now_ns();
         loop {
-            if self.ahead.is_empty() && self.plan.action != Action::Create {
+            if self.ahead.is_empty() && self.plan.action != SampleAction::Create {
                 let since = now_ns();
-                self.look_ahead();
+                self.draw_ahead();
                 asked = now_ns();
-                // At a fixed rate it falls into the wait for the next request.
+                // At a fixed rate this falls into the wait for the next request.
                 if recording_since != 0 && period_ns.is_none() {
                     aside_ns += asked.saturating_sub(since);
                 }
@@ -127,7 +125,7 @@ impl<'a> Sample<'a> {
                     wait_until(due);
                     asked = now_ns();
                     if due < record_from && asked >= record_from {
-                        continue; // a queue left from the warm-up must not use up the time that is recorded
+                        continue; // a queue from the warm-up must not use up recorded time
                     }
                     due
                 }
@@ -138,14 +136,14 @@ impl<'a> Sample<'a> {
                 cpu_before = cpu_us();
                 asked = now_ns();
             }
-            let mut times = Times::default();
-            let outcome = self.operate(&mut times);
+            let mut times = OpTimes::default();
+            let outcome = self.run_op(&mut times);
             let ended = now_ns();
             let due = if period_ns.is_none() { asked } else { due };
             if recording_since != 0 {
-                self.account(outcome, due, asked, &times, ended);
+                self.record(outcome, due, asked, &times, ended);
             } else {
-                self.tell(outcome);
+                self.count_errors(outcome);
             }
             if recording_since != 0 {
                 self.result.elapsed_ns = ended.saturating_sub(recording_since + aside_ns);
@@ -159,69 +157,88 @@ impl<'a> Sample<'a> {
         self.result.cpu_us = cpu_us().saturating_sub(cpu_before);
         self.result.created = self.fresh.start - self.plan.fresh.start;
         self.result.latency = self.latencies.to_text();
-        let with_extra = matches!(self.plan.action, Action::StartWithSweep | Action::Stream);
+        let with_extra =
+            matches!(self.plan.action, SampleAction::StartWithSweep | SampleAction::Stream);
         self.result.latency_extra = with_extra.then(|| self.extra.to_text());
         self.result
     }
 
-    /// Rewrites sessions with the same cycle that is measured, and measures nothing. Counts attempts, so that it
-    /// ends on a store that keeps nothing too.
+    /// Rewrites sessions with the measured cycle. It counts attempts, so that it also ends on a
+    /// store that keeps nothing.
     pub(crate) fn churn(
         contender: &'a mut dyn Contender,
         payloads: &'a Payloads,
         ttl: Duration,
         Churn { sessions, cycles, seed }: Churn,
-    ) -> Done {
+    ) -> TaskTotals {
         let start = now_ns();
-        let mut sample = Sample::new(contender, payloads, ttl, Plan { sessions, seed, ..Plan::of(Action::Cycle) });
+        let mut sample = SampleRun::new(
+            contender,
+            payloads,
+            ttl,
+            SamplePlan { sessions, seed, ..SamplePlan::new(SampleAction::Cycle) },
+        );
         for _ in 0..cycles {
-            let outcome = sample.cycle(&mut Times::default());
-            sample.tell(outcome);
+            let outcome = sample.cycle(&mut OpTimes::default());
+            sample.count_errors(outcome);
         }
-        let Sampled { commits: count, misses, errors, first_error, .. } = sample.result;
-        Done { count, misses, errors, first_error, elapsed_ns: now_ns().saturating_sub(start), ..Done::default() }
+        let SampleResult { commits: count, misses, errors, first_error, .. } = sample.result;
+        TaskTotals {
+            count,
+            misses,
+            errors,
+            first_error,
+            elapsed_ns: now_ns().saturating_sub(start),
+            ..TaskTotals::default()
+        }
     }
 
-    fn operate(&mut self, times: &mut Times) -> Result<Outcome> {
-        self.contender.arrive()?;
+    fn run_op(&mut self, times: &mut OpTimes) -> Result<OpOutcome> {
+        self.contender.start_request()?;
         match self.plan.action {
-            Action::Create => self.create(),
-            Action::Read => self.read(),
-            Action::Stream => self.stream(times),
-            Action::Request(workload) => self.request(workload, times),
-            Action::Cycle | Action::Begin | Action::StartWithSweep => self.cycle(times),
+            SampleAction::Create => self.create(),
+            SampleAction::Read => self.read(),
+            SampleAction::Stream => self.stream(times),
+            SampleAction::Request(workload) => self.request(workload, times),
+            SampleAction::Cycle | SampleAction::Begin | SampleAction::StartWithSweep => {
+                self.cycle(times)
+            }
         }
     }
 
-    /// Draws the next sessions. In a closed loop the time of this counts neither as latency nor in the rate.
-    fn look_ahead(&mut self) {
+    /// Draws the next sessions. A closed loop counts this time neither as latency nor in the rate.
+    fn draw_ahead(&mut self) {
         let (random, sessions) = (&mut self.random, self.plan.sessions.clone());
         match &mut self.popularity {
             Some(popularity) => {
-                self.ahead.extend(std::iter::repeat_with(|| sessions.start + popularity.next()).take(AHEAD));
+                self.ahead.extend(
+                    std::iter::repeat_with(|| sessions.start + popularity.next()).take(AHEAD),
+                );
             }
-            None => self.ahead.extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD)),
+            None => self
+                .ahead
+                .extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD)),
         }
-        self.contender.announce(&self.ahead);
+        self.contender.prefetch_ids(&self.ahead);
     }
 
     fn choose(&mut self) -> usize {
         if self.ahead.is_empty() {
-            self.look_ahead();
+            self.draw_ahead();
         }
         self.ahead.pop().unwrap_or(self.plan.sessions.start)
     }
 
-    fn create(&mut self) -> Result<Outcome> {
-        let Some(session) = self.fresh.next() else { return Ok(Outcome::Missed) };
+    fn create(&mut self) -> Result<OpOutcome> {
+        let Some(session) = self.fresh.next() else { return Ok(OpOutcome::Missed) };
         self.compose(session, 0);
         let ttl = if self.plan.as_published { CREATED_TTL } else { self.ttl };
         self.contender.create(session, &self.payload, ttl)?;
-        Ok(Outcome::Done)
+        Ok(OpOutcome::Done)
     }
 
-    /// Makes the payload that is written next. As published as many characters as it has are drawn for it; what is written
-    /// is what can be verified.
+    /// As published, as many characters as the payload has are drawn before each write. The
+    /// verifiable payload is written.
     fn compose(&mut self, session: usize, counter: u64) {
         if self.plan.as_published {
             let length = self.payload.len();
@@ -233,15 +250,15 @@ impl<'a> Sample<'a> {
         self.payloads.compose(session as u64, counter, &mut self.payload);
     }
 
-    fn read(&mut self) -> Result<Outcome> {
+    fn read(&mut self) -> Result<OpOutcome> {
         let session = self.choose();
-        let Some(payload) = self.contender.read(session)? else { return Ok(Outcome::Missed) };
+        let Some(payload) = self.contender.read(session)? else { return Ok(OpOutcome::Missed) };
         let intact = self.payloads.check(session as u64, payload).is_some();
-        Ok(if intact { Outcome::Done } else { Outcome::Damaged })
+        Ok(if intact { OpOutcome::Done } else { OpOutcome::Damaged })
     }
 
-    /// One call of a stream. In the warm-up all sessions are live: the others would expire under it.
-    fn stream(&mut self, times: &mut Times) -> Result<Outcome> {
+    /// In the warm-up all sessions are live: expired ones would come too early.
+    fn stream(&mut self, times: &mut OpTimes) -> Result<OpOutcome> {
         if !self.recording {
             return self.cycle(times);
         }
@@ -251,37 +268,38 @@ impl<'a> Sample<'a> {
         }
         self.calls += 1;
         match if place == self.absent_at { self.fresh.next() } else { None } {
-            Some(session) => self.start_anew(session),
+            Some(session) => self.create_missing(session),
             None => self.cycle(times),
         }
     }
 
-    /// A request whose session is gone: it starts a new one under the same id.
-    fn start_anew(&mut self, session: usize) -> Result<Outcome> {
+    fn create_missing(&mut self, session: usize) -> Result<OpOutcome> {
         if self.contender.begin(session)?.is_some() {
             self.contender.release()?;
-            return Ok(Outcome::Returned);
+            return Ok(OpOutcome::Returned);
         }
         self.payloads.compose(session as u64, 0, &mut self.payload);
         self.contender.commit(&self.payload)?;
-        Ok(Outcome::Done)
+        Ok(OpOutcome::Done)
     }
 
-    fn cycle(&mut self, times: &mut Times) -> Result<Outcome> {
+    fn cycle(&mut self, times: &mut OpTimes) -> Result<OpOutcome> {
         let session = self.choose();
         let found = self.contender.begin(session)?;
         let missed = found.is_none();
         let counter = found.and_then(|payload| self.payloads.check(session as u64, payload));
-        if !matches!(self.plan.action, Action::Cycle | Action::Request(_)) || self.plan.record_leases {
+        if !matches!(self.plan.action, SampleAction::Cycle | SampleAction::Request(_))
+            || self.plan.record_leases
+        {
             times.granted_ns = now_ns();
         }
-        if self.plan.action == Action::StartWithSweep && self.random.u8(..10) == 0 {
+        if self.plan.action == SampleAction::StartWithSweep && self.random.u8(..10) == 0 {
             times.swept = true;
             self.contender.collect_garbage()?;
         }
         let Some(counter) = counter else {
             self.contender.release()?;
-            return Ok(if missed { Outcome::Missed } else { Outcome::Damaged });
+            return Ok(if missed { OpOutcome::Missed } else { OpOutcome::Damaged });
         };
         if self.plan.hold_ns > 0 {
             let until = now_ns() + self.plan.hold_ns;
@@ -292,17 +310,25 @@ impl<'a> Sample<'a> {
         self.compose(session, counter + 1);
         self.contender.commit(&self.payload)?;
         self.result.commits += 1;
-        Ok(Outcome::Done)
+        Ok(OpOutcome::Done)
     }
 
-    fn account(&mut self, outcome: Result<Outcome>, due: u64, asked: u64, times: &Times, ended: u64) {
-        if !self.tell(outcome) {
+    fn record(
+        &mut self,
+        outcome: Result<OpOutcome>,
+        due: u64,
+        asked: u64,
+        times: &OpTimes,
+        ended: u64,
+    ) {
+        if !self.count_errors(outcome) {
             return;
         }
         self.result.operations += 1;
-        let measured = if self.plan.action == Action::Begin { times.granted_ns } else { ended };
+        let measured =
+            if self.plan.action == SampleAction::Begin { times.granted_ns } else { ended };
         let latency = measured.saturating_sub(due);
-        if self.plan.action == Action::Stream {
+        if self.plan.action == SampleAction::Stream {
             self.latencies.record(latency);
             self.extra.record(ended.saturating_sub(asked));
         } else if times.swept {
@@ -312,20 +338,27 @@ impl<'a> Sample<'a> {
         }
         if self.plan.record_leases {
             let granted_ns = times.granted_ns;
-            self.result.leases.push(LeaseTimes { due_ns: due, asked_ns: asked, granted_ns, released_ns: ended });
+            self.result.leases.push(LeaseTimes {
+                due_ns: due,
+                asked_ns: asked,
+                granted_ns,
+                released_ns: ended,
+            });
         }
     }
 
-    /// Counts what went wrong; true when nothing did.
+    /// Counts errors; true without one.
     #[inline]
-    fn tell(&mut self, outcome: Result<Outcome>) -> bool {
+    fn count_errors(&mut self, outcome: Result<OpOutcome>) -> bool {
         match outcome {
-            Ok(Outcome::Done) => return true,
-            Ok(Outcome::Missed) => self.result.misses += 1,
-            Ok(Outcome::Returned) => self.fail("a session that has expired or never was is answered".to_owned()),
-            Ok(Outcome::Damaged) => self.fail("a payload is not what was written".to_owned()),
+            Ok(OpOutcome::Done) => return true,
+            Ok(OpOutcome::Missed) => self.result.misses += 1,
+            Ok(OpOutcome::Returned) => {
+                self.fail("a session that has expired or never was is answered".to_owned())
+            }
+            Ok(OpOutcome::Damaged) => self.fail("a payload is not what was written".to_owned()),
             Err(error) => {
-                let _ = self.contender.release(); // whatever the failed operation may still hold
+                let _ = self.contender.release(); // the failed operation may hold a lock
                 self.fail(format!("{error:#}"));
             }
         }
@@ -338,8 +371,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// When the nth request is due after the start: one in each period, at a random moment of it. Exact
-/// periods would make all workers collide at each tick, or never.
+/// When a request is due after the start: at a random moment of its period. Exact periods would
+/// make all workers collide at each tick, or never.
 fn arrival_ns(number: u64, period_ns: f64, random: &mut fastrand::Rng) -> u64 {
     ((number as f64 + random.f64()) * period_ns) as u64
 }
@@ -347,8 +380,8 @@ fn arrival_ns(number: u64, period_ns: f64, random: &mut fastrand::Rng) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spread::Spread;
-    use crate::worker::protocol::{Opening, What};
+    use crate::payload_spread::PayloadSpread;
+    use crate::worker::protocol::{ContenderSpec, OpenRequest};
 
     const ANNOUNCE_NS: u64 = 2_000_000;
     const MEASURE_NS: u64 = 100_000_000;
@@ -360,7 +393,7 @@ mod tests {
     }
 
     impl Contender for Announcing {
-        fn announce(&mut self, _: &[usize]) {
+        fn prefetch_ids(&mut self, _: &[usize]) {
             self.announced += 1;
             wait_until(now_ns() + ANNOUNCE_NS);
         }
@@ -376,25 +409,30 @@ mod tests {
     }
 
     fn payloads(ids: usize) -> Payloads {
-        let what = What::Store { url: String::new(), reconnects: false };
-        Payloads::new(&Opening {
-            what,
+        let what = ContenderSpec::Store { url: String::new(), reconnects: false };
+        Payloads::new(&OpenRequest {
+            contender: what,
             worker: 0,
             seed: 7,
             ids,
             payload_bytes: 64,
-            spread: Spread::Fixed,
+            spread: PayloadSpread::Fixed,
             ttl: Duration::MAX,
             lock_ttl: None,
         })
     }
 
-    fn sample(rate: Option<f64>) -> (Sampled, u64) {
+    fn sample(rate: Option<f64>) -> (SampleResult, u64) {
         let (payloads, ttl) = (payloads(1), Duration::MAX);
         let mut contender = Announcing { payload: Vec::new(), announced: 0 };
         payloads.compose(0, 0, &mut contender.payload);
-        let plan = Plan { sessions: 0..1, measure_ns: MEASURE_NS, rate, ..Plan::of(Action::Read) };
-        let sampled = Sample::new(&mut contender, &payloads, ttl, plan).run(now_ns());
+        let plan = SamplePlan {
+            sessions: 0..1,
+            measure_ns: MEASURE_NS,
+            rate,
+            ..SamplePlan::new(SampleAction::Read)
+        };
+        let sampled = SampleRun::new(&mut contender, &payloads, ttl, plan).run(now_ns());
         assert_eq!((sampled.errors, sampled.misses), (0, 0));
         (sampled, contender.announced)
     }
@@ -406,7 +444,8 @@ mod tests {
             assert!(sampled.operations >= (announced - 1) * AHEAD as u64, "{sampled:?}");
             (announced > 10).then_some(sampled.elapsed_ns)
         };
-        // Nearly all of the time went into announcements; half of it, once of several times, is for a busy machine.
+        // Nearly all of the time went into announcements; half of it, once of several times, is for
+        // a busy machine.
         assert!((0..8).filter_map(|_| elapsed()).any(|elapsed_ns| elapsed_ns < MEASURE_NS / 2));
     }
 
@@ -431,12 +470,21 @@ mod tests {
     fn as_published_a_payload_is_drawn_for_each_write_and_a_created_session_lives_briefly() {
         let (payloads, ttl) = (payloads(9), Duration::MAX);
         for (as_published, lives) in [(false, ttl), (true, CREATED_TTL)] {
-            let plan = Plan { fresh: 0..9, measure_ns: u64::MAX / 4, as_published, ..Plan::of(Action::Create) };
+            let plan = SamplePlan {
+                fresh: 0..9,
+                measure_ns: u64::MAX / 4,
+                as_published,
+                ..SamplePlan::new(SampleAction::Create)
+            };
             let mut contender = Creating(&payloads, Vec::new());
-            let mut sample = Sample::new(&mut contender, &payloads, ttl, plan);
+            let mut sample = SampleRun::new(&mut contender, &payloads, ttl, plan);
             let before = sample.random.clone();
             sample.compose(3, 5);
-            assert_eq!(payloads.check(3, &sample.payload), Some(5), "what is written can be verified");
+            assert_eq!(
+                payloads.check(3, &sample.payload),
+                Some(5),
+                "what is written can be verified"
+            );
             assert_eq!(sample.random != before, as_published, "characters are drawn");
             let sampled = sample.run(now_ns());
             assert_eq!((sampled.operations, sampled.errors), (9, 0));
@@ -447,7 +495,8 @@ mod tests {
     #[test]
     fn at_a_fixed_rate_all_of_the_time_counts() {
         let mut samples = (0..8).map(|_| sample(Some(8_000.0)));
-        let (sampled, _) = samples.find(|(_, announced)| *announced > 10).expect("a sample with announcements");
+        let (sampled, _) =
+            samples.find(|(_, announced)| *announced > 10).expect("a sample with announcements");
         assert!(sampled.elapsed_ns > MEASURE_NS / 4 * 3, "{sampled:?}");
     }
 }

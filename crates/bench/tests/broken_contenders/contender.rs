@@ -38,10 +38,20 @@ pub fn open(name: &str, dir: &Path, _ids: usize) -> Option<Box<dyn Contender>> {
     }
     let _users = (name == "recovering").then(|| recover(&dir));
     let (unwritten, written) = (HashMap::new(), HashMap::new());
-    Some(Box::new(Files { fault, dir, held: None, unwritten, payload: Vec::new(), calls: 0, written, _users }))
+    Some(Box::new(Files {
+        fault,
+        dir,
+        held: None,
+        unwritten,
+        payload: Vec::new(),
+        calls: 0,
+        written,
+        _users,
+    }))
 }
 
-/// Each setup, which has one worker, has a place of its own. Only the first one is broken, or all but that.
+/// Each setup, which has one worker, has a place of its own. Only the first one is broken, or all
+/// but that.
 fn in_setup(fault: &str, dir: &Path) -> (String, PathBuf) {
     let is_first = fs::create_dir(dir.join("first")).is_ok();
     let own = dir.join(std::process::id().to_string());
@@ -99,7 +109,10 @@ impl Contender for Files {
         }
         if ttl < Duration::from_secs(60) {
             fs::File::create(self.path(session).with_extension("until")).unwrap();
-            let until = fs::File::options().write(true).open(self.path(session).with_extension("until")).unwrap();
+            let until = fs::File::options()
+                .write(true)
+                .open(self.path(session).with_extension("until"))
+                .unwrap();
             until.set_modified(SystemTime::now() + ttl).unwrap();
         }
         if !self.is("vain") || session < 20 {
@@ -116,11 +129,13 @@ impl Contender for Files {
             std::thread::sleep(Duration::from_secs(60));
         }
         let young = self.calls < 60; // the churn is 100 cycles
-        if (self.is("forgetful") || self.is("late") && young && self.held.is_some()) && session == 7 {
+        if (self.is("forgetful") || self.is("late") && young && self.held.is_some()) && session == 7
+        {
             return Ok(None);
         }
         let until = self.path(session).with_extension("until");
-        let expired = fs::metadata(&until).is_ok_and(|it| it.modified().unwrap() <= SystemTime::now());
+        let expired =
+            fs::metadata(&until).is_ok_and(|it| it.modified().unwrap() <= SystemTime::now());
         if expired && !self.is("immortal") {
             fs::remove_file(until).unwrap();
             fs::remove_file(self.path(session)).unwrap();
@@ -138,7 +153,8 @@ impl Contender for Files {
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
-        let alone = ["locked", "amnesic", "evaporating", "recovering"].contains(&self.fault.as_str());
+        let alone =
+            ["locked", "amnesic", "evaporating", "recovering"].contains(&self.fault.as_str());
         let lock = alone.then(|| {
             let file = fs::File::create(self.dir.join(format!("{session}.lock"))).unwrap();
             file.lock().unwrap();
@@ -158,7 +174,9 @@ impl Contender for Files {
         if self.is("dying") && self.calls > 50 {
             std::process::abort();
         }
-        if self.is("interrupting") && self.calls == 50 || self.is("interrupting-later") && self.calls == 150 {
+        if self.is("interrupting") && self.calls == 50
+            || self.is("interrupting-later") && self.calls == 150
+        {
             interrupt_parent();
         }
         if self.is("slow") || self.is("interrupting-later") {

@@ -11,8 +11,11 @@ fn kill(name: &'static str) -> [(Row, Faults); 3] {
     let report = report(Experiment::Faults, &[name], options);
     let ops: Vec<&str> = report.results.iter().map(|row| row.op.as_str()).collect();
     assert_eq!(ops, ["holder-killed", "writer-killed", "all-killed"], "{:#?}", report.results);
-    let rows: Vec<(Row, Faults)> =
-        report.results.iter().map(|row| (row.clone(), row.faults.clone().unwrap_or_default())).collect();
+    let rows: Vec<(Row, Faults)> = report
+        .results
+        .iter()
+        .map(|row| (row.clone(), row.faults.clone().unwrap_or_default()))
+        .collect();
     rows.try_into().unwrap()
 }
 
@@ -22,10 +25,11 @@ fn kill_until(name: &'static str, is_so: fn(&[(Row, Faults); 3]) -> bool) -> [(R
 }
 
 pub fn a_lock_that_ends_with_its_process_passes() {
-    // A lock counts as stuck after a second, in which a busy machine may do something else; whatever else there is to say
-    // of a row is said at once.
-    let rows =
-        kill_until("locked", |rows| rows.iter().all(|row| !row.0.is_bad()) || !rows.iter().all(is_stuck_at_most));
+    // A lock counts as stuck after a second, in which a busy machine may do something else;
+    // whatever else there is to say of a row is said at once.
+    let rows = kill_until("locked", |rows| {
+        rows.iter().all(|row| !row.0.is_bad()) || !rows.iter().all(is_stuck_at_most)
+    });
     for (row, faults) in &rows {
         assert!(!row.is_bad() && faults.kills > 0 && faults.acknowledged > 0, "{row:#?}");
         assert!(row.latency_us.max > 0.0 || row.op == "writer-killed", "{row:#?}");
@@ -36,15 +40,26 @@ pub fn a_lock_that_ends_with_its_process_passes() {
 /// All that is wrong are locks that were stuck.
 fn is_stuck_at_most((row, faults): &(Row, Faults)) -> bool {
     let others = Faults { stuck: 0, ..faults.clone() };
-    row.failed.is_none() && row.misses + row.lost == 0 && row.errors == faults.stuck && others.in_words().is_empty()
+    row.failed.is_none()
+        && row.misses + row.lost == 0
+        && row.errors == faults.stuck
+        && others.in_words().is_empty()
 }
 
 /// It acknowledges, and writes ten updates at a time.
 pub fn an_update_that_dies_with_its_worker_is_counted_as_lost() {
     // By chance, its workers may all have written just when they were killed.
-    for (row, faults) in kill_until("amnesic", |rows| rows.iter().all(|(_, faults)| faults.lost > 0)) {
-        assert!(faults.lost > 0 && faults.lost_beyond == faults.lost && row.lost == faults.lost, "{row:#?}");
-        assert!(row.is_bad() && faults.damaged + faults.failed + faults.sessions_lost == 0, "{row:#?}");
+    for (row, faults) in
+        kill_until("amnesic", |rows| rows.iter().all(|(_, faults)| faults.lost > 0))
+    {
+        assert!(
+            faults.lost > 0 && faults.lost_beyond == faults.lost && row.lost == faults.lost,
+            "{row:#?}"
+        );
+        assert!(
+            row.is_bad() && faults.damaged + faults.failed + faults.sessions_lost == 0,
+            "{row:#?}"
+        );
         assert!(row.first_error.as_deref().unwrap().contains("acknowledged"), "{row:#?}");
     }
 }
@@ -56,7 +71,8 @@ pub fn a_lock_that_outlives_its_holder_is_stuck() {
     assert_eq!(writers.stuck, 0, "each has sessions of its own: {writers:#?}");
 }
 
-/// Whoever opens it when nobody else has it open takes his time; two workers open it after each kill.
+/// Whoever opens it when nobody else has it open takes his time; two workers open it after each
+/// kill.
 pub fn what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill() {
     let [.., (row, faults)] = kill("recovering");
     let recovery = contender::RECOVERY.as_secs_f64() * 1e6;
@@ -68,12 +84,18 @@ pub fn what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill()
 pub fn two_holders_at_once_are_an_error() {
     let [(row, faults), ..] = kill("sound");
     assert!(faults.failed > 0 && faults.stuck == 0 && row.errors == faults.failed, "{row:#?}");
-    assert!(row.first_error.as_deref().unwrap().contains("while the first one held it"), "{row:#?}");
+    assert!(
+        row.first_error.as_deref().unwrap().contains("while the first one held it"),
+        "{row:#?}"
+    );
 }
 
 pub fn a_session_that_vanishes_is_no_secret() {
     let [_, (writers, _), (row, faults)] = kill("evaporating");
     assert!(!writers.is_bad(), "{writers:#?}");
-    assert!(faults.sessions_lost_beyond >= 2 && row.misses == faults.sessions_lost_beyond, "{row:#?}");
+    assert!(
+        faults.sessions_lost_beyond >= 2 && row.misses == faults.sessions_lost_beyond,
+        "{row:#?}"
+    );
     assert!(row.is_bad() && row.first_error.is_some(), "{row:#?}");
 }

@@ -13,15 +13,21 @@ pub const TESTS: &[(&str, fn())] = &[
     ("what_cannot_be_verified_after_an_interrupt_is_left_out", of_what_cannot_be_verified),
 ];
 
-/// More than fit in before `interrupting-later` has made its 150 calls, each of which takes 2 ms at least.
+/// More than fit in before `interrupting-later` has made its 150 calls, each of which takes 2 ms at
+/// least.
 const ROUNDS: usize = 60;
 /// So short that it does not make them in the first round.
 const SECONDS: f64 = 0.15;
 
 fn interrupted(experiment: Experiment, names: &[&'static str], workers: usize) -> Report {
     let sessions = (experiment != Experiment::Contention).then(|| vec![20]);
-    let options =
-        Options { workers: Some(vec![workers]), sessions, rounds: Some(ROUNDS), seconds: Some(SECONDS), ..options() };
+    let options = Options {
+        workers: Some(vec![workers]),
+        sessions,
+        rounds: Some(ROUNDS),
+        seconds: Some(SECONDS),
+        ..options()
+    };
     let report = report(experiment, names, options);
     let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
     assert_eq!(json["interrupted"], true, "{json:#}");
@@ -36,7 +42,10 @@ fn check_rounds(report: &Report) {
     for row in &report.results {
         assert!(row.samples.len() == row.rounds && row.operations > 0, "{row:#?}");
     }
-    assert!((report.settings.confidence - (1.0 - 0.5f64.powi(rounds[0] as i32 - 1))).abs() < 1e-9, "{rounds:?}");
+    assert!(
+        (report.settings.confidence - (1.0 - 0.5f64.powi(rounds[0] as i32 - 1))).abs() < 1e-9,
+        "{rounds:?}"
+    );
 }
 
 fn of_contenders_in_a_row() {
@@ -50,7 +59,11 @@ fn of_contenders_in_a_row() {
 
 fn of_rounds_of_cycle() {
     // Several, so that the one that interrupts is hardly ever the last one of its round.
-    let report = interrupted(Experiment::Cycle, &["sound", "slow", "locked", "unlocked", "interrupting-later"], 1);
+    let report = interrupted(
+        Experiment::Cycle,
+        &["sound", "slow", "locked", "unlocked", "interrupting-later"],
+        1,
+    );
     assert_eq!(report.results.len(), 5, "{:#?}", report.results);
     assert!(report.results.iter().all(|row| !row.is_bad()), "{:#?}", report.results);
     check_rounds(&report);
@@ -66,19 +79,24 @@ fn of_rounds_of_contention() {
     );
     check_rounds(&report);
     let waits = report.results.iter().filter_map(|row| Some((row.waits?.begins, row.operations)));
-    assert!(waits.clone().count() == 2 && waits.clone().all(|(begins, operations)| begins == operations));
+    assert!(
+        waits.clone().count() == 2
+            && waits.clone().all(|(begins, operations)| begins == operations)
+    );
 }
 
 fn of_rounds_of_ops() {
     let report = interrupted(Experiment::Ops, &["sound", "vain", "interrupting-later"], 1);
     assert_eq!(report.results.len(), 9, "{:#?}", report.results);
-    let bad: Vec<(&str, &str)> = report.bad_rows().map(|row| (row.store.as_str(), row.op.as_str())).collect();
+    let bad: Vec<(&str, &str)> =
+        report.bad_rows().map(|row| (row.store.as_str(), row.op.as_str())).collect();
     assert_eq!(bad, [("vain", "create")], "{:#?}", report.results);
 }
 
 fn of_lost_updates() {
     let report = interrupted(Experiment::Cycle, &["lazy", "interrupting-later"], 1);
-    let lost: Vec<(&str, bool)> = report.results.iter().map(|row| (row.store.as_str(), row.lost > 0)).collect();
+    let lost: Vec<(&str, bool)> =
+        report.results.iter().map(|row| (row.store.as_str(), row.lost > 0)).collect();
     assert_eq!(lost, [("lazy", true), ("interrupting-later", false)], "{:#?}", report.results);
 }
 
@@ -89,7 +107,10 @@ fn of_what_cannot_be_verified() {
     assert!(start.elapsed().as_secs() < 55, "it waited for the worker");
     let stores: Vec<&str> = report.results.iter().map(|row| row.store.as_str()).collect();
     assert_eq!(stores, ["interrupting-later"], "{:#?}", report.results);
-    let left: Vec<(&str, bool)> =
-        report.left_out.iter().map(|it| (it.store.as_str(), it.reason.contains("not verified"))).collect();
+    let left: Vec<(&str, bool)> = report
+        .left_out
+        .iter()
+        .map(|it| (it.store.as_str(), it.reason.contains("not verified")))
+        .collect();
     assert_eq!(left, [("frozen", true)], "{:?}", report.left_out);
 }

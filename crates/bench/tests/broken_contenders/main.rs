@@ -1,8 +1,14 @@
-//! A benchmark is also a test: contenders that are broken in one way each, which the harness must find out.
+//! A benchmark is also a test: contenders that are broken in one way each, which the harness must
+//! find out.
 //!
 //! This program is its own worker, as the command is: started with `bench-worker` it serves.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod contender;
 mod faults;
@@ -13,80 +19,74 @@ use std::fs;
 use std::process::Command;
 
 use contender::open;
-use sessile_bench::report::{After, Outcome, Row};
+use sessile_bench::report::{ContentAfterSave, Row, SaveOutcome};
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{Choice, CycleOp, Experiment, Options, Report, Spread, Target, Workload, run_choices};
+use sessile_bench::{
+    Choice, ContenderSource, CycleOp, Experiment, Options, PayloadSpread, Report, Workload,
+    run_choices,
+};
+
+macro_rules! named {
+    ($($test:path),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };
+}
 
 const WORKER: &str = "bench-worker";
 const ALONE: &str = "alone";
+
+/// Tests by name.
+const TESTS: &[(&str, fn())] = named![
+    updates_lost_without_a_lock_are_counted,
+    no_update_is_lost_with_a_lock,
+    a_forgotten_session_is_a_miss,
+    a_foreign_payload_is_an_error,
+    a_commit_that_writes_nothing_is_lost,
+    a_create_that_stores_nothing_is_a_miss,
+    a_session_lost_while_the_store_is_aged_is_told,
+    a_commit_lost_while_the_store_is_aged_is_counted,
+    a_foreign_payload_is_an_error_to_a_peek_too,
+    at_a_fixed_rate_latency_counts_from_the_moment_that_was_due,
+    space_is_what_the_files_take_at_the_end,
+    each_size_and_spread_is_verified_and_weighed,
+    the_requests_of_a_workload_are_verified,
+    who_is_filled_too_slowly_is_left_out_from_there_on,
+    an_expired_session_that_is_answered_is_an_error,
+    a_session_that_is_not_started_anew_is_a_miss,
+    a_large_save_is_believed_only_if_it_is_there_afterwards,
+    a_worker_that_dies_fails_its_row_and_no_other,
+    a_store_that_is_gone_is_asked_no_more_while_it_is_filled,
+    faults::a_lock_that_ends_with_its_process_passes,
+    faults::an_update_that_dies_with_its_worker_is_counted_as_lost,
+    faults::a_lock_that_outlives_its_holder_is_stuck,
+    faults::what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill,
+    setups::what_the_first_of_several_setups_lost_is_told,
+    setups::what_the_first_of_several_setups_did_not_create_is_told,
+    setups::a_setup_that_fails_fails_its_row,
+    faults::two_holders_at_once_are_an_error,
+    faults::a_session_that_vanishes_is_no_secret,
+];
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some(WORKER) {
         serve(&open).unwrap();
         return;
     }
-    let tests: &[(&str, fn())] = &[
-        ("updates_lost_without_a_lock_are_counted", updates_lost_without_a_lock_are_counted),
-        ("no_update_is_lost_with_a_lock", no_update_is_lost_with_a_lock),
-        ("a_forgotten_session_is_a_miss", a_forgotten_session_is_a_miss),
-        ("a_foreign_payload_is_an_error", a_foreign_payload_is_an_error),
-        ("a_commit_that_writes_nothing_is_lost", a_commit_that_writes_nothing_is_lost),
-        ("a_create_that_stores_nothing_is_a_miss", a_create_that_stores_nothing_is_a_miss),
-        ("a_session_lost_while_the_store_is_aged_is_told", a_session_lost_while_the_store_is_aged_is_told),
-        ("a_commit_lost_while_the_store_is_aged_is_counted", a_commit_lost_while_the_store_is_aged_is_counted),
-        ("a_foreign_payload_is_an_error_to_a_peek_too", a_foreign_payload_is_an_error_to_a_peek_too),
-        (
-            "at_a_fixed_rate_latency_counts_from_the_moment_that_was_due",
-            at_a_fixed_rate_latency_counts_from_the_moment_that_was_due,
-        ),
-        ("space_is_what_the_files_take_at_the_end", space_is_what_the_files_take_at_the_end),
-        ("each_size_and_spread_is_verified_and_weighed", each_size_and_spread_is_verified_and_weighed),
-        ("the_requests_of_a_workload_are_verified", the_requests_of_a_workload_are_verified),
-        ("who_is_filled_too_slowly_is_left_out_from_there_on", who_is_filled_too_slowly_is_left_out_from_there_on),
-        ("an_expired_session_that_is_answered_is_an_error", an_expired_session_that_is_answered_is_an_error),
-        ("a_session_that_is_not_started_anew_is_a_miss", a_session_that_is_not_started_anew_is_a_miss),
-        (
-            "a_large_save_is_believed_only_if_it_is_there_afterwards",
-            a_large_save_is_believed_only_if_it_is_there_afterwards,
-        ),
-        ("a_worker_that_dies_fails_its_row_and_no_other", a_worker_that_dies_fails_its_row_and_no_other),
-        (
-            "a_store_that_is_gone_is_asked_no_more_while_it_is_filled",
-            a_store_that_is_gone_is_asked_no_more_while_it_is_filled,
-        ),
-        ("a_lock_that_ends_with_its_process_passes", faults::a_lock_that_ends_with_its_process_passes),
-        (
-            "an_update_that_dies_with_its_worker_is_counted_as_lost",
-            faults::an_update_that_dies_with_its_worker_is_counted_as_lost,
-        ),
-        ("a_lock_that_outlives_its_holder_is_stuck", faults::a_lock_that_outlives_its_holder_is_stuck),
-        (
-            "what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill",
-            faults::what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill,
-        ),
-        ("what_the_first_of_several_setups_lost_is_told", setups::what_the_first_of_several_setups_lost_is_told),
-        (
-            "what_the_first_of_several_setups_did_not_create_is_told",
-            setups::what_the_first_of_several_setups_did_not_create_is_told,
-        ),
-        ("a_setup_that_fails_fails_its_row", setups::a_setup_that_fails_fails_its_row),
-        ("two_holders_at_once_are_an_error", faults::two_holders_at_once_are_an_error),
-        ("a_session_that_vanishes_is_no_secret", faults::a_session_that_vanishes_is_no_secret),
-    ];
-    if let Some(alone) = std::env::args().nth(1).filter(|word| word == ALONE).and_then(|_| std::env::args().nth(2)) {
+    if let Some(alone) =
+        std::env::args().nth(1).filter(|word| word == ALONE).and_then(|_| std::env::args().nth(2))
+    {
         interruption::TESTS.iter().filter(|(name, _)| *name == alone).for_each(|(_, test)| test());
         return;
     }
     // As of any program of tests: a part of a name chooses among them.
     let chosen = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let is_chosen = |name: &str| chosen.as_ref().is_none_or(|it| name.contains(it));
-    for (name, test) in tests.iter().copied().filter(|(name, _)| is_chosen(name)) {
+    for (name, test) in TESTS.iter().copied().filter(|(name, _)| is_chosen(name)) {
         test();
         println!("test {name} ... ok");
     }
     // Each in a program of its own, which from then on has had its signal.
     for (name, _) in interruption::TESTS.iter().filter(|(name, _)| is_chosen(name)) {
-        let status = Command::new(std::env::current_exe().unwrap()).args([ALONE, name]).status().unwrap();
+        let status =
+            Command::new(std::env::current_exe().unwrap()).args([ALONE, name]).status().unwrap();
         assert!(status.success(), "{name}: {status}");
         println!("test {name} ... ok");
     }
@@ -94,7 +94,8 @@ fn main() {
 
 fn updates_lost_without_a_lock_are_counted() {
     // Nothing is lost while the machine is so busy that one worker works at a time.
-    let lost = || measure(Experiment::Contention, &["unlocked"], &[4]).iter().any(|row| row.lost > 0);
+    let lost =
+        || measure(Experiment::Contention, &["unlocked"], &[4]).iter().any(|row| row.lost > 0);
     assert!((0..5).any(|_| lost()), "not one of five times");
 }
 
@@ -121,8 +122,11 @@ fn a_commit_that_writes_nothing_is_lost() {
 
 fn a_create_that_stores_nothing_is_a_miss() {
     let rows = measure(Experiment::Ops, &["vain", "sound"], &[1]);
-    let bad: Vec<(&str, &str)> =
-        rows.iter().filter(|row| row.misses > 0).map(|row| (row.store.as_str(), row.op.as_str())).collect();
+    let bad: Vec<(&str, &str)> = rows
+        .iter()
+        .filter(|row| row.misses > 0)
+        .map(|row| (row.store.as_str(), row.op.as_str()))
+        .collect();
     assert_eq!(bad, [("vain", "create")], "{rows:#?}");
 }
 
@@ -131,20 +135,28 @@ fn a_large_save_is_believed_only_if_it_is_there_afterwards() {
     let nothing = Options { sessions: None, payload_bytes: None, seconds: None, ..options() };
     let rows = report(Experiment::Oversize, &["dull", "grudging", "sound"], nothing).results;
     let of = |store| rows.iter().filter(move |row| row.store == store);
-    let outcome = |row: &Row| row.oversize.as_ref().map(|oversize| (oversize.outcome, oversize.after, oversize.silent));
+    let outcome = |row: &Row| {
+        row.oversize.as_ref().map(|oversize| (oversize.outcome, oversize.after, oversize.silent))
+    };
     assert!(
-        of("dull").all(|row| outcome(row) == Some((Outcome::Lost, After::Old, true)) && row.lost == 2),
+        of("dull")
+            .all(|row| outcome(row) == Some((SaveOutcome::Lost, ContentAfterSave::Old, true))
+                && row.lost == 2),
         "{rows:#?}"
     );
-    let contradicted = Some((Outcome::Contradicted, After::New, false));
+    let contradicted = Some((SaveOutcome::Contradicted, ContentAfterSave::New, false));
     assert!(of("grudging").all(|row| outcome(row) == contradicted && row.errors == 2), "{rows:#?}");
-    let sound = of("sound").all(|row| outcome(row).is_some_and(|it| it.0 == Outcome::Stored) && !row.is_bad());
+    let sound = of("sound")
+        .all(|row| outcome(row).is_some_and(|it| it.0 == SaveOutcome::Stored) && !row.is_bad());
     assert!(sound && of("sound").count() == 5, "{rows:#?}");
 }
 
 fn a_worker_that_dies_fails_its_row_and_no_other() {
     let rows = measure(Experiment::Cycle, &["dying", "sound"], &[1]);
-    assert!(rows[0].failed.as_deref().unwrap().contains("ended during the measurement"), "{rows:#?}");
+    assert!(
+        rows[0].failed.as_deref().unwrap().contains("ended during the measurement"),
+        "{rows:#?}"
+    );
     assert!(!rows[1].is_bad() && rows[1].operations > 0, "{rows:#?}");
 }
 
@@ -153,26 +165,33 @@ fn a_store_that_is_gone_is_asked_no_more_while_it_is_filled() {
     let rows = measure(Experiment::Cycle, &["unreachable", "full", "sound"], &[1]);
     let why = |row: &Row| row.failed.clone().unwrap_or_default();
     let [gone, full, sound] = rows.as_slice() else { panic!("{rows:#?}") };
-    assert!(why(gone).starts_with("filling it was given up after 5 of 20 sessions: no to 5"), "{rows:#?}");
+    assert!(
+        why(gone).starts_with("filling it was given up after 5 of 20 sessions: no to 5"),
+        "{rows:#?}"
+    );
     assert!(why(full).starts_with("1 of 20 sessions cannot be created: no to 5"), "{rows:#?}");
     assert!(!sound.is_bad() && sound.operations > 0, "{rows:#?}");
 }
 
 /// Both are whole again when the samples begin: only the churn can have seen it.
 fn a_session_lost_while_the_store_is_aged_is_told() {
-    let rows = report(Experiment::Cycle, &["late"], Options { churn: Some(5), ..options() }).results;
+    let rows =
+        report(Experiment::Cycle, &["late"], Options { churn: Some(5), ..options() }).results;
     assert!(rows[0].misses > 0 && rows[0].errors == 0 && rows[0].operations > 0, "{rows:#?}");
 }
 
 fn a_commit_lost_while_the_store_is_aged_is_counted() {
-    let rows = report(Experiment::Cycle, &["dull", "sound"], Options { churn: Some(5), ..options() }).results;
+    let rows =
+        report(Experiment::Cycle, &["dull", "sound"], Options { churn: Some(5), ..options() })
+            .results;
     assert!(rows[0].lost > 10 && rows[0].misses == 0 && !rows[1].is_bad(), "{rows:#?}");
 }
 
 fn a_foreign_payload_is_an_error_to_a_peek_too() {
     let ops = Some(vec![CycleOp::Cycle, CycleOp::Peek]);
     let rows = report(Experiment::Cycle, &["confused"], Options { ops, ..options() }).results;
-    let bad: Vec<&str> = rows.iter().filter(|row| row.errors > 0).map(|row| row.op.as_str()).collect();
+    let bad: Vec<&str> =
+        rows.iter().filter(|row| row.errors > 0).map(|row| row.op.as_str()).collect();
     assert_eq!(bad, ["cycle", "peek"], "{rows:#?}");
 }
 
@@ -180,12 +199,17 @@ fn a_foreign_payload_is_an_error_to_a_peek_too() {
 fn at_a_fixed_rate_latency_counts_from_the_moment_that_was_due() {
     let report = report(Experiment::Cycle, &["slow"], Options { rate: Some(2_000.0), ..options() });
     assert!(report.results[0].latency_us.p50 > 10_000.0, "{:#?}", report.results);
-    assert!(report.warnings.iter().any(|warning| warning.contains("did not keep up")), "{:?}", report.warnings);
+    assert!(
+        report.warnings.iter().any(|warning| warning.contains("did not keep up")),
+        "{:?}",
+        report.warnings
+    );
 }
 
 fn space_is_what_the_files_take_at_the_end() {
     let rows = measure(Experiment::Cycle, &["wasteful", "sound"], &[1]);
-    // 200 bytes in a block each; the wasteful one keeps 64 KiB more of each session that was changed, be they few.
+    // 200 bytes in a block each; the wasteful one keeps 64 KiB more of each session that was
+    // changed, be they few.
     assert!(rows[1].bytes_per_session >= 512, "{rows:#?}");
     assert!(rows[0].bytes_per_session >= 2 * rows[1].bytes_per_session, "{rows:#?}");
 }
@@ -204,13 +228,17 @@ fn each_size_and_spread_is_verified_and_weighed() {
     for row in good {
         assert!(!row.is_bad() && row.operations > 0 && row.bytes_per_session > 0, "{row:#?}");
         let memory = row.memory.unwrap();
-        assert!(memory.page_tables > 0 && memory.proportional > 0 && memory.prepared > 0, "{row:#?}");
+        assert!(
+            memory.page_tables > 0 && memory.proportional > 0 && memory.prepared > 0,
+            "{row:#?}"
+        );
         assert!((row.payload_spread == "fixed") == (row.payload_bytes == 200), "{row:#?}");
     }
     assert!(bad.iter().filter(|row| row.workers == 2).all(|row| row.misses > 0), "{bad:#?}");
 }
 
-/// `hollow` keeps nothing that was begun under an id from 100 on: the sessions of robots, which nobody asks for again.
+/// `hollow` keeps nothing that was begun under an id from 100 on: the sessions of robots, which
+/// nobody asks for again.
 fn the_requests_of_a_workload_are_verified() {
     let options = |workload| {
         let (sessions, payload_bytes) = (Some(vec![100]), None);
@@ -231,11 +259,13 @@ fn the_requests_of_a_workload_are_verified() {
     assert!(rows[0].lost > 0, "{rows:#?}");
 }
 
-/// 20 ms a session: 10 take 0.2 s and are tried, 100 would take twice what they may. From 60 on even the first size is given up.
+/// 20 ms a session: 10 take 0.2 s and are tried, 100 would take twice what they may. From 60 on
+/// even the first size is given up.
 fn who_is_filled_too_slowly_is_left_out_from_there_on() {
     for (sizes, rows_of_slow) in [([10, 100, 200], 1), ([60, 100, 200], 0)] {
-        let spreads = Some(vec![Spread::Fixed]);
-        let options = Options { sessions: Some(sizes.to_vec()), spreads, fill_max: Some(1.0), ..options() };
+        let spreads = Some(vec![PayloadSpread::Fixed]);
+        let options =
+            Options { sessions: Some(sizes.to_vec()), spreads, fill_max: Some(1.0), ..options() };
         let report = report(Experiment::Scale, &["sluggish", "sound"], options);
         let rows = |store: &str| report.results.iter().filter(|row| row.store == store).count();
         // On a busy machine the sound one may be too slow at the larger sizes, too.
@@ -245,22 +275,28 @@ fn who_is_filled_too_slowly_is_left_out_from_there_on() {
         let reasons: Vec<&str> = of_slow.map(|left| left.reason.as_str()).collect();
         let first = sizes[rows_of_slow];
         assert!(
-            reasons.len() == 1 && reasons[0].contains(&format!("not with {first} sessions of 200 bytes")),
+            reasons.len() == 1
+                && reasons[0].contains(&format!("not with {first} sessions of 200 bytes")),
             "{reasons:?}"
         );
-        let rate: f64 = reasons[0].split(" at ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let rate: f64 =
+            reasons[0].split(" at ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!((1.0..=50.0).contains(&rate), "{reasons:?}");
     }
 }
 
 fn an_expired_session_that_is_answered_is_an_error() {
     let rows = expiry(&["immortal", "sound"]);
-    let bad: Vec<(&str, &str)> =
-        rows.iter().filter(|row| row.is_bad()).map(|row| (row.store.as_str(), row.op.as_str())).collect();
+    let bad: Vec<(&str, &str)> = rows
+        .iter()
+        .filter(|row| row.is_bad())
+        .map(|row| (row.store.as_str(), row.op.as_str()))
+        .collect();
     assert_eq!(bad, [("immortal", "expired")], "{rows:#?}");
     assert!(rows[0].first_error.as_deref().unwrap().contains("expired"), "{rows:#?}");
     let (sound, met) = (&rows[3], rows[3].expiry.unwrap().met);
-    // A tenth, give or take a part of a block in each of the two rounds, however many a busy machine makes of them.
+    // A tenth, give or take a part of a block in each of the two rounds, however many a busy
+    // machine makes of them.
     assert!(met > 0 && met.abs_diff(sound.operations / 10) <= 2, "{sound:#?}");
 }
 
@@ -271,12 +307,14 @@ fn a_session_that_is_not_started_anew_is_a_miss() {
 
 fn expiry(names: &[&'static str]) -> Vec<Row> {
     let rate = Some(400.0);
-    report(Experiment::Expiry, names, Options { sessions: Some(vec![100]), rate, ..options() }).results
+    report(Experiment::Expiry, names, Options { sessions: Some(vec![100]), rate, ..options() })
+        .results
 }
 
 fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) -> Vec<Row> {
     let sessions = (experiment != Experiment::Contention).then(|| vec![20]);
-    report(experiment, names, Options { workers: Some(workers.to_vec()), sessions, ..options() }).results
+    report(experiment, names, Options { workers: Some(workers.to_vec()), sessions, ..options() })
+        .results
 }
 
 fn options() -> Options {
@@ -309,7 +347,7 @@ fn chosen(name: &'static str, dir: &tempfile::TempDir) -> Choice {
         store: name,
         variant: "default".to_owned(),
         shown_url: String::new(),
-        target: Target::Test(name, dir.path().display().to_string().leak()),
+        target: ContenderSource::Test(name, dir.path().display().to_string().leak()),
         over_socket: false,
         shared_by_processes: true,
         creates: true,
@@ -322,7 +360,11 @@ fn chosen(name: &'static str, dir: &tempfile::TempDir) -> Choice {
 fn check_shape(report: &Report) {
     let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
     assert_eq!(json["schema"], 1);
-    assert!(json["environment"]["cpu"].is_string() && json["command"].is_string() && json["seed"].is_u64());
+    assert!(
+        json["environment"]["cpu"].is_string()
+            && json["command"].is_string()
+            && json["seed"].is_u64()
+    );
     let text = report.to_json().unwrap();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert!(host.trim().len() < 5 || !text.contains(host.trim()), "the result names the host");
@@ -331,8 +373,16 @@ fn check_shape(report: &Report) {
         for field in ["experiment", "store", "url", "variant", "op", "durability"] {
             assert!(row[field].is_string(), "{field}: {row}");
         }
-        for field in ["workers", "sessions", "payload_bytes", "rounds", "errors", "misses", "lost", "bytes_per_session"]
-        {
+        for field in [
+            "workers",
+            "sessions",
+            "payload_bytes",
+            "rounds",
+            "errors",
+            "misses",
+            "lost",
+            "bytes_per_session",
+        ] {
             assert!(row[field].is_u64(), "{field}: {row}");
         }
         for (field, parts) in [

@@ -1,4 +1,5 @@
-//! Two programs in the same rounds, whose stores are set up several times: what the first ones lost is not forgotten with them.
+//! Two programs in the same rounds, whose stores are set up several times: what the first ones lost
+//! is not forgotten with them.
 
 use sessile_bench::report::Row;
 use sessile_bench::{Choice, Experiment, Options, Report, run_choices_against};
@@ -21,7 +22,11 @@ pub fn what_the_first_of_several_setups_lost_is_told() {
 pub fn what_the_first_of_several_setups_did_not_create_is_told() {
     let new = against(Experiment::Ops, "vain-once");
     let bad: Vec<&Row> = new.results.iter().filter(|row| row.misses > 0).collect();
-    assert_eq!(bad.iter().map(|row| row.op.as_str()).collect::<Vec<&str>>(), ["create"], "{bad:#?}");
+    assert_eq!(
+        bad.iter().map(|row| row.op.as_str()).collect::<Vec<&str>>(),
+        ["create"],
+        "{bad:#?}"
+    );
     assert!(new.results.iter().all(|row| row.lost == 0 && row.failed.is_none()), "{new:#?}");
 }
 
@@ -38,9 +43,11 @@ fn setups() -> Vec<usize> {
 
 fn against(experiment: Experiment, name: &'static str) -> Report {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let choices: Vec<Choice> = vec![chosen("locked-once", &dirs[0]).into_twin(), chosen(name, &dirs[1])];
+    let choices: Vec<Choice> =
+        vec![chosen("locked-once", &dirs[0]).into_counterpart(), chosen(name, &dirs[1])];
     // The two are one store to whoever pairs them.
-    let choices = choices.into_iter().map(|choice| Choice { store: "locked-once", ..choice }).collect();
+    let choices =
+        choices.into_iter().map(|choice| Choice { store: "locked-once", ..choice }).collect();
     let options = Options { seconds: Some(0.02), rounds: Some(ROUNDS), ..options() };
     let (_, new) = run_choices_against(experiment, &options, &launch(), choices).unwrap();
     new

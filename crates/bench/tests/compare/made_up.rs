@@ -1,7 +1,8 @@
-//! Made-up runs: rows whose rounds are disturbed as those of a real machine are assumed to be. Nothing is tested here.
+//! Made-up runs: rows whose rounds are disturbed as those of a real machine are assumed to be.
+//! Nothing is tested here.
 
 use serde_json::{Value, json};
-use sessile_bench::compare::{self, Compared, Comparison};
+use sessile_bench::compare::{self, ComparedRow, Comparison};
 use sessile_bench::report::{RoundSample, Row};
 use sessile_bench::{Report, UsageError};
 
@@ -20,7 +21,8 @@ pub(crate) struct Noise {
 }
 
 /// A machine that does nothing else, and enough rounds.
-pub(crate) const QUIET: Noise = Noise { rounds: 25, round: 0.025, fortune: 0.01, drift: 0.05, outliers: 0.05 };
+pub(crate) const QUIET: Noise =
+    Noise { rounds: 25, round: 0.025, fortune: 0.01, drift: 0.05, outliers: 0.05 };
 /// The preset of three rounds beside other programs.
 pub(crate) const NOISY: Noise = Noise { rounds: 3, round: 0.08, fortune: 0.03, ..QUIET };
 
@@ -47,15 +49,16 @@ impl Machine {
         let drift = self.normal(self.noise.drift);
         for (store, speed) in rows {
             let fortune = self.normal(self.noise.fortune);
-            let samples = (0..self.noise.rounds).map(|_| self.sample(*speed, drift + fortune)).collect();
+            let samples =
+                (0..self.noise.rounds).map(|_| self.sample(*speed, drift + fortune)).collect();
             let kind = if store.starts_with("redis") { "socket" } else { "embedded" }.to_owned();
             report.results.push(Row { store: (*store).to_owned(), kind, samples, ..empty.clone() });
         }
         report
     }
 
-    /// Two runs in the same rounds: the machine is another one from round to round, by the same for both, and each store has
-    /// another fortune in each of so many setups.
+    /// Two runs in the same rounds: the machine is another one from round to round, by the same for
+    /// both, and each store has another fortune in each of so many setups.
     pub(crate) fn run_against(
         &mut self,
         store: &str,
@@ -88,12 +91,15 @@ impl Machine {
 
 pub(crate) fn row(store: &str, samples: Vec<Value>) -> Value {
     json!({
-        "experiment": "cycle", "store": store, "url": "", "variant": "default", "op": "cycle", "workers": 1,
+        "experiment": "cycle", "store": store, "url": "", "variant": "default", "op": "cycle",
+        "workers": 1,
         "sessions": 1000, "payload_bytes": 1500, "payload_spread": "fixed", "durability": "none",
-        "kind": if store.starts_with("redis") { "socket" } else { "embedded" }, "rounds": samples.len(),
+        "kind": if store.starts_with("redis") { "socket" } else { "embedded" },
+        "rounds": samples.len(),
         "ops_per_second": { "median": 1.0, "low": 1.0, "high": 1.0 }, "samples": samples,
         "latency_us": { "min": 1.0, "p50": 1.0, "p90": 1.0, "p99": 1.0, "p999": 1.0, "max": 1.0 },
-        "operations": 1000, "errors": 0, "first_error": null, "misses": 0, "lost": 0, "failed": null,
+        "operations": 1000, "errors": 0, "first_error": null, "misses": 0, "lost": 0,
+        "failed": null,
         "cpu_us_per_op": { "client": 1.0, "server": 0.0 }, "bytes_per_session": 0,
     })
 }
@@ -104,10 +110,13 @@ pub(crate) fn report(rows: Vec<Value>) -> Report {
 
 pub(crate) fn whole(rows: Vec<Value>) -> Value {
     json!({
-        "schema": 1, "command": "sessile bench cycle", "seed": 1, "results": rows, "left_out": [], "warnings": [],
-        "environment": { "cpu": "x", "cores": 2, "memory_bytes": 1, "kernel": "Linux", "system": "x",
+        "schema": 1, "command": "sessile bench \
+                                 cycle", "seed": 1, "results": rows, "left_out": [], "warnings": [],
+        "environment": { "cpu": "x", "cores": 2, "memory_bytes": 1, "kernel": "Linux",
+            "system": "x",
             "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {} },
-        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0, "confidence": 0.9 },
+        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0,
+            "confidence": 0.9 },
     })
 }
 
@@ -117,10 +126,14 @@ pub(crate) fn with_references<'a>(stores: &[(&'a str, f64)]) -> Vec<(&'a str, f6
     stores.iter().copied().chain(REFERENCES).collect()
 }
 
-pub(crate) fn compare(old: &Report, new: &Report, threshold: f64) -> Result<Comparison, UsageError> {
+pub(crate) fn compare(
+    old: &Report,
+    new: &Report,
+    threshold: f64,
+) -> Result<Comparison, UsageError> {
     compare::compare(&old.clone().into(), &new.clone().into(), threshold)
 }
 
-pub(crate) fn judged(comparison: &Comparison, store: &str) -> Compared {
+pub(crate) fn judged(comparison: &Comparison, store: &str) -> ComparedRow {
     comparison.rows.iter().find(|row| row.row.store == store).unwrap().clone()
 }

@@ -1,26 +1,35 @@
-//! Which runs and rows of two results are compared, what is said of the others, and what is refused.
+//! Which runs and rows of two results are compared, what is said of the others, and what is
+//! refused.
 
 use serde_json::{Value, json};
-use sessile_bench::compare::{self, Compared, Comparison, THRESHOLD, Verdict};
+use sessile_bench::compare::{self, ComparedRow, Comparison, THRESHOLD, Verdict};
 use sessile_bench::{Collection, LeftOutExperiment, Report};
 
-use crate::made_up::{Machine, Noise, QUIET, REFERENCES, compare, report, row, whole, with_references};
+use crate::made_up::{
+    Machine, Noise, QUIET, REFERENCES, compare, report, row, whole, with_references,
+};
 
 #[test]
 fn at_a_fixed_rate_latencies_are_compared_and_more_is_slower() {
     let samples = |p50: f64| -> Vec<Value> {
-        let sample =
-            |n: i32| json!({ "ops_per_second": 500.0, "p50_us": p50 + f64::from(n), "p99_us": 900.0 + f64::from(n) });
+        let sample = |n: i32| {
+            let (p50_us, p99_us) = (p50 + f64::from(n), 900.0 + f64::from(n));
+            json!({ "ops_per_second": 500.0, "p50_us": p50_us, "p99_us": p99_us })
+        };
         (0..15).map(sample).collect()
     };
     let run = |p50: f64| {
-        let mut whole =
-            whole(vec![row("files", samples(p50)), row("lmdb", samples(500.0)), row("limit", samples(500.0))]);
+        let mut whole = whole(vec![
+            row("files", samples(p50)),
+            row("lmdb", samples(500.0)),
+            row("limit", samples(500.0)),
+        ]);
         whole["settings"]["rate"] = json!(500.0);
         Report::from_json(&whole.to_string()).unwrap()
     };
     let comparison = compare(&run(500.0), &run(600.0), THRESHOLD).unwrap();
-    let found: Vec<(&str, Verdict)> = comparison.rows.iter().map(|row| (row.measure, row.verdict)).collect();
+    let found: Vec<(&str, Verdict)> =
+        comparison.rows.iter().map(|row| (row.measure, row.verdict)).collect();
     assert_eq!(found, [("p50_us", Verdict::Slower), ("p99_us", Verdict::Within)], "{comparison}");
     assert!((comparison.rows[0].ratio - 1.2).abs() < 0.01 && comparison.rows[0].low > 1.0);
     let faster = compare(&run(600.0), &run(500.0), THRESHOLD).unwrap();
@@ -38,8 +47,11 @@ fn rows_that_are_missing_or_bad_are_told() {
     let mut new = machine.run(&with_references(&[("files", 1e5), ("memory", 1e6), ("redis", 1e4)]));
     new.results.iter_mut().filter(|row| row.store == "memory").for_each(|row| row.lost = 3);
     let comparison = compare(&old, &new, THRESHOLD).unwrap();
-    let told: Vec<(&str, &str, bool)> =
-        comparison.not_compared.iter().map(|row| (row.row.store.as_str(), row.why.as_str(), row.broken)).collect();
+    let told: Vec<(&str, &str, bool)> = comparison
+        .not_compared
+        .iter()
+        .map(|row| (row.row.store.as_str(), row.why.as_str(), row.broken))
+        .collect();
     assert_eq!(
         told,
         [
@@ -73,20 +85,47 @@ fn what_is_an_experiment_in_both_is_compared_and_what_only_one_has_is_named() {
     let swept = of_experiment("gc", report(vec![row("files", Vec::new())]));
     let old = collection(&[cycle, paced, ops, swept.clone()]);
     let slow_ops = of_experiment("ops", machine.run(&slowed));
-    let mut new = collection(&[slow_ops, swept, machine.run(&rows), of_experiment("perl", machine.run(&rows))]);
-    let (experiment, reason) = ("cycle --rate 250 --workers 8".to_owned(), "it failed: no room".to_owned());
+    let mut new = collection(&[
+        slow_ops,
+        swept,
+        machine.run(&rows),
+        of_experiment("perl", machine.run(&rows)),
+    ]);
+    let (experiment, reason) =
+        ("cycle --rate 250 --workers 8".to_owned(), "it failed: no room".to_owned());
     new.left_out.push(LeftOutExperiment { experiment, reason });
     let comparison = compare::compare(&old, &new, THRESHOLD).unwrap();
-    let found: Vec<(String, Verdict)> = comparison.rows.iter().map(|row| (row.row.run(), row.verdict)).collect();
-    assert_eq!(found, [("cycle".to_owned(), Verdict::Within), ("ops".to_owned(), Verdict::Slower)], "{comparison}");
-    let alone: Vec<(&str, &str)> =
-        comparison.runs_not_compared.iter().map(|run| (run.experiment.as_str(), run.why.as_str())).collect();
-    assert_eq!(alone, [("cycle --rate 250", "it is not in NEW: it failed: no room"), ("perl", "it is not in OLD")]);
-    assert_eq!((comparison.measured_once.as_slice(), comparison.not_compared.len()), (&["gc".to_owned()][..], 0));
+    let found: Vec<(String, Verdict)> =
+        comparison.rows.iter().map(|row| (row.row.run(), row.verdict)).collect();
+    assert_eq!(
+        found,
+        [("cycle".to_owned(), Verdict::Within), ("ops".to_owned(), Verdict::Slower)],
+        "{comparison}"
+    );
+    let alone: Vec<(&str, &str)> = comparison
+        .runs_not_compared
+        .iter()
+        .map(|run| (run.experiment.as_str(), run.why.as_str()))
+        .collect();
+    assert_eq!(
+        alone,
+        [
+            ("cycle --rate 250", "it is not in NEW: it failed: no room"),
+            ("perl", "it is not in OLD")
+        ]
+    );
+    assert_eq!(
+        (comparison.measured_once.as_slice(), comparison.not_compared.len()),
+        (&["gc".to_owned()][..], 0)
+    );
     let text = comparison.to_string();
-    for words in
-        ["== cycle\n", "== ops\n", "yardstick of ops (", "not compared: perl: it is not in OLD", "gc: measured once"]
-    {
+    for words in [
+        "== cycle\n",
+        "== ops\n",
+        "yardstick of ops (",
+        "not compared: perl: it is not in OLD",
+        "gc: measured once",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
     // A form is compared with the same form, in whichever order they were measured.
@@ -99,7 +138,12 @@ fn what_is_an_experiment_in_both_is_compared_and_what_only_one_has_is_named() {
         let comparison = compare::compare(old, new, THRESHOLD).unwrap();
         assert_eq!(comparison.runs(), ["ops"], "{comparison}");
         let text = comparison.to_string();
-        assert!(text.contains(&format!("not compared: cycle, cycle --rate 250, gc: it is not in {side}")), "{text}");
+        assert!(
+            text.contains(&format!(
+                "not compared: cycle, cycle --rate 250, gc: it is not in {side}"
+            )),
+            "{text}"
+        );
         assert!(!text.contains("=="), "{text}");
     }
 }
@@ -113,16 +157,19 @@ fn each_experiment_has_its_own_yardstick_and_all_their_rows_share_one_chance_of_
     let old = collection(&[machine.run(&rows), of_experiment("ops", machine.run(&rows))]);
     let new = collection(&[machine.run(&slow), of_experiment("ops", machine.run(&rows))]);
     let both = compare::compare(&old, &new, THRESHOLD).unwrap();
-    assert!(both.rows.len() == 2 && both.rows.iter().all(|row| row.verdict == Verdict::Within), "{both}");
+    assert!(
+        both.rows.len() == 2 && both.rows.iter().all(|row| row.verdict == Verdict::Within),
+        "{both}"
+    );
     let moved = both.notes.iter().find(|note| note.contains("another one"));
     assert!(moved.is_some_and(|note| note.starts_with("cycle: ")), "{both}");
     let alone = compare(&old.runs[0], &new.runs[0], THRESHOLD).unwrap();
-    let width = |row: &Compared| row.high / row.low;
+    let width = |row: &ComparedRow| row.high / row.low;
     assert!(width(&both.rows[0]) > width(&alone.rows[0]), "{both}{alone}");
 }
 
-/// With eight workers on two processors this machine has become slower, with one it has not. What has one worker was held
-/// against both.
+/// With eight workers on two processors this machine has become slower, with one it has not. What
+/// has one worker was held against both.
 #[test]
 fn a_row_is_held_against_reference_rows_at_as_many_workers_and_where_there_are_none_that_is_said() {
     let mut machine = Machine::new(11, Noise { drift: 0.0, ..QUIET });
@@ -139,7 +186,10 @@ fn a_row_is_held_against_reference_rows_at_as_many_workers_and_where_there_are_n
     };
     let comparison = compare(&old, &new, THRESHOLD).unwrap();
     let (one, eight) = (at(&comparison, 1), at(&comparison, 8));
-    assert!(one.yardstick_rows == 3 && eight.yardstick_rows == 1 && eight.yardstick_same_workers, "{comparison}");
+    assert!(
+        one.yardstick_rows == 3 && eight.yardstick_rows == 1 && eight.yardstick_same_workers,
+        "{comparison}"
+    );
     assert!((eight.ratio - 1.0).abs() < 0.1 && eight.verdict != Verdict::Slower, "{comparison}");
     assert!(!comparison.to_string().contains("no reference row at"), "{comparison}");
     for report in [&mut old, &mut new] {
@@ -147,7 +197,8 @@ fn a_row_is_held_against_reference_rows_at_as_many_workers_and_where_there_are_n
     }
     let comparison = compare(&old, &new, THRESHOLD).unwrap();
     assert!(
-        (at(&comparison, 8).yardstick_rows, at(&comparison, 8).yardstick_same_workers) == (3, false),
+        (at(&comparison, 8).yardstick_rows, at(&comparison, 8).yardstick_same_workers)
+            == (3, false),
         "{comparison}"
     );
     let text = comparison.to_string();
@@ -165,7 +216,10 @@ fn many_rows_with_one_reason_are_one_line() {
     let comparison = compare(&old, &new, THRESHOLD).unwrap();
     let text = comparison.to_string();
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("not compared")).collect();
-    assert!(lines.len() == 1 && lines[0].ends_with("and 3 more (--json names them): it is not in NEW"), "{lines:?}");
+    assert!(
+        lines.len() == 1 && lines[0].ends_with("and 3 more (--json names them): it is not in NEW"),
+        "{lines:?}"
+    );
     assert_eq!(comparison.not_compared.len(), 15);
 }
 

@@ -9,7 +9,13 @@ use crate::rows::{all_installed, best, results, usual};
 /// What so many visitors left, of whom a tenth stored something.
 fn visitors(variant: &str, op: &str, visitors: u64, records: u64) -> Row {
     let lazy_start = Some(op == "visitors");
-    let left = Visitors { visitors, storing: visitors / 10, lazy_start, records: Some(records), ..Visitors::default() };
+    let left = Visitors {
+        visitors,
+        storing: visitors / 10,
+        lazy_start,
+        records: Some(records),
+        ..Visitors::default()
+    };
     Row {
         experiment: "lifecycle".to_owned(),
         store: "sessile".to_owned(),
@@ -33,7 +39,12 @@ fn note(anonymous_percent: f64, rows: Vec<Row>) -> Option<String> {
 fn sessions_and_space_that_remain_without_anonymous_visitors_are_told_of_what_is_recommended() {
     // 10,000 sessions of 2,000 bytes, as they were measured.
     let said = note(90.0, vec![]).unwrap();
-    assert!(said.contains("1000 of 10000 sessions remain, in sessile#disk 1.9 MiB in place of 19.1 MiB"), "{said}");
+    assert!(
+        said.contains(
+            "1000 of 10000 sessions remain, in sessile#disk 1.9 MiB in place of 19.1 MiB"
+        ),
+        "{said}"
+    );
     assert!(!said.contains("measured"), "{said}");
     assert_eq!(note(0.0, vec![visitors("default", "visitors", 300, 30)]), None);
 }
@@ -41,10 +52,14 @@ fn sessions_and_space_that_remain_without_anonymous_visitors_are_told_of_what_is
 #[test]
 fn what_lazy_start_kept_away_is_told_as_it_was_counted_with_it_and_without_it() {
     let pair = |variant: &str, count: u64| {
-        [visitors(variant, "visitors", count, count / 10), visitors(variant, "visitors-eager", count, count)]
+        [
+            visitors(variant, "visitors", count, count / 10),
+            visitors(variant, "visitors-eager", count, count),
+        ]
     };
     let [with, without] = pair("default", 300);
-    let words = "of 300 visitors, of whom 30 stored something, sessile kept 30 records with lazy start and 300 without";
+    let words = "of 300 visitors, of whom 30 stored something, sessile kept 30 records with lazy \
+                 start and 300 without";
     let said = note(90.0, [pair("redis", 200), pair("default", 300)].concat()).unwrap();
     assert!(said.contains(words), "the largest measurement: {said}");
     let alone = note(90.0, vec![with.clone()]).unwrap();

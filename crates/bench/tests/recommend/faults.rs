@@ -1,11 +1,14 @@
-//! Which bad rows exclude a store: those of the site's own machine, build and tier, and of the store itself.
+//! Which bad rows exclude a store: those of the site's own machine, build and tier, and of the
+//! store itself.
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{Effect, Site, recommend};
+use sessile_bench::recommend::{RuleEffect, Site, recommend};
 use sessile_core::Durability;
 
-use crate::rows::{all_installed, all_installed_at, at_tier, killed, made, named, results, row, rules, usual, why};
+use crate::rows::{
+    all_installed, all_installed_at, at_tier, killed, made, named, results, row, rules, usual, why,
+};
 
 const RULE: &str = "measured-faults";
 
@@ -15,12 +18,13 @@ fn a_store_that_lost_updates_is_excluded_however_fast_it_is() {
     rows[1]["lost"] = json!(2);
     let recommendation = recommend(&all_installed(), &[results(rows)]);
     let engine = named(&recommendation, "sessile#disk");
-    assert!(engine.excluded && rules(engine, Effect::Excludes) == [RULE], "{recommendation}");
+    assert!(engine.excluded && rules(engine, RuleEffect::Excludes) == [RULE], "{recommendation}");
     assert!(recommendation.to_string().contains("2 lost updates"), "{recommendation}");
     assert_ne!(recommendation.best().unwrap().store, "sessile");
 }
 
-/// What a tier does not promise speaks against nobody; what it promises does, and so does a lock that nobody gives back.
+/// What a tier does not promise speaks against nobody; what it promises does, and so does a lock
+/// that nobody gives back.
 #[test]
 fn a_store_is_excluded_for_what_a_kill_cost_it_beyond_its_tier_only() {
     let promised = json!({ "promise": "everything", "lost": 4, "lost_beyond": 4 });
@@ -33,12 +37,16 @@ fn a_store_is_excluded_for_what_a_kill_cost_it_beyond_its_tier_only() {
     let fault = |store: &str| why(&recommendation, store, RULE);
     assert_eq!(fault("redis"), None, "{recommendation}");
     let lost = fault("postgres").unwrap();
-    assert!(lost.contains("faults server-killed: 4 acknowledged updates lost that were promised"), "{lost}");
+    assert!(
+        lost.contains("faults server-killed: 4 acknowledged updates lost that were promised"),
+        "{lost}"
+    );
     assert!(fault("mysql").unwrap().contains("2 locks stuck"), "{recommendation}");
 }
 
-/// One lost update in any file of results excluded a store everywhere: in tiers, on machines and in builds in which nothing had
-/// ever gone wrong, and for what a PHP handler of its name had failed at.
+/// One lost update in any file of results excluded a store everywhere: in tiers, on machines and in
+/// builds in which nothing had ever gone wrong, and for what a PHP handler of its name had failed
+/// at.
 #[test]
 fn a_bad_row_of_another_question_excludes_nobody() {
     let lost = |tier: Durability| {
@@ -70,15 +78,18 @@ fn a_bad_row_of_another_question_excludes_nobody() {
     }
 }
 
-/// Missing sessions and pauses of PHP's handler excluded the store behind it, and spoke against it: its rows have the store's name.
+/// Missing sessions and pauses of PHP's handler excluded the store behind it, and spoke against it:
+/// its rows have the store's name.
 #[test]
 fn a_row_of_a_handler_in_php_says_nothing_of_the_store_that_has_its_name() {
     let told = |php: Value| {
         let mut gc = row("files", "shm", 400.0);
-        (gc["experiment"], gc["op"], gc["bytes_per_session"]) = (json!("gc"), json!("start-gc-0.1"), json!(0));
+        (gc["experiment"], gc["op"], gc["bytes_per_session"]) =
+            (json!("gc"), json!("start-gc-0.1"), json!(0));
         (gc["misses"], gc["php"]) = (json!(3), php);
-        gc["modes"] =
-            json!({ "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2 });
+        gc["modes"] = json!({
+            "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2
+        });
         let recommendation = recommend(&all_installed(), &[results(usual()), results(vec![gc])]);
         [RULE, "sweeps-are-felt"].map(|rule| why(&recommendation, "files#shm", rule).is_some())
     };
@@ -90,7 +101,10 @@ fn a_row_of_a_handler_in_php_says_nothing_of_the_store_that_has_its_name() {
 fn all_rows_that_the_benchmark_in_php_has_recorded_say_so() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/record/php-gc.json");
     let recorded = Report::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert!(recorded.results.iter().any(|row| row.store == "sessile"), "one has the name of a store");
+    assert!(
+        recorded.results.iter().any(|row| row.store == "sessile"),
+        "one has the name of a store"
+    );
     assert!(recorded.results.iter().all(|row| row.php.is_some()));
 }
 
@@ -98,14 +112,18 @@ fn all_rows_that_the_benchmark_in_php_has_recorded_say_so() {
 #[test]
 fn space_and_sweeps_of_another_machine_or_tier_are_not_those_of_the_site() {
     let mut sweep = row("files", "default", 400.0);
-    (sweep["experiment"], sweep["op"], sweep["bytes_per_session"]) = (json!("gc"), json!("start"), json!(0));
-    sweep["modes"] =
-        json!({ "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2 });
+    (sweep["experiment"], sweep["op"], sweep["bytes_per_session"]) =
+        (json!("gc"), json!("start"), json!(0));
+    sweep["modes"] = json!({
+        "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2
+    });
     let mut heavy = row("files", "default", 400.0);
     (heavy["experiment"], heavy["bytes_per_session"]) = (json!("ops"), json!(90_000));
     let elsewhere = || vec![sweep.clone(), heavy.clone()];
     let site = Site { sessions: 550_000, ..all_installed() };
-    let usual = || results(usual().into_iter().filter(|row| row["store"] != "files").collect::<Vec<Value>>());
+    let usual = || {
+        results(usual().into_iter().filter(|row| row["store"] != "files").collect::<Vec<Value>>())
+    };
     let told = |other: Report| {
         let recommendation = recommend(&site, &[usual(), other]);
         let felt = why(&recommendation, "files", "sweeps-are-felt").is_some();

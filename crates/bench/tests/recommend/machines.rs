@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{kinds, recommend, table};
+use sessile_bench::recommend::{recommend, site_kinds, table};
 use sessile_core::Durability;
 
 use crate::rows::{all_installed, made, results, row, usual};
@@ -14,8 +14,9 @@ fn of_gc(pointer: &str, value: Value) -> Report {
     made(vec![gc], pointer, value)
 }
 
-/// Only results of `cycle` were looked at: those of `gc`, `faults` or `oversize` from another machine were dropped, or counted together
-/// with the others where nothing was ranked by speed, and nobody was told.
+/// Only results of `cycle` were looked at: those of `gc`, `faults` or `oversize` from another
+/// machine were dropped, or counted together with the others where nothing was ranked by speed, and
+/// nobody was told.
 #[test]
 fn results_of_several_machines_are_a_warning_whatever_they_measured() {
     let same = || of_gc("", json!(null));
@@ -29,15 +30,26 @@ fn results_of_several_machines_are_a_warning_whatever_they_measured() {
         let with_speed = warned(&[results(usual()), same(), other()]);
         let [warning] = with_speed.as_slice() else { panic!("{pointer}: {with_speed:?}") };
         let first = "x with 2 processors and 17 179 869 184 bytes of memory";
-        assert!(warning.starts_with(&format!("the results are of 2 machines, {first} (results: 2); ")), "{warning}");
-        assert!(warning.ends_with(&format!("; judged by those of {first}, and by none of another")), "{warning}");
+        assert!(
+            warning.starts_with(&format!("the results are of 2 machines, {first} (results: 2); ")),
+            "{warning}"
+        );
+        assert!(
+            warning.ends_with(&format!("; judged by those of {first}, and by none of another")),
+            "{warning}"
+        );
         let without = warned(&[same(), other()]);
         assert!(without.len() == 1 && without[0].ends_with("counts together"), "{without:?}");
         let empty = made(Vec::new(), pointer, value.clone());
-        assert!(warned(&[results(usual()), same(), empty]).is_empty(), "what has no rows says nothing");
+        assert!(
+            warned(&[results(usual()), same(), empty]).is_empty(),
+            "what has no rows says nothing"
+        );
     }
-    for pointer in ["/environment/kernel", "/environment/disk_file_system", "/environment/sessile"] {
-        let recommendation = recommend(&all_installed(), &[results(usual()), of_gc(pointer, json!("y"))]);
+    for pointer in ["/environment/kernel", "/environment/disk_file_system", "/environment/sessile"]
+    {
+        let recommendation =
+            recommend(&all_installed(), &[results(usual()), of_gc(pointer, json!("y"))]);
         assert!(recommendation.warnings.is_empty(), "{pointer}: {recommendation}");
     }
 }
@@ -47,8 +59,12 @@ fn a_warning_stands_before_what_is_recommended_and_once_below_the_table() {
     let both = [results(usual()), of_gc("/environment/cpu", json!("y"))];
     let text = recommend(&all_installed(), &both).to_string();
     let (before, after) = text.split_once("Recommended: ").unwrap();
-    assert!(before.contains("\nwarning: the results are of 2 machines") && !after.contains("of 2 machines"), "{text}");
-    let text = table(&kinds(&all_installed().installed, Durability::None), &both);
+    assert!(
+        before.contains("\nwarning: the results are of 2 machines")
+            && !after.contains("of 2 machines"),
+        "{text}"
+    );
+    let text = table(&site_kinds(&all_installed().installed, Durability::None), &both);
     assert_eq!(text.matches("\nwarning: the results are of 2 machines").count(), 1, "{text}");
     assert!(text.find("\nwarning: ").unwrap() < text.find("\nnote: ").unwrap(), "{text}");
 }

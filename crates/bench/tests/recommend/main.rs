@@ -1,6 +1,12 @@
-//! The recommendation: what loses is not recommended, ours included, and what cannot be used names its rule.
+//! The recommendation: what loses is not recommended, ours included, and what cannot be used names
+//! its rule.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod anonymous;
 mod faults;
@@ -16,11 +22,15 @@ mod thresholds;
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{Effect, RULES, Ranked, Site, SpaceBasis, kinds, recommend, table};
+use sessile_bench::recommend::{
+    RULES, RankedStore, RuleEffect, Site, SpaceBasis, recommend, site_kinds, table,
+};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
-use self::rows::{all_installed, all_installed_at, at_tier, best, made, named, results, row, rules, usual};
+use self::rows::{
+    all_installed, all_installed_at, at_tier, best, made, named, results, row, rules, usual,
+};
 
 #[test]
 fn our_engine_is_recommended_where_it_wins_and_not_where_it_loses() {
@@ -37,12 +47,20 @@ fn our_engine_is_recommended_where_it_wins_and_not_where_it_loses() {
     };
     let places = |tier: Durability| -> Vec<String> {
         let slower = losing(20_000.0, tier);
-        slower.ranking.iter().filter(|it| !it.excluded).map(Ranked::title).take(3).collect()
+        slower.ranking.iter().filter(|it| !it.excluded).map(RankedStore::title).take(3).collect()
     };
-    assert_eq!(places(Durability::None), ["files", "sessile#disk", "sqlite"], "a restart would empty the faster redis");
+    assert_eq!(
+        places(Durability::None),
+        ["files", "sessile#disk", "sqlite"],
+        "a restart would empty the faster redis"
+    );
     assert_eq!(places(Durability::Second), ["redis", "sessile#disk", "sqlite"]);
     let too_slow = losing(10.0, Durability::None);
-    assert_eq!(rules(named(&too_slow, "sessile#disk"), Effect::Excludes), ["too-slow"], "{too_slow}");
+    assert_eq!(
+        rules(named(&too_slow, "sessile#disk"), RuleEffect::Excludes),
+        ["too-slow"],
+        "{too_slow}"
+    );
 }
 
 #[test]
@@ -52,17 +70,24 @@ fn several_web_servers_get_a_store_that_hosts_share_and_our_engine_is_excluded_b
     let recommendation = recommend(&site, &results);
     assert_eq!(best(&recommendation), "redis", "{recommendation}");
     for engine in recommendation.ranking.iter().filter(|ranked| ranked.store == "sessile") {
-        assert!(rules(engine, Effect::Excludes).contains(&"not-shared-by-hosts"), "{engine:?}");
+        assert!(rules(engine, RuleEffect::Excludes).contains(&"not-shared-by-hosts"), "{engine:?}");
     }
-    assert!(recommendation.notes.iter().any(|note| note.contains("--round-trip")), "{recommendation}");
-    let shared = |ranked: &&Ranked| !ranked.excluded;
+    assert!(
+        recommendation.notes.iter().any(|note| note.contains("--round-trip")),
+        "{recommendation}"
+    );
+    let shared = |ranked: &&RankedStore| !ranked.excluded;
     assert!(recommendation.ranking.iter().filter(shared).all(|ranked| {
         let entry = STORES.iter().find(|entry| entry.name == ranked.store).unwrap();
         entry.capabilities.shared_by_hosts
     }));
     let with_affinity = recommend(&Site { affinity: true, ..site }, &results);
     let engine = named(&with_affinity, "sessile#disk");
-    assert_eq!((engine.excluded, rules(engine, Effect::Against)), (false, vec!["host-is-lost"]), "{with_affinity}");
+    assert_eq!(
+        (engine.excluded, rules(engine, RuleEffect::Against)),
+        (false, vec!["host-is-lost"]),
+        "{with_affinity}"
+    );
 }
 
 #[test]
@@ -71,26 +96,30 @@ fn without_results_it_says_that_it_ranks_by_capabilities_and_how_to_measure() {
     assert!(recommendation.question.is_none() && recommendation.best().is_some());
     assert!(recommendation.notes[0].contains("sessile bench cycle --json"), "{recommendation}");
     assert!(
-        recommendation
-            .ranking
-            .iter()
-            .all(|ranked| ranked.ops_per_second.is_none() && ranked.bytes_are == SpaceBasis::Formula)
+        recommendation.ranking.iter().all(
+            |ranked| ranked.ops_per_second.is_none() && ranked.bytes_are == SpaceBasis::Formula
+        )
     );
 }
 
 #[test]
 fn what_was_not_measured_comes_after_what_was() {
-    let recommendation = recommend(&all_installed(), &[results(vec![row("sqlite", "default", 10_000.0)])]);
+    let recommendation =
+        recommend(&all_installed(), &[results(vec![row("sqlite", "default", 10_000.0)])]);
     assert_eq!(best(&recommendation), "sqlite", "{recommendation}");
-    assert!(recommendation.notes.iter().any(|note| note.starts_with("not measured")), "{recommendation}");
+    assert!(
+        recommendation.notes.iter().any(|note| note.starts_with("not measured")),
+        "{recommendation}"
+    );
 }
 
-/// The number of objections was compared first: a store that nobody had measured won against a measured one with one.
+/// The number of objections was compared first: a store that nobody had measured won against a
+/// measured one with one.
 #[test]
 fn what_was_not_measured_comes_after_what_was_and_has_an_objection() {
     let site = Site { installed: Vec::new(), ..Site::default() };
     let recommendation = recommend(&site, &[results(vec![row("mysql", "default", 10_000.0)])]);
-    assert_eq!(rules(named(&recommendation, "mysql"), Effect::Against), ["server-to-install"]);
+    assert_eq!(rules(named(&recommendation, "mysql"), RuleEffect::Against), ["server-to-install"]);
     assert_eq!(best(&recommendation), "mysql", "{recommendation}");
     assert_ne!(best(&recommend(&site, &[])), "mysql", "without results nothing is unmeasured");
 }
@@ -102,13 +131,14 @@ fn a_server_that_would_have_to_be_installed_comes_after_what_is_there() {
     let (tier, results) = (Durability::Second, [results(at_tier(Durability::Second, rows))]);
     let recommendation = recommend(&Site { durability: tier, ..Site::default() }, &results);
     assert_eq!(best(&recommendation), "sessile#disk", "{recommendation}");
-    assert_eq!(rules(named(&recommendation, "redis"), Effect::Against), ["server-to-install"]);
+    assert_eq!(rules(named(&recommendation, "redis"), RuleEffect::Against), ["server-to-install"]);
     assert_eq!(best(&recommend(&all_installed_at(tier), &results)), "redis");
 }
 
 #[test]
 fn figures_are_compared_within_one_question_only() {
-    // Redis was measured with one session at one worker, and far faster so; that is another question.
+    // Redis was measured with one session at one worker, and far faster so; that is another
+    // question.
     let mut other = row("redis", "default", 9e6);
     other["workers"] = json!(1);
     other["sessions"] = json!(1);
@@ -118,7 +148,11 @@ fn figures_are_compared_within_one_question_only() {
     let tier = at_tier(Durability::Commit, usual());
     assert!(recommend(&all_installed(), &[results(tier.clone())]).question.is_none());
     let commit = recommend(&all_installed_at(Durability::Commit), &[results(tier)]);
-    assert!(rules(named(&commit, "sessile#disk"), Effect::Excludes).contains(&"promises-too-little"), "{commit}");
+    assert!(
+        rules(named(&commit, "sessile#disk"), RuleEffect::Excludes)
+            .contains(&"promises-too-little"),
+        "{commit}"
+    );
 }
 
 /// Results of a fast machine and of a slow one were ranked as if they were of one.
@@ -132,15 +166,24 @@ fn figures_of_another_machine_or_of_an_aged_store_are_another_question() {
     ] {
         let other = made(vec![row("files", "default", 9e6)], pointer, value);
         let recommendation = recommend(&all_installed(), &[results(usual()), other]);
-        assert_eq!(named(&recommendation, "files").ops_per_second, Some(30_000.0), "{pointer}: {recommendation}");
+        assert_eq!(
+            named(&recommendation, "files").ops_per_second,
+            Some(30_000.0),
+            "{pointer}: {recommendation}"
+        );
         let warned = !recommendation.warnings.is_empty();
-        assert_eq!(warned, pointer.contains("cpu") || pointer.contains("cores"), "{pointer}: {recommendation}");
+        assert_eq!(
+            warned,
+            pointer.contains("cpu") || pointer.contains("cores"),
+            "{pointer}: {recommendation}"
+        );
     }
 }
 
 #[test]
 fn a_store_that_was_measured_twice_has_answered_once() {
-    // Of two questions that are equally far the one counts that more stores have answered, not more rows.
+    // Of two questions that are equally far the one counts that more stores have answered, not more
+    // rows.
     let twice: Vec<Value> = std::iter::repeat_n(row("files", "default", 9e6), 20).collect();
     let two = made(twice, "/settings/churn", json!(10));
     let recommendation = recommend(&all_installed(), &[two, results(usual())]);
@@ -152,15 +195,29 @@ fn how_the_results_were_made_is_told_where_that_explains_a_difference() {
     let told = |pointer: &str, value: Value, words: &str| {
         let other = made(vec![row("files", "php", 9e3)], pointer, value);
         let recommendation = recommend(&all_installed(), &[results(usual()), other]);
-        assert!(recommendation.notes.iter().any(|note| note.contains(words)), "{words}: {recommendation}");
+        assert!(
+            recommendation.notes.iter().any(|note| note.contains(words)),
+            "{words}: {recommendation}"
+        );
     };
-    told("/settings/seconds", json!(0.1), "samples are 0.5 s long in result 1 and 0.1 s in result 2");
+    told(
+        "/settings/seconds",
+        json!(0.1),
+        "samples are 0.5 s long in result 1 and 0.1 s in result 2",
+    );
     told("/environment/kernel", json!("Linux 7"), "the kernel is another one");
-    told("/environment/disk_file_system", json!("xfs"), "the file system of the disk is another one: ext4");
+    told(
+        "/environment/disk_file_system",
+        json!("xfs"),
+        "the file system of the disk is another one: ext4",
+    );
     let mut interrupted = results(usual());
     interrupted.interrupted = true;
     let recommendation = recommend(&all_installed(), &[interrupted]);
-    assert!(recommendation.notes.iter().any(|note| note.contains("result 1 was interrupted")), "{recommendation}");
+    assert!(
+        recommendation.notes.iter().any(|note| note.contains("result 1 was interrupted")),
+        "{recommendation}"
+    );
     let debug = recommend(&all_installed(), &[made(usual(), "/environment/build", json!("debug"))]);
     assert!(debug.notes.iter().any(|note| note.contains("a debug build")), "{debug}");
 }
@@ -186,7 +243,10 @@ fn results_that_cannot_be_ranked_by_are_told_with_the_flag_that_fits() {
         results(with("durability", json!("as configured"))),
         "in no known tier: measure sessile bench cycle --durability none",
     );
-    told(results(with("experiment", json!("gc"))), "no sound row of cycle or scale (they have: gc)");
+    told(
+        results(with("experiment", json!("gc"))),
+        "no sound row of cycle or scale (they have: gc)",
+    );
     told(results(with("lost", json!(1))), "no sound row of cycle or scale (they have: cycle)");
 }
 
@@ -194,7 +254,11 @@ fn results_that_cannot_be_ranked_by_are_told_with_the_flag_that_fits() {
 fn robots_speak_against_a_store_that_throws_out_when_it_is_full() {
     let site = Site { bots_percent: 70.0, restart_may_log_out: true, ..all_installed() };
     let recommendation = recommend(&site, &[results(usual())]);
-    assert_eq!(rules(named(&recommendation, "memcached"), Effect::Against), ["pushes-out"], "{recommendation}");
+    assert_eq!(
+        rules(named(&recommendation, "memcached"), RuleEffect::Against),
+        ["pushes-out"],
+        "{recommendation}"
+    );
 }
 
 #[test]
@@ -209,13 +273,13 @@ fn two_that_do_not_differ_are_told_so() {
 
 #[test]
 fn the_table_has_a_row_for_each_kind_of_site_and_no_line_is_too_wide() {
-    let kinds = kinds(&all_installed().installed, Durability::None);
+    let site_kinds = site_kinds(&all_installed().installed, Durability::None);
     for results in [vec![], vec![results(usual())]] {
-        let text = table(&kinds, &results);
-        assert!(kinds.iter().all(|kind| text.contains(kind.name)), "{text}");
+        let text = table(&site_kinds, &results);
+        assert!(site_kinds.iter().all(|kind| text.contains(kind.name)), "{text}");
         assert_eq!(text.contains("nothing was measured"), results.is_empty(), "{text}");
     }
-    let last = kinds.last().unwrap();
+    let last = site_kinds.last().unwrap();
     assert_eq!(last.name, "several web servers");
     assert_eq!(best(&recommend(&last.site, &[results(usual())])), "postgres");
     let site = Site { durability: Durability::Second, ..last.site.clone() };
@@ -225,10 +289,13 @@ fn the_table_has_a_row_for_each_kind_of_site_and_no_line_is_too_wide() {
 /// The tier was ignored and the notes were dropped.
 #[test]
 fn the_table_is_for_the_tier_that_was_asked_for_and_has_the_notes() {
-    let kinds = kinds(&all_installed().installed, Durability::Commit);
-    assert!(kinds.iter().all(|kind| kind.site.durability == Durability::Commit));
-    let text = table(&kinds, &[results(usual())]);
-    assert!(text.contains("note: not ranked by speed") && text.contains("tier none, not commit"), "{text}");
+    let site_kinds = site_kinds(&all_installed().installed, Durability::Commit);
+    assert!(site_kinds.iter().all(|kind| kind.site.durability == Durability::Commit));
+    let text = table(&site_kinds, &[results(usual())]);
+    assert!(
+        text.contains("note: not ranked by speed") && text.contains("tier none, not commit"),
+        "{text}"
+    );
     assert!(text.contains("note: CMS, anonymous visitors: start a session only when"), "{text}");
 }
 

@@ -11,10 +11,12 @@ fn with(mut rows: Vec<Value>, field: &str, value: &Value) -> Vec<Value> {
     rows
 }
 
-/// Whatever was measured of payloads of 100,000 bytes: by those of 1,500 a site with such sessions was judged, without a word.
+/// Whatever was measured of payloads of 100,000 bytes: by those of 1,500 a site with such sessions
+/// was judged, without a word.
 #[test]
 fn speed_comes_from_payloads_like_those_of_the_site_and_is_labelled_where_there_are_none() {
-    let (small, large) = (|| results(usual()), || results(with(usual(), "payload_bytes", &json!(100_000))));
+    let (small, large) =
+        (|| results(usual()), || results(with(usual(), "payload_bytes", &json!(100_000))));
     let chosen = |payload_bytes: u64, all: &[Report]| {
         let recommendation = recommend(&Site { payload_bytes, ..all_installed() }, all);
         let note = recommendation.notes.iter().find(|note| note.contains("--payload")).cloned();
@@ -32,24 +34,38 @@ fn speed_comes_from_payloads_like_those_of_the_site_and_is_labelled_where_there_
     assert!(text.contains("sessions of 1500 bytes (lognormal), tier none"), "{text}");
 }
 
-/// Its own advice did not help: stores of one host had answered the question without a network, and outnumbered the servers that
-/// were measured over one.
+/// Its own advice did not help: stores of one host had answered the question without a network, and
+/// outnumbered the servers that were measured over one.
 #[test]
-fn several_web_servers_are_judged_by_rows_over_a_network_however_many_stores_of_one_host_were_measured() {
+fn several_web_servers_are_judged_by_rows_over_a_network_whatever_else_was_measured() {
     let servers = || {
-        usual()
-            .into_iter()
-            .filter(|row| matches!(row["store"].as_str(), Some("redis" | "mysql" | "postgres" | "memcached")))
+        usual().into_iter().filter(|row| {
+            matches!(row["store"].as_str(), Some("redis" | "mysql" | "postgres" | "memcached"))
+        })
     };
-    let mut far =
-        results(with(servers().collect(), "ops_per_second", &json!({ "median": 3e3, "low": 3e3, "high": 3e3 })));
+    let mut far = results(with(
+        servers().collect(),
+        "ops_per_second",
+        &json!({ "median": 3e3, "low": 3e3, "high": 3e3 }),
+    ));
     far.settings.round_trip_us = Some(300.0);
     let site = Site { web_servers: 4, ..all_installed() };
     let recommendation = recommend(&site, &[results(usual()), far]);
-    assert_eq!(named(&recommendation, "postgres").ops_per_second, Some(3_000.0), "{recommendation}");
-    assert!(!recommendation.notes.iter().any(|note| note.contains("--round-trip")), "{recommendation}");
-    let of_one_host: Vec<Value> = usual().into_iter().filter(|row| row["store"] == "files").collect();
+    assert_eq!(
+        named(&recommendation, "postgres").ops_per_second,
+        Some(3_000.0),
+        "{recommendation}"
+    );
+    assert!(
+        !recommendation.notes.iter().any(|note| note.contains("--round-trip")),
+        "{recommendation}"
+    );
+    let of_one_host: Vec<Value> =
+        usual().into_iter().filter(|row| row["store"] == "files").collect();
     let recommendation = recommend(&site, &[results(of_one_host)]);
     assert!(recommendation.question.is_none(), "{recommendation}");
-    assert!(recommendation.notes[0].contains("of no store that several hosts can share"), "{recommendation}");
+    assert!(
+        recommendation.notes[0].contains("of no store that several hosts can share"),
+        "{recommendation}"
+    );
 }

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{Effect, Site, recommend};
+use sessile_bench::recommend::{RuleEffect, Site, recommend};
 use sessile_core::Durability;
 
-use crate::rows::{all_installed, all_installed_at, at_tier, best, killed, named, results, rules, usual, why};
+use crate::rows::{
+    all_installed, all_installed_at, at_tier, best, killed, named, results, rules, usual, why,
+};
 
 const RULE: &str = "lost-at-restart";
 
@@ -29,7 +31,7 @@ fn where_a_restart_must_not_log_out_what_is_kept_in_memory_is_excluded() {
         ("files#shm", "lost-at-reboot"),
     ] {
         let ranked = named(&recommendation, title);
-        assert!(rules(ranked, Effect::Excludes).contains(&rule), "{title}: {ranked:?}");
+        assert!(rules(ranked, RuleEffect::Excludes).contains(&rule), "{title}: {ranked:?}");
     }
     let site = Site { restart_may_log_out: true, ..all_installed() };
     let recommendation = recommend(&site, &[results(usual())]);
@@ -37,14 +39,20 @@ fn where_a_restart_must_not_log_out_what_is_kept_in_memory_is_excluded() {
     assert!(!named(&recommendation, "memcached").excluded);
 }
 
-/// Redis was recommended to shops that must not lose a cart, by the figures of one that keeps nothing.
+/// Redis was recommended to shops that must not lose a cart, by the figures of one that keeps
+/// nothing.
 #[test]
-fn a_store_that_keeps_sessions_from_a_stronger_tier_on_is_excluded_in_a_weaker_one_and_says_which_would_do() {
+fn a_store_that_keeps_sessions_in_a_stronger_tier_only_is_excluded_and_names_that_tier() {
     let weak = recommend(&all_installed(), &[results(usual())]);
     let said = why(&weak, "redis", RULE).unwrap();
     assert!(said.contains("in tier none") && said.contains("from tier 1s on"), "{said}");
-    let strong = recommend(&all_installed_at(Durability::Second), &with(Durability::Second, vec![]));
-    assert_eq!((why(&strong, "redis", RULE), best(&strong).as_str()), (None, "sessile#disk"), "{strong}");
+    let strong =
+        recommend(&all_installed_at(Durability::Second), &with(Durability::Second, vec![]));
+    assert_eq!(
+        (why(&strong, "redis", RULE), best(&strong).as_str()),
+        (None, "sessile#disk"),
+        "{strong}"
+    );
     for durable in ["mysql", "postgres", "sqlite", "files", "sessile#disk"] {
         assert_eq!(why(&weak, durable, RULE), None, "{durable}");
     }
@@ -79,7 +87,10 @@ fn updates_that_a_restart_cost_log_nobody_out_and_neither_does_the_death_of_a_wo
     let recommendation = recommend(&all_installed(), &all);
     assert_eq!(why(&recommendation, "mysql", RULE), None, "{recommendation}");
     assert_eq!(why(&recommendation, "postgres", RULE), None, "{recommendation}");
-    assert!(why(&recommendation, "redis", RULE).unwrap().contains("96 sessions"), "{recommendation}");
+    assert!(
+        why(&recommendation, "redis", RULE).unwrap().contains("96 sessions"),
+        "{recommendation}"
+    );
     let site = Site { restart_may_log_out: true, ..all_installed() };
     assert_eq!(why(&recommend(&site, &all), "redis", RULE), None);
 }

@@ -2,31 +2,36 @@
 
 use serde_json::{Value, json};
 use sessile_bench::Report;
-use sessile_bench::recommend::{Effect, Ranked, Recommendation, Site};
+use sessile_bench::recommend::{RankedStore, Recommendation, RuleEffect, Site};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
 /// A measured row of `cycle`: store, variant, operations a second.
 pub fn row(store: &str, variant: &str, speed: f64) -> Value {
     json!({
-        "experiment": "cycle", "store": store, "url": "", "variant": variant, "op": "cycle", "workers": 8,
+        "experiment": "cycle", "store": store, "url": "", "variant": variant, "op": "cycle",
+        "workers": 8,
         "sessions": 10_000, "payload_bytes": 1500, "payload_spread": "fixed", "durability": "none",
         "kind": "embedded", "rounds": 5,
         "ops_per_second": { "median": speed, "low": speed * 0.98, "high": speed * 1.02 },
         "latency_us": { "min": 1.0, "p50": 1.0, "p90": 1.0, "p99": 9.0, "p999": 1.0, "max": 1.0 },
-        "operations": 1000, "errors": 0, "first_error": null, "misses": 0, "lost": 0, "failed": null,
+        "operations": 1000, "errors": 0, "first_error": null, "misses": 0, "lost": 0,
+        "failed": null,
         "cpu_us_per_op": { "client": 1.0, "server": 0.0 }, "bytes_per_session": 2000,
     })
 }
 
-/// A row of `faults` in a tier that promises nothing, in which all acknowledged updates were lost and no session was: what
-/// else is different in it. Its updates lost and its errors make the row a bad one.
+/// A row of `faults` in a tier that promises nothing, in which all acknowledged updates were lost
+/// and no session was: what else is different in it. Its updates lost and its errors make the row a
+/// bad one.
 pub fn killed(store: &str, op: &str, (lost, errors): (u64, u64), faults: Value) -> Value {
     let mut row = row(store, "default", 0.0);
     row["faults"] = json!({
         "kills": 1, "promise": "nothing", "lock_ttl_ms": null, "stuck_after_ms": 1000, "stuck": 0,
-        "stuck_is_meant": false, "acknowledged": 900, "lost": 900, "lost_beyond": 0, "sessions_lost": 0,
-        "sessions_lost_beyond": 0, "damaged": 0, "unreadable": 0, "refused": 3, "failed": 0, "down_us": 1.0,
+        "stuck_is_meant": false, "acknowledged": 900, "lost": 900, "lost_beyond": 0,
+        "sessions_lost": 0,
+        "sessions_lost_beyond": 0, "damaged": 0, "unreadable": 0, "refused": 3, "failed": 0,
+        "down_us": 1.0,
     });
     for (name, value) in faults.as_object().unwrap() {
         row["faults"][name] = value.clone();
@@ -64,10 +69,13 @@ pub fn results(rows: Vec<Value>) -> Report {
 /// A result in which one thing is different: where that is, and what it is.
 pub fn made(rows: Vec<Value>, pointer: &str, value: Value) -> Report {
     let mut report = json!({
-        "schema": 1, "command": "sessile bench cycle", "seed": 1, "results": rows, "left_out": [], "warnings": [],
-        "environment": { "cpu": "x", "cores": 2, "memory_bytes": 16_u64 << 30, "kernel": "Linux", "system": "x",
+        "schema": 1, "command": "sessile bench \
+                                 cycle", "seed": 1, "results": rows, "left_out": [], "warnings": [],
+        "environment": { "cpu": "x", "cores": 2, "memory_bytes": 16_u64 << 30, "kernel": "Linux",
+            "system": "x",
             "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {} },
-        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0, "confidence": 0.9,
+        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0,
+            "confidence": 0.9,
             "rate": null },
     });
     if !pointer.is_empty() {
@@ -86,7 +94,7 @@ pub fn all_installed_at(tier: Durability) -> Site {
     Site { durability: tier, ..all_installed() }
 }
 
-pub fn named<'a>(recommendation: &'a Recommendation, title: &str) -> &'a Ranked {
+pub fn named<'a>(recommendation: &'a Recommendation, title: &str) -> &'a RankedStore {
     recommendation.ranking.iter().find(|ranked| ranked.title() == title).unwrap()
 }
 
@@ -94,11 +102,15 @@ pub fn best(recommendation: &Recommendation) -> String {
     recommendation.best().unwrap().title()
 }
 
-pub fn rules(ranked: &Ranked, effect: Effect) -> Vec<&str> {
+pub fn rules(ranked: &RankedStore, effect: RuleEffect) -> Vec<&str> {
     ranked.fired(effect).map(|fired| fired.rule).collect()
 }
 
 /// Why a rule fired, if it did.
 pub fn why(recommendation: &Recommendation, title: &str, rule: &str) -> Option<String> {
-    named(recommendation, title).rules.iter().find(|fired| fired.rule == rule).map(|fired| fired.why.clone())
+    named(recommendation, title)
+        .rules
+        .iter()
+        .find(|fired| fired.rule == rule)
+        .map(|fired| fired.why.clone())
 }

@@ -1,6 +1,6 @@
 //! The URL of what is recommended: what a reader can do with it.
 
-use sessile_bench::recommend::{Medium, Ranked, Recommendation, Site, recommend};
+use sessile_bench::recommend::{RankedStore, Recommendation, Site, StorageMedium, recommend};
 use sessile_core::Durability;
 use sessile_fixtures::{PrivateDir, with_option};
 use sessile_stores::{Context, registry};
@@ -20,8 +20,8 @@ fn head(recommendation: &Recommendation) -> Vec<String> {
     lines.take_while(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// For the engine on a disk it was `sessile:<disk>/sessile?control=<control>`: the last word is a directory that only a benchmark
-/// needs, and nobody could know what to write.
+/// For the engine on a disk it was `sessile:<disk>/sessile?control=<control>`: the last word is a
+/// directory that only a benchmark needs, and nobody could know what to write.
 #[test]
 fn whatever_stands_for_a_place_in_the_recommended_url_is_explained_below_it() {
     let none = [results(at_tier(Durability::Second, usual()))];
@@ -38,32 +38,43 @@ fn whatever_stands_for_a_place_in_the_recommended_url_is_explained_below_it() {
     let shared = [results(vec![row("files", "shm", 1e6)])];
     let said = head(&recommend(&Site { restart_may_log_out: true, ..Site::default() }, &shared));
     assert_eq!(said[0], "Recommended: files#shm, files:<shm>/files#shm");
-    assert!(said[1].starts_with("  <shm>: a directory in shared memory") && said.len() == 2, "{said:?}");
+    assert!(
+        said[1].starts_with("  <shm>: a directory in shared memory") && said.len() == 2,
+        "{said:?}"
+    );
     for ranked in TIERS.iter().flat_map(|tier| at(*tier).ranking) {
-        let rest = ["<disk>", "<shm>", "<host>"].iter().fold(ranked.url.clone(), |url, place| url.replace(place, ""));
-        assert!(!rest.contains(['<', '{', '>', '}']) && !rest.contains("control"), "{}", ranked.url);
+        let rest = ["<disk>", "<shm>", "<host>"]
+            .iter()
+            .fold(ranked.url.clone(), |url, place| url.replace(place, ""));
+        assert!(
+            !rest.contains(['<', '{', '>', '}']) && !rest.contains("control"),
+            "{}",
+            ranked.url
+        );
     }
 }
 
 #[test]
 fn what_a_server_needs_in_its_url_stands_where_the_explanation_says() {
     let stores = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stores");
-    for ranked in at(Durability::None).ranking.iter().filter(|ranked| ranked.url.contains("<host>")) {
+    for ranked in at(Durability::None).ranking.iter().filter(|ranked| ranked.url.contains("<host>"))
+    {
         let text = std::fs::read_to_string(format!("{stores}/{}.md", ranked.store)).unwrap();
         let scheme = ranked.url.split(':').next().unwrap();
         assert!(text.contains(&format!("{scheme}://")), "{}", ranked.title());
     }
 }
 
-/// Without its tier in the URL SQLite synced once a second where it had been judged as one that does not, and not at each commit
-/// where that was asked for.
+/// Without its tier in the URL SQLite synced once a second where it had been judged as one that
+/// does not, and not at each commit where that was asked for.
 #[test]
 fn on_a_disk_a_url_has_the_tier_that_was_judged_unless_the_store_has_it_not() {
     for tier in TIERS {
         let recommendation = at(tier);
         let tier_of = |title: &str| {
             let url = &named(&recommendation, title).url;
-            url.split_once("durability=").map(|(_, tier)| tier.split(['&', '#']).next().unwrap().to_owned())
+            url.split_once("durability=")
+                .map(|(_, tier)| tier.split(['&', '#']).next().unwrap().to_owned())
         };
         let name = Some(tier.name().to_owned());
         assert_eq!(tier_of("sqlite"), name);
@@ -77,17 +88,18 @@ fn on_a_disk_a_url_has_the_tier_that_was_judged_unless_the_store_has_it_not() {
 
 #[test]
 fn with_its_places_put_in_a_url_opens_its_store() {
-    let opens = |ranked: &Ranked| {
+    let opens = |ranked: &RankedStore| {
         let place = match ranked.medium {
-            Medium::SharedMemory => PrivateDir::in_shared_memory(),
+            StorageMedium::SharedMemory => PrivateDir::in_shared_memory(),
             _ => PrivateDir::on_disk(),
         };
         let (place, control) = (place.unwrap(), PrivateDir::in_shared_memory().unwrap());
         let dir = place.path().display().to_string();
         let mut url = ranked.url.replace("<disk>", &dir).replace("<shm>", &dir);
         // Its default would leave something behind.
-        let has_control = registry::by_name(ranked.store).unwrap().options.iter().any(|it| it.name == "control");
-        if has_control && ranked.medium == Medium::Disk {
+        let has_control =
+            registry::by_name(ranked.store).unwrap().options.iter().any(|it| it.name == "control");
+        if has_control && ranked.medium == StorageMedium::Disk {
             url = with_option(&url, "control", &control.path().display().to_string());
         }
         assert!(sessile_stores::open(&url, &Context::default()).is_ok(), "{url}");
@@ -95,8 +107,9 @@ fn with_its_places_put_in_a_url_opens_its_store() {
     let mut opened = 0;
     for tier in TIERS {
         let recommendation = at(tier);
-        let here = |ranked: &&Ranked| !ranked.url.contains("<host>");
-        opened += recommendation.ranking.iter().filter(here).inspect(|ranked| opens(ranked)).count();
+        let here = |ranked: &&RankedStore| !ranked.url.contains("<host>");
+        opened +=
+            recommendation.ranking.iter().filter(here).inspect(|ranked| opens(ranked)).count();
     }
     assert!(opened > 10, "{opened}");
 }

@@ -1,7 +1,8 @@
-//! What the sessions of a site take: measured, derived or by the formula, and where those bytes are.
+//! What the sessions of a site take: measured, derived or by the formula, and where those bytes
+//! are.
 
 use serde_json::json;
-use sessile_bench::recommend::{Effect, Medium, Site, SpaceBasis, recommend};
+use sessile_bench::recommend::{RuleEffect, Site, SpaceBasis, StorageMedium, recommend};
 
 use crate::rows::{all_installed, named, results, row, rules, usual};
 
@@ -29,7 +30,11 @@ fn derived_space_is_in_whole_pages_and_from_the_nearest_payload() {
     let ranked = named(&recommendation, "files");
     assert_eq!((ranked.bytes, ranked.bytes_are), (2_000_000_000, SpaceBasis::Measured));
     let many = recommend(&Site { sessions: 50_000, ..site(1_500) }, &results);
-    assert_eq!(named(&many, "files").bytes_are, SpaceBasis::Derived, "from a fifth of the sessions");
+    assert_eq!(
+        named(&many, "files").bytes_are,
+        SpaceBasis::Derived,
+        "from a fifth of the sessions"
+    );
 }
 
 /// Which of two results was given first decided how large a store is.
@@ -40,7 +45,10 @@ fn of_equally_near_rows_the_largest_space_counts_in_whichever_order() {
         (row["experiment"], row["bytes_per_session"]) = (json!(experiment), json!(bytes));
         results(vec![row])
     };
-    for all in [[weighed("ops", 2_100), weighed("cycle", 3_600)], [weighed("cycle", 3_600), weighed("ops", 2_100)]] {
+    for all in [
+        [weighed("ops", 2_100), weighed("cycle", 3_600)],
+        [weighed("cycle", 3_600), weighed("ops", 2_100)],
+    ] {
         let recommendation = recommend(&all_installed(), &all);
         assert_eq!(named(&recommendation, "files").bytes, 36_000_000, "{recommendation}");
     }
@@ -55,25 +63,26 @@ fn space_is_that_of_the_measured_rows_or_of_the_formula() {
         (named(&measured, "redis").bytes, named(&measured, "redis").bytes_are),
         (4_500_000_000, SpaceBasis::Derived)
     );
-    assert_eq!(rules(named(&measured, "redis"), Effect::Against), ["much-memory"]);
+    assert_eq!(rules(named(&measured, "redis"), RuleEffect::Against), ["much-memory"]);
     let formula = recommend(&site, &[]);
     assert_eq!(named(&formula, "redis").bytes, 5_024_000_000);
     assert_eq!(named(&formula, "files").bytes, 5_120_000_000, "whole pages");
-    assert_eq!(named(&formula, "mysql").medium, Medium::ServerDisk);
+    assert_eq!(named(&formula, "mysql").medium, StorageMedium::ServerDisk);
 }
 
-/// The memory by which MySQL and PostgreSQL had grown was shown as space on the disk of the server, "measured".
+/// The memory by which MySQL and PostgreSQL had grown was shown as space on the disk of the server,
+/// "measured".
 #[test]
 fn the_measured_space_of_a_server_on_a_disk_is_said_to_be_memory() {
     let site = all_installed();
     let told = "the space of postgres, mysql is memory, by which the server has grown";
     let measured = recommend(&site, &[results(usual())]);
     for (title, medium, bytes_in) in [
-        ("mysql", Medium::ServerDisk, Medium::Memory),
-        ("postgres", Medium::ServerDisk, Medium::Memory),
-        ("redis", Medium::Memory, Medium::Memory),
-        ("files", Medium::Disk, Medium::Disk),
-        ("sessile#disk", Medium::Disk, Medium::Disk),
+        ("mysql", StorageMedium::ServerDisk, StorageMedium::Memory),
+        ("postgres", StorageMedium::ServerDisk, StorageMedium::Memory),
+        ("redis", StorageMedium::Memory, StorageMedium::Memory),
+        ("files", StorageMedium::Disk, StorageMedium::Disk),
+        ("sessile#disk", StorageMedium::Disk, StorageMedium::Disk),
     ] {
         let ranked = named(&measured, title);
         assert_eq!((ranked.medium, ranked.bytes_in), (medium, bytes_in), "{title}");
@@ -83,7 +92,7 @@ fn the_measured_space_of_a_server_on_a_disk_is_said_to_be_memory() {
     assert!(measured.notes.iter().any(|note| note.starts_with(told)), "{measured}");
     // Nothing was weighed: the formula is about the disk.
     let formula = recommend(&site, &[]);
-    assert_eq!(named(&formula, "postgres").bytes_in, Medium::ServerDisk);
+    assert_eq!(named(&formula, "postgres").bytes_in, StorageMedium::ServerDisk);
     let text = formula.to_string();
     assert!(text.contains("the server's disk") && !text.contains("the server's memory"), "{text}");
     assert!(!formula.notes.iter().any(|note| note.starts_with("the space of")), "{formula}");

@@ -13,13 +13,15 @@ const TTL: Duration = Duration::from_secs(3_600);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// A longer time between two requests is a pause of the harness, or the turn of another one.
 const PAUSE: Duration = Duration::from_millis(10);
-/// No time between the samples of two rounds is shorter, even where the turns of a worker follow each other.
+/// No time between the samples of two rounds is shorter, even where the turns of a worker follow
+/// each other.
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(2);
-/// Waited for in pieces of this length and not after each request, because the clock is too coarse for a tenth of
-/// a microsecond.
+/// Waited for in pieces of this length and not after each request, because the clock is too coarse
+/// for a tenth of a microsecond.
 const PIECE_SECONDS: f64 = 2e-6;
 
-/// In the directory of a store: process and processors of its worker, a line when requests begin after a pause.
+/// In the directory of a store: process and processors of its worker, a line when requests begin
+/// after a pause.
 pub const NOTES: &str = "processors";
 
 /// The store, and how much slower it is made.
@@ -66,14 +68,17 @@ impl Slowed {
         }
         let status = read_to_string("/proc/self/status").unwrap();
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        self.notes.write_all(format!("{} {}\n", std::process::id(), list.trim()).as_bytes()).unwrap();
+        self.notes
+            .write_all(format!("{} {}\n", std::process::id(), list.trim()).as_bytes())
+            .unwrap();
     }
 
     fn payload(&self) -> Option<&[u8]> {
         self.record.as_ref().map(|record| record.payload.as_slice())
     }
 
-    /// Everything between the ends of two requests takes that part longer: what the harness does, too.
+    /// Everything between the ends of two requests takes that part longer: what the harness does,
+    /// too.
     fn slow_down(&mut self) {
         let taken = self.last.elapsed();
         if taken < PAUSE {

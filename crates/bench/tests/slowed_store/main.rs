@@ -1,19 +1,27 @@
-//! The comparison of two results, tried on real runs: a store that was slowed on purpose is found, the same store is not.
+//! The comparison of two results, tried on real runs: a store that was slowed on purpose is found,
+//! the same store is not.
 //!
-//! Without arguments it is a test of seconds: twenty times as slow must be seen on any machine, in two runs and in one. With
-//! `trials` (`make compare-trials`) it is twenty times the store against itself in the same rounds, and against itself slowed by a
-//! tenth, on a machine that does nothing else. This program is its own worker.
+//! Without arguments it is a test of seconds: twenty times as slow must be seen on any machine, in
+//! two runs and in one. With `trials` (`make compare-trials`) it is twenty times the store against
+//! itself in the same rounds, and against itself slowed by a tenth, on a machine that does nothing
+//! else. This program is its own worker.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod contender;
 
 use std::process::ExitCode;
 
-use sessile_bench::compare::{Basis, Comparison, THRESHOLD, Verdict, compare};
+use sessile_bench::compare::{Comparison, DriftBasis, THRESHOLD, Verdict, compare};
 use sessile_bench::worker::{Launch, serve};
 use sessile_bench::{
-    Choice, Collection, Experiment, Options, Target, against, reference, run_choices, run_choices_against,
+    Choice, Collection, ContenderSource, Experiment, Options, against, reference, run_choices,
+    run_choices_against,
 };
 
 const WORKER: &str = "bench-worker";
@@ -37,7 +45,8 @@ fn main() -> ExitCode {
 }
 
 fn twenty_times_as_slow_is_slower() {
-    // Rounds of a machine that does something else may differ so much that nothing can be said; longer ones do less.
+    // Rounds of a machine that does something else may differ so much that nothing can be said;
+    // longer ones do less.
     let mut told = Vec::new();
     for seconds in [0.03, 0.06, 0.12] {
         let brief = |part: f64, seed: u64| run(part, Length { seconds, rounds: 9 }, seed);
@@ -46,7 +55,8 @@ fn twenty_times_as_slow_is_slower() {
         let back = compare(&new, &old, THRESHOLD).unwrap();
         // A reference row that did nothing in so short a sample is no mark.
         let is_whole = comparison.yardstick.len() == REFERENCES.len();
-        if is_whole && (verdict(&comparison), verdict(&back)) == (Verdict::Slower, Verdict::Faster) {
+        if is_whole && (verdict(&comparison), verdict(&back)) == (Verdict::Slower, Verdict::Faster)
+        {
             return println!("test twenty_times_as_slow_is_slower ... ok");
         }
         told.push(format!("{comparison}\n{back}"));
@@ -59,10 +69,12 @@ fn five_times_as_slow_is_slower_in_the_same_rounds() {
     for seconds in [0.05, 0.1, 0.2] {
         let (old, new) = run_against(4.0, Length { seconds, rounds: 9 }, 3);
         // A sample in which a busy machine let nothing be done is no ratio.
-        let (Ok(comparison), Ok(back)) = (compare(&old, &new, THRESHOLD), compare(&new, &old, THRESHOLD)) else {
+        let (Ok(comparison), Ok(back)) =
+            (compare(&old, &new, THRESHOLD), compare(&new, &old, THRESHOLD))
+        else {
             continue;
         };
-        assert_eq!(comparison.rows[0].basis, Basis::SameRounds, "{comparison}");
+        assert_eq!(comparison.rows[0].basis, DriftBasis::SameRounds, "{comparison}");
         if (verdict(&comparison), verdict(&back)) == (Verdict::Slower, Verdict::Faster) {
             return println!("test five_times_as_slow_is_slower_in_the_same_rounds ... ok");
         }
@@ -71,7 +83,8 @@ fn five_times_as_slow_is_slower_in_the_same_rounds() {
     panic!("{}", told.join("\n"));
 }
 
-/// Each worker went on where it had run before, and what neighbours did to one processor was one program's for many rounds.
+/// Each worker went on where it had run before, and what neighbours did to one processor was one
+/// program's for many rounds.
 fn both_have_the_same_processors_in_their_turns_and_are_set_up_as_often() {
     let mut told = Vec::new();
     // A busy machine may let nothing be done in a sample, and then nothing is noted.
@@ -82,7 +95,8 @@ fn both_have_the_same_processors_in_their_turns_and_are_set_up_as_often() {
         run_choices_against(Experiment::Cycle, &options, &launch(), choices).unwrap();
         let [(of_old, old), (of_new, new)] = dirs.each_ref().map(|dir| {
             let notes = std::fs::read_to_string(dir.path().join(contender::NOTES)).unwrap();
-            let mut notes: Vec<(&str, &str)> = notes.lines().map(|line| line.split_once(' ').unwrap()).collect();
+            let mut notes: Vec<(&str, &str)> =
+                notes.lines().map(|line| line.split_once(' ').unwrap()).collect();
             notes.dedup(); // a busy machine makes pauses within a sample, too
             let lists: Vec<String> = notes.iter().map(|(_, list)| (*list).to_owned()).collect();
             notes.dedup_by_key(|(worker, _)| *worker);
@@ -93,20 +107,23 @@ fn both_have_the_same_processors_in_their_turns_and_are_set_up_as_often() {
         assert_eq!([of_old, of_new], [5, 5], "a worker for each setup");
         let is_alone = std::thread::available_parallelism().unwrap().get() == 1;
         if old == new && (old.len() > 1 || is_alone) {
-            return println!("test both_have_the_same_processors_in_their_turns_and_are_set_up_as_often ... ok");
+            return println!(
+                "test both_have_the_same_processors_in_their_turns_and_are_set_up_as_often ... ok"
+            );
         }
         told.push(format!("{old:?}\n{new:?}"));
     }
     panic!("{}", told.join("\n"));
 }
 
-/// What was said of the store in each trial, in one line; the exit code says whether all of it was right.
+/// What was said of the store in each trial, in one line; the exit code says whether all of it was
+/// right.
 fn trials(count: u64, part: f64) -> ExitCode {
     if cfg!(debug_assertions) {
         println!("a debug build measures its own checks; use make compare-trials");
         return ExitCode::FAILURE;
     }
-    let length = Length { seconds: SECONDS_OF_TRIAL, rounds: against::TURNS.0 };
+    let length = Length { seconds: SECONDS_OF_TRIAL, rounds: against::ROUNDS_AND_SECONDS.0 };
     let mut wrong = 0;
     for trial in 1..=count {
         let [same, slowed] = [(0.0, 1), (part, 2)].map(|(part, n)| {
@@ -150,7 +167,9 @@ struct Length {
 fn run(part: f64, length: Length, seed: u64) -> Collection {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut choices = vec![store(part, &dir)];
-    choices.extend(REFERENCES.map(|name| choice(name, Target::Reference(reference::by_name(name).unwrap()), false)));
+    choices.extend(REFERENCES.map(|name| {
+        choice(name, ContenderSource::Reference(reference::by_name(name).unwrap()), false)
+    }));
     run_choices(Experiment::Cycle, &options(length, seed), &launch(), choices).unwrap().into()
 }
 
@@ -158,12 +177,13 @@ fn run(part: f64, length: Length, seed: u64) -> Collection {
 fn run_against(part: f64, length: Length, seed: u64) -> (Collection, Collection) {
     let dirs = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
     let options = options(length, seed);
-    let (old, new) = run_choices_against(Experiment::Cycle, &options, &launch(), pair(&dirs, part)).unwrap();
+    let (old, new) =
+        run_choices_against(Experiment::Cycle, &options, &launch(), pair(&dirs, part)).unwrap();
     (old.into(), new.into())
 }
 
 fn pair(dirs: &[tempfile::TempDir; 2], part: f64) -> Vec<Choice> {
-    vec![store(0.0, &dirs[0]).into_twin(), store(part, &dirs[1])]
+    vec![store(0.0, &dirs[0]).into_counterpart(), store(part, &dirs[1])]
 }
 
 fn options(length: Length, seed: u64) -> Options {
@@ -183,12 +203,13 @@ fn launch() -> Launch {
 }
 
 fn store(part: f64, dir: &tempfile::TempDir) -> Choice {
-    let store: &'static str = std::env::var("SESSILE_TRIAL_STORE").unwrap_or_else(|_| STORE.to_owned()).leak();
+    let store: &'static str =
+        std::env::var("SESSILE_TRIAL_STORE").unwrap_or_else(|_| STORE.to_owned()).leak();
     let name: &'static str = format!("{store}+{part}").leak();
-    choice(store, Target::Test(name, dir.path().display().to_string().leak()), true)
+    choice(store, ContenderSource::Test(name, dir.path().display().to_string().leak()), true)
 }
 
-fn choice(store: &'static str, target: Target, creates: bool) -> Choice {
+fn choice(store: &'static str, target: ContenderSource, creates: bool) -> Choice {
     Choice {
         store,
         variant: "default".to_owned(),

@@ -1,4 +1,4 @@
-//! The command lines of `sessile bench all` and of what prepares it, `sessile bench setup`.
+//! The command lines of `sessile bench all` and `sessile bench setup`.
 
 use std::path::PathBuf;
 
@@ -13,36 +13,38 @@ pub struct AllArguments {
     #[arg(long, value_delimiter = ',', value_parser = experiment, value_name = "EXPERIMENT")]
     pub only: Vec<Experiment>,
     /// Not these experiments
-    #[arg(long, value_delimiter = ',', value_parser = experiment, value_name = "EXPERIMENT", conflicts_with = "only")]
+    #[arg(long, value_delimiter = ',', value_parser = experiment, value_name = "EXPERIMENT")]
+    #[arg(conflicts_with = "only")]
     pub skip: Vec<Experiment>,
-    /// Stores, variants, reference rows, URLs, handlers of PHP and keepers of Perl, separated by commas; each experiment takes those that it
-    /// knows [default: all that can run]
+    /// Stores, variants, reference rows, URLs, handlers of PHP and keepers of Perl, separated by
+    /// commas; each experiment takes those that it knows [default: all installed]
     #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
     pub stores: Vec<String>,
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// Shorter, with fewer sessions: about ten minutes on two processors in place of about an hour
+    /// Shorter, with fewer sessions: about ten minutes on two processors instead of an hour
     #[arg(long)]
     pub quick: bool,
-    /// What every commit must survive: none, 1s (all but the last second) or commit
+    /// Failures that commits survive: none, 1s (all but the last second) or commit
     #[arg(long, default_value = "none", value_parser = super::durability, value_name = "TIER")]
     pub durability: Durability,
-    /// Ends with 1 when a figure of a store's row is beyond a bound: `[EXPERIMENT:][STORE:]FIGURE>NUMBER` or `<`, for example
-    /// cycle:p99_us>5000; may be given several times
+    /// Exit with 1 if a figure of a store's row exceeds a bound:
+    /// `[EXPERIMENT:][STORE:]FIGURE>NUMBER` or `<`, for example cycle:p99_us>5000; repeatable
     #[arg(long, value_name = "BOUND", value_parser = super::bound)]
     pub fail_if: Vec<Bound>,
-    /// Write the results as JSON to a file, anew after each experiment, or to standard output at the end (-)
+    /// Write the results as JSON to a file after each experiment, or to standard output at the end
+    /// (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the rows of all experiments as CSV to a file, or to standard output at the end (-)
+    /// Write the rows as CSV to a file, or to standard output at the end (-)
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write the tables of all experiments as Markdown, for an issue, to a file, anew after each experiment, or to standard
+    /// Write the tables as Markdown, for an issue, to a file after each experiment, or to standard
     /// output at the end (-)
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Write the results as one page of HTML to a file, anew after each experiment
+    /// Write the results as one HTML page to a file after each experiment
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -50,7 +52,7 @@ pub struct AllArguments {
 /// `sessile bench setup`.
 #[derive(Args, Debug)]
 pub struct SetupArguments {
-    /// Install what is missing, without starting a service; asks first
+    /// Install missing programs, without starting a service; asks first
     #[arg(long)]
     pub install: bool,
     /// Do not ask

@@ -1,16 +1,15 @@
-//! The result of a scan as JSON: plain numbers with their units in their names.
+//! The result of a scan as JSON: plain numbers, with units in their names.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sessile_core::Timestamp;
-use sessile_scan::{BinTotals, Ended, SpanHistogram};
-use sessile_stores::foreign::Seen;
+use sessile_scan::{BinTotals, ScanEnd, SpanHistogram};
+use sessile_stores::layouts::ScannedEntry;
 
-use super::Scanned;
+use super::ScanResult;
 
-/// One object.
-pub fn of(scanned: &Scanned) -> Value {
+pub fn render(scanned: &ScanResult) -> Value {
     let (summary, pass) = (&scanned.summary, &scanned.pass);
     let bins = summary.bins.iter().map(|(bin, totals)| {
         let BinTotals { entries, expired, bytes } = totals;
@@ -22,16 +21,17 @@ pub fn of(scanned: &Scanned) -> Value {
             "entries": bucket.entries, "bytes": bucket.bytes,
         })
     });
+    let largest = summary.largest.entries().iter().map(|seen| entry(seen, summary.now()));
     let ended = match &pass.ended {
-        Ended::Complete => "complete",
-        Ended::TimeUp => "time",
-        Ended::Interrupted => "interrupted",
-        Ended::Failed(_) => "failed",
+        ScanEnd::Complete => "complete",
+        ScanEnd::TimeUp => "time",
+        ScanEnd::Interrupted => "interrupted",
+        ScanEnd::Failed(_) => "failed",
     };
     json!({
         "schema": 1,
         "store": scanned.label,
-        "complete": matches!(pass.ended, Ended::Complete),
+        "complete": matches!(pass.ended, ScanEnd::Complete),
         "ended": ended,
         "pages": pass.pages,
         "took_ms": ms(pass.took),
@@ -42,14 +42,14 @@ pub fn of(scanned: &Scanned) -> Value {
         "bytes": summary.total.bytes,
         "larger_than": { "bytes": summary.larger_than(), "entries": summary.larger },
         "bins": bins.collect::<Vec<Value>>(),
-        "largest": summary.largest.entries().iter().map(|seen| entry(seen, summary.now())).collect::<Vec<Value>>(),
+        "largest": largest.collect::<Vec<Value>>(),
         "sizes": sizes.collect::<Vec<Value>>(),
         "age": spans(&summary.ages),
         "idle": spans(&summary.idle),
     })
 }
 
-fn entry(seen: &Seen, now: Timestamp) -> Value {
+fn entry(seen: &ScannedEntry, now: Timestamp) -> Value {
     let since = |moment: Option<Timestamp>| moment.map(|moment| ms(now.since(moment)));
     json!({
         "bin": seen.bin.as_ref(),
@@ -65,7 +65,9 @@ fn entry(seen: &Seen, now: Timestamp) -> Value {
 
 fn spans(histogram: &SpanHistogram) -> Value {
     let buckets = histogram.buckets().filter(|(.., entries)| *entries > 0);
-    let buckets = buckets.map(|(from, below, entries)| json!({ "from_s": from, "below_s": below, "entries": entries }));
+    let buckets = buckets.map(
+        |(from, below, entries)| json!({ "from_s": from, "below_s": below, "entries": entries }),
+    );
     json!({ "buckets": buckets.collect::<Vec<Value>>(), "unknown": histogram.unknown() })
 }
 

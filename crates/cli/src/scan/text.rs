@@ -1,17 +1,17 @@
-//! The result of a scan for people: what there is, what is largest, and three histograms.
+//! The result of a scan for people: totals, the largest entries, and three histograms.
 
 use std::time::Duration;
 
 use sessile_core::Timestamp;
-use sessile_scan::{Ended, SPANS, SizeHistogram, SpanHistogram, Summary};
-use sessile_stores::foreign::{Seen, Sizes};
+use sessile_scan::{SPANS, ScanEnd, ScanSummary, SizeHistogram, SpanHistogram};
+use sessile_stores::layouts::{ScannedEntry, Sizes};
 
-use super::Scanned;
+use super::ScanResult;
 use crate::units;
 
 /// Length of the longest bar.
 const BAR: u64 = 40;
-/// Where the rows of the histogram of sizes end, and what they are called. Each is the start of a bucket.
+/// The ends of the rows of the size histogram, with their words. Each is the start of a bucket.
 const SIZES: [(u64, &str); 9] = [
     (256, "256 bytes"),
     (1 << 10, "1 KiB"),
@@ -24,8 +24,7 @@ const SIZES: [(u64, &str); 9] = [
     (16 << 20, "16 MiB"),
 ];
 
-/// All of it.
-pub fn of(scanned: &Scanned) -> String {
+pub fn render(scanned: &ScanResult) -> String {
     let summary = &scanned.summary;
     let mut text = format!("{}\n", scanned.label);
     text.push_str(&totals(scanned));
@@ -36,42 +35,44 @@ pub fn of(scanned: &Scanned) -> String {
         text.push_str(&bins(summary));
     }
     text.push_str(&largest(summary));
-    let of_sizes = if scanned.sizes_are == Sizes::Memory { "size in the server's memory" } else { "size" };
+    let of_sizes =
+        if scanned.sizes_are == Sizes::Memory { "size in the server's memory" } else { "size" };
     text.push_str(&histogram(of_sizes, &size_rows(&summary.sizes)));
     text.push_str(&histogram("age", &span_rows(&summary.ages)));
     text.push_str(&histogram("idle", &span_rows(&summary.idle)));
     text
 }
 
-fn totals(scanned: &Scanned) -> String {
+fn totals(scanned: &ScanResult) -> String {
     let (summary, pass) = (&scanned.summary, &scanned.pass);
-    let at_least = if matches!(pass.ended, Ended::Complete) { "" } else { "at least " };
+    let at_least = if matches!(pass.ended, ScanEnd::Complete) { "" } else { "at least " };
     let total = summary.total;
-    let entries = units::things(total.entries, "entry", "entries");
+    let entries = units::with_noun(total.entries, "entry", "entries");
     let mut text = format!("  {at_least}{entries}, {}", units::bytes(total.bytes));
     if total.expired > 0 {
         text.push_str(&format!("; {} of them expired", units::count(total.expired)));
     }
-    if let (Some(median), Some(high)) = (summary.sizes.quantile(0.5), summary.sizes.quantile(0.99)) {
+    if let (Some(median), Some(high)) = (summary.sizes.quantile(0.5), summary.sizes.quantile(0.99))
+    {
         text.push_str(&format!(
             "\n  half below about {}, 99 % below about {}",
             units::bytes(median),
             units::bytes(high)
         ));
     }
-    let pages = units::things(pass.pages, "page", "pages");
+    let pages = units::with_noun(pass.pages, "page", "pages");
     let (took, worked) = (span(pass.took), span(pass.worked));
     text.push_str(&format!("\n  {pages} in {took}, of which the store worked {worked}"));
     text.push_str(match &pass.ended {
-        Ended::Complete => "\n",
-        Ended::TimeUp => "; the time was up\n",
-        Ended::Interrupted => "; interrupted\n",
-        Ended::Failed(_) => "; the store failed\n",
+        ScanEnd::Complete => "\n",
+        ScanEnd::TimeUp => "; the time was up\n",
+        ScanEnd::Interrupted => "; interrupted\n",
+        ScanEnd::Failed(_) => "; the store failed\n",
     });
     text
 }
 
-fn bins(summary: &Summary) -> String {
+fn bins(summary: &ScanSummary) -> String {
     let wide = summary.bins.keys().map(|bin| bin.len()).max().unwrap_or(0);
     let mut text = "\nbins\n".to_owned();
     for (bin, totals) in &summary.bins {
@@ -81,29 +82,40 @@ fn bins(summary: &Summary) -> String {
     text
 }
 
-fn largest(summary: &Summary) -> String {
+fn largest(summary: &ScanSummary) -> String {
     let entries = summary.largest.entries();
     let mut text = match summary.larger_than() {
         0 => "\nlargest\n".to_owned(),
-        least => format!("\nlargest; {} of at least {}\n", units::count(summary.larger), units::bytes(least)),
+        least => format!(
+            "\nlargest; {} of at least {}\n",
+            units::count(summary.larger),
+            units::bytes(least)
+        ),
     };
     let wide = entries.iter().map(|seen| seen.bin.len()).max().unwrap_or(0);
     for seen in entries {
-        text.push_str(&format!("  {:>9}  {:wide$}  {}\n", units::bytes(seen.bytes), seen.bin, name(seen)));
+        text.push_str(&format!(
+            "  {:>9}  {:wide$}  {}\n",
+            units::bytes(seen.bytes),
+            seen.bin,
+            name(seen)
+        ));
         text.push_str(&format!("  {:9}  {:wide$}  {}\n", "", "", times(seen, summary.now())));
     }
     text
 }
 
-fn name(seen: &Seen) -> String {
+fn name(seen: &ScannedEntry) -> String {
     match (seen.name.shown(), seen.name.digest(), seen.name.tag()) {
         (Some(name), ..) => name,
-        (None, digest, Some(tag)) => format!("sha256:{}  {tag} in the log", digest.unwrap_or_default()),
+        (None, digest, Some(tag)) => {
+            format!("sha256:{}  {tag} in the log", digest.unwrap_or_default())
+        }
         (None, digest, None) => format!("sha256:{}", digest.unwrap_or_default()),
     }
 }
 
-fn times(seen: &Seen, now: Timestamp) -> String {
+fn times(seen: &ScannedEntry, now: Timestamp) -> String {
     let mut parts = Vec::new();
     if let Some(created) = seen.created {
         parts.push(format!("made {} ago", span(now.since(created))));
@@ -123,16 +135,17 @@ fn span(span: Duration) -> String {
     units::milliseconds(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// What a row is about, and its count.
-type Rows = Vec<(String, u64)>;
+/// Label and count of each row.
+type HistogramRows = Vec<(String, u64)>;
 
-fn histogram(of_what: &str, rows: &Rows) -> String {
-    let (first, last) = (rows.iter().position(|row| row.1 > 0), rows.iter().rposition(|row| row.1 > 0));
+fn histogram(of_what: &str, rows: &HistogramRows) -> String {
+    let (first, last) =
+        (rows.iter().position(|row| row.1 > 0), rows.iter().rposition(|row| row.1 > 0));
     let rows = first.zip(last).and_then(|(first, last)| rows.get(first..=last)).unwrap_or_default();
     let most = rows.iter().map(|row| row.1).max().unwrap_or(0).max(1);
     let mut text = format!("\n{of_what}\n");
     for (words, count) in rows {
-        // What is there at all has a bar.
+        // A count of 1 has a visible bar.
         let bar = usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0);
         let line = format!("  {words:<22}  {:>12}  {}", units::count(*count), "#".repeat(bar));
         text.push_str(line.trim_end());
@@ -141,25 +154,29 @@ fn histogram(of_what: &str, rows: &Rows) -> String {
     text
 }
 
-fn size_rows(sizes: &SizeHistogram) -> Rows {
+fn size_rows(sizes: &SizeHistogram) -> HistogramRows {
     let starts = std::iter::once((0, "")).chain(SIZES);
     let ends = SIZES.into_iter().map(Some).chain([None]);
     starts
         .zip(ends)
         .map(|((from, from_words), end)| {
-            let within = sizes
-                .buckets()
-                .filter(|bucket| bucket.from_bytes >= from && end.is_none_or(|(below, _)| bucket.from_bytes < below));
-            (between(from_words, end.map(|(_, words)| words)), within.map(|bucket| bucket.entries).sum())
+            let within = sizes.buckets().filter(|bucket| {
+                bucket.from_bytes >= from && end.is_none_or(|(below, _)| bucket.from_bytes < below)
+            });
+            (
+                between(from_words, end.map(|(_, words)| words)),
+                within.map(|bucket| bucket.entries).sum(),
+            )
         })
         .collect()
 }
 
-fn span_rows(spans: &SpanHistogram) -> Rows {
+fn span_rows(spans: &SpanHistogram) -> HistogramRows {
     let starts = std::iter::once("").chain(SPANS.iter().map(|(_, words)| *words));
     let ends = SPANS.iter().map(|(_, words)| Some(*words)).chain([None]);
     let rows = starts.zip(ends).zip(spans.buckets());
-    let mut rows: Rows = rows.map(|((from, end), (_, _, count))| (between(from, end), count)).collect();
+    let mut rows: HistogramRows =
+        rows.map(|((from, end), (_, _, count))| (between(from, end), count)).collect();
     if spans.unknown() > 0 {
         if spans.known() == 0 {
             rows.clear();

@@ -1,4 +1,4 @@
-//! The command, started as a user starts it, and what it has said. A debug build measures here. No test is here.
+//! Starts the command and reads its output. Debug builds measure here. Has no tests.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,5 @@
-//! Slots: each has one owner, who keeps the bytes that it meant, and none is freed by who means another.
+//! Slots: each has one owner, who keeps the bytes that it meant, and none is freed by who means
+//! another.
 
 use std::ops::Range;
 use std::path::Path;
@@ -6,11 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use super::{Bodies, Sleep, holds, notices, process};
 use crate::Engine;
-use crate::broken::Twin;
-use crate::class::{class_of, slot_bytes};
-use crate::lane::{Claim, Lane};
-use crate::machine;
-use crate::segment::{Use, close, free, set_evacuating, stamp_of, state};
+use crate::memory::{Mutation, class_of, machine, slot_bytes};
+use crate::storage::{Lane, SegmentUse, SlotClaim};
 
 /// Two slots in a segment ...
 const HALVES: u64 = 512;
@@ -21,16 +19,18 @@ const WHOLE: u64 = 1_024;
 
 /// Bytes of the data that somebody owns.
 #[derive(Clone, Default)]
-struct Owned(Arc<Mutex<Vec<Range<u64>>>>);
+struct OwnedBytes(Arc<Mutex<Vec<Range<u64>>>>);
 
-fn claim(engine: &Engine, bytes: u64) -> Claim {
+fn claim(engine: &Engine, bytes: u64) -> SlotClaim {
     let me = engine.me().unwrap();
-    let lane = Lane::enter(&engine.plane, me);
-    me.rotations.claim(&lane, class_of(bytes).unwrap(), |claim| lane.about_to_claim(claim)).unwrap()
+    let lane = Lane::enter(&engine.plane, me, 0, None);
+    me.slots
+        .claim_slot(&lane, class_of(bytes).unwrap(), crate::storage::ClaimTarget::Record)
+        .unwrap()
 }
 
 /// Claims a slot, has it for a while, and frees it.
-fn own(engine: &Engine, owned: &Owned, bytes: u64) {
+fn own(engine: &Engine, owned: &OwnedBytes, bytes: u64) {
     let plane = &engine.plane;
     let claim = claim(engine, bytes);
     let start = claim.location.offset();
@@ -42,17 +42,17 @@ fn own(engine: &Engine, owned: &Owned, bytes: u64) {
         owned.push(range.clone());
     }
     for _ in 0..3 {
-        let state = state(plane, claim.location.segment());
-        let as_meant = slot_bytes(state.class()) == bytes && state.usage() != Use::Unbacked;
+        let state = plane.segment_state(claim.location.segment());
+        let as_meant = slot_bytes(state.class()) == bytes && state.usage() != SegmentUse::Unbacked;
         assert!(as_meant, "while a stamp stands, its segment keeps class and memory");
     }
     owned.0.lock().unwrap().retain(|other| *other != range);
-    assert!(free(plane, claim), "a slot is freed by its owner");
+    assert!(plane.free_slot(claim), "a slot is freed by its owner");
 }
 
 /// Two claim and free while a third empties the segment and gives it to another class.
 fn changing_class(path: &Path) {
-    let owned = Owned::default();
+    let owned = OwnedBytes::default();
     let [one, two, three, last] = [(); 4].map(|()| process(path));
     own(&last, &owned, HALVES);
     let owners = [one, two].map(|engine| {
@@ -61,13 +61,16 @@ fn changing_class(path: &Path) {
     });
     let changes = Box::new(move || {
         let (plane, me) = (&three.plane, three.me().unwrap());
-        set_evacuating(plane, me, 0, true);
-        close(plane, me, 0);
+        me.set_evacuating(plane, 0, true);
+        me.close_segment(plane, 0);
         own(&three, &owned, SMALLER);
     });
     machine::together(owners.into_iter().chain([changes as Box<dyn FnOnce() + Send>]));
     for segment in 0..last.plane.segment_count() {
-        assert!((0..8).all(|slot| last.plane.stamp(segment, slot).now() == 0), "what nobody owns is free");
+        assert!(
+            (0..8).all(|slot| last.plane.stamp(segment, slot).now() == 0),
+            "what nobody owns is free"
+        );
     }
 }
 
@@ -76,13 +79,13 @@ fn freed_twice(path: &Path) {
     let [one, two] = [process(path), process(path)];
     let old = claim(&one, WHOLE);
     let late = move || {
-        free(&two.plane, old);
+        two.plane.free_slot(old);
     };
     let owner = move || {
-        free(&one.plane, old);
+        one.plane.free_slot(old);
         let new = claim(&one, WHOLE);
         assert_eq!(new.location, old.location, "a slot that was freed is found");
-        let stamp = stamp_of(&one.plane, new.location).unwrap();
+        let stamp = one.plane.stamp_of(new.location).unwrap();
         (0..3).for_each(|_| machine::switch());
         assert_eq!(stamp.now(), new.stamp, "a slot is freed by who names its stamp");
     };
@@ -103,16 +106,16 @@ fn a_slot_is_freed_once_and_never_for_its_next_owner() {
 #[test]
 fn a_claim_that_does_not_look_again_is_noticed() {
     let sentences = ["a byte has one owner", "keeps class and memory"];
-    notices(Twin::ClaimsUnseen, &sentences, Sleep::ToTheEnd, changing_class);
+    notices(Mutation::ClaimsUnseen, &sentences, Sleep::ToTheEnd, changing_class);
 }
 
 #[test]
 fn a_segment_closed_over_a_stamp_is_noticed() {
     let sentences = ["a byte has one owner", "keeps class and memory", "freed by its owner"];
-    notices(Twin::ClosesOverStamps, &sentences, Sleep::ToTheEnd, changing_class);
+    notices(Mutation::ClosesOverStamps, &sentences, Sleep::ToTheEnd, changing_class);
 }
 
 #[test]
 fn a_free_that_does_not_name_the_stamp_is_noticed() {
-    notices(Twin::FreesUnseen, &["by who names its stamp"], Sleep::ToTheEnd, freed_twice);
+    notices(Mutation::FreesUnseen, &["by who names its stamp"], Sleep::ToTheEnd, freed_twice);
 }

@@ -1,47 +1,51 @@
-//! The index: a key has one entry, a change happens once however many carry it out, a split loses and revives nothing.
+//! The index: a key has one entry, a change happens once however many carry it out, a split loses
+//! and revives nothing.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 use super::{Bodies, Sleep, holds, notices, process};
 use crate::Engine;
-use crate::broken::Twin;
-use crate::entries::find_or_take;
-use crate::index::{Inserted, find, insert, remove};
-use crate::machine;
-use crate::plane::Digest;
+use crate::memory::{KeyDigest, Mutation, machine};
+use crate::table::Insertion;
 
 /// Keys of one bucket, which go to either half when it splits.
-fn digest(key: u64) -> Digest {
-    Digest(key << 48 | (key & 1) << 6, key)
+fn digest(key: u64) -> KeyDigest {
+    KeyDigest(key << 48 | (key & 1) << 6, key)
 }
 
-/// Processes, and entries that have the digests of keys by the same number; nothing leads to them yet.
+/// Processes, and entries that have the digests of keys by the same number; nothing leads to them
+/// yet.
 fn processes<const N: usize>(path: &Path) -> [Engine; N] {
     let engines = [(); N].map(|()| process(path));
     // The table of entries grows when the first one is taken.
-    find_or_take(&engines[0].plane, engines[0].me().unwrap(), Digest(u64::MAX, 0)).unwrap();
+    (engines[0].plane).find_or_take(engines[0].me().unwrap(), KeyDigest(u64::MAX, 0)).unwrap();
     (0..64).for_each(|key| engines[0].plane.entry(key).set_digest(digest(key)));
     engines
 }
 
 fn leads(engine: &Engine, key: u64) -> bool {
-    find(&engine.plane, digest(key)) == Some(key)
+    engine.plane.find_entry(digest(key)) == Some(key)
 }
 
 fn add(engine: &Engine, key: u64) {
-    let inserted = insert(&engine.plane, digest(key), key).unwrap();
-    assert!(matches!(inserted, Inserted::New), "who alone inserts a key inserts it");
+    let inserted = engine.plane.insert_entry(digest(key), key).unwrap();
+    assert!(matches!(inserted, Insertion::Inserted), "who alone inserts a key inserts it");
     assert!(leads(engine, key), "an inserted key is found");
 }
 
 fn take_out(engine: &Engine, key: u64) {
-    assert!(remove(&engine.plane, digest(key), key).unwrap(), "what was inserted can be removed");
+    assert!(
+        engine.plane.remove_entry(digest(key), key).unwrap(),
+        "what was inserted can be removed"
+    );
     assert!(!leads(engine, key), "a removed key is gone");
 }
 
-/// Two insert the same key while a third changes the bucket: one of them is told that the key has an entry.
+/// Two insert the same key while a third changes the bucket: one of them is told that the key has
+/// an entry.
 fn one_key(path: &Path) {
     const KEY: u64 = 20;
     let [one, two, other, last] = processes(path);
@@ -50,26 +54,30 @@ fn one_key(path: &Path) {
     let (new_of_one, new_of_two) = (new.clone(), new.clone());
     let inserts = |engine: Engine, entry: u64, new: Arc<AtomicUsize>| {
         move || {
-            if let Inserted::New = insert(&engine.plane, digest(KEY), entry).unwrap() {
-                new.fetch_add(1, Ordering::SeqCst);
+            if let Insertion::Inserted = engine.plane.insert_entry(digest(KEY), entry).unwrap() {
+                new.fetch_add(1, SeqCst);
             }
-            assert!(find(&engine.plane, digest(KEY)).is_some(), "an inserted key is found");
+            assert!(engine.plane.find_entry(digest(KEY)).is_some(), "an inserted key is found");
         }
     };
     let changes = move || {
         add(&other, 1);
         take_out(&other, 1);
     };
-    let bodies: Bodies<3> =
-        [Box::new(inserts(one, 10, new_of_one)), Box::new(inserts(two, 11, new_of_two)), Box::new(changes)];
+    let bodies: Bodies<3> = [
+        Box::new(inserts(one, 10, new_of_one)),
+        Box::new(inserts(two, 11, new_of_two)),
+        Box::new(changes),
+    ];
     machine::together(bodies);
-    assert_eq!(new.load(Ordering::SeqCst), 1, "a key has one entry");
-    let entry = find(&last.plane, digest(KEY)).unwrap();
-    assert!(remove(&last.plane, digest(KEY), entry).unwrap());
-    assert_eq!(find(&last.plane, digest(KEY)), None, "a key has one entry");
+    assert_eq!(new.load(SeqCst), 1, "a key has one entry");
+    let entry = last.plane.find_entry(digest(KEY)).unwrap();
+    assert!(last.plane.remove_entry(digest(KEY), entry).unwrap());
+    assert_eq!(last.plane.find_entry(digest(KEY)), None, "a key has one entry");
 }
 
-/// Each changes a key of its own in one bucket, and so carries out what the others have announced, now or much later.
+/// Each changes a key of its own in one bucket, and so carries out what the others have announced,
+/// now or much later.
 fn own_keys(path: &Path) {
     let [one, two, last] = processes(path);
     add(&last, 30);
@@ -77,8 +85,11 @@ fn own_keys(path: &Path) {
     take_out(&last, 1);
     machine::together([(one, 1), (two, 2)].map(|(engine, key)| {
         move || {
-            insert(&engine.plane, digest(key), key).unwrap();
-            assert!(remove(&engine.plane, digest(key), key).unwrap(), "what was inserted can be removed");
+            engine.plane.insert_entry(digest(key), key).unwrap();
+            assert!(
+                engine.plane.remove_entry(digest(key), key).unwrap(),
+                "what was inserted can be removed"
+            );
         }
     }));
     assert!(leads(&last, 30), "a key that nobody removes is found");
@@ -105,7 +116,11 @@ fn splitting(path: &Path) {
     let bodies: Bodies<3> = [Box::new(grows), Box::new(shrinks), Box::new(finds)];
     machine::together(bodies);
     for key in 1..10 {
-        assert_eq!(leads(&last, key), ![2, 3].contains(&key), "a removed key is gone, any other is found: {key}");
+        assert_eq!(
+            leads(&last, key),
+            ![2, 3].contains(&key),
+            "a removed key is gone, any other is found: {key}"
+        );
     }
 }
 
@@ -126,18 +141,23 @@ fn a_split_loses_nothing_and_revives_nothing() {
 
 #[test]
 fn an_announcement_over_unseen_ones_is_noticed() {
-    notices(Twin::AnnouncesUnseen, &["a key has one entry", "an inserted key is found"], Sleep::ToTheEnd, one_key);
+    notices(
+        Mutation::AnnouncesUnseen,
+        &["a key has one entry", "an inserted key is found"],
+        Sleep::ToTheEnd,
+        one_key,
+    );
 }
 
 #[test]
 fn a_sequence_that_comes_round_is_noticed() {
-    notices(Twin::SequenceComesRound, &["a removed key is gone"], Sleep::ToTheEnd, own_keys);
+    notices(Mutation::SequenceComesRound, &["a removed key is gone"], Sleep::ToTheEnd, own_keys);
 }
 
 #[test]
 fn a_helper_that_trusts_what_it_has_read_is_noticed() {
     notices(
-        Twin::HelperTrusts,
+        Mutation::HelperTrusts,
         &["a removed key is gone", "what was inserted can be removed"],
         Sleep::ToTheEnd,
         own_keys,
@@ -146,5 +166,5 @@ fn a_helper_that_trusts_what_it_has_read_is_noticed() {
 
 #[test]
 fn a_split_of_a_bucket_that_still_changes_is_noticed() {
-    notices(Twin::SplitsUnfrozen, &["a removed key is gone"], Sleep::ToTheEnd, splitting);
+    notices(Mutation::SplitsUnfrozen, &["a removed key is gone"], Sleep::ToTheEnd, splitting);
 }

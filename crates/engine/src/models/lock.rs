@@ -2,16 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use super::{Sleep, holds, notices, process};
 use crate::Engine;
-use crate::broken::Twin;
-use crate::layout::header;
-use crate::lock::{Locked, lock, try_lock, unlock};
-use crate::machine;
-use crate::sync::Word;
+use crate::memory::header;
+use crate::memory::{Mutation, Word, machine};
+use crate::table::LockAttempt;
 
 const LONG: Duration = Duration::from_secs(3_600);
 /// So short that it ends before the lock is free, now and then.
@@ -30,35 +29,36 @@ struct Visit<'a>(&'a Inside);
 
 impl Inside {
     fn enter(&self) -> Visit<'_> {
-        assert_eq!(self.0.fetch_add(1, Ordering::SeqCst), 0, "a lock has one holder at a time");
+        assert_eq!(self.0.fetch_add(1, SeqCst), 0, "a lock has one holder at a time");
         Visit(self)
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.0.fetch_sub(1, SeqCst);
     }
 }
 
 /// Takes the lock and gives it back. False when the wait was over first.
 fn visit(engine: &Engine, inside: &Inside, wait_max: Duration) -> bool {
     let me = engine.me().unwrap();
-    match lock(&engine.plane, me, word(engine), wait_max, || true) {
-        Locked::Ours(mine) => {
+    match me.lock_within(&engine.plane, word(engine), wait_max, || true) {
+        LockAttempt::Acquired(mine) => {
             let visit = inside.enter();
             // What the lock protects: one word, so that a mortal can die inside.
             engine.plane.header(header::HAND).add(1);
             drop(visit);
-            unlock(word(engine), mine);
+            word(engine).unlock(mine);
             true
         }
-        Locked::TimedOut(_) => false,
-        Locked::Moved => panic!("nothing has moved"),
+        LockAttempt::TimedOut(_) => false,
+        LockAttempt::Moved => panic!("nothing has moved"),
     }
 }
 
-/// Among the living: one holds it at a time; whoever sleeps is woken by who leaves, never by the clock.
+/// Among the living: one holds it at a time; whoever sleeps is woken by who leaves, never by the
+/// clock.
 fn living(path: &Path) {
     let inside = Inside::default();
     let engines: Vec<Engine> = (0..3).map(|_| process(path)).collect();
@@ -84,16 +84,17 @@ fn impatient(path: &Path) {
         let inside = inside.clone();
         move || {
             visit(&engine, &inside, wait_max);
-            if let Some(mine) = try_lock(&engine.plane, engine.me().unwrap(), word(&engine)) {
+            if let Some(mine) = engine.me().unwrap().try_lock(&engine.plane, word(&engine)) {
                 drop(inside.enter());
-                unlock(word(&engine), mine);
+                word(&engine).unlock(mine);
             }
         }
     }));
     assert_eq!(word(&last).now(), 0, "a lock that nobody wants is empty");
 }
 
-/// One dies before one of its writes, or survives: whatever it held is taken over by one of the living.
+/// One dies before one of its writes, or survives: whatever it held is taken over by one of the
+/// living.
 fn mortal(path: &Path) {
     let inside = Inside::default();
     let engines = [process(path), process(path), process(path)];
@@ -129,15 +130,25 @@ fn a_lock_passes_from_the_dead_and_only_from_them() {
 
 #[test]
 fn an_unlock_that_wakes_nobody_is_noticed() {
-    notices(Twin::UnlocksSilently, &["wakes one who sleeps"], Sleep::ToTheEnd, living);
+    notices(Mutation::UnlocksSilently, &["wakes one who sleeps"], Sleep::ToTheEnd, living);
 }
 
 #[test]
 fn a_mark_of_starving_that_stays_is_noticed() {
-    notices(Twin::LeavesStarving, &["a lock that nobody wants is empty"], Sleep::Restless, impatient);
+    notices(
+        Mutation::LeavesStarving,
+        &["a lock that nobody wants is empty"],
+        Sleep::Restless,
+        impatient,
+    );
 }
 
 #[test]
 fn a_lock_taken_from_the_living_is_noticed() {
-    notices(Twin::StealsFromTheLiving, &["a lock has one holder at a time"], Sleep::Restless, mortal);
+    notices(
+        Mutation::StealsFromTheLiving,
+        &["a lock has one holder at a time"],
+        Sleep::Restless,
+        mortal,
+    );
 }

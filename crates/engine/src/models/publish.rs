@@ -1,25 +1,19 @@
-//! Publication: a reader sees one whole record of its session, never an older one afterwards, never a destroyed one; and
-//! a session has one record, also while it is moved.
+//! Publication: a reader sees one whole record of its session, never an older one afterwards, never
+//! a destroyed one; and a session has one record, also while it is moved.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use sessile_core::{ErrorKind, Key, Record, Ttl};
+use sessile_core::{ErrorKind, Key, Record, Store, Ttl};
 
 use super::{Bodies, NOW, Sleep, holds, notices, process};
 use crate::Engine;
-use crate::broken::Twin;
-use crate::compaction::move_record;
-use crate::index;
-use crate::lane::Claim;
-use crate::layout::header;
-use crate::machine;
-use crate::reserve::For;
-use crate::segment::stamp_of;
-use crate::session::Held;
-use crate::sync::Ordering;
+use crate::memory::header;
+use crate::memory::{Mutation, Relaxed, SeqCst, machine};
+use crate::operations::HeldEntry;
+use crate::storage::{ClaimPurpose, SlotClaim};
 
 const LONG: Duration = Duration::from_secs(3_600);
 const PAYLOAD_BYTES: usize = 24;
@@ -35,14 +29,16 @@ fn ttl() -> Ttl {
     Ttl::sliding(Duration::from_secs(60)).unwrap()
 }
 
-pub(super) fn lease(engine: &Engine, number: u64) -> (Held, Option<Record>) {
-    let locked = engine.begin_session(&key(number), LONG).unwrap();
-    (locked.held, locked.found.record)
+pub(super) fn lease(engine: &Engine, number: u64) -> (HeldEntry, Option<Record>) {
+    let (held, _, found) = engine.begin(&key(number), LONG).unwrap();
+    (held, found.record)
 }
 
 /// A payload says its number in each byte.
-pub(super) fn commit(engine: &Engine, held: &Held, number: u8) -> Result<(), ErrorKind> {
-    engine.commit_session(held, &[number; PAYLOAD_BYTES], ttl(), NOW).map_err(|error| error.kind().clone())
+pub(super) fn commit(engine: &Engine, held: &HeldEntry, number: u8) -> Result<(), ErrorKind> {
+    let me = engine.me().unwrap();
+    me.commit(&engine.plane, held, &[number; PAYLOAD_BYTES], ttl(), NOW)
+        .map_err(|error| error.kind().clone())
 }
 
 pub(super) fn number_of(record: &Record) -> u8 {
@@ -52,7 +48,7 @@ pub(super) fn number_of(record: &Record) -> u8 {
 }
 
 pub(super) fn peek(engine: &Engine, number: u64) -> Option<u8> {
-    let found = engine.peek_session(&key(number)).expect("a reader sees one whole record");
+    let found = engine.peek(&key(number)).expect("a reader sees one whole record");
     found.record.as_ref().map(number_of)
 }
 
@@ -63,7 +59,7 @@ pub(super) fn processes<const N: usize>(path: &Path) -> [Engine; N] {
         let (held, _) = lease(&engines[0], number);
         commit(&engines[0], &held, 1).unwrap();
     }
-    engines[0].plane.header(header::BYTES_MAX).store(1, Ordering::Relaxed);
+    engines[0].plane.header(header::BYTES_MAX).store(1, Relaxed);
     engines
 }
 
@@ -71,7 +67,8 @@ pub(super) fn processes<const N: usize>(path: &Path) -> [Engine; N] {
 pub(super) fn sound(engine: &Engine) {
     let claimed = (0..SLOTS).filter(|slot| engine.plane.stamp(0, *slot).now() != 0).count() as u64;
     assert_eq!(claimed, OTHERS + 1, "each session has one slot");
-    (0..=OTHERS).for_each(|number| assert!(peek(engine, number).is_some(), "a committed record stays"));
+    (0..=OTHERS)
+        .for_each(|number| assert!(peek(engine, number).is_some(), "a committed record stays"));
 }
 
 /// One commits, another reads, a third uses the slots that become free.
@@ -81,7 +78,11 @@ fn reading(path: &Path) {
         move || {
             for version in 2..4 {
                 let (held, found) = lease(&engine, number);
-                assert_eq!(found.as_ref().map(number_of), Some(version - 1), "a holder reads the latest record");
+                assert_eq!(
+                    found.as_ref().map(number_of),
+                    Some(version - 1),
+                    "a holder reads the latest record"
+                );
                 commit(&engine, &held, version).unwrap();
             }
         }
@@ -94,7 +95,8 @@ fn reading(path: &Path) {
             latest = number;
         }
     };
-    let bodies: Bodies<3> = [Box::new(writes(writer, 0)), Box::new(writes(other, 1)), Box::new(reads)];
+    let bodies: Bodies<3> =
+        [Box::new(writes(writer, 0)), Box::new(writes(other, 1)), Box::new(reads)];
     machine::together(bodies);
     sound(&last);
     assert_eq!(peek(&last, 0), Some(3), "a holder reads the latest record");
@@ -108,7 +110,7 @@ fn destroying(path: &Path) {
         let _ = commit(&holder, &held, 3);
     };
     let destroys = move || {
-        other.destroy_session(&key(0)).unwrap();
+        other.me().unwrap().destroy(&other.plane, &key(0)).unwrap();
         let found = peek(&other, 0);
         assert!(matches!(found, None | Some(2)), "a destroyed session does not come back");
     };
@@ -123,11 +125,11 @@ fn destroying(path: &Path) {
 /// The record of session 0 is moved wherever it is, as compaction does.
 fn move_it(engine: &Engine) {
     let (plane, me) = (&engine.plane, engine.me().unwrap());
-    let entry = plane.entry(index::find(plane, engine.digest(&key(0))).unwrap());
+    let entry = plane.entry(plane.find_entry(plane.digest_of(&key(0))).unwrap());
     let location = entry.state().location();
-    let Some(stamp) = stamp_of(plane, location) else { return };
-    let old = Claim { location, stamp: stamp.load(Ordering::SeqCst) };
-    let _ = move_record(plane, me, old, For::Move);
+    let Some(stamp) = plane.stamp_of(location) else { return };
+    let old = SlotClaim { location, stamp: stamp.load(SeqCst) };
+    let _ = me.move_record(plane, old, ClaimPurpose::Move);
 }
 
 /// A holder commits while two move the record away and back.
@@ -138,7 +140,7 @@ fn moving(path: &Path) {
     let committed = Arc::new(AtomicBool::new(false));
     let says = Arc::clone(&committed);
     let commits = move || match commit(&holder, &held, 2) {
-        Ok(()) => says.store(true, Ordering::Relaxed),
+        Ok(()) => says.store(true, Relaxed),
         Err(kind) => assert_eq!(kind, ErrorKind::Full, "a commit that finds room succeeds"),
     };
     let moves = |engine: Engine| {
@@ -150,7 +152,7 @@ fn moving(path: &Path) {
     let bodies: Bodies<3> = [Box::new(commits), Box::new(moves(one)), Box::new(moves(two))];
     machine::together(bodies);
     sound(&last);
-    let expected = if committed.load(Ordering::Relaxed) { 2 } else { 1 };
+    let expected = if committed.load(Relaxed) { 2 } else { 1 };
     assert_eq!(peek(&last, 0), Some(expected), "a committed record stays");
 }
 
@@ -171,26 +173,26 @@ fn a_record_that_is_moved_and_replaced_at_once_leaves_one() {
 
 #[test]
 fn a_state_before_its_record_is_noticed() {
-    notices(Twin::StateBeforeRecord, &["one whole record"], Sleep::ToTheEnd, reading);
+    notices(Mutation::StateBeforeRecord, &["one whole record"], Sleep::ToTheEnd, reading);
 }
 
 #[test]
 fn a_slot_freed_before_the_state_is_noticed() {
     let sentences = ["one whole record", "a reader does not go back", "the latest record"];
-    notices(Twin::FreesBeforeState, &sentences, Sleep::ToTheEnd, reading);
+    notices(Mutation::FreesBeforeState, &sentences, Sleep::ToTheEnd, reading);
 }
 
 #[test]
 fn a_reader_that_does_not_look_again_is_noticed() {
-    notices(Twin::ReadsOnce, &["one whole record"], Sleep::ToTheEnd, reading);
+    notices(Mutation::ReadsOnce, &["one whole record"], Sleep::ToTheEnd, reading);
 }
 
 #[test]
 fn a_commit_over_a_destroyed_session_is_noticed() {
-    notices(Twin::CommitsUnseen, &["does not come back"], Sleep::ToTheEnd, destroying);
+    notices(Mutation::CommitsUnseen, &["does not come back"], Sleep::ToTheEnd, destroying);
 }
 
 #[test]
 fn a_record_left_where_it_came_back_to_is_noticed() {
-    notices(Twin::ForgetsReturned, &["each session has one slot"], Sleep::ToTheEnd, moving);
+    notices(Mutation::ForgetsReturned, &["each session has one slot"], Sleep::ToTheEnd, moving);
 }

@@ -1,14 +1,13 @@
-//! Recovery: whoever dies in a commit leaves the old record or the new one, and no slot that nothing leads to.
+//! Recovery: whoever dies in a commit leaves the old record or the new one, and no slot that
+//! nothing leads to.
 
 use std::path::Path;
 
 use super::publish::{commit, lease, number_of, processes, sound};
 use super::{Bodies, Sleep, holds, notices, process};
 use crate::Engine;
-use crate::broken::Twin;
-use crate::layout::PROCESSES_MAX;
-use crate::machine;
-use crate::process::recover_one;
+use crate::memory::PROCESSES_MAX;
+use crate::memory::{Mutation, machine};
 
 /// Writes of a commit, about.
 const WRITES: u64 = 50;
@@ -17,11 +16,12 @@ const WRITES: u64 = 50;
 fn recover_all(engine: &Engine) {
     let me = engine.me().unwrap();
     (0..PROCESSES_MAX.min(8)).for_each(|slot| {
-        recover_one(&engine.plane, me, slot);
+        me.recover_if_dead(&engine.plane, slot);
     });
 }
 
-/// One dies in a commit. Another wants its session, and a new process may take its place in the table.
+/// One dies in a commit. Another wants its session, and a new process may take its place in the
+/// table.
 fn dying(path: &Path) {
     let [last, mortal, heir] = processes(path);
     let (held, _) = lease(&mortal, 0);
@@ -34,7 +34,7 @@ fn dying(path: &Path) {
         let (held, found) = lease(&heir, 0);
         let found = number_of(&found.expect("a committed record stays"));
         assert!([1, 2].contains(&found), "a commit is done or not");
-        heir.release_session(&held).unwrap();
+        heir.me().unwrap().release(&heir.plane, &held).unwrap();
     };
     let comes_new = move || {
         let new = process(&folder);
@@ -47,7 +47,8 @@ fn dying(path: &Path) {
     sound(&last);
 }
 
-/// One has died in a commit. One recovers it while a new process takes its place in the table and uses its lanes.
+/// One has died in a commit. One recovers it while a new process takes its place in the table and
+/// uses its lanes.
 fn succeeding(path: &Path) {
     let [last, mortal, other] = processes(path);
     let (held, _) = lease(&mortal, 0);
@@ -57,7 +58,7 @@ fn succeeding(path: &Path) {
         let _ = commit(&mortal, &held, 2);
     }]);
     let recovers = move || {
-        recover_one(&other.plane, other.me().unwrap(), slot);
+        other.me().unwrap().recover_if_dead(&other.plane, slot);
     };
     let succeeds = move || {
         let new = process(&folder);
@@ -83,5 +84,5 @@ fn recovery_leaves_the_successor_alone() {
 #[test]
 fn recovery_from_lanes_of_a_successor_is_noticed() {
     let sentences = ["each session has one slot", "a committed record stays", "one whole record"];
-    notices(Twin::RecoversUnseen, &sentences, Sleep::Restless, succeeding);
+    notices(Mutation::RecoversUnseen, &sentences, Sleep::Restless, succeeding);
 }

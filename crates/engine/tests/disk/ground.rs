@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sessile_core::{Clock, DetailValue, Key, Limits, Sessions, Timestamp, Ttl};
-use sessile_engine::{Options, open};
+use sessile_core::{Clock, Detail, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_engine::{EngineOptions, open};
 
 pub const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 pub const WAIT: Duration = Duration::from_secs(60);
@@ -17,7 +17,10 @@ pub struct Ground {
 
 impl Ground {
     pub fn new() -> Ground {
-        Ground { folder: tempfile::TempDir::new_in("/var/tmp").unwrap(), clock: Clock::manual(START) }
+        Ground {
+            folder: tempfile::TempDir::new_in("/var/tmp").unwrap(),
+            clock: Clock::manual(START),
+        }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -25,10 +28,10 @@ impl Ground {
     }
 
     pub fn open(&self) -> Sessions {
-        self.open_with(&Options::default())
+        self.open_with(&EngineOptions::default())
     }
 
-    pub fn open_with(&self, options: &Options) -> Sessions {
+    pub fn open_with(&self, options: &EngineOptions) -> Sessions {
         let limits = Limits { payload_bytes_max: 128 << 20, ..Limits::default() };
         Sessions::new("sessile", open(&self.path(), self.clock.clone(), options).unwrap(), limits)
     }
@@ -74,13 +77,13 @@ pub fn read(sessions: &Sessions, key: &Key) -> Option<Vec<u8>> {
 }
 
 pub fn detail(sessions: &Sessions, name: &str) -> u64 {
-    match sessions.details().unwrap().into_iter().find(|detail| detail.name == name).unwrap().value {
-        DetailValue::Count(value) | DetailValue::Bytes(value) | DetailValue::Milliseconds(value) => value,
-        DetailValue::Text(text) => panic!("{name} is {text}"),
+    match sessions.details().unwrap().into_iter().find(|detail| detail.0 == name).unwrap().1 {
+        Detail::Count(value) | Detail::Bytes(value) | Detail::Milliseconds(value) => value,
+        Detail::Text(text) => panic!("{name} is {text}"),
     }
 }
 
 pub fn sound(sessions: &Sessions) {
     let verified = sessions.verify(&mut |_| ()).unwrap();
-    assert!(verified.clean(), "{:?}", verified.problems);
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
 }

@@ -1,4 +1,5 @@
-//! The engine on a disk: what a rebuild finds, what a damaged or copied directory does, how the log stays small.
+//! The engine on a disk: what a rebuild finds, what a damaged or copied directory does, how the log
+//! stays small.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sessile_core::{Bin, Budget, Key, Sessions};
-use sessile_engine::{Options, open};
+use sessile_engine::{EngineOptions, open};
 
 use self::ground::{Ground, START, WAIT, control_of, detail, key, payload, read, sound, ttl};
 
@@ -29,8 +30,8 @@ fn payloads_of_every_kind_of_size_survive_a_rebuild() {
     for (number, bytes) in sizes.into_iter().enumerate() {
         let record = sessions.peek(&key(number)).unwrap().unwrap();
         assert!(record.payload == payload(number, bytes), "{bytes} bytes differ");
-        assert_eq!(record.version, 1);
-        assert_eq!(record.created, START);
+        assert_eq!(record.head.version, 1);
+        assert_eq!(record.head.created, START);
     }
 }
 
@@ -47,7 +48,7 @@ fn the_latest_of_many_records_is_the_one_that_survives() {
         for number in 0..200 {
             let record = sessions.peek(&key(number)).unwrap().unwrap();
             assert!(record.payload == payload(number + round, 700 + round * 100));
-            assert_eq!(record.version, round as u64 + 1);
+            assert_eq!(record.head.version, round as u64 + 1);
         }
     }
 }
@@ -66,7 +67,8 @@ fn a_destroyed_session_stays_destroyed() {
     lease.commit(b"too late", ttl(86_400)).unwrap_err();
     let sessions = ground.rebuild(sessions);
     assert!((0..100).all(|number| read(&sessions, &key(number)).is_none()));
-    // Long after the time for which others remember a log-out, but before the records on the disk expire.
+    // Long after the time for which others remember a log-out, but before the records on the disk
+    // expire.
     ground.clock.advance(Duration::from_secs(7_200));
     for _ in 0..100 {
         sessions.sweep(Budget::default()).unwrap();
@@ -138,8 +140,8 @@ fn go_round(sessions: &Sessions) {
     }
 }
 
-/// Sessions that stay, so that the segment of what was written before them does too; then some that do not, so that
-/// what comes next lies in a segment that is emptied.
+/// Sessions that stay, so that the segment of what was written before them does too; then some that
+/// do not, so that what comes next lies in a segment that is emptied.
 fn neighbours(sessions: &Sessions) {
     for number in 1_000..1_200 {
         sessions.create(&key(number), &payload(number, 1_200), ttl(864_000)).unwrap();
@@ -205,10 +207,10 @@ fn touches_and_absolute_ends_survive() {
     let sessions = ground.rebuild(sessions);
     for (number, before) in [1, 2].into_iter().zip(before) {
         let after = sessions.peek(&key(number)).unwrap().unwrap();
-        assert!(after.expires >= before.expires, "nothing expires earlier than promised");
-        let grant = after.expires.as_ms() - before.expires.as_ms();
+        assert!(after.head.expires >= before.head.expires, "nothing expires earlier than promised");
+        let grant = after.head.expires.as_ms() - before.head.expires.as_ms();
         assert!(grant <= 2 * 600_000 / 16, "{grant} ms more than promised");
-        assert_eq!(after.ends, before.ends);
+        assert_eq!(after.head.ends, before.head.ends);
     }
     ground.clock.advance(Duration::from_secs(1_801));
     assert!(read(&sessions, &key(2)).is_none(), "the absolute end is never extended");
@@ -240,7 +242,8 @@ fn bins_keep_their_names() {
     let sessions = ground.rebuild(sessions);
     assert_eq!(read(&sessions, &cache).unwrap(), b"cache");
     let listed = sessions.list(None, &sessile_core::Filter::default()).unwrap();
-    let mut bins: Vec<_> = listed.entries.iter().map(|entry| entry.key.bin().name().to_owned()).collect();
+    let mut bins: Vec<_> =
+        listed.entries.iter().map(|entry| entry.key.bin().name().to_owned()).collect();
     bins.sort();
     assert_eq!(bins, ["cache", "forms"]);
 }
@@ -248,16 +251,21 @@ fn bins_keep_their_names() {
 #[test]
 fn a_log_that_is_rewritten_again_and_again_stays_small_and_right() {
     let ground = Ground::new();
-    let mut sessions = ground.open_with(&Options { sync_interval: Some(Duration::ZERO), ..Options::default() });
+    let mut sessions = ground.open_with(&EngineOptions {
+        sync_interval: Some(Duration::ZERO),
+        ..EngineOptions::default()
+    });
     let mut expected = HashMap::new();
     let mut random = 1_u64;
     let mut next = |below: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
     for round in 0..4 {
         for write in 0..20_000 {
-            // What was emptied is used again after a sync. A slow disk would be let fall behind by some 24 MiB.
+            // What was emptied is used again after a sync. A slow disk would be let fall behind by
+            // some 24 MiB.
             if write % 1_000 == 0 {
                 sessions.sync().unwrap();
             }
@@ -274,7 +282,10 @@ fn a_log_that_is_rewritten_again_and_again_stays_small_and_right() {
         }
         let live: usize = expected.values().sum();
         let occupied = detail(&sessions, "data_file");
-        assert!(occupied < 3 * live as u64 + (28 << 20), "{occupied} bytes for {live} in round {round}");
+        assert!(
+            occupied < 3 * live as u64 + (28 << 20),
+            "{occupied} bytes for {live} in round {round}"
+        );
         sessions = ground.rebuild(sessions);
         for number in 0..1_000 {
             let expected = expected.get(&number).map(|bytes| payload(number + bytes, *bytes));
@@ -289,16 +300,21 @@ fn a_log_of_nothing_but_touches_stays_small_and_right() {
     touches_stay_small_and_right(250, Some(10), 12 << 20);
 }
 
-/// 500,000 notes are 64 MB. A disk that is slow is let fall behind by some 24 MiB before who writes waits for it.
+/// 500,000 notes are 64 MB. A disk that is slow is let fall behind by some 24 MiB before who writes
+/// waits for it.
 #[test]
 fn a_log_of_nothing_but_touches_stays_small_if_nobody_syncs_it() {
     touches_stay_small_and_right(500, None, (12 + 24) << 20);
 }
 
-/// Each touch here crosses a line of the grid and is noted; only the last one of each session has something to say.
+/// Each touch here crosses a line of the grid and is noted; only the last one of each session has
+/// something to say.
 fn touches_stay_small_and_right(rounds: usize, synced_every: Option<usize>, occupied_max: u64) {
     let ground = Ground::new();
-    let sessions = ground.open_with(&Options { sync_interval: Some(Duration::ZERO), ..Options::default() });
+    let sessions = ground.open_with(&EngineOptions {
+        sync_interval: Some(Duration::ZERO),
+        ..EngineOptions::default()
+    });
     for number in 0..1_000 {
         sessions.create(&key(number), &payload(number, 200), ttl(600)).unwrap();
     }
@@ -353,7 +369,8 @@ fn a_record_forged_inside_a_payload_is_not_believed() {
     let sessions = ground.open();
     sessions.create(&key(1), b"administrator", ttl(600)).unwrap();
     sessions.sync().unwrap();
-    // What lies on the disk for session 1, as the payload of session 2, at every place where a record could begin.
+    // What lies on the disk for session 1, as the payload of session 2, at every place where a
+    // record could begin.
     let data = std::fs::read(ground.path().join("data")).unwrap();
     let record = &data[..256];
     assert!(record.windows(13).any(|window| window == b"administrator"));
@@ -367,7 +384,8 @@ fn a_record_forged_inside_a_payload_is_not_believed() {
 #[test]
 fn a_full_log_refuses_and_keeps_every_session() {
     let ground = Ground::new();
-    let sessions = ground.open_with(&Options { size_bytes_max: 8 << 20, ..Options::default() });
+    let sessions =
+        ground.open_with(&EngineOptions { size_bytes_max: 8 << 20, ..EngineOptions::default() });
     let mut count = 0;
     let error = loop {
         match sessions.create(&key(count), &payload(count, 4_000), ttl(600)) {
@@ -377,7 +395,9 @@ fn a_full_log_refuses_and_keeps_every_session() {
     };
     assert_eq!(error.kind().code(), "full");
     assert!(count > 800, "only {count} sessions of 4,000 bytes in 8 MiB");
-    assert!((0..count).all(|number| read(&sessions, &key(number)).unwrap() == payload(number, 4_000)));
+    assert!(
+        (0..count).all(|number| read(&sessions, &key(number)).unwrap() == payload(number, 4_000))
+    );
     // Logging out works in a full store, and makes room.
     for number in 0..count / 2 {
         sessions.destroy(&key(number)).unwrap();
@@ -386,7 +406,10 @@ fn a_full_log_refuses_and_keeps_every_session() {
         sessions.create(&key(10_000 + number), &payload(number, 4_000), ttl(600)).unwrap();
     }
     let sessions = ground.rebuild(sessions);
-    assert!((count / 2..count).all(|number| read(&sessions, &key(number)).unwrap() == payload(number, 4_000)));
+    assert!(
+        (count / 2..count)
+            .all(|number| read(&sessions, &key(number)).unwrap() == payload(number, 4_000))
+    );
 }
 
 #[test]
@@ -416,7 +439,8 @@ fn a_control_plane_that_was_removed_under_a_living_process_is_not_replaced() {
     let sessions = ground.open();
     sessions.create(&key(1), b"cart", ttl(600)).unwrap();
     std::fs::remove_dir_all(control_of(&ground.path())).unwrap();
-    let error = open(&ground.path(), ground.clock.clone(), &Options::default()).err().unwrap();
+    let error =
+        open(&ground.path(), ground.clock.clone(), &EngineOptions::default()).err().unwrap();
     assert_eq!(error.kind().code(), "io");
     assert!(format!("{error}").contains("still use"), "{error}");
     assert_eq!(read(&sessions, &key(1)).unwrap(), b"cart");
@@ -452,7 +476,10 @@ fn writes_are_synced_when_the_interval_is_over() {
 #[ignore = "a measurement of a minute"]
 fn a_rebuild_of_550_000_sessions_takes_below_two_seconds() {
     let ground = Ground::new();
-    let sessions = ground.open_with(&Options { sync_interval: Some(Duration::ZERO), ..Options::default() });
+    let sessions = ground.open_with(&EngineOptions {
+        sync_interval: Some(Duration::ZERO),
+        ..EngineOptions::default()
+    });
     for number in 0..550_000 {
         sessions.create(&key(number), &payload(number, 1_500), ttl(600)).unwrap();
     }

@@ -1,6 +1,6 @@
-//! An axis: which values it spans, where its ticks are, and what they are called.
+//! An axis: its range, ticks and labels.
 //!
-//! It owns the choice between steps that are equally far apart and steps of a factor. It draws nothing.
+//! It owns the choice between linear and logarithmic, and draws nothing.
 
 use std::ops::Range;
 
@@ -8,49 +8,56 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use crate::number::{exact, tick};
 
-/// From this factor between the largest and the smallest value on, equal steps would leave the small ones no room.
+/// Above this ratio of the largest to the smallest value a linear axis hides small values.
 const FACTOR_LINEAR_MAX: f64 = 12.0;
-/// So many ticks at most.
+/// The largest number of ticks.
 const TICKS: f64 = 6.0;
 
-/// An axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    /// What is counted, with its unit.
+    /// The quantity, with its unit.
     pub label: String,
-    /// Ticks as positions, with their names.
+    /// Positions of ticks, with their labels.
     pub ticks: Vec<(f64, String)>,
-    /// The first and the last position.
+    /// The first and last position.
     pub range: (f64, f64),
     logarithmic: bool,
 }
 
 impl Axis {
-    /// Equal steps from 0.
+    /// A linear axis from 0.
     pub(crate) fn linear(label: &str, values: impl Iterator<Item = f64>) -> Axis {
         let most = values.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let step = round_up(most / TICKS);
         let steps = (most / step).ceil().max(1.0);
-        let ticks = (0..=steps as usize).map(|number| number as f64 * step).map(|at| (at, tick(at))).collect();
+        let ticks = (0..=steps as usize)
+            .map(|number| number as f64 * step)
+            .map(|at| (at, tick(at)))
+            .collect();
         Axis { label: label.to_owned(), ticks, range: (0.0, steps * step), logarithmic: false }
     }
 
-    /// Each step is ten times the one before; with the names that `name` gives to values.
-    pub(crate) fn logarithmic(label: &str, values: impl Iterator<Item = f64>, name: fn(f64) -> String) -> Axis {
+    /// A logarithmic axis to base 10, labelled by `name`.
+    pub(crate) fn logarithmic(
+        label: &str,
+        values: impl Iterator<Item = f64>,
+        name: fn(f64) -> String,
+    ) -> Axis {
         let positive = values.filter(|value| *value > 0.0);
-        let (least, most) =
-            positive.fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
-        let (first, last) = if most > 0.0 { (least.log10().floor(), most.log10().ceil()) } else { (0.0, 1.0) };
+        let (least, most) = positive
+            .fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
+        let (first, last) =
+            if most > 0.0 { (least.log10().floor(), most.log10().ceil()) } else { (0.0, 1.0) };
         let last = last.max(first + 1.0);
         let decades = (last - first) as usize;
-        // Many decades have no room for all their names.
+        // Too many decades: some labels are left out.
         let every = decades.div_ceil(7).max(1);
         let ticks = (0..=decades).step_by(every).map(|number| first + number as f64);
         let ticks = ticks.map(|at| (at, name(10_f64.powf(at)))).collect();
         Axis { label: label.to_owned(), ticks, range: (first, last), logarithmic: true }
     }
 
-    /// Equal steps, or steps of a factor where the values are too far apart for that.
+    /// Linear, or logarithmic if the values are far apart.
     pub(crate) fn fitting(label: &str, values: &[f64]) -> Axis {
         let positive = || values.iter().copied().filter(|value| *value > 0.0);
         let (least, most) = (positive().fold(f64::MAX, f64::min), positive().fold(0.0, f64::max));
@@ -61,32 +68,37 @@ impl Axis {
         }
     }
 
-    /// Names one after the other, at equal distances.
+    /// Names at equal distances.
     pub(crate) fn named(label: &str, names: &[String]) -> Axis {
-        let ticks = names.iter().enumerate().map(|(position, name)| (position as f64, name.clone())).collect();
+        let ticks = names
+            .iter()
+            .enumerate()
+            .map(|(position, name)| (position as f64, name.clone()))
+            .collect();
         let last = names.len().saturating_sub(1).max(1) as f64;
         Axis { label: label.to_owned(), ticks, range: (0.0, last), logarithmic: false }
     }
 
-    /// The values themselves as ticks, as far from each other as their factor is large: sizes that were measured.
+    /// A logarithmic axis with the measured values as ticks.
     pub(crate) fn measured(label: &str, values: &[f64]) -> Axis {
         let mut values: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        let ticks: Vec<(f64, String)> = values.iter().map(|value| (value.log10(), exact(*value))).collect();
+        let ticks: Vec<(f64, String)> =
+            values.iter().map(|value| (value.log10(), exact(*value))).collect();
         let first = ticks.first().map_or(0.0, |(at, _)| *at);
-        // A single one stands at the left.
+        // A single value is at the left.
         let last = ticks.last().map_or(1.0, |(at, _)| *at).max(first + 0.1);
         Axis { label: label.to_owned(), ticks, range: (first, last), logarithmic: true }
     }
 
-    /// What stands beside it: what is counted, and that distances are factors, where they are.
+    /// The title, which says if the axis is logarithmic.
     pub(crate) fn title(&self) -> String {
         let note = if self.logarithmic { " (logarithmic)" } else { "" };
         format!("{}{note}", self.label)
     }
 
-    /// The same where lines cross it, which say what they are.
+    /// The title of an axis with grid lines, which explains them.
     pub(crate) fn title_with_lines(&self) -> String {
         let lines = match self.ticks.as_slice() {
             _ if !self.logarithmic => return self.title(),
@@ -98,19 +110,19 @@ impl Axis {
         format!("{} (logarithmic: each line is {lines} the one before)", self.label)
     }
 
-    /// Whether a step is a factor.
+    /// Whether it is logarithmic.
     pub(crate) fn is_logarithmic(&self) -> bool {
         self.logarithmic
     }
 
-    /// Where a value lies.
+    /// The position of a value.
     pub(crate) fn position(&self, value: f64) -> f64 {
         let at = if self.logarithmic { value.max(f64::MIN_POSITIVE).log10() } else { value };
         at.clamp(self.range.0, self.range.1)
     }
 }
 
-/// What the drawing library wants to know. Its values are positions.
+/// For the drawing library. Its values are positions.
 impl Ranged for Axis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
@@ -134,7 +146,10 @@ impl Ranged for Axis {
 
 impl ValueFormatter<f64> for Axis {
     fn format_ext(&self, position: &f64) -> String {
-        self.ticks.iter().find(|(at, _)| at == position).map_or(String::new(), |(_, name)| name.clone())
+        self.ticks
+            .iter()
+            .find(|(at, _)| at == position)
+            .map_or(String::new(), |(_, name)| name.clone())
     }
 }
 
@@ -142,7 +157,11 @@ impl ValueFormatter<f64> for Axis {
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
-    steps.into_iter().map(|step| step * power).find(|step| *step >= value * 0.999_999).unwrap_or(10.0 * power)
+    steps
+        .into_iter()
+        .map(|step| step * power)
+        .find(|step| *step >= value * 0.999_999)
+        .unwrap_or(10.0 * power)
 }
 
 #[cfg(test)]
@@ -171,9 +190,15 @@ mod tests {
     fn an_axis_of_factors_says_so() {
         let wide = Axis::fitting("x", &[1.0, 1e9]);
         assert_eq!(wide.title(), "x (logarithmic)");
-        assert_eq!(wide.title_with_lines(), "x (logarithmic: each line is 100 times the one before)");
+        assert_eq!(
+            wide.title_with_lines(),
+            "x (logarithmic: each line is 100 times the one before)"
+        );
         let narrow = Axis::fitting("x", &[1.0, 1e3]);
-        assert_eq!(narrow.title_with_lines(), "x (logarithmic: each line is ten times the one before)");
+        assert_eq!(
+            narrow.title_with_lines(),
+            "x (logarithmic: each line is ten times the one before)"
+        );
         assert_eq!(Axis::fitting("x", &[1.0, 2.0]).title_with_lines(), "x");
     }
 
@@ -181,7 +206,8 @@ mod tests {
     fn sizes_that_were_measured_are_the_ticks_and_stand_at_their_distance() {
         let axis = Axis::measured("sessions", &[50_000.0, 10_000.0, 1_000_000.0, 10_000.0]);
         assert_eq!(names(&axis), ["10k", "50k", "1M"]);
-        let part = |value: f64| (axis.position(value) - axis.range.0) / (axis.range.1 - axis.range.0);
+        let part =
+            |value: f64| (axis.position(value) - axis.range.0) / (axis.range.1 - axis.range.0);
         assert!((part(50_000.0) - 0.349_485).abs() < 1e-5, "{}", part(50_000.0));
         assert!(axis.title().contains("logarithmic") && part(10_000.0) == 0.0 && part(1e6) == 1.0);
         let one = Axis::measured("sessions", &[7.0]);

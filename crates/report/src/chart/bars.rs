@@ -1,20 +1,21 @@
-//! Bars that lie: a row for each contender, a bar for each of its series, the interval of the rounds over its end.
+//! Horizontal bars: a row for each contender, a bar for each series, an interval over the end of a
+//! bar.
 //!
-//! Where values are too far apart for lengths the axis has steps of a factor, and then there are points instead of bars:
-//! the length of a bar would say nothing there. What has no value has words in its place.
+//! On a logarithmic axis points replace the bars, whose lengths would mislead. A failure replaces
+//! the bar by its text.
 
 use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, Rectangle};
 use plotters::style::Color;
 
-use super::{Axis, Canvas, Side, Words, drawn, line, style, write};
+use super::{Axis, Canvas, ChartText, TextAnchor, drawn, line, style, write};
 use crate::DrawError;
-use crate::ids::Ids;
+use crate::ids::ElementIds;
 use crate::ink::Ink;
 use crate::number::short;
 use maud::Markup;
 
-/// Everything in pixels.
+/// All in pixels.
 const WIDTH: i32 = 760;
 const NAMES: i32 = 166;
 const SERIES: i32 = 98;
@@ -28,45 +29,43 @@ const GAP: i32 = 10;
 /// The chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
-    pub words: Words,
-    /// What the length is, with its unit.
+    pub words: ChartText,
+    /// The quantity of lengths, with its unit.
     pub unit: String,
-    /// What tells the bars of a row apart.
+    /// The difference between the bars of a row.
     pub series: String,
     pub rows: Vec<BarRow>,
 }
 
-/// The bars of one contender.
+/// The bars of a contender.
 #[derive(Clone, Debug)]
 pub(crate) struct BarRow {
     pub name: String,
     pub bars: Vec<Bar>,
 }
 
-/// One bar.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     /// The colour.
     pub series: u8,
-    /// What the colour stands for, in a word.
+    /// The label of the series.
     pub name: String,
-    pub length: Length,
+    pub length: BarLength,
 }
 
-/// How long it is.
 #[derive(Clone, Debug)]
-pub(crate) enum Length {
-    /// A figure, with the interval that its rounds give.
+pub(crate) enum BarLength {
+    /// A figure with the interval of its rounds.
     Value { median: f64, low: f64, high: f64, fault: Option<String> },
-    /// There is none, and why.
+    /// The reason why there is none.
     Failed(String),
 }
 
 impl Bars {
-    /// Draws it.
-    pub(crate) fn draw(&self, ids: &Ids) -> Result<Markup, DrawError> {
+    pub(crate) fn draw(&self, ids: &ElementIds) -> Result<Markup, DrawError> {
         let height: i32 = self.rows.iter().map(|row| row.bars.len() as i32 * STEP + GAP).sum();
-        let values: Vec<f64> = self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| bar.length.ends()).collect();
+        let values: Vec<f64> =
+            self.rows.iter().flat_map(|row| &row.bars).flat_map(|bar| bar.length.ends()).collect();
         let axis = Axis::fitting(&self.unit, &values);
         let size = (WIDTH as u32, (TOP + height + BOTTOM) as u32);
         drawn(ids, &self.words, size, |canvas| self.paint(canvas, &axis, height))
@@ -88,19 +87,19 @@ impl Bars {
             .light_line_style(Ink::Grid.code().mix(0.0))
             .bold_line_style(Ink::Grid.code())
             .axis_style(Ink::Grid.code())
-            .x_label_style(style(12.0, Ink::Quiet, Side::Under))
-            .axis_desc_style(style(12.0, Ink::Quiet, Side::Under))
+            .x_label_style(style(12.0, Ink::Quiet, TextAnchor::Under))
+            .axis_desc_style(style(12.0, Ink::Quiet, TextAnchor::Under))
             .x_desc(axis.title_with_lines())
             .draw()?;
         let x_of = |value: f64| chart.backend_coord(&(axis.position(value), 0.0)).0;
         let left = NAMES + SERIES;
-        write(canvas, &self.series, 12.0, Ink::Quiet, Side::Before, (left - 8, TOP - 14))?;
+        write(canvas, &self.series, 12.0, Ink::Quiet, TextAnchor::Before, (left - 8, TOP - 14))?;
         let mut y = TOP + GAP / 2;
         for row in &self.rows {
-            write(canvas, &row.name, 13.0, Ink::Text, Side::Before, (NAMES, y + STEP / 2))?;
+            write(canvas, &row.name, 13.0, Ink::Text, TextAnchor::Before, (NAMES, y + STEP / 2))?;
             for bar in &row.bars {
                 let middle = y + STEP / 2;
-                write(canvas, &bar.name, 12.0, Ink::Quiet, Side::Before, (left - 8, middle))?;
+                write(canvas, &bar.name, 12.0, Ink::Quiet, TextAnchor::Before, (left - 8, middle))?;
                 bar.paint(canvas, left, middle, axis.is_logarithmic(), &x_of)?;
                 y += STEP;
             }
@@ -110,11 +109,11 @@ impl Bars {
     }
 }
 
-impl Length {
+impl BarLength {
     fn ends(&self) -> Vec<f64> {
         match self {
-            Length::Value { median, low, high, .. } => vec![*low, *median, *high],
-            Length::Failed(_) => Vec::new(),
+            BarLength::Value { median, low, high, .. } => vec![*low, *median, *high],
+            BarLength::Failed(_) => Vec::new(),
         }
     }
 }
@@ -129,14 +128,19 @@ impl Bar {
         x_of: &dyn Fn(f64) -> i32,
     ) -> Result<(), DrawError> {
         let (median, low, high, fault) = match &self.length {
-            Length::Value { median, low, high, fault } => (*median, *low, *high, fault),
-            Length::Failed(why) => return write(canvas, why, 12.0, Ink::Bad, Side::After, (left + 8, y)),
+            BarLength::Value { median, low, high, fault } => (*median, *low, *high, fault),
+            BarLength::Failed(why) => {
+                return write(canvas, why, 12.0, Ink::Bad, TextAnchor::After, (left + 8, y));
+            }
         };
         let (end, ink) = (x_of(median), Ink::Series(self.series));
         if points {
             line(canvas, (left, y), (end, y), Ink::Grid, 1)?;
         } else {
-            canvas.draw(&Rectangle::new([(left, y - BAR / 2), (end, y + BAR / 2)], ink.code().mix(0.75).filled()))?;
+            canvas.draw(&Rectangle::new(
+                [(left, y - BAR / 2), (end, y + BAR / 2)],
+                ink.code().mix(0.75).filled(),
+            ))?;
         }
         let (from, to) = (x_of(low), x_of(high));
         if to - from > 2 {
@@ -152,7 +156,7 @@ impl Bar {
             Some(fault) => (format!("{}, {fault}", short(median)), Ink::Bad),
             None => (short(median), Ink::Text),
         };
-        write(canvas, &text, 12.0, ink, Side::After, (to.max(end) + 10, y))
+        write(canvas, &text, 12.0, ink, TextAnchor::After, (to.max(end) + 10, y))
     }
 }
 
@@ -161,18 +165,29 @@ mod tests {
     use super::*;
 
     fn drawn_with(median: f64) -> String {
-        let value = |median: f64| Length::Value { median, low: median * 0.9, high: median * 1.1, fault: None };
+        let value = |median: f64| BarLength::Value {
+            median,
+            low: median * 0.9,
+            high: median * 1.1,
+            fault: None,
+        };
         let bar = |series, length| Bar { series, name: format!("{series}"), length };
         let bars = Bars {
-            words: Words { title: "Cycles".into(), description: "Bars".into() },
+            words: ChartText { title: "Cycles".into(), description: "Bars".into() },
             unit: "cycles a second".into(),
             series: "workers".into(),
             rows: vec![
-                BarRow { name: "<files>".into(), bars: vec![bar(1, value(1_000.0)), bar(2, value(median))] },
-                BarRow { name: "redis".into(), bars: vec![bar(1, Length::Failed("failed: it died".into()))] },
+                BarRow {
+                    name: "<files>".into(),
+                    bars: vec![bar(1, value(1_000.0)), bar(2, value(median))],
+                },
+                BarRow {
+                    name: "redis".into(),
+                    bars: vec![bar(1, BarLength::Failed("failed: it died".into()))],
+                },
             ],
         };
-        bars.draw(&Ids::default()).unwrap().into_string()
+        bars.draw(&ElementIds::default()).unwrap().into_string()
     }
 
     #[test]
@@ -187,7 +202,9 @@ mod tests {
     fn values_far_apart_are_points_because_lengths_would_mislead() {
         let svg = drawn_with(2_000_000.0);
         assert!(
-            svg.contains("<circle") && !svg.contains("<rect") && svg.contains("logarithmic: each line is ten times"),
+            svg.contains("<circle")
+                && !svg.contains("<rect")
+                && svg.contains("logarithmic: each line is ten times"),
             "{svg}"
         );
     }

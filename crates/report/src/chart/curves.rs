@@ -1,50 +1,51 @@
-//! Curves: one for each contender, with a mark of its own at each value and its name at the end.
+//! Curves: one for each contender, with its own mark at each value and its name at the end.
 //!
-//! The name stands where the curve ends, so that nobody looks up a colour; names that would lie over each other move apart
-//! and keep a thin line to their curve. What went wrong has a cross: over its value, or at the foot of the chart where there is none.
+//! The name is next to the end of the curve, so that no colour must be looked up. Overlapping names
+//! are moved apart, with a thin line to their curve. A failure has a cross over its value, or at
+//! the foot of the chart without one.
 
 use maud::Markup;
 use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Polygon, Rectangle};
 use plotters::style::Color;
 
-use super::{Axis, Canvas, Side, Words, drawn, line, style, write};
+use super::{Axis, Canvas, ChartText, TextAnchor, drawn, line, style, write};
 use crate::DrawError;
-use crate::ids::Ids;
+use crate::ids::ElementIds;
 use crate::ink::{Ink, SERIES};
 
 const WIDTH: i32 = 760;
-/// At least; many names need more.
+/// The least height; many names need more.
 const HEIGHT: i32 = 320;
 const LEFT: i32 = 78;
 const RIGHT: i32 = 176;
 const TOP: i32 = 36;
 const BOTTOM: i32 = 50;
-/// Height of a name, in pixels.
+/// Height of a name in pixels.
 const NAME: i32 = 16;
 
 /// The chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Curves {
-    pub words: Words,
+    pub words: ChartText,
     pub x: Axis,
     pub y: Axis,
     pub curves: Vec<Curve>,
 }
 
-/// The values of one contender. The values of `x` are in order.
+/// The values of a contender, ascending in `x`.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     pub name: String,
-    /// Which colour and mark it has: the same in all charts of the page.
+    /// The number of colour and mark, the same in all charts of the page.
     pub number: usize,
     pub values: Vec<(f64, f64)>,
-    /// Where on the x axis something went wrong. Who reads the chart is told why beside it.
+    /// The x values of failures, which text next to the chart explains.
     pub wrong: Vec<f64>,
 }
 
-/// A name, where its curve ends, if it has one, and where it stands.
-struct End<'a> {
+/// A name: the end of its curve, if any, and its position.
+struct CurveLabel<'a> {
     name: &'a str,
     at: Option<(i32, i32)>,
     y: i32,
@@ -53,8 +54,7 @@ struct End<'a> {
 }
 
 impl Curves {
-    /// Draws it.
-    pub(crate) fn draw(&self, ids: &Ids) -> Result<Markup, DrawError> {
+    pub(crate) fn draw(&self, ids: &ElementIds) -> Result<Markup, DrawError> {
         let height = HEIGHT.max(TOP + BOTTOM + NAME * self.curves.len() as i32);
         drawn(ids, &self.words, (WIDTH as u32, height as u32), |canvas| self.paint(canvas, height))
     }
@@ -75,12 +75,12 @@ impl Curves {
             .light_line_style(Ink::Grid.code().mix(0.0))
             .bold_line_style(Ink::Grid.code())
             .axis_style(Ink::Grid.code())
-            .label_style(style(12.0, Ink::Quiet, Side::Under))
-            .y_label_style(style(12.0, Ink::Quiet, Side::Before))
-            .axis_desc_style(style(12.0, Ink::Quiet, Side::Under))
+            .label_style(style(12.0, Ink::Quiet, TextAnchor::Under))
+            .y_label_style(style(12.0, Ink::Quiet, TextAnchor::Before))
+            .axis_desc_style(style(12.0, Ink::Quiet, TextAnchor::Under))
             .x_desc(x.title())
             .draw()?;
-        write(canvas, &y.title(), 12.0, Ink::Quiet, Side::After, (0, 10))?;
+        write(canvas, &y.title(), 12.0, Ink::Quiet, TextAnchor::After, (0, 10))?;
         let pixel = |(a, b): (f64, f64)| chart.backend_coord(&(x.position(a), y.position(b)));
         let mut ends = Vec::new();
         for curve in &self.curves {
@@ -92,18 +92,24 @@ impl Curves {
             }
             for at in &curve.wrong {
                 let value = curve.values.iter().find(|(x, _)| x == at);
-                cross(canvas, value.map_or_else(|| (pixel((*at, 0.0)).0, height - BOTTOM), |value| pixel(*value)))?;
+                cross(
+                    canvas,
+                    value.map_or_else(
+                        || (pixel((*at, 0.0)).0, height - BOTTOM),
+                        |value| pixel(*value),
+                    ),
+                )?;
             }
             let (at, wrong) = (points.last().copied(), !curve.wrong.is_empty());
             let y = at.map_or(height - BOTTOM, |at| at.1);
-            ends.push(End { name: &curve.name, at, y, number: curve.number, wrong });
+            ends.push(CurveLabel { name: &curve.name, at, y, number: curve.number, wrong });
         }
         move_apart(&mut ends, TOP + NAME / 2, height - BOTTOM);
         ends.iter().try_for_each(|end| end.paint(canvas))
     }
 }
 
-impl End<'_> {
+impl CurveLabel<'_> {
     fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
         let x = WIDTH - RIGHT + 26;
         match self.at {
@@ -114,11 +120,11 @@ impl End<'_> {
             None => cross(canvas, (x + 2, self.y))?,
         }
         let ink = if self.wrong { Ink::Bad } else { Ink::Text };
-        write(canvas, self.name, 12.0, ink, Side::After, (x + 12, self.y))
+        write(canvas, self.name, 12.0, ink, TextAnchor::After, (x + 12, self.y))
     }
 }
 
-/// Something went wrong here.
+/// Marks a failure.
 fn cross(canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
     line(canvas, (x - 6, y - 6), (x + 6, y + 6), Ink::Bad, 2)?;
     line(canvas, (x - 6, y + 6), (x + 6, y - 6), Ink::Bad, 2)
@@ -128,20 +134,22 @@ fn ink_of(number: usize) -> Ink {
     Ink::Series((number % usize::from(SERIES)) as u8)
 }
 
-/// One of four marks, so that two curves differ by more than their colour; who shares a colour has another mark.
+/// One of four marks, so that colour is not the only difference. Contenders with equal colours have
+/// different marks.
 fn mark(canvas: &Canvas<'_>, number: usize, (x, y): (i32, i32)) -> Result<(), DrawError> {
     let fill = ink_of(number).code().filled();
     match (number + number / usize::from(SERIES)) % 4 {
         0 => canvas.draw(&Circle::new((x, y), 4, fill))?,
         1 => canvas.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], fill))?,
         2 => canvas.draw(&Polygon::new(vec![(x, y - 5), (x + 5, y + 4), (x - 5, y + 4)], fill))?,
-        _ => canvas.draw(&Polygon::new(vec![(x, y - 6), (x + 5, y), (x, y + 6), (x - 5, y)], fill))?,
+        _ => canvas
+            .draw(&Polygon::new(vec![(x, y - 6), (x + 5, y), (x, y + 6), (x - 5, y)], fill))?,
     }
     Ok(())
 }
 
-/// Gives each name its height, from the top, and moves all up that would stand below the lowest.
-fn move_apart(ends: &mut [End<'_>], top: i32, bottom: i32) {
+/// Moves overlapping names down, then those below the bottom up.
+fn move_apart(ends: &mut [CurveLabel<'_>], top: i32, bottom: i32) {
     ends.sort_by_key(|end| end.y);
     let mut free = top;
     for end in ends.iter_mut() {
@@ -161,7 +169,7 @@ mod tests {
 
     #[test]
     fn names_do_not_lie_over_each_other() {
-        let end = |y| End { name: "x", at: Some((0, y)), y, number: 0, wrong: false };
+        let end = |y| CurveLabel { name: "x", at: Some((0, y)), y, number: 0, wrong: false };
         let mut ends = [end(100), end(101), end(99), end(399)];
         move_apart(&mut ends, 10, 400);
         let heights: Vec<i32> = ends.iter().map(|end| end.y).collect();
@@ -171,30 +179,43 @@ mod tests {
 
     fn drawn_with(values: &[(f64, f64)], wrong: &[f64]) -> String {
         let names = ["p50", "p99"].map(str::to_owned);
-        let curve = Curve { name: "files".into(), number: 0, values: values.to_vec(), wrong: wrong.to_vec() };
+        let curve = Curve {
+            name: "files".into(),
+            number: 0,
+            values: values.to_vec(),
+            wrong: wrong.to_vec(),
+        };
         let curves = Curves {
-            words: Words { title: "Latency".into(), description: "Curves".into() },
+            words: ChartText { title: "Latency".into(), description: "Curves".into() },
             x: Axis::named("percentile", &names),
             y: Axis::fitting("us", &[1.0, 1_000.0]),
             curves: vec![curve],
         };
-        curves.draw(&Ids::default()).unwrap().into_string()
+        curves.draw(&ElementIds::default()).unwrap().into_string()
     }
 
     #[test]
     fn each_curve_has_its_name_and_an_axis_of_factors_is_called_one() {
         let svg = drawn_with(&[(0.0, 1.0), (1.0, 900.0)], &[]);
-        assert!(svg.contains("files") && svg.contains("polyline") && svg.contains("percentile"), "{svg}");
-        assert!(svg.contains("us (logarithmic)") && !svg.contains("percentile (") && !svg.contains("--bad"), "{svg}");
+        assert!(
+            svg.contains("files") && svg.contains("polyline") && svg.contains("percentile"),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("us (logarithmic)")
+                && !svg.contains("percentile (")
+                && !svg.contains("--bad"),
+            "{svg}"
+        );
     }
 
-    /// A contender without any value had no name in the chart, and nobody missed it.
+    /// A contender without values had no name in the chart, and was overlooked.
     #[test]
     fn what_went_wrong_has_a_cross_and_its_name_stays_without_a_value() {
         let crosses = |svg: &str| svg.matches("stroke=\"var(--bad)\"").count();
         let faulty = drawn_with(&[(0.0, 1.0), (1.0, 900.0)], &[1.0]);
         assert_eq!(crosses(&faulty), 2, "the two lines of one cross: {faulty}");
-        // One at the foot, and one beside the name.
+        // One at the foot, and one next to the name.
         let failed = drawn_with(&[], &[1.0]);
         assert!(crosses(&failed) == 4 && failed.contains("files"), "{failed}");
     }

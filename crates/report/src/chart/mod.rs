@@ -1,8 +1,7 @@
-//! Charts: SVG inside the page, with a title, a description and the colours of the theme.
+//! Charts: inline SVG with a title, a description and theme colours.
 //!
-//! This file owns the canvas: how a drawing becomes an element of the page, and the words and lines that all charts are made
-//! of. The kinds of charts are files of their own; axes are `axis`. A chart never stands without a table of its numbers,
-//! which is the business of whoever draws it.
+//! This file owns the canvas, and the text and lines of all charts. Each kind of chart has its own
+//! file. The caller adds a table with the numbers of each chart.
 
 mod axis;
 mod bars;
@@ -18,17 +17,17 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, TextStyle};
 
 pub(crate) use self::axis::Axis;
-pub(crate) use self::bars::{Bar, BarRow, Bars, Length};
+pub(crate) use self::bars::{Bar, BarLength, BarRow, Bars};
 pub(crate) use self::curves::{Curve, Curves};
-pub(crate) use self::steps::{Panel, Steps};
+pub(crate) use self::steps::{HistogramPanel, StackedHistograms};
 use crate::DrawError;
-use crate::ids::Ids;
+use crate::ids::ElementIds;
 use crate::ink::{Ink, themed};
 
-/// What the drawing library calls a font size is so much more than what it writes.
+/// The library's font sizes are smaller than their names by this factor.
 const FONT_SCALE: f64 = 1.24;
 
-/// Where is drawn, in pixels from the upper left corner.
+/// A canvas in pixels from the upper left corner.
 pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawError {
@@ -37,17 +36,17 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawE
     }
 }
 
-/// What a chart is called, and what it shows, in words for those who do not see it.
+/// Title and description of a chart, also for screen readers.
 #[derive(Clone, Debug)]
-pub(crate) struct Words {
+pub(crate) struct ChartText {
     pub title: String,
     pub description: String,
 }
 
-/// A chart as an element of the page: as wide as there is room, and in a frame of its own that scrolls where there is not enough.
+/// A chart as an element: as wide as possible, in a frame that scrolls if necessary.
 fn drawn(
-    ids: &Ids,
-    words: &Words,
+    ids: &ElementIds,
+    words: &ChartText,
     (width, height): (u32, u32),
     paint: impl FnOnce(&Canvas<'_>) -> Result<(), DrawError>,
 ) -> Result<Markup, DrawError> {
@@ -57,13 +56,14 @@ fn drawn(
         paint(&canvas)?;
         canvas.present()?;
     }
-    // The opening tag of the library knows neither a role nor a title.
+    // Replaces the opening tag of the library, which has no role and no title.
     let inside = svg.split_once('>').map_or("", |(_, rest)| rest).trim().trim_end_matches("</svg>");
     let (title, description) = (ids.next("chart"), ids.next("chart"));
     let size = if width < 480 { "chart small" } else { "chart" };
     Ok(html! {
         div.scroll role="group" aria-label=(words.title) tabindex="0" {
-            svg class=(size) viewBox=(format!("0 0 {width} {height}")) role="img" aria-labelledby=(title) aria-describedby=(description) {
+            svg class=(size) viewBox=(format!("0 0 {width} {height}")) role="img"
+                aria-labelledby=(title) aria-describedby=(description) {
                 title id=(title) { (words.title) }
                 desc id=(description) { (words.description) }
                 (PreEscaped(themed(inside)))
@@ -72,40 +72,40 @@ fn drawn(
     })
 }
 
-/// Where a text stands relative to its point.
+/// The position of text relative to its point.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Side {
-    /// To the left of it, at its height.
+pub(super) enum TextAnchor {
+    /// To the left.
     Before,
-    /// To the right of it, at its height.
+    /// To the right.
     After,
-    /// Below it, in the middle.
+    /// Centred below.
     Under,
 }
 
-/// A text of so many pixels.
+/// Draws text.
 pub(super) fn write(
     canvas: &Canvas<'_>,
     text: &str,
     pixels: f64,
     ink: Ink,
-    side: Side,
+    side: TextAnchor,
     at: (i32, i32),
 ) -> Result<(), DrawError> {
     Ok(canvas.draw_text(text, &style(pixels, ink, side), at)?)
 }
 
-pub(super) fn style(pixels: f64, ink: Ink, side: Side) -> TextStyle<'static> {
+pub(super) fn style(pixels: f64, ink: Ink, side: TextAnchor) -> TextStyle<'static> {
     let position = match side {
-        Side::Before => Pos::new(HPos::Right, VPos::Center),
-        Side::After => Pos::new(HPos::Left, VPos::Center),
-        Side::Under => Pos::new(HPos::Center, VPos::Top),
+        TextAnchor::Before => Pos::new(HPos::Right, VPos::Center),
+        TextAnchor::After => Pos::new(HPos::Left, VPos::Center),
+        TextAnchor::Under => Pos::new(HPos::Center, VPos::Top),
     };
     let font = ("sans-serif", pixels * FONT_SCALE).into_font();
     TextStyle { font, color: ink.code().to_backend_color(), pos: position }
 }
 
-/// A straight line.
+/// Draws a straight line.
 pub(super) fn line(
     canvas: &Canvas<'_>,
     from: (i32, i32),

@@ -1,14 +1,14 @@
-//! Histograms over each other, with the same bounds and the same heights: what differs between them is what is to be seen.
+//! Stacked histograms with equal bounds and heights, for comparison.
 //!
-//! Heights are logarithmic, because one request in ten thousand must be visible beside the others.
+//! Heights are logarithmic: one request in ten thousand must be visible.
 
 use maud::Markup;
 use plotters::element::Rectangle;
 use plotters::style::Color;
 
-use super::{Canvas, Side, Words, drawn, line, write};
+use super::{Canvas, ChartText, TextAnchor, drawn, line, write};
 use crate::DrawError;
-use crate::ids::Ids;
+use crate::ids::ElementIds;
 use crate::ink::Ink;
 use crate::number::{tick, time};
 
@@ -21,50 +21,54 @@ const BOTTOM: i32 = 40;
 
 /// The chart.
 #[derive(Clone, Debug)]
-pub(crate) struct Steps {
-    pub words: Words,
+pub(crate) struct StackedHistograms {
+    pub words: ChartText,
     /// Upper bounds of the buckets in microseconds.
     pub bounds_us: Vec<u64>,
-    /// The first and the last bucket that is drawn.
+    /// The first and last visible bucket.
     pub shown: (usize, usize),
-    pub panels: Vec<Panel>,
+    pub panels: Vec<HistogramPanel>,
 }
 
-/// One histogram.
+/// A histogram.
 #[derive(Clone, Debug)]
-pub(crate) struct Panel {
+pub(crate) struct HistogramPanel {
     pub name: String,
-    /// One more than bounds.
+    /// One count more than there are bounds.
     pub counts: Vec<u64>,
 }
 
-impl Steps {
-    /// Draws it.
-    pub(crate) fn draw(&self, ids: &Ids) -> Result<Markup, DrawError> {
+impl StackedHistograms {
+    pub(crate) fn draw(&self, ids: &ElementIds) -> Result<Markup, DrawError> {
         let height = self.panels.len() as i32 * (TITLE + PANEL) + BOTTOM;
         drawn(ids, &self.words, (WIDTH as u32, height as u32), |canvas| self.paint(canvas))
     }
 
     fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
-        let most = self.panels.iter().flat_map(|panel| panel.counts.iter().copied()).max().unwrap_or(1);
+        let most =
+            self.panels.iter().flat_map(|panel| panel.counts.iter().copied()).max().unwrap_or(1);
         let decades = (most.max(2) as f64).log10().ceil().max(1.0);
         for (number, panel) in self.panels.iter().enumerate() {
             let top = number as i32 * (TITLE + PANEL) + TITLE;
-            write(canvas, &panel.name, 13.0, Ink::Text, Side::After, (LEFT, top - 12))?;
+            write(canvas, &panel.name, 13.0, Ink::Text, TextAnchor::After, (LEFT, top - 12))?;
             for decade in 0..=decades as i32 {
-                let y = top + PANEL - (f64::from(PANEL) * (f64::from(decade) + 0.3) / (decades + 0.3)) as i32;
+                let y = top + PANEL
+                    - (f64::from(PANEL) * (f64::from(decade) + 0.3) / (decades + 0.3)) as i32;
                 line(canvas, (LEFT, y), (WIDTH - RIGHT, y), Ink::Grid, 1)?;
                 if decade % 2 == 0 || decades < 4.0 {
                     let name = tick(10_f64.powi(decade));
-                    write(canvas, &name, 11.0, Ink::Quiet, Side::Before, (LEFT - 6, y))?;
+                    write(canvas, &name, 11.0, Ink::Quiet, TextAnchor::Before, (LEFT - 6, y))?;
                 }
             }
             for bucket in self.shown.0..=self.shown.1 {
                 let count = panel.counts.get(bucket).copied().unwrap_or(0);
                 if count > 0 {
-                    // A single call is as high as the room below the first line.
+                    // A single call has the height below the first line.
                     let high = ((count as f64).log10() + 0.3) / (decades + 0.3) * f64::from(PANEL);
-                    let bar = [(self.x(bucket) + 1, top + PANEL - high as i32), (self.x(bucket + 1) - 1, top + PANEL)];
+                    let bar = [
+                        (self.x(bucket) + 1, top + PANEL - high as i32),
+                        (self.x(bucket + 1) - 1, top + PANEL),
+                    ];
                     canvas.draw(&Rectangle::new(bar, Ink::Series(number as u8).code().filled()))?;
                 }
             }
@@ -73,14 +77,23 @@ impl Steps {
         self.paint_bounds(canvas)
     }
 
-    /// The bounds that are powers of ten.
+    /// Labels the bounds that are powers of ten.
     fn paint_bounds(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
         let bottom = self.panels.len() as i32 * (TITLE + PANEL);
         for (bucket, bound) in self.bounds_us.iter().enumerate() {
             let x = self.x(bucket + 1);
-            if (self.shown.0..self.shown.1).contains(&bucket) && (*bound as f64).log10().fract() == 0.0 {
+            if (self.shown.0..self.shown.1).contains(&bucket)
+                && (*bound as f64).log10().fract() == 0.0
+            {
                 line(canvas, (x, bottom), (x, bottom + 4), Ink::Quiet, 1)?;
-                write(canvas, &time(*bound as f64), 11.0, Ink::Quiet, Side::Under, (x, bottom + 6))?;
+                write(
+                    canvas,
+                    &time(*bound as f64),
+                    11.0,
+                    Ink::Quiet,
+                    TextAnchor::Under,
+                    (x, bottom + 6),
+                )?;
             }
         }
         let middle = (LEFT + WIDTH - RIGHT) / 2;
@@ -89,12 +102,12 @@ impl Steps {
             "latency, and how many calls took so long; both logarithmic",
             11.0,
             Ink::Quiet,
-            Side::Under,
+            TextAnchor::Under,
             (middle, bottom + 23),
         )
     }
 
-    /// Where a bucket begins.
+    /// The left end of a bucket.
     fn x(&self, bucket: usize) -> i32 {
         let buckets = (self.shown.1 + 1).saturating_sub(self.shown.0).max(1);
         let room = WIDTH - LEFT - RIGHT;
@@ -108,16 +121,16 @@ mod tests {
 
     #[test]
     fn a_single_slow_call_is_visible() {
-        let steps = Steps {
-            words: Words { title: "Starts".into(), description: "Histograms".into() },
+        let steps = StackedHistograms {
+            words: ChartText { title: "Starts".into(), description: "Histograms".into() },
             bounds_us: vec![10, 100, 1_000],
             shown: (0, 3),
             panels: vec![
-                Panel { name: "without".into(), counts: vec![10_000, 0, 0, 0] },
-                Panel { name: "with".into(), counts: vec![9_999, 0, 0, 1] },
+                HistogramPanel { name: "without".into(), counts: vec![10_000, 0, 0, 0] },
+                HistogramPanel { name: "with".into(), counts: vec![9_999, 0, 0, 1] },
             ],
         };
-        let svg = steps.draw(&Ids::default()).unwrap().into_string();
+        let svg = steps.draw(&ElementIds::default()).unwrap().into_string();
         assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
         assert!(svg.contains("100 \u{b5}s") && svg.contains("both logarithmic"), "{svg}");
     }

@@ -1,4 +1,4 @@
-//! Parallel requests of one page on one session: waits, fairness, and lost updates.
+//! Parallel requests on one session: waits, fairness, lost updates.
 
 use std::cmp::Ordering;
 
@@ -8,17 +8,18 @@ use sessile_bench::report::Row;
 use super::throughput::length;
 use super::{conditions, interval, not_run, went_wrong};
 use crate::DrawError;
-use crate::chart::{Bar, BarRow, Bars, Length, Words};
-use crate::ids::Ids;
+use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
+use crate::ids::ElementIds;
 use crate::number::{count, figure};
-use crate::runs::{MARK, Run, Runs, fault, marked, titles};
-use crate::table::{Cell, Table, right, text};
+use crate::runs::{ExperimentRows, MARK, PageReports, fault, marked, titles};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("contention", |_| true);
     Ok(html! {
         p {
-            "A page whose requests all want the same session at once. What counts is how long a request waits that found it taken, whether "
+            "A page whose requests all want the same session at once. What counts is how long a "
+            "request waits that found it taken, whether "
             "all get their turn, and that no update is lost."
         }
         @if measured.is_empty() { (not_run(runs, "contention")) }
@@ -31,9 +32,13 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
-    let rows: Vec<&Row> =
-        run.rows.iter().filter(|row| row.waits.is_none() && row.op != "fixed-rate").copied().collect();
+fn throughput(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+    let rows: Vec<&Row> = run
+        .rows
+        .iter()
+        .filter(|row| row.waits.is_none() && row.op != "fixed-rate")
+        .copied()
+        .collect();
     let mut names = titles(&rows);
     let best = |name: &str| {
         rows.iter()
@@ -44,12 +49,15 @@ fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     names.sort_by(|a, b| best(b).total_cmp(&best(a)));
     let bars = |name: &String| {
         let own = rows.iter().filter(|row| row.shown_title() == *name);
-        own.map(|row| Bar { series: 0, name: row.workers.to_string(), length: length(row) }).collect()
+        own.map(|row| Bar { series: 0, name: row.workers.to_string(), length: length(row) })
+            .collect()
     };
     let chart = Bars {
-        words: Words {
-            title: format!("Cycles a second on one session{}", run.beside),
-            description: "A bar for each contender, the fastest first; its values are in the table below.".to_owned(),
+        words: ChartText {
+            title: format!("Cycles a second on one session{}", run.tier_suffix),
+            description:
+                "A bar for each contender, the fastest first; its values are in the table below."
+                    .to_owned(),
         },
         unit: "cycles a second, all workers together".to_owned(),
         series: "workers".to_owned(),
@@ -58,43 +66,60 @@ fn throughput(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
     Ok(html! {
         @if !rows.is_empty() {
-            h3 { "As fast as they can" (run.beside) }
-            figure { (chart.draw(ids)?) figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) } }
+            h3 { "As fast as they can" (run.tier_suffix) }
+            figure {
+                (chart.draw(ids)?)
+                figcaption {
+                    (interval(run.report, rounds)) " Further to the right is better. " (MARK)
+                }
+            }
         }
     })
 }
 
-fn waits(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut rows: Vec<&Row> = run.rows.iter().filter(|row| row.waits.is_some()).copied().collect();
-    // Who loses updates need not wait: such a row leads nothing.
-    rows.sort_by(|a, b| (a.is_bad(), wait(a)).partial_cmp(&(b.is_bad(), wait(b))).unwrap_or(Ordering::Equal));
+    // Without a lock a row need not wait, so rows with lost updates come last.
+    rows.sort_by(|a, b| {
+        (a.is_bad(), wait(a)).partial_cmp(&(b.is_bad(), wait(b))).unwrap_or(Ordering::Equal)
+    });
     let bars = |row: &Row| {
         let waits = row.waits.unwrap_or_default();
         let bar = |series, name: &str, us: f64| Bar {
             series,
             name: name.to_owned(),
             length: match &row.failed {
-                Some(_) => Length::Failed("failed (see the warnings)".to_owned()),
-                None => Length::Value { median: us, low: us, high: us, fault: fault(row) },
+                Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
+                None => BarLength::Value { median: us, low: us, high: us, fault: fault(row) },
             },
         };
         vec![bar(0, "median", waits.taken_p50), bar(1, "p99", waits.taken_p99)]
     };
     let chart = Bars {
-        words: Words {
-            title: format!("Waits of the requests that found the session taken{}", run.beside),
+        words: ChartText {
+            title: format!("Waits of the requests that found the session taken{}", run.tier_suffix),
             description:
-                "Two bars for each contender, its median and its 99th percentile; its values are in the table below."
+                "Two bars for each contender, its median and its 99th percentile; its values are \
+                 in the table below."
                     .to_owned(),
         },
         unit: "microseconds".to_owned(),
         series: String::new(),
-        rows: rows.iter().map(|row| BarRow { name: marked(&row.shown_title()), bars: bars(row) }).collect(),
+        rows: rows
+            .iter()
+            .map(|row| BarRow { name: marked(&row.shown_title()), bars: bars(row) })
+            .collect(),
     };
     Ok(html! {
         @if !rows.is_empty() {
-            h3 { "How long a request waits that found the session taken" (run.beside) }
-            figure { (chart.draw(ids)?) figcaption { "At a fixed rate, with 0.2 ms of work under the lock. Further to the left is better." } }
+            h3 { "How long a request waits that found the session taken" (run.tier_suffix) }
+            figure {
+                (chart.draw(ids)?)
+                figcaption {
+                    "At a fixed rate, with 0.2 ms of work under the lock. Further to the left is "
+                    "better."
+                }
+            }
         }
     })
 }
@@ -103,7 +128,7 @@ fn wait(row: &Row) -> f64 {
     row.waits.map_or(0.0, |waits| waits.taken_p50)
 }
 
-fn table(run: &Run<'_>) -> Table {
+fn table(run: &ExperimentRows<'_>) -> HtmlTable {
     let columns = [
         "store",
         "way",
@@ -117,26 +142,30 @@ fn table(run: &Run<'_>) -> Table {
         "went wrong",
     ];
     let caption = format!(
-        "One session, all workers; waits in microseconds; fairness 1 means that all workers had the same share{}",
-        run.beside
+        "One session, all workers; waits in microseconds; fairness 1 means that all workers had \
+         the same share{}",
+        run.tier_suffix
     );
-    let mut table = Table::new(caption, &columns);
+    let mut table = HtmlTable::new(caption, &columns);
     for row in &run.rows {
         let waits = row.waits;
-        let waited =
-            |of: fn(sessile_bench::report::Waits) -> f64| waits.map_or(Cell::Empty, |waits| right(figure(of(waits))));
+        let waited = |of: fn(sessile_bench::report::Waits) -> f64| {
+            waits.map_or(TableCell::Empty, |waits| right(figure(of(waits))))
+        };
         let mut cells = vec![text(row.shown_title()), text(&row.op), right(row.workers)];
         cells.push(if row.failed.is_some() {
-            Cell::Bad("failed".into())
+            TableCell::Bad("failed".into())
         } else {
             right(count(row.ops_per_second.median))
         });
-        cells.push(row.fairness.map_or(Cell::Empty, |fairness| right(format!("{fairness:.2}"))));
-        cells.push(waits.map_or(Cell::Empty, |waits| {
+        cells.push(
+            row.fairness.map_or(TableCell::Empty, |fairness| right(format!("{fairness:.2}"))),
+        );
+        cells.push(waits.map_or(TableCell::Empty, |waits| {
             right(format!("{} of {}", count(waits.taken as f64), count(waits.begins as f64)))
         }));
         cells.extend([waited(|waits| waits.taken_p50), waited(|waits| waits.taken_p99)]);
-        cells.push(if row.lost > 0 { Cell::Bad(count(row.lost as f64)) } else { right(0) });
+        cells.push(if row.lost > 0 { TableCell::Bad(count(row.lost as f64)) } else { right(0) });
         cells.push(went_wrong(row));
         table.row(cells);
     }

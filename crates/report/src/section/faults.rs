@@ -1,20 +1,20 @@
-//! What it costs when workers and servers are killed: a table for each kind of kill, of what one waits for and what is lost.
+//! The effect of killed workers and servers: a table of waits and losses for each kind of kill.
 //!
-//! What the tier of a store does not promise is shown and is no fault; what it promises is.
+//! Losses that the tier of a store allows are shown, but are not faults.
 
 use maud::{Markup, html};
-use sessile_bench::report::{Faults, Promise, Row};
+use sessile_bench::report::{DurabilityPromise, Faults, Row};
 
 use super::{not_run, spoilt};
 use crate::DrawError;
-use crate::chart::{Bar, BarRow, Bars, Length, Words};
-use crate::ids::Ids;
+use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
+use crate::ids::ElementIds;
 use crate::number::{count, time};
-use crate::runs::{Run, Runs, marked};
-use crate::table::{Cell, Table, right, text};
+use crate::runs::{ExperimentRows, PageReports, marked};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-/// The rows of each table, what it shows, and the heading of what is waited for. What is waited for after the end of a server
-/// and after that of all processes are different things, and never stand in one chart.
+/// The rows of each table, its title, and the heading of the wait. The waits after the end of a
+/// server and after the end of all processes are different and never share a chart.
 const KILLS: [(&str, &str, &str); 4] = [
     ("holder-killed", "A worker is killed while it holds a session", "the next one has it"),
     ("writer-killed", "Workers are killed while they write", ""),
@@ -25,7 +25,8 @@ const KILLS: [(&str, &str, &str); 4] = [
     ),
     (
         ALL,
-        "All processes that have an embedded store open are killed: others open it, and make the first update",
+        "All processes that have an embedded store open are killed: others open it, and make the \
+         first update",
         "works again",
     ),
 ];
@@ -33,14 +34,18 @@ const KILLS: [(&str, &str, &str); 4] = [
 /// The row of a store without a server.
 const ALL: &str = "all-killed";
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("faults", |_| true);
     Ok(html! {
         p {
-            "Workers and servers are killed with SIGKILL: how long until a session can be used again, and which updates "
-            "that the store had acknowledged are missing. A loss that the durability tier does not promise to "
-            "prevent is a figure, not a failure. Where a lock ends with time, that time is set to what \"lock ends after\" says, and "
-            "not to the store's default of a minute, or nobody would wait for the result: with the default the next one waits a minute. "
+            "Workers and servers are killed with SIGKILL: how long until a session can be used "
+            "again, and which updates "
+            "that the store had acknowledged are missing. A loss that the durability tier does not "
+            "promise to "
+            "prevent is a figure, not a failure. Where a lock ends with time, that time is set to "
+            "what \"lock ends after\" says, and "
+            "not to the store's default of a minute, or nobody would wait for the result: with the "
+            "default the next one waits a minute. "
             "Power cuts and full disks are not part of it."
         }
         @if measured.is_empty() { (not_run(runs, "faults")) }
@@ -51,47 +56,60 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-/// One kind of kill: how long one waits, where that is a question, and all figures.
-fn kill(run: &Run<'_>, op: &str, caption: &str, waited: &str, ids: &Ids) -> Result<Markup, DrawError> {
+/// One kind of kill: the waits, if any, and all figures.
+fn kill(
+    run: &ExperimentRows<'_>,
+    op: &str,
+    caption: &str,
+    waited: &str,
+    ids: &ElementIds,
+) -> Result<Markup, DrawError> {
     let table = table(run, op, caption, waited);
     let rows: Vec<&Row> = run.rows.iter().filter(|row| row.op == op).copied().collect();
+    let title = format!("How long until {}{}", until(waited), run.tier_suffix);
     Ok(html! {
         @if !table.is_empty() {
-            h3 { (caption) (run.beside) }
+            h3 { (caption) (run.tier_suffix) }
             @if op == ALL { (whose_times(&rows)) }
-            @if !waited.is_empty() { (times(&rows, &format!("How long until {}{}", until(waited), run.beside), ids)?) }
+            @if !waited.is_empty() {
+                (times(&rows, &title, ids)?)
+            }
             (table.draw(ids))
             @for row in &rows { (done_again(row)) }
         }
     })
 }
 
-/// Which time stands for a kill after which several open the store, of whom the first recovers it.
+/// Explains the time if several processes open the store and the first one recovers it.
 fn whose_times(rows: &[&Row]) -> Markup {
     let told: Vec<&Faults> = rows.iter().filter_map(|row| row.faults.as_ref()).collect();
     html! {
         @if told.iter().any(|faults| faults.slowest_of_each_kill) {
             p.conditions {
-                "Each kill gives one time: to open the store and to make the first update, of the slowest of those who do. They open it one after the "
-                "other; the first of them recovers it for all, and each may meet a lock of the dead."
+                "Each kill gives one time: to open the store and to make the first update, of the "
+                "slowest of those who do. They open it one after the "
+                "other; the first of them recovers it for all, and each may meet a lock of the "
+                "dead."
             }
         }
         @if told.iter().any(|faults| !faults.slowest_of_each_kill) {
             p.conditions {
-                "This result was made by an older version, whose median is over all who opened the store. Only the first of them recovered it, so look at "
+                "This result was made by an older version, whose median is over all who opened the "
+                "store. Only the first of them recovered it, so look at "
                 "the longest time here."
             }
         }
     }
 }
 
-/// What was done twice is no fault, and no secret. Where nobody counts it there is nothing to say.
+/// Updates that were applied twice are no fault, but are shown if counted.
 fn done_again(row: &Row) -> Markup {
     let transactions = row.faults.as_ref().and_then(|faults| faults.restarted).unwrap_or(0);
     html! {
         @if transactions > 0 {
             p.conditions {
-                (row.title()) ": " (count(transactions as f64)) " transactions were done again after a deadlock. Our own stores do that inside, where it is not counted."
+                (row.title()) ": " (count(transactions as f64)) " transactions were done again "
+                "after a deadlock. Our own stores do that inside, where it is not counted."
             }
         }
     }
@@ -102,39 +120,49 @@ fn until(waited: &str) -> &str {
     if waited == "works again" { "it works again" } else { waited }
 }
 
-/// The time of a contender in milliseconds, with what went wrong in the kills that have none.
-fn length(row: &Row) -> Length {
+/// The time of a contender in milliseconds, or the faults of kills without a time.
+fn length(row: &Row) -> BarLength {
     let us = row.latency_us;
     let stuck = row.faults.as_ref().map_or(0, |faults| faults.stuck);
     let wrong = row.faults.as_ref().map(Faults::in_words).filter(|words| !words.is_empty());
     if row.failed.is_some() {
-        return Length::Failed("failed (see the warnings)".to_owned());
+        return BarLength::Failed("failed (see the warnings)".to_owned());
     }
     if us.p50 <= 0.0 {
-        return Length::Failed(if stuck > 0 { "never" } else { "not once" }.to_owned());
+        return BarLength::Failed(if stuck > 0 { "never" } else { "not once" }.to_owned());
     }
     let stuck = (stuck > 0).then(|| format!("{stuck} locks stuck"));
-    Length::Value { median: us.p50 / 1e3, low: us.min / 1e3, high: us.max / 1e3, fault: wrong.or(stuck) }
+    BarLength::Value {
+        median: us.p50 / 1e3,
+        low: us.min / 1e3,
+        high: us.max / 1e3,
+        fault: wrong.or(stuck),
+    }
 }
 
-/// The median time of each contender, the shortest first and those without one last.
-fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
-    let of_workers = !rows.iter().filter_map(|row| row.faults.as_ref()).any(|faults| faults.slowest_of_each_kill);
-    let mut rows: Vec<(&Row, Length)> = rows.iter().map(|row| (*row, length(row))).collect();
-    let place = |length: &Length| match length {
-        Length::Value { median, .. } => *median,
-        Length::Failed(_) => f64::INFINITY,
+/// The median time of each contender, in ascending order; those without one last.
+fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawError> {
+    let of_workers = !rows
+        .iter()
+        .filter_map(|row| row.faults.as_ref())
+        .any(|faults| faults.slowest_of_each_kill);
+    let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, length(row))).collect();
+    let place = |length: &BarLength| match length {
+        BarLength::Value { median, .. } => *median,
+        BarLength::Failed(_) => f64::INFINITY,
     };
     rows.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
-    let bar = |(row, length): &(&Row, Length)| {
+    let bar = |(row, length): &(&Row, BarLength)| {
         let bar = Bar { series: 0, name: row.durability.clone(), length: length.clone() };
         BarRow { name: marked(&row.shown_title()), bars: vec![bar] }
     };
     let chart = Bars {
-        words: Words {
+        words: ChartText {
             title: title.to_owned(),
-            description: "A bar for each contender, the shortest time first; its values are in the table below."
-                .to_owned(),
+            description:
+                "A bar for each contender, the shortest time first; its values are in the \
+                          table below."
+                    .to_owned(),
         },
         unit: "milliseconds".to_owned(),
         series: "tier".to_owned(),
@@ -152,21 +180,23 @@ fn times(rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-fn table(run: &Run<'_>, op: &str, caption: &str, waited: &str) -> Table {
+fn table(run: &ExperimentRows<'_>, op: &str, caption: &str, waited: &str) -> HtmlTable {
     let mut columns = vec!["store", "tier", "kills"];
     let longest = format!("{waited}, longest");
     if !waited.is_empty() {
         columns.extend([waited, longest.as_str(), "lock ends after", "down", "refused"]);
     }
     columns.extend(["updates", "updates lost", "sessions lost", "promised", "outcome"]);
-    let mut table = Table::new(format!("{caption}{}", run.beside), &columns);
+    let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
     for row in run.rows.iter().filter(|row| row.op == op) {
         let mut cells = vec![text(marked(&row.shown_title())), text(&row.durability)];
         match &row.faults {
             Some(faults) => cells.extend(figures(row, faults, !waited.is_empty())),
             None => {
-                cells.extend((3..columns.len()).map(|_| Cell::Empty));
-                cells.push(Cell::Bad(row.failed.clone().unwrap_or_else(|| "failed".to_owned())));
+                cells.extend((3..columns.len()).map(|_| TableCell::Empty));
+                cells.push(TableCell::Bad(
+                    row.failed.clone().unwrap_or_else(|| "failed".to_owned()),
+                ));
             }
         }
         table.row(cells);
@@ -174,7 +204,7 @@ fn table(run: &Run<'_>, op: &str, caption: &str, waited: &str) -> Table {
     table
 }
 
-fn figures(row: &Row, faults: &Faults, waits: bool) -> Vec<Cell> {
+fn figures(row: &Row, faults: &Faults, waits: bool) -> Vec<TableCell> {
     let mut cells = vec![right(count(faults.kills as f64))];
     if waits && faults.stuck < faults.kills && row.latency_us.p50 > 0.0 {
         cells.extend([right(time(row.latency_us.p50)), right(time(row.latency_us.max))]);
@@ -183,18 +213,21 @@ fn figures(row: &Row, faults: &Faults, waits: bool) -> Vec<Cell> {
     }
     if waits {
         let ttl = faults.lock_ttl_ms.map(|ms| right(time(ms as f64 * 1e3)));
-        cells.push(ttl.unwrap_or(Cell::Empty));
-        cells.push(faults.down_us.map_or(Cell::Empty, |us| right(time(us))));
+        cells.push(ttl.unwrap_or(TableCell::Empty));
+        cells.push(faults.down_us.map_or(TableCell::Empty, |us| right(time(us))));
         cells.push(right(count(faults.refused as f64)));
     }
-    cells.extend([faults.acknowledged, faults.lost, faults.sessions_lost].map(|number| right(count(number as f64))));
+    cells.extend(
+        [faults.acknowledged, faults.lost, faults.sessions_lost]
+            .map(|number| right(count(number as f64))),
+    );
     cells.push(text(match faults.promise {
-        Promise::Everything => "all",
-        Promise::AllButTheLastSecond => "all but 1 s",
-        Promise::Nothing => "nothing",
+        DurabilityPromise::Everything => "all",
+        DurabilityPromise::AllButTheLastSecond => "all but 1 s",
+        DurabilityPromise::Nothing => "nothing",
     }));
     cells.push(match (faults.in_words(), faults.stuck) {
-        (words, _) if !words.is_empty() => Cell::Bad(words),
+        (words, _) if !words.is_empty() => TableCell::Bad(words),
         (_, stuck @ 1..) => text(format!("{stuck} locks stuck, as its lock is made")),
         _ => text("as promised"),
     });

@@ -1,18 +1,19 @@
-//! The feature table: what each store declares, and which of it somebody tries.
+//! The feature table: what each store declares, and which of it is tested.
 
 use maud::{Markup, html};
 use sessile_stores::feature_table::{FEATURES, LEGEND};
 use sessile_stores::registry::STORES;
 
-use crate::ids::Ids;
-use crate::table::{Cell, Table};
+use crate::ids::ElementIds;
+use crate::table::{HtmlTable, TableCell};
 
-pub(super) fn body(ids: &Ids) -> Markup {
-    let names: Vec<&str> = std::iter::once("feature").chain(STORES.iter().map(|entry| entry.name)).collect();
-    let mut table = Table::new(format!("What each store declares. {LEGEND}"), &names).wordy();
+pub(super) fn body(ids: &ElementIds) -> Markup {
+    let names: Vec<&str> =
+        std::iter::once("feature").chain(STORES.iter().map(|entry| entry.name)).collect();
+    let mut table = HtmlTable::new(format!("What each store declares. {LEGEND}"), &names).wordy();
     for feature in FEATURES {
-        let cells = STORES.iter().map(|entry| Cell::Rich(marked(&feature.cell(entry))));
-        table.row(std::iter::once(Cell::Text(feature.title())).chain(cells).collect());
+        let cells = STORES.iter().map(|entry| TableCell::Rich(marked(&feature.cell(entry))));
+        table.row(std::iter::once(TableCell::Text(feature.title())).chain(cells).collect());
     }
     html! {
         (table.draw(ids))
@@ -23,7 +24,7 @@ pub(super) fn body(ids: &Ids) -> Markup {
     }
 }
 
-/// Words between backticks are code.
+/// Renders text between backticks as code.
 fn marked(cell: &str) -> Markup {
     html! {
         @for (number, part) in cell.split('`').enumerate() {

@@ -1,20 +1,20 @@
-//! What removing expired sessions does to requests: histograms with and without, one pair for each contender.
+//! The effect of garbage collection on requests: a pair of histograms for each contender.
 
 use maud::{Markup, html};
 use sessile_bench::report::{Buckets, Modes, Row};
 
 use super::{conditions, not_run, went_wrong};
 use crate::DrawError;
-use crate::chart::{Panel, Steps, Words};
-use crate::ids::Ids;
+use crate::chart::{ChartText, HistogramPanel, StackedHistograms};
+use crate::ids::ElementIds;
 use crate::number::{count, figure, time};
-use crate::runs::{Run, Runs, titles};
-use crate::table::{Cell, Table, right, text};
+use crate::runs::{ExperimentRows, PageReports, titles};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-/// A store that removes by itself, of which nothing tells that it removed any meanwhile.
+/// A store that removes expired sessions itself, without evidence of removals in this time.
 const AFTER_EXPIRY: &str = "begin-after-expiry";
 
-/// The pictures: a heading, and the phases that stand over each other with their names.
+/// The charts: a heading, and the stacked phases with their names.
 const PICTURES: [(&str, &[(&str, &str)]); 3] = [
     (
         "Starts, some of which collect garbage",
@@ -25,7 +25,10 @@ const PICTURES: [(&str, &[(&str, &str)]); 3] = [
             ("nothing", "calls that do nothing for as long"),
         ],
     ),
-    ("Starts that collect nine sessions of ten", &[("start-gc-0.1-expired", "one start in ten collects garbage")]),
+    (
+        "Starts that collect nine sessions of ten",
+        &[("start-gc-0.1-expired", "one start in ten collects garbage")],
+    ),
     (
         "Requests beside a sweep and a deletion",
         &[
@@ -39,28 +42,35 @@ const PICTURES: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
-/// What was timed in a row. Older results say of a store that tells nobody what it removes that it removed meanwhile.
+/// The phase of a row. Older results claim removals by stores that do not report any.
 fn phase(row: &Row) -> &str {
     let nobody_tells = row.removal.is_some_and(|removal| removal.removed.is_none());
     if nobody_tells && row.op == "begin-while-sweeping" { AFTER_EXPIRY } else { &row.op }
 }
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("gc", |_| true);
     Ok(html! {
         p {
-            "PHP's garbage collection makes one request in so many remove what has expired. A second hump to the right is the visitors who wait "
-            "for it; where what has expired goes by itself, the handlers do nothing then, and neither do these starts. Where a server removes by itself and "
+            "PHP's garbage collection makes one request in so many remove what has expired. A "
+            "second hump to the right is the visitors who wait "
+            "for it; where what has expired goes by itself, the handlers do nothing then, and "
+            "neither do these starts. Where a server removes by itself and "
             "nothing tells that it did, its requests stand as those after sessions have expired. "
-            "All histograms of a group have the same bounds; heights are logarithmic, so that one call in ten thousand is visible."
+            "All histograms of a group have the same bounds; heights are logarithmic, so that one "
+            "call in ten thousand is visible."
         }
         p {
-            "One mode says something only with many sessions: a sweep takes as long as there is to remove. The published case had 550,000; with fewer than "
-            (count(Modes::SESSIONS_MIN as f64)) " a sweep can be too short to stand out, and then the table says that there are too few to tell."
+            "One mode says something only with many sessions: a sweep takes as long as there is to "
+            "remove. The published case had 550,000; with fewer than "
+            (count(Modes::SESSIONS_MIN as f64)) " a sweep can be too short to stand out, and then "
+            "the table says that there are too few to tell."
         }
         p {
-            "Handlers of PHP are here if the result of " code { "make php-gc-bench" } " is among those that this page is of. PHP does not say which of its "
-            "starts have collected garbage; there a mode is a group of calls with a gap before it, and the slower ones are taken for those that swept."
+            "Handlers of PHP are here if the result of " code { "make php-gc-bench" } " is among "
+            "those that this page is of. PHP does not say which of its "
+            "starts have collected garbage; there a mode is a group of calls with a gap before it, "
+            "and the slower ones are taken for those that swept."
         }
         @if measured.is_empty() { (not_run(runs, "gc")) }
         @for run in &measured {
@@ -71,8 +81,14 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-fn pictures(run: &Run<'_>, heading: &str, phases: &[(&str, &str)], ids: &Ids) -> Result<Markup, DrawError> {
-    let has_phase = |row: &&&Row| phases.iter().any(|(op, _)| phase(row) == *op) && row.histogram.is_some();
+fn pictures(
+    run: &ExperimentRows<'_>,
+    heading: &str,
+    phases: &[(&str, &str)],
+    ids: &ElementIds,
+) -> Result<Markup, DrawError> {
+    let has_phase =
+        |row: &&&Row| phases.iter().any(|(op, _)| phase(row) == *op) && row.histogram.is_some();
     let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
     let Some(shown) = shown(&rows) else { return Ok(html! {}) };
     let mut figures = Vec::new();
@@ -82,13 +98,18 @@ fn pictures(run: &Run<'_>, heading: &str, phases: &[(&str, &str)], ids: &Ids) ->
         sizes.sort_unstable();
         sizes.dedup();
         for sessions in sizes {
-            let own: Vec<&Row> =
-                rows.iter().filter(|row| row.shown_title() == title && row.sessions == sessions).copied().collect();
-            let many = format!("{} sessions{}", count(sessions as f64), run.beside);
+            let own: Vec<&Row> = rows
+                .iter()
+                .filter(|row| row.shown_title() == title && row.sessions == sessions)
+                .copied()
+                .collect();
+            let many = format!("{} sessions{}", count(sessions as f64), run.tier_suffix);
             figures.push(picture(heading, &title, &many, &own, phases, shown, ids)?);
         }
     }
-    Ok(html! { h3 { (heading) (run.beside) } div.multiples { @for figure in figures { (figure) } } })
+    Ok(html! {
+        h3 { (heading) (run.tier_suffix) } div.multiples { @for figure in figures { (figure) } }
+    })
 }
 
 fn picture(
@@ -98,76 +119,115 @@ fn picture(
     rows: &[&Row],
     phases: &[(&str, &str)],
     shown: (usize, usize),
-    ids: &Ids,
+    ids: &ElementIds,
 ) -> Result<Markup, DrawError> {
-    let found = phases
-        .iter()
-        .filter_map(|(op, name)| Some((*name, rows.iter().find(|row| phase(row) == *op)?.histogram.as_ref()?)));
+    let found = phases.iter().filter_map(|(op, name)| {
+        Some((*name, rows.iter().find(|row| phase(row) == *op)?.histogram.as_ref()?))
+    });
     let found: Vec<(&str, &Buckets)> = found.collect();
     let name = format!("{title}, {many}");
     let slowest = |buckets: &Buckets| {
         let last = buckets.counts.iter().rposition(|count| *count > 0).unwrap_or(0);
-        buckets
-            .bounds_us
-            .get(last)
-            .map_or("beyond all bounds".to_owned(), |bound| format!("below {}", time(*bound as f64)))
+        buckets.bounds_us.get(last).map_or("beyond all bounds".to_owned(), |bound| {
+            format!("below {}", time(*bound as f64))
+        })
     };
-    let said: Vec<String> =
-        found.iter().map(|(name, buckets)| format!("{name}: the slowest call {}", slowest(buckets))).collect();
-    let steps = Steps {
-        words: Words { title: format!("{heading}: {name}"), description: format!("{}.", said.join("; ")) },
+    let said: Vec<String> = found
+        .iter()
+        .map(|(name, buckets)| format!("{name}: the slowest call {}", slowest(buckets)))
+        .collect();
+    let steps = StackedHistograms {
+        words: ChartText {
+            title: format!("{heading}: {name}"),
+            description: format!("{}.", said.join("; ")),
+        },
         bounds_us: found.first().map(|(_, buckets)| buckets.bounds_us.clone()).unwrap_or_default(),
         shown,
         panels: found
             .iter()
-            .map(|(name, buckets)| Panel { name: (*name).to_owned(), counts: buckets.counts.clone() })
+            .map(|(name, buckets)| HistogramPanel {
+                name: (*name).to_owned(),
+                counts: buckets.counts.clone(),
+            })
             .collect(),
     };
-    let names: Vec<&str> = std::iter::once("latency").chain(found.iter().map(|(name, _)| *name)).collect();
-    let mut table = Table::new(format!("calls of {name} by latency"), &names);
+    let names: Vec<&str> =
+        std::iter::once("latency").chain(found.iter().map(|(name, _)| *name)).collect();
+    let mut table = HtmlTable::new(format!("calls of {name} by latency"), &names);
     for bucket in shown.0..=shown.1 {
         let bound = steps.bounds_us.get(bucket);
-        let label = bound.map_or("more".to_owned(), |bound| format!("below {}", time(*bound as f64)));
-        let counts = found.iter().map(|(_, buckets)| right(buckets.counts.get(bucket).copied().unwrap_or(0)));
+        let label =
+            bound.map_or("more".to_owned(), |bound| format!("below {}", time(*bound as f64)));
+        let counts = found
+            .iter()
+            .map(|(_, buckets)| right(buckets.counts.get(bucket).copied().unwrap_or(0)));
         table.row(std::iter::once(text(label)).chain(counts).collect());
     }
-    Ok(html! { figure { figcaption { strong { (title) } ", " (many) } (steps.draw(ids)?) (table.folded(ids)) } })
+    Ok(html! {
+        figure {
+            figcaption { strong { (title) } ", " (many) } (steps.draw(ids)?) (table.folded(ids))
+        }
+    })
 }
 
-/// The first and the last bucket that any of them uses.
+/// The first and last bucket that any row uses.
 fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
     let used = rows.iter().filter_map(|row| row.histogram.as_ref());
     let used: Vec<usize> = used
         .flat_map(|buckets| {
-            buckets.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bucket, _)| bucket)
+            buckets
+                .counts
+                .iter()
+                .enumerate()
+                .filter(|(_, count)| **count > 0)
+                .map(|(bucket, _)| bucket)
         })
         .collect();
     Some((*used.iter().min()?, *used.iter().max()?))
 }
 
-fn table(run: &Run<'_>) -> Table {
-    let columns =
-        ["store", "sessions", "phase", "p50", "p99", "p99.9", "max", "removed", "in s", "modes", "went wrong"];
-    let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether those that swept are a mode of their own";
-    let mut table = Table::new(format!("{caption}{}", run.beside), &columns);
+fn table(run: &ExperimentRows<'_>) -> HtmlTable {
+    let columns = [
+        "store",
+        "sessions",
+        "phase",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "removed",
+        "in s",
+        "modes",
+        "went wrong",
+    ];
+    let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether \
+                   those that swept are a mode of their own";
+    let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
     for row in &run.rows {
-        let mut cells = vec![text(row.shown_title()), right(count(row.sessions as f64)), text(phase(row))];
+        let mut cells =
+            vec![text(row.shown_title()), right(count(row.sessions as f64)), text(phase(row))];
         if row.failed.is_some() {
-            cells.push(Cell::Bad("failed".to_owned()));
-            cells.extend((0..6).map(|_| Cell::Empty));
+            cells.push(TableCell::Bad("failed".to_owned()));
+            cells.extend((0..6).map(|_| TableCell::Empty));
         } else {
             let latency = row.latency_us;
-            cells.extend([latency.p50, latency.p99, latency.p999, latency.max].map(|us| right(figure(us))));
-            cells.push(row.removal.map_or(Cell::Empty, |removal| match removal.removed {
+            cells.extend(
+                [latency.p50, latency.p99, latency.p999, latency.max].map(|us| right(figure(us))),
+            );
+            cells.push(row.removal.map_or(TableCell::Empty, |removal| match removal.removed {
                 Some(removed) => right(count(removed as f64)),
                 None => text("not known"),
             }));
-            cells.push(row.removal.map_or(Cell::Empty, |removal| right(format!("{:.2}", removal.seconds))));
+            cells.push(
+                row.removal
+                    .map_or(TableCell::Empty, |removal| right(format!("{:.2}", removal.seconds))),
+            );
             cells.push(match row.modes {
-                None => Cell::Empty,
-                Some(modes) if modes.modes > 1 => {
-                    Cell::Bad(format!("two: a tenth of those that swept took {} \u{b5}s", figure(modes.sweeping_p90)))
-                }
+                None => TableCell::Empty,
+                Some(modes) if modes.modes > 1 => TableCell::Bad(format!(
+                    "two: a tenth of those that swept took {} \u{b5}s",
+                    figure(modes.sweeping_p90)
+                )),
                 Some(_) if row.sessions < Modes::SESSIONS_MIN => text("too few sessions to tell"),
                 Some(_) => text("one"),
             });

@@ -1,13 +1,13 @@
-//! What was not measured, and why.
+//! The contenders that were left out, with the reasons.
 
 use maud::{Markup, html};
 
-use crate::ids::Ids;
-use crate::runs::Runs;
-use crate::table::{Table, text};
+use crate::ids::ElementIds;
+use crate::runs::PageReports;
+use crate::table::{HtmlTable, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
-    let mut table = Table::new(
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
+    let mut table = HtmlTable::new(
         "Contenders that have no row, or no row at some number of workers",
         &["contender", "experiment", "reason"],
     )
@@ -15,7 +15,7 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     let mut shown: Vec<(String, String, &str)> = Vec::new();
     for report in runs.reports {
         for left in &report.left_out {
-            shown.push((left.title(), Runs::name(report), &left.reason));
+            shown.push((left.title(), PageReports::name(report), &left.reason));
         }
     }
     for left in runs.left_out {

@@ -1,7 +1,8 @@
-//! Pages of a web server a second by the number of parallel requests, and what becomes of a cache that is full.
+//! Pages per second of a web server by the number of parallel requests, and the behaviour of a full
+//! cache.
 //!
-//! Handlers that lock and those that do not, in the process and over a socket, answer different questions: each has a chart
-//! of its own, and what failed stays in it.
+//! Handlers with and without locks, in the process and over a socket, answer different questions.
+//! Each kind has its own chart, which includes failures.
 
 use maud::{Markup, html};
 use sessile_bench::php;
@@ -9,58 +10,70 @@ use sessile_bench::report::{Row, Visitors};
 
 use super::{KINDS, not_run, spoilt, went_wrong, wrong_ones};
 use crate::DrawError;
-use crate::chart::{Axis, Curve, Curves, Words};
-use crate::ids::Ids;
+use crate::chart::{Axis, ChartText, Curve, Curves};
+use crate::ids::ElementIds;
 use crate::number::{count, figure, short};
-use crate::runs::{Run, Runs, complaint, fault, titles};
-use crate::table::{Cell, Table, right, text};
+use crate::runs::{ExperimentRows, PageReports, complaint, fault, titles};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-/// What is known of the lock of a handler, and how a heading ends.
-const LOCKS: [(Option<bool>, &str); 3] =
-    [(Some(true), "with a lock"), (Some(false), "without a lock"), (None, "of whose lock nothing is known")];
+/// The lock of a handler, and the end of a heading.
+const LOCKS: [(Option<bool>, &str); 3] = [
+    (Some(true), "with a lock"),
+    (Some(false), "without a lock"),
+    (None, "of whose lock nothing is known"),
+];
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("lifecycle", |_| true);
     Ok(html! {
         p {
-            "nginx and php-fpm give out a page that starts a session, stores 100 values, regenerates the id, destroys the session and starts "
-            "another one that stays. Each line is a session handler of PHP; garbage collection is off for all. A handler without a lock lets "
-            "two requests change one session at once, and one change is lost: compare those that lock with each other."
+            "nginx and php-fpm give out a page that starts a session, stores 100 values, "
+            "regenerates the id, destroys the session and starts "
+            "another one that stays. Each line is a session handler of PHP; garbage collection is "
+            "off for all. A handler without a lock lets "
+            "two requests change one session at once, and one change is lost: compare those that "
+            "lock with each other."
         }
         @if measured.is_empty() { (not_run(runs, "lifecycle")) }
         @for run in &measured { (of_run(run, ids)?) }
     })
 }
 
-fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let (pages, others): (Vec<&Row>, Vec<&Row>) = run.rows.iter().partition(|row| row.op == "page");
-    let processes = pages.iter().filter_map(|row| row.web).map(|web| web.processes).max().unwrap_or(0);
+    let processes =
+        pages.iter().filter_map(|row| row.web).map(|web| web.processes).max().unwrap_or(0);
     let rounds = pages.iter().map(|row| row.rounds).max().unwrap_or(0);
     let requests = pages.iter().map(|row| row.sessions).max().unwrap_or(0);
     Ok(html! {
         p.conditions {
-            (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64)) " requests in each combination" (run.beside) "." (spoilt(run.report))
+            (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64))
+            " requests in each combination" (run.tier_suffix) "." (spoilt(run.report))
         }
         (charts(run, &pages, ids)?)
-        (by_parallel(&pages, &run.beside).draw(ids))
-        (costs(&pages, &run.beside).draw(ids))
-        @if others.iter().any(|row| row.is_of_visitors()) { (visitors(&others, &run.beside).draw(ids)) }
+        (by_parallel(&pages, &run.tier_suffix).draw(ids))
+        (costs(&pages, &run.tier_suffix).draw(ids))
+        @if others.iter().any(|row| row.is_of_visitors()) {
+            (visitors(&others, &run.tier_suffix).draw(ids))
+        }
         @for row in others.iter().filter(|row| row.op == "overflow") { (overflow(row)) }
     })
 }
 
-/// One for each kind of handler.
-fn charts(run: &Run<'_>, pages: &[&Row], ids: &Ids) -> Result<Markup, DrawError> {
+/// A chart for each kind of handler.
+fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
         for (locks, words) in LOCKS {
             let here = |row: &&&Row| row.kind == kind && php::locks(&row.title()) == locks;
             let rows: Vec<&Row> = pages.iter().filter(here).copied().collect();
             if !rows.is_empty() {
-                let title = format!("{place}, {words}{}", run.beside);
+                let title = format!("{place}, {words}{}", run.tier_suffix);
                 figures.push(html! {
                     h3 { (title) }
-                    figure { (curves(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." } }
+                    figure {
+                        (curves(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." }
+                    }
                     (wrong_ones(&rows, &|row| format!("{} parallel requests", row.workers)))
                 });
             }
@@ -76,12 +89,13 @@ fn parallel(rows: &[&Row]) -> Vec<usize> {
     parallel
 }
 
-fn curves(run: &Run<'_>, rows: &[&Row], title: &str) -> Curves {
+fn curves(run: &ExperimentRows<'_>, rows: &[&Row], title: &str) -> Curves {
     let sound = |row: &&&Row| row.failed.is_none();
     let curves = titles(rows).into_iter().map(|name| {
         let own = || rows.iter().filter(|row| row.title() == name);
         let at = |row: &Row| row.workers as f64;
-        let mut values: Vec<(f64, f64)> = own().filter(sound).map(|row| (at(row), row.ops_per_second.median)).collect();
+        let mut values: Vec<(f64, f64)> =
+            own().filter(sound).map(|row| (at(row), row.ops_per_second.median)).collect();
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         let wrong = own().filter(|row| row.is_bad()).map(|row| at(row)).collect();
         let number = own().next().map_or(0, |row| run.number(row));
@@ -89,40 +103,50 @@ fn curves(run: &Run<'_>, rows: &[&Row], title: &str) -> Curves {
     });
     let places: Vec<f64> = rows.iter().map(|row| row.workers as f64).collect();
     Curves {
-        words: Words {
+        words: ChartText {
             title: format!("Requests a second by the number of parallel requests: {title}"),
-            description: "A line for each session handler of PHP; its values are in the table below.".to_owned(),
+            description:
+                "A line for each session handler of PHP; its values are in the table below."
+                    .to_owned(),
         },
         x: Axis::measured("parallel requests", &places),
-        y: Axis::linear("requests a second", rows.iter().filter(sound).map(|row| row.ops_per_second.median)),
+        y: Axis::linear(
+            "requests a second",
+            rows.iter().filter(sound).map(|row| row.ops_per_second.median),
+        ),
         curves: curves.collect(),
     }
 }
 
 /// A line for each handler, a column for each number of parallel requests.
-fn by_parallel(rows: &[&Row], beside: &str) -> Table {
+fn by_parallel(rows: &[&Row], beside: &str) -> HtmlTable {
     let parallel = parallel(rows);
     let columns: Vec<String> = parallel.iter().map(|count| format!("C={count}")).collect();
-    let header: Vec<&str> = ["handler", "tier", "lock"].into_iter().chain(columns.iter().map(String::as_str)).collect();
-    let caption = "Requests a second by the number of parallel requests C: median (lowest to highest)";
-    let mut table = Table::new(format!("{caption}{beside}"), &header);
+    let header: Vec<&str> =
+        ["handler", "tier", "lock"].into_iter().chain(columns.iter().map(String::as_str)).collect();
+    let caption =
+        "Requests a second by the number of parallel requests C: median (lowest to highest)";
+    let mut table = HtmlTable::new(format!("{caption}{beside}"), &header);
     for title in titles(rows) {
-        let own = |count: &usize| rows.iter().find(|row| row.workers == *count && row.title() == title);
-        let tier = rows.iter().find(|row| row.title() == title).map_or("", |row| row.durability.as_str());
-        let cells = parallel.iter().map(|count| own(count).map_or(Cell::Empty, |row| rate(row)));
+        let own =
+            |count: &usize| rows.iter().find(|row| row.workers == *count && row.title() == title);
+        let tier =
+            rows.iter().find(|row| row.title() == title).map_or("", |row| row.durability.as_str());
+        let cells =
+            parallel.iter().map(|count| own(count).map_or(TableCell::Empty, |row| rate(row)));
         table.row([text(&title), text(tier), lock(&title)].into_iter().chain(cells).collect());
     }
     table
 }
 
-fn lock(title: &str) -> Cell {
+fn lock(title: &str) -> TableCell {
     text(php::locks(title).map_or("unknown", |locks| if locks { "yes" } else { "no" }))
 }
 
-/// A failed row is a result, and a figure with faults says so.
-fn rate(row: &Row) -> Cell {
+/// A failed row is a result; a figure with faults shows them.
+fn rate(row: &Row) -> TableCell {
     if row.failed.is_some() {
-        return Cell::Bad("failed".to_owned());
+        return TableCell::Bad("failed".to_owned());
     }
     let rate = row.ops_per_second;
     let figure = match row.rounds {
@@ -130,12 +154,12 @@ fn rate(row: &Row) -> Cell {
         _ => format!("{} ({} to {})", count(rate.median), short(rate.low), short(rate.high)),
     };
     match fault(row) {
-        Some(fault) => Cell::Bad(format!("{figure}, {fault}")),
+        Some(fault) => TableCell::Bad(format!("{figure}, {fault}")),
         None => right(figure),
     }
 }
 
-fn costs(rows: &[&Row], beside: &str) -> Table {
+fn costs(rows: &[&Row], beside: &str) -> HtmlTable {
     let columns = [
         "handler",
         "C",
@@ -149,8 +173,9 @@ fn costs(rows: &[&Row], beside: &str) -> Table {
         "sessions kept",
         "went wrong",
     ];
-    let caption = "Latency, processor time of a request (web server and PHP, the store's server, the client), and sessions that were there in the end";
-    let mut table = Table::new(format!("{caption}{beside}"), &columns);
+    let caption = "Latency, processor time of a request (web server and PHP, the store's server, \
+                   the client), and sessions that were there in the end";
+    let mut table = HtmlTable::new(format!("{caption}{beside}"), &columns);
     for row in rows {
         let mut cells = vec![text(row.title()), right(row.workers)];
         cells.extend(cost(row));
@@ -160,9 +185,9 @@ fn costs(rows: &[&Row], beside: &str) -> Table {
     table
 }
 
-/// What lazy start saves: without it a visitor for whom nothing is remembered leaves a record. Where nobody was served nothing
-/// is known.
-fn visitors(rows: &[&Row], beside: &str) -> Table {
+/// The saving by lazy start: without it an anonymous visitor leaves a record. Unknown if no visitor
+/// was served.
+fn visitors(rows: &[&Row], beside: &str) -> HtmlTable {
     let columns = [
         "handler",
         "sessions in",
@@ -177,23 +202,27 @@ fn visitors(rows: &[&Row], beside: &str) -> Table {
         "KiB to it",
         "went wrong",
     ];
-    let caption = "Visitors without a cookie, for each of whom a session is started: records and cookies that they left, by how much the place \
-        of the sessions has grown, and what a Redis server counts by itself. Look at the records, not at the growth: an empty file takes \
-        an inode and no block, the engine takes its memory in larger pieces, and a server's memory may shrink meanwhile";
-    let mut table = Table::new(format!("{caption}{beside}"), &columns);
+    let caption = "Visitors without a cookie, for each of whom a session is started: records and \
+                   cookies that they left, by how much the place \
+        of the sessions has grown, and what a Redis server counts by itself. Look at the records, \
+        not at the growth: an empty file takes \
+        an inode and no block, the engine takes its memory in larger pieces, and a server's memory \
+        may shrink meanwhile";
+    let mut table = HtmlTable::new(format!("{caption}{beside}"), &columns);
     for row in rows.iter().filter(|row| row.is_of_visitors()) {
         let title = row.title();
         let lazy = row.lazy_start().map_or("no such rule", |lazy| if lazy { "on" } else { "off" });
         let mut cells = vec![text(&title), text(row.place()), lock(&title), text(lazy)];
-        cells.extend(row.visitors().map_or_else(|| [const { Cell::Empty }; 7], left));
+        cells.extend(row.visitors().map_or_else(|| [const { TableCell::Empty }; 7], left));
         cells.push(went_wrong(row));
         table.row(cells);
     }
     table
 }
 
-fn left(left: &Visitors) -> [Cell; 7] {
-    let number = |value: Option<u64>| value.map_or(Cell::Empty, |value| right(count(value as f64)));
+fn left(left: &Visitors) -> [TableCell; 7] {
+    let number =
+        |value: Option<u64>| value.map_or(TableCell::Empty, |value| right(count(value as f64)));
     let sign = |bytes: i64| if bytes < 0 { "-" } else { "" };
     let kib = |bytes: u64| figure(bytes as f64 / 1_024.0);
     [
@@ -201,19 +230,24 @@ fn left(left: &Visitors) -> [Cell; 7] {
         number(Some(left.storing)),
         number(left.records),
         number(Some(left.cookies)),
-        left.grown_bytes.map_or(Cell::Empty, |bytes| right(format!("{}{}", sign(bytes), kib(bytes.unsigned_abs())))),
+        left.grown_bytes.map_or(TableCell::Empty, |bytes| {
+            right(format!("{}{}", sign(bytes), kib(bytes.unsigned_abs())))
+        }),
         number(left.server.map(|server| server.changes)),
-        left.server.map_or(Cell::Empty, |server| right(kib(server.received_bytes))),
+        left.server.map_or(TableCell::Empty, |server| right(kib(server.received_bytes))),
     ]
 }
 
-fn cost(row: &Row) -> Vec<Cell> {
+fn cost(row: &Row) -> Vec<TableCell> {
     let Some(web) = row.web.filter(|_| row.rounds > 0) else {
-        return std::iter::once(Cell::Bad("failed".to_owned())).chain((0..7).map(|_| Cell::Empty)).collect();
+        return std::iter::once(TableCell::Bad("failed".to_owned()))
+            .chain((0..7).map(|_| TableCell::Empty))
+            .collect();
     };
     let (latency, cpu) = (row.latency_us, row.cpu_us_per_op);
     let failed = web.failed_requests.max(web.not_2xx);
-    let mut cells: Vec<Cell> = [latency.p50, latency.p99, latency.max].map(|us| right(figure(us / 1e3))).into();
+    let mut cells: Vec<TableCell> =
+        [latency.p50, latency.p99, latency.max].map(|us| right(figure(us / 1e3))).into();
     cells.push(right(figure(web.cpu_us_per_op)));
     cells.push(match (row.kind.as_str(), cpu.of_server()) {
         ("socket", Some(server)) => right(figure(server)),
@@ -221,26 +255,36 @@ fn cost(row: &Row) -> Vec<Cell> {
         _ => text("no server"),
     });
     cells.push(right(figure(cpu.client)));
-    cells.push(if failed > 0 { Cell::Bad(count(failed as f64)) } else { right(0) });
-    cells.push(web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64))));
+    cells.push(if failed > 0 { TableCell::Bad(count(failed as f64)) } else { right(0) });
+    cells.push(
+        web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64))),
+    );
     cells
 }
 
-/// What a memory of fixed size does when it is full. How many it held is known as exactly as they were counted often.
+/// The behaviour of a full memory. The number of sessions it held is as exact as the counts are
+/// frequent.
 fn overflow(row: &Row) -> Markup {
     let Some(overflow) = row.web.and_then(|web| web.overflow) else {
-        let why = complaint(row).unwrap_or_else(|| "the result does not say what became of it".to_owned());
-        return html! { p.callout { strong { (row.title()) " until it is full: " } strong.bad { (why) } } };
+        let why = complaint(row)
+            .unwrap_or_else(|| "the result does not say what became of it".to_owned());
+        return html! {
+            p.callout { strong { (row.title()) " until it is full: " } strong.bad { (why) } }
+        };
     };
-    let [held, made, lost] = [overflow.held, overflow.made, overflow.lost].map(|number| count(number as f64));
+    let [held, made, lost] =
+        [overflow.held, overflow.made, overflow.lost].map(|number| count(number as f64));
     let step = overflow.made.saturating_sub(overflow.held);
     html! {
         p.callout {
             strong { (row.title()) " with " (overflow.megabytes) " MB of shared memory" }
             " held " (held) " sessions when they were counted"
-            @if step > 0 { ", in steps of " (count(step as f64)) ": it may have held up to so many more" }
+            @if step > 0 {
+                ", in steps of " (count(step as f64)) ": it may have held up to so many more"
+            }
             ". Of " (made) " that had been made at the last count, "
-            strong.bad { (lost) " were missing" } ", and " (overflow.failed_requests) " requests had failed."
+            strong.bad { (lost) " were missing" } ", and " (overflow.failed_requests) " requests "
+            "had failed."
         }
     }
 }

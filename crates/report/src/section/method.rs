@@ -1,22 +1,38 @@
-//! How it was measured, on what, and by which commands: enough to do it again.
+//! Machine, conditions and commands: enough to repeat the measurement.
 
 use maud::{Markup, html};
 use sessile_bench::Report;
 
 use super::prose;
-use crate::ids::Ids;
+use crate::ids::ElementIds;
 use crate::number::{bytes, figure};
-use crate::runs::Runs;
-use crate::table::{Cell, Table, right, text};
+use crate::runs::PageReports;
+use crate::table::{HtmlTable, TableCell, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     html! {
         ul {
-            li { "Workers are processes, as in production. They get one start moment; nothing is exchanged while a sample runs." }
-            li { "Payloads are made before the timed part. Every read is compared byte by byte with what must be there; after the last round acknowledged changes are counted against what the store holds." }
-            li { "Contenders take turns in a random order drawn from the seed. A figure is the median of the rounds." }
-            li { "Servers are private: started for the run on a socket of their own, and gone after it." }
-            li { "The whole method is " code { "bench/METHODOLOGY.md" } " in the repository of Sessile; who wrote it, and where that may show, is " code { "bench/BIAS.md" } "." }
+            li {
+                "Workers are processes, as in production. They get one start moment; nothing is "
+                "exchanged while a sample runs."
+            }
+            li {
+                "Payloads are made before the timed part. Every read is compared byte by byte with "
+                "what must be there; after the last round acknowledged changes are counted against "
+                "what the store holds."
+            }
+            li {
+                "Contenders take turns in a random order drawn from the seed. A figure is the "
+                "median of the rounds."
+            }
+            li {
+                "Servers are private: started for the run on a socket of their own, and gone after "
+                "it."
+            }
+            li {
+                "The whole method is " code { "bench/METHODOLOGY.md" } " in the repository of "
+                "Sessile; who wrote it, and where that may show, is " code { "bench/BIAS.md" } "."
+            }
         }
         h3 { "Machines" }
         @if runs.reports.is_empty() { p.not-run { strong { "Nothing was measured." } } }
@@ -24,7 +40,8 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
             dl.machine {
                 dt { "Processor" } dd { (machine.cpu) ", " (machine.cores) " logical processors" }
                 dt { "Memory" } dd { (bytes(machine.memory_bytes as f64)) }
-                dt { "System" } dd { (machine.system) ", " (machine.kernel) ", disk " (machine.disk_file_system) }
+                dt { "System" }
+                dd { (machine.system) ", " (machine.kernel) ", disk " (machine.disk_file_system) }
                 dt { "Sessile" } dd { (machine.sessile) ", " (machine.build) " build" }
                 dt { "Programs and libraries" } dd { (versions(&reports)) }
             }
@@ -34,7 +51,7 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     }
 }
 
-/// Those of all reports of a machine: an experiment may know of programs that others do not use.
+/// All versions of a machine: experiments use different programs.
 fn versions(reports: &[&Report]) -> String {
     let mut versions: Vec<String> = reports
         .iter()
@@ -46,22 +63,32 @@ fn versions(reports: &[&Report]) -> String {
     versions.join(", ")
 }
 
-fn commands(runs: &Runs<'_>) -> Table {
-    let columns =
-        ["experiment", "command", "seed", "sample", "ttl", "at a fixed rate", "processor time taken by others"];
-    let mut table = Table::new("Settings of each run", &columns).wordy();
+fn commands(runs: &PageReports<'_>) -> HtmlTable {
+    let columns = [
+        "experiment",
+        "command",
+        "seed",
+        "sample",
+        "ttl",
+        "at a fixed rate",
+        "processor time taken by others",
+    ];
+    let mut table = HtmlTable::new("Settings of each run", &columns).wordy();
     for report in runs.reports {
         let settings = &report.settings;
-        let rate = settings.rate.map_or("no".to_owned(), |rate| format!("{rate} a second and worker"));
+        let rate =
+            settings.rate.map_or("no".to_owned(), |rate| format!("{rate} a second and worker"));
         let awake = if settings.processors_awake { ", processors kept awake" } else { "" };
         table.row(vec![
-            text(Runs::name(report)),
-            Cell::Rich(html! { code.command { (prose(&report.command)) } }),
+            text(PageReports::name(report)),
+            TableCell::Rich(html! { code.command { (prose(&report.command)) } }),
             right(report.seed),
             right(format!("{} s", figure(settings.seconds))),
             right(format!("{} s", settings.ttl_seconds)),
             text(format!("{rate}{awake}")),
-            settings.stolen.map_or(text("not measured"), |stolen| right(format!("{:.2} %", stolen * 100.0))),
+            settings
+                .stolen
+                .map_or(text("not measured"), |stolen| right(format!("{:.2} %", stolen * 100.0))),
         ]);
     }
     table

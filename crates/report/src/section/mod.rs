@@ -1,7 +1,7 @@
 //! The sections of the page, from top to bottom, one file each.
 //!
-//! To add one, write its file and give it a line in [`all`]. This file owns their order, and what is said of an experiment that
-//! was not run.
+//! A new section has a file and a line in [`all`]. This file owns their order, and the text for an
+//! experiment that was not run.
 
 mod contention;
 mod expiry;
@@ -30,23 +30,23 @@ use sessile_bench::report::Row;
 use sessile_bench::{Experiment, Report};
 
 use crate::DrawError;
-use crate::ids::Ids;
-use crate::number::{count, of};
-use crate::runs::{Run, Runs, complaint};
-use crate::table::{Cell, text};
+use crate::ids::ElementIds;
+use crate::number::{count, with_noun};
+use crate::runs::{ExperimentRows, PageReports, complaint};
+use crate::table::{TableCell, text};
 
 /// A part of the page under one heading.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// What links name it by.
+    /// The id for links.
     pub id: &'static str,
     pub title: &'static str,
     pub body: Markup,
 }
 
-/// All sections, in their order.
-pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
-    let ids = &Ids::default();
+/// All sections in order.
+pub(crate) fn all(runs: &PageReports<'_>) -> Result<Vec<Section>, DrawError> {
+    let ids = &ElementIds::default();
     let section = |id, title, body| Section { id, title, body };
     let mut sections = vec![
         section("verdict", "Which store for which site", verdict::body(runs, ids)),
@@ -66,8 +66,10 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
         section("rebuild", "A page that builds its cache each time", rebuild::body(runs, ids)),
         section("faults", "Workers and servers that are killed", faults::body(runs, ids)?),
     ];
-    sections.extend(workloads::body(runs, ids)?.map(|body| section("workloads", "Workloads", body)));
-    sections.extend(other::body(runs, ids)?.map(|body| section("other", "Other experiments", body)));
+    sections
+        .extend(workloads::body(runs, ids)?.map(|body| section("workloads", "Workloads", body)));
+    sections
+        .extend(other::body(runs, ids)?.map(|body| section("other", "Other experiments", body)));
     sections.extend([
         section("resources", "Processor time, memory and space", resources::body(runs, ids)),
         section("left-out", "Left out, and why", left_out::body(runs, ids)),
@@ -76,8 +78,8 @@ pub(crate) fn all(runs: &Runs<'_>) -> Result<Vec<Section>, DrawError> {
     Ok(sections)
 }
 
-/// What stands in place of an experiment that was not run.
-fn not_run(runs: &Runs<'_>, command: &str) -> Markup {
+/// The text in place of an experiment that was not run.
+fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {
     let reason = runs.reason(command);
     html! {
         p.not-run {
@@ -89,28 +91,31 @@ fn not_run(runs: &Runs<'_>, command: &str) -> Markup {
     }
 }
 
-/// What the figures of one run are figures of.
-fn conditions(run: &Run<'_>) -> Markup {
+/// The conditions of a run.
+fn conditions(run: &ExperimentRows<'_>) -> Markup {
     let settings = &run.report.settings;
     let mut said = Vec::new();
     let sessions = run.distinct(|row| row.sessions);
     if let ([first, ..], Some(last)) = (sessions.as_slice(), sessions.last()) {
         let many = if first == last {
-            of(*first, "session")
+            with_noun(*first, "session")
         } else {
             format!("{} to {} sessions", count(*first as f64), count(*last as f64))
         };
         let payloads = run.distinct(|row| row.payload_bytes);
-        let bytes =
-            payloads.last().filter(|_| payloads.len() == 1).map(|bytes| format!(" of {} bytes", count(*bytes as f64)));
+        let bytes = payloads
+            .last()
+            .filter(|_| payloads.len() == 1)
+            .map(|bytes| format!(" of {} bytes", count(*bytes as f64)));
         said.push(format!("{many}{}", bytes.unwrap_or_default()));
     }
     if settings.churn > 0 {
         said.push(format!("rewritten {} times before", settings.churn));
     }
     let rounds = run.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-    let seconds = if settings.seconds > 0.0 { format!(" of {} s", settings.seconds) } else { String::new() };
-    said.push(format!("{}{seconds}", of(rounds, "round")));
+    let seconds =
+        if settings.seconds > 0.0 { format!(" of {} s", settings.seconds) } else { String::new() };
+    said.push(format!("{}{seconds}", with_noun(rounds, "round")));
     if let Some(us) = settings.round_trip_us {
         said.push(format!("servers {us:.0} \u{b5}s away"));
     }
@@ -118,7 +123,7 @@ fn conditions(run: &Run<'_>) -> Markup {
     html! { p.conditions { (said.join(", ")) "." (spoilt(run.report)) } }
 }
 
-/// Prose in which no flag is torn in two at the end of a line.
+/// Prose without line breaks inside a flag.
 fn prose(text: &str) -> Markup {
     html! {
         @for (number, word) in text.split(' ').enumerate() {
@@ -128,47 +133,56 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// Whether the figures of a report are to be believed at all.
+/// Warnings that invalidate the figures of a report.
 fn spoilt(report: &Report) -> Markup {
     html! {
-        @if report.environment.build != "release" { " " strong.bad { "A debug build: the figures mean nothing." } }
-        @if report.interrupted { " " strong.bad { "Interrupted: what was not measured to the end is missing." } }
+        @if report.environment.build != "release" {
+            " " strong.bad { "A debug build: the figures mean nothing." }
+        }
+        @if report.interrupted {
+            " " strong.bad { "Interrupted: what was not measured to the end is missing." }
+        }
     }
 }
 
-/// What a column says of a row beside its figures, or in their place.
-fn went_wrong(row: &Row) -> Cell {
-    complaint(row).map_or_else(|| text("nothing"), Cell::Bad)
+/// The faults of a row, for a column.
+fn went_wrong(row: &Row) -> TableCell {
+    complaint(row).map_or_else(|| text("nothing"), TableCell::Bad)
 }
 
-/// Below a chart: each row in which something went wrong, with the reason; `which` tells the rows of a contender apart.
+/// The faults of each row, below a chart; `which` distinguishes the rows of a contender.
 fn wrong_ones(rows: &[&Row], which: &dyn Fn(&Row) -> String) -> Markup {
-    let wrong: Vec<(&Row, String)> = rows.iter().filter_map(|row| Some((*row, complaint(row)?))).collect();
+    let wrong: Vec<(&Row, String)> =
+        rows.iter().filter_map(|row| Some((*row, complaint(row)?))).collect();
     html! {
         @if !wrong.is_empty() {
             p { (CROSS) }
             ul.notes {
-                @for (row, why) in &wrong { li { strong { (row.title()) ", " (which(row)) ": " } strong.bad { (why) } } }
+                @for (row, why) in &wrong {
+                    li { strong { (row.title()) ", " (which(row)) ": " } strong.bad { (why) } }
+                }
             }
         }
     }
 }
 
-/// What the mark means.
-const CROSS: &str =
-    "A cross means that something went wrong there; it stands at the foot of the chart where there is no figure.";
+/// The legend of the cross.
+const CROSS: &str = "A cross means that something went wrong there; it stands at the foot of the \
+                     chart where there is no figure.";
 
-/// How sure the intervals are.
+/// The confidence of the intervals.
 fn interval(report: &Report, rounds: usize) -> String {
     if rounds < 2 {
         return "One round has no interval.".to_owned();
     }
     format!(
-        "The thin line goes from the slowest to the fastest of {}; the true median lies within with a chance of {:.0} %.",
-        of(rounds, "round"),
+        "The thin line goes from the slowest to the fastest of {}; the true median lies within \
+         with a chance of {:.0} %.",
+        with_noun(rounds, "round"),
         report.settings.confidence * 100.0
     )
 }
 
-/// The headings of the two tables that are not to be compared.
-const KINDS: [(&str, &str); 2] = [("embedded", "Inside the application's process"), ("socket", "Over a socket")];
+/// The headings of the two tables, which are not comparable.
+const KINDS: [(&str, &str); 2] =
+    [("embedded", "Inside the application's process"), ("socket", "Over a socket")];

@@ -1,18 +1,30 @@
-//! Experiments that have no section of their own: every row, as operations a second.
+//! Experiments without a section: every row, as operations per second.
 
 use maud::{Markup, html};
 
 use super::throughput;
 use crate::DrawError;
-use crate::ids::Ids;
-use crate::runs::Runs;
+use crate::ids::ElementIds;
+use crate::runs::PageReports;
 
-const OF_THEIR_OWN: [&str; 11] =
-    ["cycle", "ops", "lifecycle", "gc", "scale", "contention", "expiry", "oversize", "rebuild", "perl", "faults"];
+const OF_THEIR_OWN: [&str; 11] = [
+    "cycle",
+    "ops",
+    "lifecycle",
+    "gc",
+    "scale",
+    "contention",
+    "expiry",
+    "oversize",
+    "rebuild",
+    "perl",
+    "faults",
+];
 
-/// Every other experiment that the results contain; nothing when there is none.
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Option<Markup>, DrawError> {
-    let others: Vec<&str> = runs.experiments().into_iter().filter(|name| !OF_THEIR_OWN.contains(name)).collect();
+/// All other experiments of the results; `None` if there are none.
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Option<Markup>, DrawError> {
+    let others: Vec<&str> =
+        runs.experiments().into_iter().filter(|name| !OF_THEIR_OWN.contains(name)).collect();
     let mut parts = Vec::new();
     for name in &others {
         for run in runs.of_experiment(name) {

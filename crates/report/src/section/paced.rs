@@ -1,29 +1,30 @@
-//! Requests at a fixed rate: how long a visitor waits, counted from the moment when a request was due.
+//! Requests at a fixed rate: the latency from the moment when a request is due.
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
 use super::{KINDS, conditions, not_run, percentiles, went_wrong, wrong_ones};
 use crate::DrawError;
-use crate::chart::{Axis, Curve, Curves, Words};
-use crate::ids::Ids;
+use crate::chart::{Axis, ChartText, Curve, Curves};
+use crate::ids::ElementIds;
 use crate::number::{count, figure, time};
-use crate::runs::{Run, Runs, tiers, titles};
-use crate::table::{Cell, Table, right, text};
+use crate::runs::{ExperimentRows, PageReports, tiers, titles};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut paced = runs.by_tier("cycle", |report| report.settings.rate.is_some());
-    let rate = |run: &Run<'_>| run.report.settings.rate.unwrap_or_default();
+    let rate = |run: &ExperimentRows<'_>| run.report.settings.rate.unwrap_or_default();
     paced.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     Ok(html! {
         p {
-            "A closed loop asks again when it has its answer, so a store that stalls is asked less. Here requests are due at a fixed rate, and "
+            "A closed loop asks again when it has its answer, so a store that stalls is asked "
+            "less. Here requests are due at a fixed rate, and "
             "latency counts from the moment when a request was due: this is what a visitor waits."
         }
         @if paced.is_empty() { (not_run(runs, "cycle --rate 1000")) }
         @for tier in tiers(&paced) { (by_rate(&paced, tier, ids)?) }
         @for run in &paced {
-            h3 { (count(rate(run))) " requests a second of each worker" (run.beside) }
+            h3 { (count(rate(run))) " requests a second of each worker" (run.tier_suffix) }
             (conditions(run))
             (percentiles::of_run(run, &format!(", {} a second each", count(rate(run))), ids)?)
             (table(run, rate(run)).draw(ids))
@@ -31,22 +32,24 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-/// Whoever could not keep up is named: its latency is that of a queue.
-fn table(run: &Run<'_>, rate: f64) -> Table {
-    let columns = ["store", "workers", "due a second", "done a second", "p50", "p99", "p99.9", "went wrong"];
-    let each = format!("{} a second each{}", count(rate), run.beside);
-    let caption = format!("Done in time, and latency in microseconds from when a request was due, {each}");
-    let mut table = Table::new(caption, &columns);
+/// Stores that cannot sustain the rate are listed: their latency is that of a queue.
+fn table(run: &ExperimentRows<'_>, rate: f64) -> HtmlTable {
+    let columns =
+        ["store", "workers", "due a second", "done a second", "p50", "p99", "p99.9", "went wrong"];
+    let each = format!("{} a second each{}", count(rate), run.tier_suffix);
+    let caption =
+        format!("Done in time, and latency in microseconds from when a request was due, {each}");
+    let mut table = HtmlTable::new(caption, &columns);
     for row in &run.rows {
         let due = rate * row.workers as f64;
         let mut cells = vec![text(row.shown_title()), right(row.workers), right(count(due))];
         if row.failed.is_some() {
-            cells.push(Cell::Bad("failed".to_owned()));
-            cells.extend((0..3).map(|_| Cell::Empty));
+            cells.push(TableCell::Bad("failed".to_owned()));
+            cells.extend((0..3).map(|_| TableCell::Empty));
         } else {
             let (done, latency) = (row.ops_per_second.median, row.latency_us);
             cells.push(if done < 0.95 * due {
-                Cell::Bad(format!("{}, fell behind", count(done)))
+                TableCell::Bad(format!("{}, fell behind", count(done)))
             } else {
                 right(count(done))
             });
@@ -58,20 +61,21 @@ fn table(run: &Run<'_>, rate: f64) -> Table {
     table
 }
 
-/// The 99th percentile by the rate, where several were measured in a tier.
-fn by_rate(all: &[Run<'_>], tier: &str, ids: &Ids) -> Result<Markup, DrawError> {
-    let runs: Vec<&Run<'_>> = all.iter().filter(|run| run.rows.iter().all(|row| row.durability == tier)).collect();
+/// The 99th percentile by rate, if a tier has several rates.
+fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Result<Markup, DrawError> {
+    let runs: Vec<&ExperimentRows<'_>> =
+        all.iter().filter(|run| run.rows.iter().all(|row| row.durability == tier)).collect();
     let mut figures = Vec::new();
     if runs.len() < 2 {
         return Ok(html! {});
     }
-    let beside = runs.first().map_or("", |run| run.beside.as_str());
+    let beside = runs.first().map_or("", |run| run.tier_suffix.as_str());
     for (kind, place) in KINDS {
         let here = |row: &&Row| row.op == "cycle" && row.kind == kind;
-        let mut points: Vec<(f64, &Run<'_>, &Row)> = Vec::new();
+        let mut points: Vec<(f64, &ExperimentRows<'_>, &Row)> = Vec::new();
         for run in runs.iter().copied() {
             let due = |row: &Row| run.report.settings.rate.unwrap_or_default() * row.workers as f64;
-            // Fewer workers at a higher rate are another question, though as many requests are due.
+            // Fewer workers at a higher rate are another question, even for the same total.
             let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
             let with_most = run.rows.iter().copied().filter(|row| row.workers == most);
             points.extend(with_most.filter(here).map(|row| (due(row), run, row)));
@@ -93,25 +97,34 @@ fn by_rate(all: &[Run<'_>], tier: &str, ids: &Ids) -> Result<Markup, DrawError> 
     Ok(html! { @for figure in figures { (figure) } })
 }
 
-fn curves(points: &[(f64, &Run<'_>, &Row)], place: &str) -> Curves {
+fn curves(points: &[(f64, &ExperimentRows<'_>, &Row)], place: &str) -> Curves {
     let titles = titles(&points.iter().map(|(.., row)| *row).collect::<Vec<&Row>>());
     let curve = |name: String| {
         let own = || points.iter().filter(|(.., row)| row.shown_title() == name);
         let number = own().next().map_or(0, |(_, run, row)| run.number(row));
         let sound = own().filter(|(.., row)| row.failed.is_none());
         let wrong = own().filter(|(.., row)| row.is_bad()).map(|(due, ..)| *due).collect();
-        Curve { number, values: sound.map(|(due, _, row)| (*due, row.latency_us.p99)).collect(), wrong, name }
+        Curve {
+            number,
+            values: sound.map(|(due, _, row)| (*due, row.latency_us.p99)).collect(),
+            wrong,
+            name,
+        }
     };
     let rates: Vec<f64> = points.iter().map(|(due, ..)| *due).collect();
     Curves {
-        words: Words {
+        words: ChartText {
             title: format!("The 99th percentile of latency by the rate of requests, {place}"),
-            description: "A curve for each contender; its values are in the tables below.".to_owned(),
+            description: "A curve for each contender; its values are in the tables below."
+                .to_owned(),
         },
         x: Axis::fitting("requests due a second, of all workers", &rates),
         y: Axis::logarithmic(
             "p99 from when a request was due",
-            points.iter().filter(|(.., row)| row.failed.is_none()).map(|(.., row)| row.latency_us.p99),
+            points
+                .iter()
+                .filter(|(.., row)| row.failed.is_none())
+                .map(|(.., row)| row.latency_us.p99),
             time,
         ),
         curves: titles.into_iter().map(curve).collect(),

@@ -1,23 +1,24 @@
-//! Percentile curves: how long the median request takes, and how long the slowest of a thousand.
+//! Percentile curves: from the median request to the slowest of a thousand.
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
 use super::{KINDS, not_run, went_wrong, wrong_ones};
 use crate::DrawError;
-use crate::chart::{Axis, Curve, Curves, Words};
-use crate::ids::Ids;
-use crate::number::{figure, of, time};
-use crate::runs::{Run, Runs};
-use crate::table::{Cell, Table, right, text};
+use crate::chart::{Axis, ChartText, Curve, Curves};
+use crate::ids::ElementIds;
+use crate::number::{figure, time, with_noun};
+use crate::runs::{ExperimentRows, PageReports};
+use crate::table::{HtmlTable, TableCell, right, text};
 
 const NAMES: [&str; 6] = ["min", "p50", "p90", "p99", "p99.9", "max"];
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let closed = runs.by_tier("cycle", |report| report.settings.rate.is_none());
     Ok(html! {
         p {
-            "The same locked requests as above, by how long they took: half of them less than p50, all but one in a hundred less than p99. "
+            "The same locked requests as above, by how long they took: half of them less than p50, "
+            "all but one in a hundred less than p99. "
             "The slow end is what visitors notice. Lower is better."
         }
         @if closed.is_empty() { (not_run(runs, "cycle")) }
@@ -25,15 +26,21 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-/// A chart for each number of workers and each of the two tables; `what` says from when latency counts.
-pub(super) fn of_run(run: &Run<'_>, what: &str, ids: &Ids) -> Result<Markup, DrawError> {
+/// A chart for each number of workers and each kind of row; `what` names the start of the latency.
+pub(super) fn of_run(
+    run: &ExperimentRows<'_>,
+    what: &str,
+    ids: &ElementIds,
+) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
         for workers in run.distinct(|row| row.workers) {
-            let here = |row: &&&Row| row.kind == kind && row.workers == workers && row.op == "cycle";
+            let here =
+                |row: &&&Row| row.kind == kind && row.workers == workers && row.op == "cycle";
             let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
             if !rows.is_empty() {
-                let title = format!("{place}, {}{what}{}", of(workers, "worker"), run.beside);
+                let title =
+                    format!("{place}, {}{what}{}", with_noun(workers, "worker"), run.tier_suffix);
                 figures.push(html! { h3 { (title) } (one(run, &rows, &title, ids)?) });
             }
         }
@@ -41,14 +48,20 @@ pub(super) fn of_run(run: &Run<'_>, what: &str, ids: &Ids) -> Result<Markup, Dra
     Ok(html! { @for figure in figures { (figure) } })
 }
 
-fn one(run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
+fn one(
+    run: &ExperimentRows<'_>,
+    rows: &[&Row],
+    title: &str,
+    ids: &ElementIds,
+) -> Result<Markup, DrawError> {
     let names = NAMES.map(str::to_owned);
     let all = rows.iter().filter(|row| row.failed.is_none()).flat_map(|row| values(row));
     let curves = Curves {
-        words: Words {
+        words: ChartText {
             title: format!("Latency by percentile: {title}"),
             description:
-                "A curve for each contender from its fastest to its slowest request; its values are in the table below."
+                "A curve for each contender from its fastest to its slowest request; its values \
+                 are in the table below."
                     .to_owned(),
         },
         x: Axis::named("percentile of requests", &names),
@@ -56,21 +69,35 @@ fn one(run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, D
         curves: rows.iter().map(|row| curve(run, row)).collect(),
     };
     let columns: Vec<&str> = std::iter::once("store").chain(NAMES).chain(["went wrong"]).collect();
-    // The heading has the tier where there are several.
-    let tier = run.tier().filter(|_| run.beside.is_empty()).map_or(String::new(), |tier| format!(", tier {tier}"));
-    let mut table = Table::new(format!("Latency in microseconds: {title}{tier}"), &columns);
+    // The heading has the tier if there are several.
+    let tier = run
+        .tier()
+        .filter(|_| run.tier_suffix.is_empty())
+        .map_or(String::new(), |tier| format!(", tier {tier}"));
+    let mut table = HtmlTable::new(format!("Latency in microseconds: {title}{tier}"), &columns);
     for row in rows {
-        let figures = values(row).map(|us| if row.failed.is_some() { Cell::Empty } else { right(figure(us)) });
-        table.row(std::iter::once(text(row.shown_title())).chain(figures).chain([went_wrong(row)]).collect());
+        let figures = values(row)
+            .map(|us| if row.failed.is_some() { TableCell::Empty } else { right(figure(us)) });
+        table.row(
+            std::iter::once(text(row.shown_title()))
+                .chain(figures)
+                .chain([went_wrong(row)])
+                .collect(),
+        );
     }
-    let wrong = wrong_ones(rows, &|row| of(row.workers, "worker"));
+    let wrong = wrong_ones(rows, &|row| with_noun(row.workers, "worker"));
     Ok(html! { figure { (curves.draw(ids)?) (table.folded(ids)) } (wrong) })
 }
 
-/// One that failed has no values, and a cross beside its name.
-fn curve(run: &Run<'_>, row: &Row) -> Curve {
-    let values: Vec<(f64, f64)> = values(row).into_iter().enumerate().map(|(at, us)| (at as f64, us)).collect();
-    let wrong = if row.is_bad() { values.last().map(|(at, _)| *at).into_iter().collect() } else { Vec::new() };
+/// A failed row has no values, and a cross next to its name.
+fn curve(run: &ExperimentRows<'_>, row: &Row) -> Curve {
+    let values: Vec<(f64, f64)> =
+        values(row).into_iter().enumerate().map(|(at, us)| (at as f64, us)).collect();
+    let wrong = if row.is_bad() {
+        values.last().map(|(at, _)| *at).into_iter().collect()
+    } else {
+        Vec::new()
+    };
     let values = if row.failed.is_some() { Vec::new() } else { values };
     Curve { name: row.shown_title(), number: run.number(row), values, wrong }
 }

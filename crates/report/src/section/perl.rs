@@ -1,4 +1,5 @@
-//! Sessions inside Perl: what it costs to open and close one, what each keeper locks, and what comes of that.
+//! Sessions in Perl: the cost of opening and closing one, what each keeper locks, and the
+//! consequences.
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
@@ -6,45 +7,61 @@ use sessile_bench::report::Row;
 use super::throughput::{length, small};
 use super::{KINDS, conditions, interval, not_run, went_wrong};
 use crate::DrawError;
-use crate::chart::{Bar, BarRow, Bars, Words};
-use crate::ids::Ids;
-use crate::number::{count, figure, of, short};
-use crate::runs::{Run, Runs, titles};
-use crate::table::{Cell, Table, right, text};
+use crate::chart::{Bar, BarRow, Bars, ChartText};
+use crate::ids::ElementIds;
+use crate::number::{count, figure, short, with_noun};
+use crate::runs::{ExperimentRows, PageReports, titles};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-/// Sessions are made, and opened again.
+/// Sessions are created, and opened again.
 const OPS: [&str; 2] = ["make", "reopen"];
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("perl", |_| true);
     Ok(html! {
         p {
-            "In a process of Perl sessions are opened, ten values are read and ten written in turn, and they are closed: as new ones "
-            "(make), then once more (reopen). Only keepers with the same lock and as many sessions stand in one chart. " em { "whole" } ": nobody else has the session from open "
-            "to close. " em { "shared" } ": several may, and of two changes one can be lost. " em { "none" } ": nothing beyond a single call."
+            "In a process of Perl sessions are opened, ten values are read and ten written in "
+            "turn, and they are closed: as new ones "
+            "(make), then once more (reopen). Only keepers with the same lock and as many sessions "
+            "stand in one chart. " em { "whole" } ": nobody else has the session from open "
+            "to close. " em { "shared" } ": several may, and of two changes one can be lost. "
+            em { "none" } ": nothing beyond a single call."
         }
         @if measured.is_empty() { (not_run(runs, "perl")) }
         @for run in &measured { (of_run(run, ids)?) }
     })
 }
 
-fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut charts = Vec::new();
     for op in OPS {
         for (kind, place) in KINDS {
-            // Who locks more does more, and what a session costs depends on how many there are: each has a chart of its own.
+            // More locking is more work, and the cost depends on the number of sessions: each
+            // combination has its own chart.
             for (lock, sessions) in run.distinct(|row| (locking(row).to_owned(), row.sessions)) {
-                let here =
-                    |row: &&&Row| row.op == op && row.kind == kind && locking(row) == lock && row.sessions == sessions;
+                let here = |row: &&&Row| {
+                    row.op == op
+                        && row.kind == kind
+                        && locking(row) == lock
+                        && row.sessions == sessions
+                };
                 let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
                 if !rows.is_empty() {
-                    let group = format!("{}, lock: {lock}, {}{}", small(place), of(sessions, "session"), run.beside);
-                    charts.push(html! { h3 { (op) ", " (group) } (chart(run, &rows, op, &group, ids)?) });
+                    let group = format!(
+                        "{}, lock: {lock}, {}{}",
+                        small(place),
+                        with_noun(sessions, "session"),
+                        run.tier_suffix
+                    );
+                    charts.push(
+                        html! { h3 { (op) ", " (group) } (chart(run, &rows, op, &group, ids)?) },
+                    );
                 }
             }
         }
     }
-    let tables: Vec<Table> = KINDS.iter().map(|(kind, place)| times(run, kind, place)).collect();
+    let tables: Vec<HtmlTable> =
+        KINDS.iter().map(|(kind, place)| times(run, kind, place)).collect();
     let race = races(run);
     Ok(html! {
         (conditions(run))
@@ -55,13 +72,19 @@ fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-/// What a keeper locks; a row of a keeper that nobody knows does not say.
+/// What a keeper locks; empty for an unknown keeper.
 fn locking(row: &Row) -> &str {
     row.keeper.as_ref().map_or("unknown", |keeper| keeper.locking.as_str())
 }
 
-/// The keepers of one group, the fastest first.
-fn chart(run: &Run<'_>, rows: &[&Row], op: &str, group: &str, ids: &Ids) -> Result<Markup, DrawError> {
+/// The keepers of a group, fastest first.
+fn chart(
+    run: &ExperimentRows<'_>,
+    rows: &[&Row],
+    op: &str,
+    group: &str,
+    ids: &ElementIds,
+) -> Result<Markup, DrawError> {
     let mut names = titles(rows);
     let best = |name: &str| {
         let own = rows.iter().filter(|row| row.title() == name && row.failed.is_none());
@@ -70,12 +93,14 @@ fn chart(run: &Run<'_>, rows: &[&Row], op: &str, group: &str, ids: &Ids) -> Resu
     names.sort_by(|a, b| best(b).total_cmp(&best(a)));
     let bars = |name: &String| {
         let own = rows.iter().filter(|row| row.title() == *name);
-        own.map(|row| Bar { series: 0, name: locking(row).to_owned(), length: length(row) }).collect()
+        own.map(|row| Bar { series: 0, name: locking(row).to_owned(), length: length(row) })
+            .collect()
     };
     let bars = Bars {
-        words: Words {
+        words: ChartText {
             title: format!("Sessions a second, {op}, {group}"),
-            description: "A bar for each keeper with this lock, the fastest first; its values are in the table below."
+            description: "A bar for each keeper with this lock, the fastest first; its values are \
+                          in the table below."
                 .to_owned(),
         },
         unit: "sessions a second, from open to close".to_owned(),
@@ -91,15 +116,33 @@ fn chart(run: &Run<'_>, rows: &[&Row], op: &str, group: &str, ids: &Ids) -> Resu
     })
 }
 
-fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
-    let columns =
-        ["store", "operation", "sessions", "lock", "a second", "slowest..fastest", "p50", "p99", "p99.9", "went wrong"];
-    let mut table = Table::new(format!("{place}: open to close, latency in microseconds{}", run.beside), &columns);
+fn times(run: &ExperimentRows<'_>, kind: &str, place: &str) -> HtmlTable {
+    let columns = [
+        "store",
+        "operation",
+        "sessions",
+        "lock",
+        "a second",
+        "slowest..fastest",
+        "p50",
+        "p99",
+        "p99.9",
+        "went wrong",
+    ];
+    let mut table = HtmlTable::new(
+        format!("{place}: open to close, latency in microseconds{}", run.tier_suffix),
+        &columns,
+    );
     for row in run.rows.iter().filter(|row| row.kind == kind) {
-        let mut cells = vec![text(row.title()), text(&row.op), right(count(row.sessions as f64)), text(locking(row))];
+        let mut cells = vec![
+            text(row.title()),
+            text(&row.op),
+            right(count(row.sessions as f64)),
+            text(locking(row)),
+        ];
         if row.failed.is_some() {
-            cells.push(Cell::Bad("failed".to_owned()));
-            cells.extend([Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty]);
+            cells.push(TableCell::Bad("failed".to_owned()));
+            cells.extend([TableCell::Empty, TableCell::Empty, TableCell::Empty, TableCell::Empty]);
         } else {
             let (rate, latency) = (row.ops_per_second, row.latency_us);
             cells.push(right(count(rate.median)));
@@ -112,18 +155,19 @@ fn times(run: &Run<'_>, kind: &str, place: &str) -> Table {
     table
 }
 
-fn races(run: &Run<'_>) -> Table {
+fn races(run: &ExperimentRows<'_>) -> HtmlTable {
     let columns = ["store", "lock", "changes", "changes lost", "new sessions", "new sessions lost"];
-    let caption = "Two processes at once: they change one session, then each makes sessions of its own";
-    let mut table = Table::new(format!("{caption}{}", run.beside), &columns);
+    let caption =
+        "Two processes at once: they change one session, then each makes sessions of its own";
+    let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
     for row in &run.rows {
         let Some(keeper) = &row.keeper else { continue };
         let Some(race) = &keeper.race else { continue };
         let mut cells = vec![text(row.title()), text(&keeper.locking)];
         match &race.broke {
             Some(why) => {
-                cells.push(Cell::Bad(why.clone()));
-                cells.extend([Cell::Empty, Cell::Empty, Cell::Empty]);
+                cells.push(TableCell::Bad(why.clone()));
+                cells.extend([TableCell::Empty, TableCell::Empty, TableCell::Empty]);
             }
             None => cells.extend(
                 [(race.changes, race.changes_lost), (race.sessions, race.sessions_lost)]
@@ -136,12 +180,12 @@ fn races(run: &Run<'_>) -> Table {
     table
 }
 
-fn lost(gone: u64) -> Cell {
-    if gone == 0 { right("0") } else { Cell::Bad(count(gone as f64)) }
+fn lost(gone: u64) -> TableCell {
+    if gone == 0 { right("0") } else { TableCell::Bad(count(gone as f64)) }
 }
 
-/// Who stands in for whom, and why it becomes slower with each session.
-fn stand_in(run: &Run<'_>, title: &str) -> Markup {
+/// Explains the stand-in, and why it slows down with each session.
+fn stand_in(run: &ExperimentRows<'_>, title: &str) -> Markup {
     let own: Vec<&Row> = run.rows.iter().filter(|row| row.title() == title).copied().collect();
     let keepers = || own.iter().filter_map(|row| row.keeper.as_ref());
     let original = keepers().find_map(|keeper| keeper.stands_for.as_deref());
@@ -153,8 +197,10 @@ fn stand_in(run: &Run<'_>, title: &str) -> Markup {
             p {
                 (title) " stands in for " (original) ", which is not packaged."
                 @if let Some(cache) = cache {
-                    " With " (count(largest as f64)) " sessions, each one that is opened and saved turns all of them (" (count(cache.bytes as f64))
-                    " bytes) into a hash " (short(cache.thaws_per_session)) " times and back " (short(cache.freezes_per_session)) " times."
+                    " With " (count(largest as f64)) " sessions, each one that is opened and saved "
+                    "turns all of them (" (count(cache.bytes as f64))
+                    " bytes) into a hash " (short(cache.thaws_per_session)) " times and back "
+                    (short(cache.freezes_per_session)) " times."
                 }
             }
         }

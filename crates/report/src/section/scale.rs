@@ -1,4 +1,5 @@
-//! Speed and space as sessions and workers become more: embedded stores and stores over a socket apart.
+//! Speed and space by the number of sessions and workers; embedded stores and stores over a socket
+//! apart.
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
@@ -6,18 +7,20 @@ use sessile_bench::report::Row;
 use super::throughput::small;
 use super::{KINDS, conditions, not_run, went_wrong, wrong_ones};
 use crate::DrawError;
-use crate::chart::{Axis, Curve, Curves, Words};
-use crate::ids::Ids;
-use crate::number::{count, figure, of};
-use crate::runs::{Run, Runs, titles};
-use crate::table::{Cell, Table, right, text};
+use crate::chart::{Axis, ChartText, Curve, Curves};
+use crate::ids::ElementIds;
+use crate::number::{count, figure, with_noun};
+use crate::runs::{ExperimentRows, PageReports, titles};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("scale", |_| true);
     Ok(html! {
         p {
-            "The locked request with more and more sessions in the store, and with more and more workers. A line that stays level costs nothing "
-            "as a site grows; it ends where filling the store would have taken too long, or where there was no room, which is among "
+            "The locked request with more and more sessions in the store, and with more and more "
+            "workers. A line that stays level costs nothing "
+            "as a site grows; it ends where filling the store would have taken too long, or where "
+            "there was no room, which is among "
             a href="#left-out" { "what was left out" } "."
         }
         @if measured.is_empty() { (not_run(runs, "scale")) }
@@ -25,54 +28,91 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Markup, DrawError> {
     })
 }
 
-/// What is drawn over what.
-struct View {
+/// The axes of a chart.
+struct ScaleChart {
     x_label: &'static str,
     x: fn(&Row) -> usize,
     y_label: &'static str,
     y: fn(&Row) -> f64,
 }
 
-const BY_SESSIONS: View =
-    View { x_label: "sessions in the store", x: |row| row.sessions, y_label: "cycles a second", y: speed };
-const BY_WORKERS: View = View { x_label: "workers", x: |row| row.workers, y_label: "cycles a second", y: speed };
-const SPACE: View = View { y_label: "bytes a session", y: |row| row.bytes_per_session as f64, ..BY_SESSIONS };
+const BY_SESSIONS: ScaleChart = ScaleChart {
+    x_label: "sessions in the store",
+    x: |row| row.sessions,
+    y_label: "cycles a second",
+    y: speed,
+};
+const BY_WORKERS: ScaleChart =
+    ScaleChart { x_label: "workers", x: |row| row.workers, y_label: "cycles a second", y: speed };
+const SPACE: ScaleChart =
+    ScaleChart { y_label: "bytes a session", y: |row| row.bytes_per_session as f64, ..BY_SESSIONS };
 
 fn speed(row: &Row) -> f64 {
     row.ops_per_second.median
 }
 
-fn of_run(run: &Run<'_>, ids: &Ids) -> Result<Markup, DrawError> {
+fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
         for spread in run.distinct(|row| row.payload_spread.clone()) {
-            let here = |row: &&&Row| row.kind == kind && row.payload_spread == spread && row.op == "cycle";
+            let here =
+                |row: &&&Row| row.kind == kind && row.payload_spread == spread && row.op == "cycle";
             let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-            let sizes = if spread == "fixed" { "payloads of one size" } else { "payloads of different sizes" };
-            figures.extend(of_place(run, &rows, &format!("{sizes}, {}{}", small(place), run.beside), ids)?);
+            let sizes = if spread == "fixed" {
+                "payloads of one size"
+            } else {
+                "payloads of different sizes"
+            };
+            figures.extend(of_place(
+                run,
+                &rows,
+                &format!("{sizes}, {}{}", small(place), run.tier_suffix),
+                ids,
+            )?);
         }
     }
-    let tables = KINDS.into_iter().map(|(kind, place)| table(run, kind, place)).filter(|table| !table.is_empty());
-    Ok(html! { (conditions(run)) @for figure in figures { (figure) } @for table in tables { (table.draw(ids)) } })
+    let tables = KINDS
+        .into_iter()
+        .map(|(kind, place)| table(run, kind, place))
+        .filter(|table| !table.is_empty());
+    Ok(html! {
+        (conditions(run))
+        @for figure in figures { (figure) }
+        @for table in tables { (table.draw(ids)) }
+    })
 }
 
-/// The charts of rows that may be compared.
-fn of_place(run: &Run<'_>, rows: &[&Row], where_and_what: &str, ids: &Ids) -> Result<Vec<Markup>, DrawError> {
+/// The charts of comparable rows.
+fn of_place(
+    run: &ExperimentRows<'_>,
+    rows: &[&Row],
+    where_and_what: &str,
+    ids: &ElementIds,
+) -> Result<Vec<Markup>, DrawError> {
     let mut figures = Vec::new();
     let workers = distinct(rows, |row| row.workers);
     for number in workers.iter().copied() {
         let own: Vec<&Row> = rows.iter().filter(|row| row.workers == number).copied().collect();
-        let title = format!("Cycles a second by the number of sessions, {}, {where_and_what}", of(number, "worker"));
+        let title = format!(
+            "Cycles a second by the number of sessions, {}, {where_and_what}",
+            with_noun(number, "worker")
+        );
         figures.push(BY_SESSIONS.figure(run, &own, &title, ids)?);
     }
-    if let Some(most) = distinct(rows, |row| row.sessions).last().copied().filter(|_| workers.len() > 1) {
+    if let Some(most) =
+        distinct(rows, |row| row.sessions).last().copied().filter(|_| workers.len() > 1)
+    {
         let own: Vec<&Row> = rows.iter().filter(|row| row.sessions == most).copied().collect();
         let sessions = count(most as f64);
-        let title = format!("Cycles a second by the number of workers, {sessions} sessions, {where_and_what}");
+        let title = format!(
+            "Cycles a second by the number of workers, {sessions} sessions, {where_and_what}"
+        );
         figures.push(BY_WORKERS.figure(run, &own, &title, ids)?);
     }
     let first = workers.first().copied().unwrap_or(1);
-    let weighed = rows.iter().filter(|row| row.workers == first && (row.bytes_per_session > 0 || row.failed.is_some()));
+    let weighed = rows
+        .iter()
+        .filter(|row| row.workers == first && (row.bytes_per_session > 0 || row.failed.is_some()));
     let weighed: Vec<&Row> = weighed.copied().collect();
     if !weighed.is_empty() {
         let title = format!("Bytes a session by the number of sessions, {where_and_what}");
@@ -88,35 +128,45 @@ fn distinct(rows: &[&Row], of: fn(&Row) -> usize) -> Vec<usize> {
     values
 }
 
-impl View {
-    fn figure(&self, run: &Run<'_>, rows: &[&Row], title: &str, ids: &Ids) -> Result<Markup, DrawError> {
+impl ScaleChart {
+    fn figure(
+        &self,
+        run: &ExperimentRows<'_>,
+        rows: &[&Row],
+        title: &str,
+        ids: &ElementIds,
+    ) -> Result<Markup, DrawError> {
         let places: Vec<f64> = rows.iter().map(|row| (self.x)(row) as f64).collect();
         let sound = |row: &&&Row| row.failed.is_none();
         let curves = titles(rows).into_iter().map(|name| {
             let own = || rows.iter().filter(|row| row.shown_title() == name);
             let number = own().next().map_or(0, |row| run.number(row));
             let at = |row: &Row| (self.x)(row) as f64;
-            let mut values: Vec<(f64, f64)> = own().filter(sound).map(|row| (at(row), (self.y)(row))).collect();
+            let mut values: Vec<(f64, f64)> =
+                own().filter(sound).map(|row| (at(row), (self.y)(row))).collect();
             values.sort_by(|a, b| a.0.total_cmp(&b.0));
             let wrong = own().filter(|row| row.is_bad()).map(|row| at(row)).collect();
             Curve { name, number, values, wrong }
         });
         let values: Vec<f64> = rows.iter().filter(sound).map(|row| (self.y)(row)).collect();
         let curves = Curves {
-            words: Words {
+            words: ChartText {
                 title: title.to_owned(),
-                description: "A curve for each contender; its values are in the table below.".to_owned(),
+                description: "A curve for each contender; its values are in the table below."
+                    .to_owned(),
             },
             x: Axis::measured(self.x_label, &places),
             y: Axis::fitting(self.y_label, &values),
             curves: curves.collect(),
         };
-        let which = |row: &Row| format!("{}, {}", of(row.sessions, "session"), of(row.workers, "worker"));
+        let which = |row: &Row| {
+            format!("{}, {}", with_noun(row.sessions, "session"), with_noun(row.workers, "worker"))
+        };
         Ok(html! { h3 { (title) } figure { (curves.draw(ids)?) } (wrong_ones(rows, &which)) })
     }
 }
 
-fn table(run: &Run<'_>, kind: &str, place: &str) -> Table {
+fn table(run: &ExperimentRows<'_>, kind: &str, place: &str) -> HtmlTable {
     let columns = [
         "store",
         "op",
@@ -133,26 +183,30 @@ fn table(run: &Run<'_>, kind: &str, place: &str) -> Table {
         "went wrong",
     ];
     let caption = format!(
-        "{place}: speed, latency in microseconds, space of a session and memory of all workers together{}",
-        run.beside
+        "{place}: speed, latency in microseconds, space of a session and memory of all workers \
+         together{}",
+        run.tier_suffix
     );
-    let mut table = Table::new(&caption, &columns);
+    let mut table = HtmlTable::new(&caption, &columns);
     let mib = |bytes: u64| right(figure(bytes as f64 / f64::from(1 << 20)));
     for row in run.rows.iter().filter(|row| row.kind == kind) {
         let about = if row.payload_spread == "fixed" { "" } else { "about " };
-        let mut cells =
-            vec![text(row.shown_title()), text(&row.op), right(format!("{about}{}", count(row.payload_bytes as f64)))];
+        let mut cells = vec![
+            text(row.shown_title()),
+            text(&row.op),
+            right(format!("{about}{}", count(row.payload_bytes as f64))),
+        ];
         cells.extend([right(count(row.sessions as f64)), right(row.workers)]);
         if row.failed.is_some() {
-            cells.push(Cell::Bad("failed".to_owned()));
-            cells.extend((0..6).map(|_| Cell::Empty));
+            cells.push(TableCell::Bad("failed".to_owned()));
+            cells.extend((0..6).map(|_| TableCell::Empty));
         } else {
             let latency = row.latency_us;
             cells.push(right(count(row.ops_per_second.median)));
             cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
             cells.push(right(count(row.bytes_per_session as f64)));
-            cells.push(row.memory.map_or(Cell::Empty, |memory| mib(memory.page_tables)));
-            cells.push(row.memory.map_or(Cell::Empty, |memory| mib(memory.resident)));
+            cells.push(row.memory.map_or(TableCell::Empty, |memory| mib(memory.page_tables)));
+            cells.push(row.memory.map_or(TableCell::Empty, |memory| mib(memory.resident)));
         }
         cells.push(went_wrong(row));
         table.row(cells);

@@ -1,22 +1,26 @@
-//! The verdict: what fits five kinds of sites, by the rules of `sessile recommend` and by these results.
+//! The verdict: stores for five kinds of sites, by the rules of `sessile recommend` and these
+//! results.
 
 use maud::{Markup, html};
-use sessile_bench::recommend::{Effect, Kind, Ranked, Recommendation, kinds, recommend};
+use sessile_bench::recommend::{
+    RankedStore, Recommendation, RuleEffect, SiteKind, recommend, site_kinds,
+};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
 use super::prose;
-use crate::ids::Ids;
+use crate::ids::ElementIds;
 use crate::number::{bytes, count, figure};
-use crate::runs::Runs;
-use crate::table::{Cell, Table, right, text};
+use crate::runs::PageReports;
+use crate::table::{HtmlTable, TableCell, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let installed = installed(runs);
     let tiers = tiers(runs);
     html! {
         p {
-            "For each kind of site: the store that these results and what the stores can do speak for. A rule never names a store; "
+            "For each kind of site: the store that these results and what the stores can do speak "
+            "for. A rule never names a store; "
             "what fires is listed below each answer."
         }
         @for tier in &tiers {
@@ -29,24 +33,32 @@ pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
     }
 }
 
-fn answers(runs: &Runs<'_>, installed: &[String], tier: Durability) -> Vec<(Kind, Recommendation)> {
-    let kinds = kinds(installed, tier).into_iter();
-    kinds.map(|kind| (kind.clone(), recommend(&kind.site, runs.reports))).collect()
+fn answers(
+    runs: &PageReports<'_>,
+    installed: &[String],
+    tier: Durability,
+) -> Vec<(SiteKind, Recommendation)> {
+    let site_kinds = site_kinds(installed, tier).into_iter();
+    site_kinds.map(|kind| (kind.clone(), recommend(&kind.site, runs.reports))).collect()
 }
 
-/// Servers that were there when it was measured: results name their versions.
-fn installed(runs: &Runs<'_>) -> Vec<String> {
+/// Servers that were installed during the measurement: results name their versions.
+fn installed(runs: &PageReports<'_>) -> Vec<String> {
     let servers = STORES.iter().filter_map(|entry| entry.capabilities.server);
-    let here = |server: &&str| runs.reports.iter().any(|report| report.environment.versions.contains_key(*server));
+    let here = |server: &&str| {
+        runs.reports.iter().any(|report| report.environment.versions.contains_key(*server))
+    };
     servers.filter(here).map(str::to_owned).collect()
 }
 
-/// The tiers that cycles were measured in, the weakest first.
-fn tiers(runs: &Runs<'_>) -> Vec<Durability> {
+/// The measured tiers of cycles, the weakest first.
+fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
     let rows = runs.reports.iter().flat_map(|report| &report.results);
-    let names: Vec<&str> = rows.filter(|row| row.op == "cycle").map(|row| row.durability.as_str()).collect();
+    let names: Vec<&str> =
+        rows.filter(|row| row.op == "cycle").map(|row| row.durability.as_str()).collect();
     let all = [Durability::None, Durability::Second, Durability::Commit];
-    let measured: Vec<Durability> = all.into_iter().filter(|tier| names.contains(&tier.name())).collect();
+    let measured: Vec<Durability> =
+        all.into_iter().filter(|tier| names.contains(&tier.name())).collect();
     if measured.is_empty() { vec![Durability::None] } else { measured }
 }
 
@@ -58,56 +70,70 @@ fn in_words(tier: Durability) -> &'static str {
     }
 }
 
-fn overview(answers: &[(Kind, Recommendation)], tier: Durability, ids: &Ids) -> Markup {
+fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &ElementIds) -> Markup {
     let columns = ["kind of site", "use", "requests/s", "p99 in \u{b5}s", "space", "then"];
     let caption = format!("Recommended by kind of site; tier {}", tier.name());
-    let mut table = Table::new(caption, &columns).wordy();
+    let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
-        let name = html! { (kind.name) span.aside { (kind.sentence) } };
-        let mut cells = vec![Cell::Rich(name)];
+        let name = html! { (kind.name) span.aside { (kind.description) } };
+        let mut cells = vec![TableCell::Rich(name)];
         match answer.best() {
-            None => cells.extend([Cell::Bad("nothing fits".to_owned()), Cell::Empty, Cell::Empty, Cell::Empty]),
+            None => cells.extend([
+                TableCell::Bad("nothing fits".to_owned()),
+                TableCell::Empty,
+                TableCell::Empty,
+                TableCell::Empty,
+            ]),
             Some(best) => cells.extend([
-                Cell::Rich(html! { strong.use { (best.title()) } }),
+                TableCell::Rich(html! { strong.use { (best.title()) } }),
                 best.ops_per_second.map_or(text("not measured"), |rate| right(count(rate))),
-                best.p99_us.map_or(Cell::Empty, |us| right(figure(us))),
+                best.p99_us.map_or(TableCell::Empty, |us| right(figure(us))),
                 right(space(best)),
             ]),
         }
-        let next: Vec<String> = usable(answer).skip(1).take(2).map(Ranked::title).collect();
+        let next: Vec<String> = usable(answer).skip(1).take(2).map(RankedStore::title).collect();
         cells.push(text(next.join(", ")));
         table.row(cells);
     }
     table.draw(ids)
 }
 
-/// The sessions of one on a server's disk were weighed by the memory of the server only.
-fn space(ranked: &Ranked) -> String {
+/// Sessions on a server's disk were weighed by the server's memory only.
+fn space(ranked: &RankedStore) -> String {
     let size = bytes(ranked.bytes as f64);
     if ranked.bytes_in == ranked.medium { size } else { format!("{size} of memory") }
 }
 
-fn usable(answer: &Recommendation) -> impl Iterator<Item = &Ranked> {
+fn usable(answer: &Recommendation) -> impl Iterator<Item = &RankedStore> {
     answer.ranking.iter().filter(|ranked| !ranked.excluded)
 }
 
-/// Why, for one kind of site: the figures that it was judged by, the ranking with its rules, and the excluded.
-fn reasons(kind: &Kind, answer: &Recommendation, ids: &Ids) -> Markup {
-    let mut table =
-        Table::new(format!("Ranking for: {}", kind.name), &["store", "requests/s", "rules that fired"]).wordy();
+/// The reasons for one kind of site: its figures, the ranking with the rules, and the excluded
+/// stores.
+fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup {
+    let mut table = HtmlTable::new(
+        format!("Ranking for: {}", kind.name),
+        &["store", "requests/s", "rules that fired"],
+    )
+    .wordy();
     for ranked in &answer.ranking {
         let rules = html! {
             ul.rules {
                 @for fired in &ranked.rules {
-                    // Of one that cannot be used the rest does not matter.
-                    @if !ranked.excluded || fired.effect == Effect::Excludes {
-                        li { span class=(format!("rule {}", class(fired.effect))) { (sign(fired.effect)) } " " (fired.why) " " code { (fired.rule) } }
+                    // An excluded store has no other reasons.
+                    @if !ranked.excluded || fired.effect == RuleEffect::Excludes {
+                        li {
+                            span class=(format!("rule {}", class(fired.effect))) {
+                                (sign(fired.effect))
+                            }
+                            " " (fired.why) " " code { (fired.rule) }
+                        }
                     }
                 }
             }
         };
         let rate = ranked.ops_per_second.map_or(text("not measured"), |rate| right(count(rate)));
-        table.row(vec![text(ranked.title()), rate, Cell::Rich(rules)]);
+        table.row(vec![text(ranked.title()), rate, TableCell::Rich(rules)]);
     }
     html! {
         details {
@@ -121,26 +147,26 @@ fn reasons(kind: &Kind, answer: &Recommendation, ids: &Ids) -> Markup {
     }
 }
 
-fn class(effect: Effect) -> &'static str {
+fn class(effect: RuleEffect) -> &'static str {
     match effect {
-        Effect::Excludes => "excludes",
-        Effect::Against => "against",
-        Effect::For => "for",
-        Effect::Note => "note",
+        RuleEffect::Excludes => "excludes",
+        RuleEffect::Against => "against",
+        RuleEffect::For => "for",
+        RuleEffect::Note => "note",
     }
 }
 
-fn sign(effect: Effect) -> &'static str {
+fn sign(effect: RuleEffect) -> &'static str {
     match effect {
-        Effect::Excludes => "excluded:",
-        Effect::Against => "against:",
-        Effect::For => "for:",
-        Effect::Note => "note:",
+        RuleEffect::Excludes => "excluded:",
+        RuleEffect::Against => "against:",
+        RuleEffect::For => "for:",
+        RuleEffect::Note => "note:",
     }
 }
 
-/// What the reader should know of it, warnings first, each once.
-fn notes(answers: &[(Kind, Recommendation)]) -> Markup {
+/// Distinct notes for the reader, warnings first.
+fn notes(answers: &[(SiteKind, Recommendation)]) -> Markup {
     let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
     for (kind, answer) in answers {
         for note in answer.warnings.iter().chain(&answer.notes) {
@@ -154,7 +180,10 @@ fn notes(answers: &[(Kind, Recommendation)]) -> Markup {
         @if !notes.is_empty() {
             ul.notes {
                 @for (note, of) in &notes {
-                    li { @if of.len() < answers.len() { strong { (of.join(", ")) ": " } } (prose(note)) }
+                    li {
+                        @if of.len() < answers.len() { strong { (of.join(", ")) ": " } }
+                        (prose(note))
+                    }
                 }
             }
         }

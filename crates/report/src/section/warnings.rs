@@ -1,38 +1,59 @@
-//! What the reader should know before believing a figure, and every row in which something went wrong.
+//! Warnings about figures, and every failed row.
 
 use maud::{Markup, html};
 use sessile_bench::Report;
 use sessile_bench::report::Row;
 
 use super::prose;
-use crate::ids::Ids;
-use crate::number::of;
-use crate::runs::{Runs, fault};
-use crate::table::{Cell, Table, right, text};
+use crate::ids::ElementIds;
+use crate::number::with_noun;
+use crate::runs::{PageReports, fault};
+use crate::table::{HtmlTable, TableCell, right, text};
 
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Markup {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let warnings = warnings(runs);
     let failed = failed(runs);
     html! {
         ul.notes {
-            li { strong { "Compare within a durability tier." } " A store that writes to the disk on each commit is slower than one that promises nothing, and it should be." }
-            li { strong { "Compare within a table." } " A store inside the process and a store behind a socket answer different questions." }
-            li { strong { "Look at the interval." } " A difference smaller than the spread of the rounds is no difference." }
-            li { strong { "Rows that are no stores are yardsticks:" } " " code { "null" } " measures the harness, " code { "limit" } " is what memory allows when nothing is kept safe, " code { "lmdb" } " is an embedded database with the cheapest lock, and those named for what they do on a server repeat what other handlers do." }
-            @if runs.interrupted { li.warning { strong { "Warning: " } "the measurement was interrupted; what was not measured to the end is missing" } }
-            @for (warning, names) in &warnings { li.warning { strong { "Warning, " (names.join(", ")) ": " } (prose(warning)) } }
+            li {
+                strong { "Compare within a durability tier." } " A store that writes to the disk "
+                "on each commit is slower than one that promises nothing, and it should be."
+            }
+            li {
+                strong { "Compare within a table." } " A store inside the process and a store "
+                "behind a socket answer different questions."
+            }
+            li {
+                strong { "Look at the interval." } " A difference smaller than the spread of the "
+                "rounds is no difference."
+            }
+            li {
+                strong { "Rows that are no stores are yardsticks:" } " " code { "null" }
+                " measures the harness, " code { "limit" } " is what memory allows when nothing is "
+                "kept safe, " code { "lmdb" } " is an embedded database with the cheapest lock, "
+                "and those named for what they do on a server repeat what other handlers do."
+            }
+            @if runs.interrupted {
+                li.warning {
+                    strong { "Warning: " } "the measurement was interrupted; what was not measured "
+                    "to the end is missing"
+                }
+            }
+            @for (warning, names) in &warnings {
+                li.warning { strong { "Warning, " (names.join(", ")) ": " } (prose(warning)) }
+            }
         }
         @if failed.is_empty() { p { "No row has errors, misses or lost updates." } }
         @else { (failed.draw(ids)) }
     }
 }
 
-/// Each warning once, with the experiments that gave it.
-fn warnings<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<String>)> {
+/// Distinct warnings, with their experiments.
+fn warnings<'a>(runs: &PageReports<'a>) -> Vec<(&'a str, Vec<String>)> {
     let mut warnings: Vec<(&str, Vec<String>)> = Vec::new();
     for report in runs.reports {
         for warning in &report.warnings {
-            let name = Runs::name(report);
+            let name = PageReports::name(report);
             match warnings.iter_mut().find(|(known, _)| known == warning) {
                 Some((_, names)) if names.contains(&name) => {}
                 Some((_, names)) => names.push(name),
@@ -43,23 +64,28 @@ fn warnings<'a>(runs: &Runs<'a>) -> Vec<(&'a str, Vec<String>)> {
     warnings
 }
 
-fn failed<'a>(runs: &Runs<'a>) -> Table {
+fn failed<'a>(runs: &PageReports<'a>) -> HtmlTable {
     let of_report = |report: &'a Report| report.bad_rows().map(move |row| (report, row));
     let bad: Vec<(&Report, &Row)> = runs.reports.iter().flat_map(of_report).collect();
     let caption = format!(
-        "{} in which something went wrong; a failure is a result, and stands in its place below too",
-        of(bad.len(), "row")
+        "{} in which something went wrong; a failure is a result, and stands in its place below \
+         too",
+        with_noun(bad.len(), "row")
     );
-    let several = bad.windows(2).any(|pair| matches!(pair, [(_, a), (_, b)] if a.durability != b.durability));
+    let several =
+        bad.windows(2).any(|pair| matches!(pair, [(_, a), (_, b)] if a.durability != b.durability));
     let tier: &[&str] = if several { &["tier"] } else { &[] };
-    let columns = [&["store", "experiment"], tier, &["operation", "workers", "what", "why"]].concat();
-    let mut table = Table::new(caption, &columns).wordy();
+    let columns =
+        [&["store", "experiment"], tier, &["operation", "workers", "what", "why"]].concat();
+    let mut table = HtmlTable::new(caption, &columns).wordy();
     for (report, row) in bad {
-        let what = if row.failed.is_some() { "failed".to_owned() } else { fault(row).unwrap_or_default() };
-        let why = row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
+        let what =
+            if row.failed.is_some() { "failed".to_owned() } else { fault(row).unwrap_or_default() };
+        let why =
+            row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
         let mut cells = vec![text(row.title()), text(report.title_of(row))];
         cells.extend(several.then(|| text(&row.durability)));
-        cells.extend([text(&row.op), right(row.workers), Cell::Bad(what), text(why)]);
+        cells.extend([text(&row.op), right(row.workers), TableCell::Bad(what), text(why)]);
         table.row(cells);
     }
     table

@@ -1,29 +1,34 @@
-//! Workloads: each a question of its own, beside no other.
+//! Workloads: each is a separate question.
 
 use maud::{Markup, html};
 use sessile_bench::Workload;
 
 use super::throughput;
 use crate::DrawError;
-use crate::ids::Ids;
-use crate::runs::Runs;
+use crate::ids::ElementIds;
+use crate::runs::PageReports;
 
-/// A part for each workload that was measured; nothing when there is none.
-pub(super) fn body(runs: &Runs<'_>, ids: &Ids) -> Result<Option<Markup>, DrawError> {
+/// A part for each measured workload; `None` if there is none.
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Option<Markup>, DrawError> {
     let mut parts = Vec::new();
     for run in runs.of_workloads() {
         let name = run.report.workload().unwrap_or_default();
-        let sentence = Workload::from_name(name).map_or("", Workload::sentence);
-        let rate = run.report.settings.rate.map(|rate| format!(", {rate} requests a second of each worker"));
+        let description = Workload::from_name(name).map_or("", Workload::description);
+        let rate = run
+            .report
+            .settings
+            .rate
+            .map(|rate| format!(", {rate} requests a second of each worker"));
         parts.push(html! {
             h3 { "Workload " (name) (rate.unwrap_or_default()) }
-            p { "Assumed: " (sentence) "." }
+            p { "Assumed: " (description) "." }
             (throughput::of_run(&run, ids)?)
         });
     }
     let introduction = html! {
         p {
-            "Requests that do not all change a session, or do not ask for all sessions alike. What they do is assumed, not measured. Compare "
+            "Requests that do not all change a session, or do not ask for all sessions alike. What "
+            "they do is assumed, not measured. Compare "
             "within a workload only."
         }
     };

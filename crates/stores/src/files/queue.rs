@@ -1,148 +1,119 @@
-//! Who comes next: the queue of those who wait for a session's lock, of whatever process.
+//! The queue of a session's waiters, over all processes.
 //!
 //! ```text
-//!   dir/waiting      empty. A session has 2^40 bytes of it; whoever waits has a lock on the one of his arrival
-//!   dir/.turns/0..3f empty. Whoever waits has one of them open, and closes it when his turn comes
+//!   dir/waiting      empty. A session has 2^40 bytes of it; a waiter locks the byte of its arrival
+//!   dir/.turns/0..3f empty wake files. A waiter has one open, and closes it when it is done
 //! ```
 //!
-//! The byte says who was first: its place is the time of arrival, in ticks of 8 us of the host's monotonic clock
-//! (modulo 104 days; those who wait while that starts anew are served in another order). The open file is how the
-//! one behind hears that it is gone: inotify tells him alone, not all that wait, and he comes nearer to the
-//! session's file, which only the first one watches. Both end with the process, so a killed waiter holds up nobody.
+//! A byte is a time of arrival, in ticks of 8 us of the host's monotonic clock (modulo 104 days).
+//! Closing a wake file wakes only the waiter behind, through inotify. Both end with the process, so
+//! a killed waiter holds up nobody.
 //!
-//! The queue is advice; what excludes is the session lock (wait.rs). So two sessions may share a window (one in
-//! eight million does with a given other), and whoever waits behind one that is stopped may pass him: see
-//! [`Queue::pass`]. Invariant: nobody who has a ticket waits for one who came later.
+//! The queue is advice; the session lock (lock.rs) excludes. So two sessions may share a window
+//! (one in eight million does with a given other), and a stopped waiter may be overtaken.
+//! Invariant: no ticket waits for a later one.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::libc::{F_UNLCK, F_WRLCK};
-use rustix::fs::{OFlags, openat};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::directory::{Directory, FILE_MODE};
+use super::directory::Directory;
 use super::gate;
-use super::system::{failed, fence};
+use super::system::fence;
+use crate::locks::lock;
 
 const SIDE_FILE: &str = "waiting";
-/// No bin has a name like this.
-const LANES: &str = ".turns";
-/// Enough that neighbours in a queue seldom share one; to share one only wakes for nothing.
-const LANE_COUNT: i64 = 64;
-/// 2^13 ns are a tick.
+/// Not a possible name of a bin.
+const WAKE_DIRECTORY: &str = ".turns";
+/// Neighbours seldom share one. Sharing costs a needless wake-up.
+const WAKE_FILES: i64 = 64;
+/// A tick is 2^13 ns.
 const TICK_BITS: u32 = 13;
 const WINDOW_BITS: u32 = 40;
-/// Waiters of one session that arrive in the same tick.
+/// Waiters of one session in the same tick.
 const SAME_TICK_MAX: i64 = 1_024;
-/// For how long one who was passed is left out of account. He may be stopped for hours, or have been kept from a
-/// processor for a moment.
-const PASSED_MAX: Duration = Duration::from_millis(500);
+/// An overtaken waiter may be stopped for hours, or only for a moment.
+const OVERTAKEN_MAX: Duration = Duration::from_millis(500);
 
-/// The queues of one opened store.
 pub struct Queue {
-    directory: Directory,
-    /// Only to look: it never has a lock, or it would not see it.
+    directory: Arc<Directory>,
+    /// Only for queries: it has no lock itself, which F_OFD_GETLK would not report.
     side_file: OwnedFd,
-    passed: Mutex<Option<Passed>>,
+    /// An overtaken ticket, and since when.
+    overtaken: Mutex<Option<(i64, Instant)>>,
 }
 
-struct Passed {
-    ticket: i64,
-    at: Instant,
-}
-
-/// A place in a queue, until it is dropped or its process dies.
+/// Ends when it is dropped or its process dies.
 pub struct Ticket<'a> {
     queue: &'a Queue,
-    /// A description of its own, so that threads see each other.
+    /// A description of its own: threads see each other's locks.
     file: OwnedFd,
-    /// Opened before the ticket is locked: whoever sees the ticket will hear of its end.
-    _lane: Option<OwnedFd>,
+    /// Opened before the ticket is locked: a waiter that sees the ticket is told of its end.
+    _wake_file: Option<OwnedFd>,
     byte: i64,
 }
 
 impl Queue {
-    /// `directory` is where the files are.
-    pub fn open(directory: &Directory) -> Result<Queue> {
-        let directory = directory.share()?;
+    pub fn open(directory: Arc<Directory>) -> Result<Queue> {
         let side_file = open_side_file(&directory)?;
-        directory
-            .adopt(&side_file)
-            .map_err(|errno| failed("a file cannot be given to the directory's owner", errno))?;
-        Ok(Queue { directory, side_file, passed: Mutex::default() })
+        Ok(Queue { directory, side_file, overtaken: Mutex::default() })
     }
 
-    /// Whether nobody waits for this session.
     pub fn is_empty(&self, session: i64) -> Result<bool> {
         Ok(gate::find_lock(&self.side_file, self.window(session))?.is_none())
     }
 
-    /// Takes the last place. The session is a number of 63 bits.
+    /// Takes the last position.
     pub fn enter(&self, session: i64) -> Result<Ticket<'_>> {
         let file = open_side_file(&self.directory)?;
         let start = start_of(session);
-        let tick = i64::try_from(fence() >> TICK_BITS).unwrap_or(0);
+        let tick = (fence() >> TICK_BITS).cast_signed();
         for later in 0..SAME_TICK_MAX {
             let byte = start + (tick + later) % (1 << WINDOW_BITS);
-            let lane = self.open_lane(byte);
+            // Without it the waiter behind looks again on a timer.
+            let wake_file = self.directory.name(wake_name(byte)).create(OFlags::empty());
             if gate::try_lock(&file, F_WRLCK, byte)? {
-                return Ok(Ticket { queue: self, file, _lane: lane, byte });
+                return Ok(Ticket { queue: self, file, _wake_file: wake_file.ok(), byte });
             }
         }
         Err(Error::new(ErrorKind::Io, "a thousand requests began to wait for one session at once"))
     }
 
-    /// What is watched to hear of the end of a ticket.
-    pub fn lane_path(&self, ticket: i64) -> PathBuf {
-        self.directory.path.join(lane_name(ticket))
+    /// The file whose closing ends a ticket.
+    pub fn wake_path(&self, ticket: i64) -> PathBuf {
+        self.directory.path.join(wake_name(ticket))
     }
 
-    /// Remembers that the lock was free while the owner of this ticket was to take it: he is stopped. For a
-    /// while he and those before him are not waited for in this process. What he loses is the protection of the
-    /// queue; when he goes on, he takes the lock as soon as he finds it free.
-    pub fn pass(&self, ticket: i64) {
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        *passed = Some(Passed { ticket, at: Instant::now() });
+    /// For a while this process does not wait for this ticket and earlier ones: the lock was free,
+    /// so their processes are stopped. They lose only the queue's protection.
+    pub fn overtake(&self, ticket: i64) {
+        *lock(&self.overtaken) = Some((ticket, Instant::now()));
     }
 
-    /// The bytes in which tickets of this session count.
+    /// The bytes in which a session's tickets count.
     fn window(&self, session: i64) -> Range<i64> {
         let start = start_of(session);
-        let end = start.saturating_add(1 << WINDOW_BITS);
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        if passed.as_ref().is_some_and(|passed| passed.at.elapsed() >= PASSED_MAX) {
-            *passed = None;
+        let all = start..start.saturating_add(1 << WINDOW_BITS);
+        let mut overtaken = lock(&self.overtaken);
+        *overtaken = overtaken.filter(|(_, since)| since.elapsed() < OVERTAKEN_MAX);
+        match *overtaken {
+            Some((ticket, _)) if all.contains(&ticket) => ticket + 1..all.end,
+            _ => all,
         }
-        match &*passed {
-            Some(Passed { ticket, .. }) if (start..end).contains(ticket) => ticket + 1..end,
-            _ => start..end,
-        }
-    }
-
-    /// None costs only time: whoever is behind looks again by himself after a while.
-    fn open_lane(&self, ticket: i64) -> Option<OwnedFd> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let open = || openat(&self.directory.fd, lane_name(ticket), flags, FILE_MODE);
-        let lane = match open() {
-            Err(Errno::NOENT) => self.directory.make(LANES).ok().and_then(|()| open().ok()),
-            opened => opened.ok(),
-        }?;
-        self.directory.adopt(&lane).ok()?;
-        Some(lane)
     }
 }
 
 impl Ticket<'_> {
-    /// The one before this in the queue.
     pub fn ahead(&self) -> Result<Option<i64>> {
         let mut before = self.queue.window(self.byte).start..self.byte;
         let mut nearest = None;
-        // The kernel tells of any lock in a range; of those behind that one the last is the nearest.
+        // The kernel reports any lock in a range: the last one behind it is the nearest.
         while let Some(found) = gate::find_lock(&self.file, before.clone())? {
             nearest = Some(found);
             before.start = found + 1;
@@ -153,24 +124,21 @@ impl Ticket<'_> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        // Explicitly: a child forked meanwhile has the description too. If it fails, closing does the same.
+        // Explicitly, as a child forked meanwhile shares the description. Closing does the same.
         let _ = gate::try_lock(&self.file, F_UNLCK, self.byte);
     }
 }
 
-/// The first byte of a session's window.
 fn start_of(session: i64) -> i64 {
     session >> WINDOW_BITS << WINDOW_BITS
 }
 
-fn lane_name(ticket: i64) -> String {
-    format!("{LANES}/{:02x}", ticket % LANE_COUNT)
+fn wake_name(ticket: i64) -> String {
+    format!("{WAKE_DIRECTORY}/{:02x}", ticket % WAKE_FILES)
 }
 
 fn open_side_file(directory: &Directory) -> Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    openat(&directory.fd, SIDE_FILE, flags, FILE_MODE)
-        .map_err(|errno| failed("the file of waiting processes cannot be opened", errno))
+    directory.name(SIDE_FILE).create(OFlags::empty())
 }
 
 #[cfg(test)]

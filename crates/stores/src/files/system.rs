@@ -1,65 +1,54 @@
-//! What the operating system says, in the words of the contract.
-//!
-//! Every system call of the files store fails through [`failed`], so that a full disk is `Full` and a missing
-//! permission `Denied` wherever they are met. It also owns the conversion between the contract's time and the
-//! times of files. It keeps no state.
+//! System calls, with errors in the words of the contract: all fail through [`failed`], so that a
+//! full disk is always `Full` and a missing permission `Denied`.
 
 use std::borrow::Cow;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, fsync, futimens};
+use rustix::io::{Errno, pwrite};
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
 
-/// The error of a system call. `why` says what could not be done, without naming the file (its name is the id).
+use crate::locks::byte_lock::monotonic_ns;
+
+/// `why` never names the file: its name is the id.
 pub fn failed(why: impl Into<Cow<'static, str>>, errno: Errno) -> Error {
     let error = match errno {
-        Errno::NOSPC | Errno::DQUOT => {
-            Error::new(ErrorKind::Full, why).advice("free space or inodes on the file system, then try again")
+        Errno::NOSPC | Errno::DQUOT => Error::new(ErrorKind::Full, why)
+            .advice("free space or inodes on the file system, then try again"),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => Error::new(ErrorKind::Denied, why)
+            .advice("give the process's user the directory and all in it"),
+        Errno::LOOP => {
+            Error::new(ErrorKind::Denied, "a symbolic link stands in place of a session file")
+                .advice("find out who put it there; the target was not touched")
         }
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => {
-            Error::new(ErrorKind::Denied, why).advice("give the process's user the directory and all in it")
+        Errno::NOENT => Error::new(ErrorKind::Io, why).advice(
+            "a directory of the store is missing: open the store again; with php=1 create the \
+             directories for all characters that ids can begin with",
+        ),
+        Errno::MFILE | Errno::NFILE => {
+            Error::new(ErrorKind::Io, why).advice("raise the limit of open files")
         }
-        Errno::LOOP => Error::new(ErrorKind::Denied, "a symbolic link stands in place of a session file")
-            .advice("find out who put it there; the target was not touched"),
-        Errno::MFILE | Errno::NFILE => Error::new(ErrorKind::Io, why).advice("raise the limit of open files"),
         _ => Error::new(ErrorKind::Io, why),
     };
     error.source(std::io::Error::from(errno))
 }
 
-/// Which file it is, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    device: u64,
-    inode: u64,
+    pub device: u64,
+    pub inode: u64,
 }
 
 impl Identity {
     pub fn of(stat: &Stat) -> Identity {
         Identity { device: stat.st_dev, inode: stat.st_ino }
     }
-
-    pub fn device(self) -> u64 {
-        self.device
-    }
-
-    pub fn inode(self) -> u64 {
-        self.inode
-    }
 }
 
-/// Refuses a lease that another process took: this one was forked from it, and inherited the lease.
-pub fn check_process(owner: u32) -> Result<()> {
-    if owner == std::process::id() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Stale, "the lease belongs to the process that this one was forked from"))
-}
-
-/// Refuses what is not a plain file of ours: someone else may rewrite it under our hands.
+/// Refuses links, devices and files of other users: their owners could rewrite them at any time.
 pub fn check_session_file(stat: &Stat) -> Result<()> {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Error::new(ErrorKind::Corrupt, "what stands in place of a session file is not a file")
+    if !is_regular(stat) {
+        return Err(Error::new(ErrorKind::Corrupt, "the session file is not a regular file")
             .advice("find out who put it there; it was left as it is"));
     }
     let own = rustix::process::geteuid().as_raw();
@@ -70,34 +59,55 @@ pub fn check_session_file(stat: &Stat) -> Result<()> {
     Ok(())
 }
 
-/// The size of a file.
-pub fn size(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_size).unwrap_or(0)
+pub fn examine(file: impl AsFd) -> Result<Stat> {
+    fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))
 }
 
-/// The modification time in milliseconds; before 1970 it is 1970.
-pub fn mtime(stat: &Stat) -> Timestamp {
-    let (seconds, nanoseconds) = (stat.st_mtime, stat.st_mtime_nsec);
-    let seconds = u64::try_from(seconds).unwrap_or(0);
-    Timestamp::from_ms(seconds.saturating_mul(1_000).saturating_add(nanoseconds / 1_000_000))
+/// Loops, as an almost full disk takes a part before the next write fails.
+pub fn write_at(file: &OwnedFd, bytes: &[u8], at: usize) -> Result<()> {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        written += pwrite(file, rest, (at + written) as u64)
+            .map_err(|errno| failed("a session file cannot be written", errno))?;
+    }
+    Ok(())
 }
 
-/// The argument of futimens that sets the modification time and leaves the access time alone.
-pub fn modified_at(moment: Timestamp) -> Timestamps {
+/// Writes the file to disk, if the store is durable.
+pub fn sync_if(file: &OwnedFd, durable: bool) -> Result<()> {
+    let done = if durable { fsync(file) } else { Ok(()) };
+    done.map_err(|errno| failed("a session file cannot be written to disk", errno))
+}
+
+/// Leaves the access time alone.
+pub fn set_time(file: &OwnedFd, moment: Timestamp) -> Result<()> {
     let ms = moment.as_ms();
-    Timestamps {
+    let times = Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec {
-            tv_sec: i64::try_from(ms / 1_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(ms % 1_000 * 1_000_000).unwrap_or(0),
+            tv_sec: (ms / 1_000).cast_signed(),
+            tv_nsec: (ms % 1_000 * 1_000_000).cast_signed(),
         },
-    }
+    };
+    futimens(file, &times).map_err(|errno| failed("a file's time cannot be set", errno))
 }
 
-/// The monotonic clock of the host: holders of a session follow each other in time, since each takes its lock
-/// after the one before has given it up.
+pub fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+pub fn size(stat: &Stat) -> u64 {
+    stat.st_size.unsigned_abs()
+}
+
+/// In milliseconds; 0 before 1970.
+pub fn mtime(stat: &Stat) -> Timestamp {
+    let ms = u64::try_from(stat.st_mtime).unwrap_or(0).saturating_mul(1_000);
+    Timestamp::from_ms(ms.saturating_add(stat.st_mtime_nsec / 1_000_000))
+}
+
+/// The host's monotonic clock, in ns. Fences grow because each holder takes its lock after the
+/// previous one released it.
 pub fn fence() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+    monotonic_ns().unwrap_or(0)
 }

@@ -1,45 +1,69 @@
-//! One connection to one server: connect, log in, learn since when it runs, send a batch, read its answers.
+//! One connection to one server: connect, log in, learn since when it runs, send commands, read
+//! their answers.
 //!
-//! Invariant: a connection on which anything failed is dropped by its owner, because what comes next on it may be the
-//! answer to something else. Dropping sends nothing: a child of a fork only closes its own descriptor.
+//! Invariant: a connection on which anything failed is dropped by its owner, because what comes
+//! next on it may be the answer to something else. Dropping sends nothing: a child of a fork only
+//! closes its own descriptor.
 
 use std::io::{BufReader, Write};
 
-use super::cas::Generation;
-use super::reply::{self, Failure, Reply};
-use super::request::Batch;
-use crate::connecting::{Address, Login, Timeouts};
-use crate::stream::Stream;
+use sessile_core::Error;
+
+use super::failure::translate;
+use super::options::Endpoint;
+use super::reply::{self, Failure, Generation, Reply, Statistics};
+use super::request::Commands;
+use crate::connections::pool::PooledConnection;
+use crate::connections::stream::Stream;
 
 /// Answers are small or one large value, for which the buffer is passed by.
 const BUFFER_BYTES: usize = 4_096;
 
-pub(super) struct Connection {
+pub struct Connection {
     stream: BufReader<Stream>,
-    /// Of the server at its other end.
     generation: Generation,
 }
 
-impl Connection {
-    /// Connects and logs in.
-    pub(super) fn open(address: &Address, login: &Login, timeouts: Timeouts) -> Result<Connection, Failure> {
-        let stream = Stream::connect(address, timeouts.connect)?;
-        stream.set_patience(timeouts.response)?;
+impl PooledConnection for Connection {
+    type Settings = Endpoint;
+    type Failure = Failure;
+
+    fn open(server: &Endpoint) -> Result<Connection, Failure> {
+        let stream = Stream::connect(&server.address, server.timeouts.connect)?;
+        stream.set_patience(server.timeouts.response)?;
         let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
         let mut connection = Connection { stream, generation: Generation::default() };
-        if let Some(password) = &login.password {
-            connection.log_in(login.user.as_deref().unwrap_or(""), password)?;
+        if let Some(password) = &server.login.password {
+            connection.log_in(server.login.user.as_deref().unwrap_or(""), password)?;
         }
-        let generation = Generation::of(&connection.stats("stats")?);
-        connection.generation = generation.ok_or(Failure::Garbled("it does not say since when it runs"))?;
+        let generation = generation_of(&connection.stats("stats")?);
+        connection.generation =
+            generation.ok_or(Failure::Garbled("it does not say since when it runs"))?;
         Ok(connection)
     }
 
-    /// Sends a batch in one write and reads its answers. Of an item whose CAS number is from before the server was
-    /// restarted the answer is, without asking, that it is not there.
-    pub(super) fn run(&mut self, batch: &Batch) -> Result<Vec<Reply>, Failure> {
-        self.stream.get_mut().write_all(&batch.bytes(self.generation))?;
-        batch.suiting(self.generation).map(|suits| if suits { self.answer() } else { Ok(Reply::Missing) }).collect()
+    fn is_reusable(&self) -> bool {
+        true
+    }
+
+    fn translate(server: &Endpoint, failure: Failure) -> Error {
+        translate(failure, &server.name)
+    }
+}
+
+fn generation_of(stats: &Statistics) -> Option<Generation> {
+    let number = |name| stats.get(name)?.parse::<u64>().ok();
+    let started_s = number("time")?.checked_sub(number("uptime")?)?;
+    Some(Generation { pid: number("pid")?, started_s })
+}
+
+impl Connection {
+    /// Sends commands in one write and reads their answers. Of an item whose CAS number is from
+    /// before the server was restarted the answer is, without asking, that it is not there.
+    pub fn run(&mut self, commands: &Commands) -> Result<Vec<Reply>, Failure> {
+        self.stream.get_mut().write_all(&commands.bytes(self.generation))?;
+        let sent = commands.are_sent(self.generation);
+        sent.map(|sent| if sent { self.answer() } else { Ok(Reply::Missing) }).collect()
     }
 
     fn answer(&mut self) -> Result<Reply, Failure> {
@@ -50,21 +74,21 @@ impl Connection {
         Ok(reply)
     }
 
-    /// `stats` or `stats settings`.
-    pub(super) fn stats(&mut self, command: &str) -> Result<Vec<(String, String)>, Failure> {
+    pub fn stats(&mut self, command: &str) -> Result<Statistics, Failure> {
         self.stream.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
         reply::read_stats(&mut self.stream)
     }
 
-    /// What is left of it for an answer that this module does not know.
-    pub(super) fn into_stream(self) -> BufReader<Stream> {
+    /// For an answer that this module does not know.
+    pub fn into_stream(self) -> BufReader<Stream> {
         self.stream
     }
 
-    /// The text protocol has one way to log in: the first command is a `set`, of whatever key, with user and password.
+    /// The text protocol has one way to log in: the first command is a `set`, of whatever key, with
+    /// user and password.
     ///
-    /// A server that wants no login takes it for an ordinary `set`. So what is stored has expired when it arrives: nobody
-    /// can read the password, and the key is one that no application uses.
+    /// A server that wants no login takes it for an ordinary `set`. So what is stored has expired
+    /// when it arrives: nobody can read the password, and the key is one that no application uses.
     fn log_in(&mut self, user: &str, password: &str) -> Result<(), Failure> {
         let secret = format!("{user} {password}");
         let command = format!("set sessile:login 0 -1 {}\r\n{secret}\r\n", secret.len());

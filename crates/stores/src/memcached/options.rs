@@ -1,91 +1,76 @@
-//! From a store URL to servers and settings.
-
-use std::time::Duration;
+//! From a store URL to its servers.
 
 use sessile_core::Result;
 
-use super::names::PREFIX_BYTES_MAX;
-use crate::connecting::{self, Address, Login, Timeouts};
-use crate::key_value;
+use crate::connections::key_value::PREFIX;
+use crate::connections::options::{
+    Address, CONNECT_TIMEOUT_MS, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts, USER, is_unix,
+};
+use crate::locks::token::LOCK_TTL_MS;
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
-/// The options of this store, for the registry.
-pub(super) const HELP: &[OptionHelp] = &[
+pub const HELP: &[OptionHelp] = &[
     // The first two are about our own items.
-    key_value::LOCK_TTL_MS,
-    key_value::PREFIX,
-    OptionHelp { name: "user", help: "user name, for memcached+unix (memcached:// takes it before the @)" },
-    connecting::PASSWORD_FILE,
-    connecting::CONNECT_TIMEOUT_MS,
-    connecting::RESPONSE_TIMEOUT_MS,
+    LOCK_TTL_MS,
+    PREFIX,
+    USER,
+    PASSWORD_FILE,
+    CONNECT_TIMEOUT_MS,
+    RESPONSE_TIMEOUT_MS,
 ];
 
-/// Those of them that a connection takes, whoever the items belong to.
-pub(super) const OF_CONNECTION: &[OptionHelp] = HELP.split_at(2).1;
+/// The options of a connection, independent of the owner of the items.
+pub const OF_CONNECTION: &[OptionHelp] = HELP.split_at(2).1;
 
 const DEFAULT_PORT: u16 = 11_211;
 const SERVERS_MAX: usize = 64;
 
-/// Settings of one opened store.
-pub(super) struct Options {
-    /// Where the servers listen, at least one.
-    pub(super) addresses: Vec<Address>,
-    pub(super) login: Login,
-    pub(super) timeouts: Timeouts,
-    pub(super) lock_ttl: Duration,
-    pub(super) prefix: String,
+pub struct Endpoint {
+    pub address: Address,
+    pub name: String,
+    pub login: Login,
+    pub timeouts: Timeouts,
 }
 
-impl Options {
-    /// # Errors
-    ///
-    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a password file that cannot be read.
-    pub(super) fn parse(url: &StoreUrl) -> Result<Options> {
-        Options::with_prefix(url, key_value::prefix(url, PREFIX_BYTES_MAX)?)
+/// At least one.
+pub fn servers(url: &StoreUrl) -> Result<Vec<Endpoint>> {
+    if !is_unix(url) && !matches!(url.parts().path(), "" | "/") {
+        return Err(invalid("a memcached URL has no path")
+            .advice("write memcached://host:11211,host2:11211"));
     }
-
-    /// The same with a prefix that was read elsewhere: that of another program has another form.
-    pub(super) fn with_prefix(url: &StoreUrl, prefix: String) -> Result<Options> {
-        Ok(Options {
-            addresses: addresses(url)?,
-            login: login(url)?,
-            timeouts: Timeouts::parse(url)?,
-            lock_ttl: key_value::lock_ttl(url)?,
-            prefix,
-        })
+    let (login, timeouts) = (login(url)?, Timeouts::parse(url)?);
+    let mut servers: Vec<Endpoint> = Vec::new();
+    for host in std::iter::once(url).chain(url.further_hosts()) {
+        let address = Address::parse(host, DEFAULT_PORT)?;
+        let name = match &address {
+            Address::Unix(path) => path.display().to_string(),
+            Address::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            Address::Tcp { host, port } => format!("{host}:{port}"),
+        };
+        if servers.iter().any(|server| server.name == name) {
+            return Err(invalid("a server is named twice"));
+        }
+        servers.push(Endpoint { address, name, login: login.clone(), timeouts });
     }
-}
-
-fn addresses(url: &StoreUrl) -> Result<Vec<Address>> {
-    let mut addresses = vec![Address::parse(url, DEFAULT_PORT)?];
-    for further in url.further_hosts() {
-        addresses.push(Address::parse(further, DEFAULT_PORT)?);
-    }
-    let twice = addresses.iter().enumerate().any(|(n, address)| addresses.iter().take(n).any(|other| other == address));
-    if twice {
-        return Err(invalid("a server is named twice"));
-    }
-    if addresses.len() > SERVERS_MAX {
+    if servers.len() > SERVERS_MAX {
         return Err(invalid(format!("there are more than {SERVERS_MAX} servers")));
     }
-    if !connecting::is_unix(url) && !matches!(url.parts().path(), "" | "/") {
-        return Err(invalid("a memcached URL has no path").advice("write memcached://host:11211,host2:11211"));
-    }
-    Ok(addresses)
+    Ok(servers)
 }
 
 fn login(url: &StoreUrl) -> Result<Login> {
     let login = Login::parse(url)?;
     // Both travel as two words of one line of text.
-    let word = |text: &Option<String>| text.as_deref().is_none_or(|text| !text.bytes().any(|b| b <= b' '));
-    if !word(&login.user) || !word(&login.password) {
+    if login.user.iter().chain(&login.password).any(|text| text.bytes().any(|b| b <= b' ')) {
         return Err(invalid("memcached takes no spaces in user and password"));
     }
     match (&login.user, &login.password) {
         (Some(_), Some(_)) | (None, None) => Ok(login),
-        _ => Err(invalid("a login is a user and a password")
-            .advice("write memcached://user:password@host; memcached compares both with the lines of its -Y file")),
+        _ => Err(invalid("a login is a user and a password").advice(
+            "write memcached://user:password@host; memcached compares both with the lines \
+                     of its -Y file",
+        )),
     }
 }
 
@@ -93,18 +78,22 @@ fn login(url: &StoreUrl) -> Result<Login> {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Options> {
-        StoreUrl::parse(url).and_then(|url| Options::parse(&url))
+    fn parse(url: &str) -> Result<Vec<Endpoint>> {
+        StoreUrl::parse(url).and_then(|url| servers(&url))
+    }
+
+    fn addresses(url: &str) -> Vec<Address> {
+        parse(url).unwrap().into_iter().map(|server| server.address).collect()
     }
 
     #[test]
     fn servers_are_listed_before_the_options() {
-        let options = parse("memcached://u:p%2Cq@a:1,[::1]:2,c/?prefix=x").unwrap();
+        let url = "memcached://u:p%2Cq@a:1,[::1]:2,c/?prefix=x";
         let tcp = |host: &str, port| Address::Tcp { host: host.into(), port };
-        assert_eq!(options.addresses, [tcp("a", 1), tcp("::1", 2), tcp("c", 11_211)]);
-        assert_eq!(options.login.password.as_deref(), Some("p,q"));
-        assert_eq!(parse("memcached+unix:/run/m").unwrap().addresses, [Address::Unix("/run/m".into())]);
-        assert_eq!(parse("memcached://a:1%2Cb:2").unwrap().addresses, [tcp("a", 1), tcp("b", 2)]);
+        assert_eq!(addresses(url), [tcp("a", 1), tcp("::1", 2), tcp("c", 11_211)]);
+        assert_eq!(parse(url).unwrap()[2].login.password.as_deref(), Some("p,q"));
+        assert_eq!(addresses("memcached+unix:/run/m"), [Address::Unix("/run/m".into())]);
+        assert_eq!(addresses("memcached://a:1%2Cb:2"), [tcp("a", 1), tcp("b", 2)]);
     }
 
     #[test]
@@ -115,8 +104,6 @@ mod tests {
             "memcached://u:s3cret@a:1,b:x",
             "memcached://u:s3cret@a/0",
             "memcached://u:s3%20cret@a",
-            "memcached://u:s3cret@a?prefix=a%20b",
-            "memcached://u:s3cret@a?lock_ttl_ms=0",
             "memcached://u:s3cret@a?user=u",
             "memcached://u@a",
             "memcached:///x",

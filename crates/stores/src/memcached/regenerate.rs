@@ -1,8 +1,9 @@
 //! Giving a session a new id, which may be on another server.
 //!
-//! Invariant: at each moment exactly one of the two ids has the record, wherever this is cut short. The record is first
-//! stored under the new id as *pending*: it is one if, and only if, the old id's item is an alias to it. So the step that
-//! moves the session is the one that replaces the old record by the alias, by its CAS number.
+//! Invariant: at each moment exactly one of the two ids has the record, wherever this is cut short.
+//! The record is first stored under the new id as *pending*: it is one if, and only if, the old
+//! id's item is an alias to it. So the step that moves the session is the one that replaces the old
+//! record by the alias, by its CAS number.
 //!
 //! ```text
 //!    step                                   cut short after it, the record is
@@ -16,177 +17,149 @@
 
 use std::time::Duration;
 
-use sessile_core::{ErrorKind, Key, Result};
+use sessile_core::{ErrorKind, Key, Result, Stored};
 
-use super::acquire::{Answer, Grant};
-use super::cas::Cas;
-use super::change::{Verdict, destroyed, stale, taken, takes_id};
-use super::contest::{ATTEMPTS_MAX, busy, step_aside};
-use super::failure::{fault, unexpected};
-use super::item::{self, Header, Kind};
-use super::look::{Base, Meaning, Read, kind_of, looked_up, writer_of};
-use super::reply::{Item, Reply};
-use super::request::Batch;
-use super::{Held, Memcached, writer};
-use crate::owner::check_process;
+use super::begin::{GrantedLock, LockAttempt};
+use super::commit::{ItemChange, stale};
+use super::data::{self, ALIAS, PENDING};
+use super::failure::unexpected;
+use super::read::ReadItem;
+use super::reply::{Cas, Item, Reply};
+use super::request::Commands;
+use super::turn::contend;
+use super::{Held, Memcached};
+use crate::locks::check_process;
+use crate::locks::token::mark;
 
-/// The record that moves.
-struct Moving {
-    header: Header,
-    payload: Vec<u8>,
-    /// The CAS number of the item under the new id.
-    new_cas: Cas,
+pub fn regenerate(store: &Memcached, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+    check_process(held.pid)?;
+    if held.key == *new {
+        return Err(ErrorKind::Exists.into()); // hashed ids: the check before us could not see it
+    }
+    let granted = store.lock_new_id(held, new)?;
+    let lifted = store.lift_fence(new, granted.fence, held.fence);
+    let moved = lifted.and_then(|()| store.move_record(held, new, grace, &granted.data));
+    let read = moved.inspect_err(|error| {
+        // Without an answer it is unknown whether the alias is there: then the pending record is
+        // the session.
+        if *error.kind() != ErrorKind::Unreachable {
+            store.undo(new, &granted.data);
+        }
+        store.give_up_or_remember(new, &held.token);
+    })?;
+    let old = std::mem::replace(&mut held.key, new.clone());
+    (held.read, held.lock_cas) = (read, granted.lock_cas);
+    // The session has moved; the old lock only keeps away requests that will be led on.
+    store.give_up_or_remember(&old, &held.token);
+    Ok(())
 }
 
 impl Memcached {
-    pub(super) fn rename(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        check_process(held.pid)?;
-        if held.key == *new {
-            return Err(taken()); // hashed ids: the check before us could not see it
-        }
-        let grant = self.take_new_id(held, new)?;
-        let lifted = self.lift_fence(new, grant.fence, held.fence);
-        let read = match lifted.and_then(|()| self.move_record(held, new, grace, &grant.data)) {
-            Ok(read) => read,
-            Err(error) => {
-                // Who got no answer does not know whether the alias is there: then the pending record is the session.
-                if *error.kind() != ErrorKind::Unreachable {
-                    self.undo(new, &grant.data);
-                }
-                self.leave_or_remember(new, &held.token);
-                return Err(error);
-            }
+    fn lock_new_id(&self, held: &Held, new: &Key) -> Result<GrantedLock> {
+        let LockAttempt::Granted(granted) = self.try_lock(new, &held.token, held.since, None)?
+        else {
+            return Err(ErrorKind::Exists.into());
         };
-        let old = std::mem::replace(&mut held.key, new.clone());
-        (held.read, held.lock_cas) = (read, grant.lock_cas);
-        // The session has moved; the old lock only keeps away who will be led on.
-        self.leave_or_remember(&old, &held.token);
-        Ok(())
-    }
-
-    /// The lock of the new id, if it is free.
-    fn take_new_id(&self, held: &Held, new: &Key) -> Result<Grant> {
-        let answer = match self.take(new, &held.token, held.since, None)? {
-            // It was there and went: once more, and then whoever is there has it.
-            Answer::Free => self.take(new, &held.token, held.since, None)?,
-            answer => answer,
+        // Our own, pending, from an attempt whose answer was lost, reads as nothing: its old id
+        // does not lead here.
+        let free = match self.decode(new, granted.data.clone()) {
+            Ok((stored, _)) if stored.takes_id(self.clock.now()) => Err(ErrorKind::Exists.into()),
+            decoded => decoded,
         };
-        let Answer::Granted(grant) = answer else { return Err(taken()) };
-        let meaning = self.meaning(new, grant.data.clone());
-        let free = meaning.map(|meaning| !takes_id(&meaning, self.clock.now()));
-        // Our own, pending, from an attempt whose answer was lost, reads as nothing: its old id does not lead here.
-        match free {
-            Ok(true) => Ok(grant),
-            Ok(false) => {
-                self.leave_or_remember(new, &held.token);
-                Err(taken())
-            }
-            Err(error) => {
-                self.leave_or_remember(new, &held.token);
-                Err(error)
-            }
-        }
+        free.inspect_err(|_| self.give_up_or_remember(new, &held.token))?;
+        Ok(granted)
     }
 
     /// Steps 2 to 5. What the lease goes by under the new id.
-    fn move_record(&self, held: &mut Held, new: &Key, grace: Duration, there: &Item) -> Result<Read> {
+    fn move_record(
+        &self,
+        held: &mut Held,
+        new: &Key,
+        grace: Duration,
+        there: &Item,
+    ) -> Result<ReadItem> {
         let mut new_cas = there.cas;
-        for attempt in 0..ATTEMPTS_MAX {
-            step_aside(attempt);
-            let Some((header, payload, old_cas)) = self.read_old(held)? else {
-                return self.move_nothing(held, there);
+        contend(|| {
+            let Some(item) = self.read_old(held)? else {
+                return self.move_nothing(held, there).map(Some);
             };
-            let pending = Header { kind: Kind::Pending, ..header };
-            new_cas = self.put(new, &pending, &item::pend(held.key.id(), &payload), new_cas)?;
-            if self.put_alias(held, new, grace, old_cas)? {
-                return Ok(self.settle(new, Moving { header, payload, new_cas }));
+            let (old_cas, mark) = (item.cas, item.writer().unwrap_or(0));
+            let (Stored::Live(head), payload) = self.decode(&held.key, item)? else {
+                return Err(stale());
+            };
+            let pending = data::encode_pending(&head, mark, &held.key, &payload);
+            let commands = self.put_value(new, &pending, head.expires, Some(new_cas));
+            new_cas = self.put_new(new, commands, mark, payload.len())?;
+            if !self.put_alias(held, new, grace, old_cas)? {
+                return Ok(None);
             }
-        }
-        Err(busy())
+            // The session has moved; later changes have found it under its new id. Pending, it is a
+            // record too, as long as the alias is there. And if it was destroyed already, the
+            // commit will be told so. So this step may fail.
+            let commands = self.put(new, &Stored::Live(head), mark, &payload, Some(new_cas));
+            let cas = self.put_new(new, commands, mark, payload.len()).unwrap_or(new_cas);
+            Ok(Some(ReadItem { cas, writer: Some(mark), head: Some(head), placeholder: false }))
+        })
     }
 
-    /// The record under the old id as it is now, and its CAS number. `None` for a lease on nothing.
-    fn read_old(&self, held: &mut Held) -> Result<Option<(Header, Vec<u8>, Cas)>> {
+    /// The item under the old id as it is now. `None` for a lease on nothing.
+    fn read_old(&self, held: &mut Held) -> Result<Option<Item>> {
         let item = self.data_of(&held.key)?;
-        let unchanged = item.as_ref().is_some_and(|item| item.cas == held.read.cas);
-        if !unchanged {
-            match self.judge(held, item.clone())? {
-                Verdict::Touched(read) => held.read = read,
-                Verdict::Committed => return Err(stale()), // a lease that has committed is over
+        if item.as_ref().is_none_or(|item| item.cas != held.read.cas) {
+            match self.check_item(held, item.clone())? {
+                ItemChange::Touched(read) => held.read = read,
+                ItemChange::Committed => return Err(stale()), // a lease that has committed is over
             }
         }
-        if held.read.base.is_none() {
-            return Ok(None);
-        }
-        let item = item.ok_or_else(unexpected)?;
-        let cas = item.cas;
-        match self.meaning(&held.key, item)? {
-            Meaning::Live(header, payload) => Ok(Some((header, payload, cas))),
-            _ => Err(stale()),
-        }
+        Ok(item.filter(|_| held.read.head.is_some()))
     }
 
-    /// Without a record only the lock moves; the empty item of the old id goes, unless it was destroyed meanwhile.
-    fn move_nothing(&self, held: &Held, there: &Item) -> Result<Read> {
+    /// Without a record only the lock moves; the empty item of the old id goes, unless it was
+    /// destroyed meanwhile.
+    fn move_nothing(&self, held: &Held, there: &Item) -> Result<ReadItem> {
         if held.read.placeholder {
-            let mut batch = Batch::default();
-            batch.delete(&self.names.data(&held.key), held.read.cas);
-            let [deleted] = self.servers.call(&held.key, &batch)?;
+            let name = self.data_name(&held.key);
+            let commands = Commands::default().delete(&name, held.read.cas);
+            let [deleted] = self.servers.send(&held.key, commands)?;
             if matches!(deleted, Reply::Refused) {
-                return Err(destroyed());
+                return Err(ErrorKind::Destroyed.into());
             }
         }
-        let placeholder = there.value.is_empty() && !there.stale;
-        Ok(Read { cas: there.cas, writer: writer_of(there), base: None, placeholder })
+        Ok(ReadItem::new(there, None))
     }
 
-    /// Step 3 and 5: stores an item under the new id; its new CAS number.
-    fn put(&self, new: &Key, header: &Header, payload: &[u8], cas: Cas) -> Result<Cas> {
-        let name = self.names.data(new);
-        let mut batch = Batch::default();
-        batch.cas(&name, header.kind.byte(), self.life(header.expires), &header.encode(payload), cas);
-        batch.get(&name);
-        let [stored, now] = self.servers.call(new, &batch)?;
-        if let Reply::Failed(why) = stored {
-            return Err(fault(why, payload.len(), self.payload_bytes_max));
-        }
+    /// Steps 3 and 5: stores an item under the new id; its new CAS number.
+    fn put_new(
+        &self,
+        new: &Key,
+        commands: Commands,
+        mark: u64,
+        payload_bytes: usize,
+    ) -> Result<Cas> {
+        let [stored, now] = self.servers.send(new, commands.get(&self.data_name(new)))?;
+        self.is_stored(new, stored, payload_bytes)?;
         // The mark tells: the answer to an earlier sending may have been lost.
-        let item = looked_up(now)?.filter(|item| !item.stale && writer_of(item) == Some(header.writer));
-        item.map(|item| item.cas).ok_or_else(taken)
+        let item = now.item()?.filter(|item| item.writer() == Some(mark));
+        item.map(|item| item.cas).ok_or_else(|| ErrorKind::Exists.into())
     }
 
     /// Step 4. False when the old record was touched since it was read.
     fn put_alias(&self, held: &Held, new: &Key, grace: Duration, old_cas: Cas) -> Result<bool> {
-        let until = self.clock.now().plus(grace);
-        let forget = until.plus(self.remembered());
-        let mark = writer(&held.token);
-        let alias = Header { expires: until, ends: Some(forget), ..Header::new(Kind::Alias, mark) };
-        let name = self.names.data(&held.key);
-        let mut batch = Batch::default();
-        batch.cas(&name, Kind::Alias.byte(), self.life(forget), &alias.encode(new.id().as_bytes()), old_cas);
-        let [stored] = self.servers.call(&held.key, &batch)?;
-        match stored {
-            Reply::Done(_) => return Ok(true),
-            Reply::Failed(why) => return Err(fault(why, 0, self.payload_bytes_max)),
-            _ => {}
-        }
-        // Ours, if the answer to an earlier sending was lost; destroyed, touched or taken over otherwise.
-        let now = self.data_of(&held.key)?;
-        let ours = |item: &Item| kind_of(item) == Some(Kind::Alias) && writer_of(item) == Some(mark);
-        if now.as_ref().is_some_and(ours) {
+        let (mark, alias) =
+            (mark(&held.token), Stored::alias(new.clone(), grace, self.clock.now()));
+        let commands = self.put(&held.key, &alias, mark, b"", Some(old_cas));
+        let [stored] = self.servers.send(&held.key, commands)?;
+        if self.is_stored(&held.key, stored, 0)? {
             return Ok(true);
         }
-        self.judge(held, now).map(|_| false)
-    }
-
-    /// Step 5. The session has moved; whoever changed it since under its new id has found it there.
-    fn settle(&self, new: &Key, moving: Moving) -> Read {
-        let Moving { header, payload, new_cas } = moving;
-        let live = Header { kind: Kind::Live, ..header };
-        // Pending, it is a record too, as long as the alias is there. And if it was destroyed already, the commit will be
-        // told so. So this step may fail.
-        let cas = self.put(new, &live, &payload, new_cas).unwrap_or(new_cas);
-        Read { cas, writer: Some(header.writer), base: Some(Base::of(&live)), placeholder: false }
+        // Ours, if the answer to an earlier sending was lost; destroyed, touched or taken over
+        // otherwise.
+        let item = self.data_of(&held.key)?;
+        let ours = |item: &Item| item.is(ALIAS) && item.writer() == Some(mark);
+        if item.as_ref().is_some_and(ours) {
+            return Ok(true);
+        }
+        self.check_item(held, item).map(|_| false)
     }
 
     /// Lifts the counter of the new id's server above the fence of the lease that moves there.
@@ -194,22 +167,20 @@ impl Memcached {
         if drawn >= fence {
             return Ok(());
         }
-        let mut batch = Batch::default();
-        batch.count(&self.names.fence(), fence, fence - drawn);
-        let [counted] = self.servers.call(new, &batch)?;
-        looked_up(counted)?.map(drop).ok_or_else(unexpected)
+        let commands = Commands::default().count(&self.fence_name(), fence, fence - drawn);
+        let [counted] = self.servers.send(new, commands)?;
+        counted.item()?.map(drop).ok_or_else(unexpected)
     }
 
-    /// Removes what a regeneration that failed has left under the new id: what is pending is no record, and an empty item
-    /// of no use.
+    /// Removes what a regeneration that failed has left under the new id: what is pending is no
+    /// record, and an empty item of no use.
     fn undo(&self, new: &Key, there: &Item) {
         let Ok(Some(item)) = self.data_of(new) else { return };
         let empty = item.cas == there.cas && item.value.is_empty();
-        if empty || kind_of(&item) == Some(Kind::Pending) {
-            let mut batch = Batch::default();
-            batch.delete(&self.names.data(new), item.cas);
+        if empty || item.is(PENDING) {
+            let commands = Commands::default().delete(&self.data_name(new), item.cas);
             // If it stays, it goes by itself.
-            let _ = self.servers.call::<1>(new, &batch);
+            let _ = self.servers.send::<1>(new, commands);
         }
     }
 }

@@ -1,51 +1,71 @@
 //! What a server answers, from the bytes.
 //!
-//! Invariant: bytes from the server are untrusted. A line is bounded, a value is bounded and takes no memory before its
-//! bytes are there, and what cannot be understood is a [`Failure`], after which the connection is not used again. Not
-//! here: what an answer means for a session.
+//! Invariant: bytes from the server are untrusted. A line is bounded, a value is bounded and takes
+//! no memory before its bytes are there, and what cannot be understood is a [`Failure`], after
+//! which the connection is not used again. Not here: what an answer means for a session.
+//!
+//! A server begins to count CAS numbers anew when it starts, so after a restart a successor may be
+//! given the very numbers that a lease from before knows. So a number goes with the [`Generation`]
+//! of the server that gave it, and a command with a number of one generation is never sent to
+//! another (`request`, `connection`).
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
+use std::str::FromStr;
 
-use super::cas::Cas;
-
-/// Longest line of an answer. Meta answers have a few flags, lines of `stats` a word and a number or a path.
+/// Longest line of an answer. Meta answers have a few flags, lines of `stats` a word and a number
+/// or a path.
 const LINE_BYTES_MAX: u64 = 8_192;
 /// Largest value that a server can have: `-I` ends at 1 GiB.
-pub(super) const VALUE_BYTES_MAX: u64 = 1 << 30;
+pub const VALUE_BYTES_MAX: u64 = 1 << 30;
 /// Most lines of `stats`; a server has about a hundred.
 const STATS_LINES_MAX: usize = 4_096;
 /// Memory for a value before its first byte is there.
 const RESERVED_AT_ONCE: u64 = 64 << 10;
 
-/// The answer to one command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub enum Reply {
     /// Done, with what was asked for.
     Done(Item),
     /// Not done: there is an item already, or it has another CAS number.
     Refused,
-    /// There is no item.
     Missing,
-    /// The server could not.
     Failed(Fault),
 }
 
 /// An item, as far as it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Item {
-    pub(super) value: Vec<u8>,
-    pub(super) cas: Cas,
+pub struct Item {
+    pub value: Vec<u8>,
+    pub cas: Cas,
     /// The client flags: we store the kind of a record there.
-    pub(super) flags: u32,
+    pub flags: u32,
     /// Seconds that it lives on, by the server's clock; `None` for ever.
-    pub(super) life_s: Option<u32>,
+    pub life_s: Option<u32>,
     /// It was invalidated after it was stored.
-    pub(super) stale: bool,
+    pub stale: bool,
+}
+
+/// The number that the server gave an item when it was last changed. The default fits no item: it
+/// is of no generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cas {
+    pub number: u64,
+    pub generation: Generation,
+}
+
+/// One run of one server, from its start to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Generation {
+    pub pid: u64,
+    /// In seconds. The server computes both its time and its uptime from this, so their difference
+    /// never changes.
+    pub started_s: u64,
 }
 
 /// Why a server could not carry out a command. The connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub enum Fault {
     TooLarge,
     OutOfMemory,
     /// Whatever else; the text is the server's, and may repeat what it was sent.
@@ -54,9 +74,8 @@ pub(super) enum Fault {
 
 /// Why nothing more can be read from a connection.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub enum Failure {
     Io(io::Error),
-    /// Not what a memcached says.
     Garbled(&'static str),
     /// It wants a login, or another one.
     Denied,
@@ -70,10 +89,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Reads the answer to one command.
-pub(super) fn read(from: &mut impl BufRead) -> Result<Reply, Failure> {
+pub fn read(from: &mut impl BufRead) -> Result<Reply, Failure> {
     let line = line(from)?;
-    let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+    let (word, rest) = first_word(&line);
     Ok(match word {
         "HD" => Reply::Done(flags(rest)?),
         "VA" => Reply::Done(value(from, rest)?),
@@ -81,87 +99,95 @@ pub(super) fn read(from: &mut impl BufRead) -> Result<Reply, Failure> {
         "NS" | "EX" | "NOT_STORED" | "EXISTS" => Reply::Refused,
         "EN" | "NF" | "NOT_FOUND" => Reply::Missing,
         "SERVER_ERROR" => Reply::Failed(fault(rest)),
-        "CLIENT_ERROR" if rest.starts_with("unauthenticated") || rest.starts_with("authentication failure") => {
-            return Err(Failure::Denied);
-        }
-        "ERROR" if rest.starts_with("Too many open connections") => return Err(Failure::Crowded),
-        "CLIENT_ERROR" => return Err(Failure::Garbled("the server found a request malformed")),
-        "ERROR" => return Err(Failure::Garbled("the server does not know a command")),
-        _ => return Err(Failure::Garbled("an answer is none of memcached's")),
+        _ => return Err(failure(word, rest)),
     })
 }
 
-/// Reads the answer to `stats` or `stats settings`: names and their values.
-pub(super) fn read_stats(from: &mut impl BufRead) -> Result<Vec<(String, String)>, Failure> {
-    let mut stats = Vec::new();
+/// What a server says of itself: names and their values.
+pub type Statistics = BTreeMap<String, String>;
+
+pub fn read_stats(from: &mut impl BufRead) -> Result<Statistics, Failure> {
+    let mut stats = Statistics::new();
     for _ in 0..STATS_LINES_MAX {
         let line = line(from)?;
-        let mut words = line.splitn(3, ' ');
-        match (words.next(), words.next(), words.next()) {
-            (Some("STAT"), Some(name), value) => stats.push((name.to_owned(), value.unwrap_or("").to_owned())),
-            (Some("END"), None, None) => return Ok(stats),
-            (Some("CLIENT_ERROR"), Some(why), _) if why.starts_with("unauthenticated") => return Err(Failure::Denied),
-            (Some("ERROR"), Some("Too"), _) => return Err(Failure::Crowded),
-            _ => return Err(Failure::Garbled("the statistics are not those of memcached")),
+        match first_word(&line) {
+            ("STAT", rest) => {
+                let (name, value) = first_word(rest);
+                stats.insert(name.to_owned(), value.to_owned());
+            }
+            ("END", "") => return Ok(stats),
+            (word, rest) => return Err(failure(word, rest)),
         }
     }
     Err(Failure::Garbled("the statistics have no end"))
 }
 
+fn first_word(text: &str) -> (&str, &str) {
+    text.split_once(' ').unwrap_or((text, ""))
+}
+
+/// What is wrong, by a line that is no answer.
+fn failure(word: &str, rest: &str) -> Failure {
+    let begins = |texts: [&str; 2]| texts.iter().any(|text| rest.starts_with(text));
+    match word {
+        "CLIENT_ERROR" if begins(["unauthenticated", "authentication failure"]) => Failure::Denied,
+        "CLIENT_ERROR" => Failure::Garbled("the server found a request malformed"),
+        "ERROR" if rest.starts_with("Too many open connections") => Failure::Crowded,
+        "ERROR" => Failure::Garbled("the server does not know a command"),
+        _ => Failure::Garbled("an answer is none of memcached's"),
+    }
+}
+
 fn line(from: &mut impl BufRead) -> Result<String, Failure> {
     let mut line = Vec::new();
     let bytes = from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-    if bytes == 0 {
-        return Err(Failure::Io(io::ErrorKind::UnexpectedEof.into()));
-    }
     let Some(text) = line.strip_suffix(b"\r\n") else {
-        return Err(if bytes as u64 == LINE_BYTES_MAX {
-            Failure::Garbled("a line has no end")
-        } else if line.ends_with(b"\n") {
+        return Err(if line.ends_with(b"\n") {
             Failure::Garbled("a line ends as none of memcached's does")
+        } else if bytes as u64 == LINE_BYTES_MAX {
+            Failure::Garbled("a line has no end")
         } else {
             Failure::Io(io::ErrorKind::UnexpectedEof.into())
         });
     };
-    match std::str::from_utf8(text) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Failure::Garbled("a line is not text")),
-    }
+    String::from_utf8(text.to_vec()).map_err(|_| Failure::Garbled("a line is not text"))
 }
 
 fn value(from: &mut impl BufRead, rest: &str) -> Result<Item, Failure> {
-    let (size, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-    let size = size.parse::<u64>().ok().filter(|size| *size <= VALUE_BYTES_MAX);
-    let size = size.ok_or(Failure::Garbled("the size of a value is none"))?;
+    let (size, rest) = first_word(rest);
+    let size = Some(number::<u64>(size)?).filter(|size| *size <= VALUE_BYTES_MAX);
+    let size = size.ok_or(Failure::Garbled("a value is larger than any"))?;
     let mut item = flags(rest)?;
     item.value.reserve(usize::try_from(size.min(RESERVED_AT_ONCE)).unwrap_or(0));
-    let got = from.by_ref().take(size).read_to_end(&mut item.value)?;
+    from.by_ref().take(size).read_to_end(&mut item.value)?;
     let mut end = [0; 2];
-    if got as u64 == size {
-        from.read_exact(&mut end)?;
-    } else {
-        return Err(Failure::Io(io::ErrorKind::UnexpectedEof.into()));
+    from.read_exact(&mut end)?; // fails after a value that was cut short, too
+    match &end {
+        b"\r\n" => Ok(item),
+        _ => Err(Failure::Garbled("a value does not end where it should")),
     }
-    if end == *b"\r\n" { Ok(item) } else { Err(Failure::Garbled("a value does not end where it should")) }
 }
 
 fn flags(text: &str) -> Result<Item, Failure> {
     let mut item = Item::default();
-    let malformed = || Failure::Garbled("a flag of an answer is malformed");
     for flag in text.split_ascii_whitespace() {
         let mut characters = flag.chars();
         let (name, rest) = (characters.next(), characters.as_str());
         match name {
-            Some('c') => item.cas.number = rest.parse().map_err(|_| malformed())?,
-            Some('f') => item.flags = rest.parse().map_err(|_| malformed())?,
+            Some('c') => item.cas.number = number(rest)?,
+            Some('f') => item.flags = number(rest)?,
             Some('t') if rest == "-1" => item.life_s = None,
-            Some('t') => item.life_s = Some(rest.parse().map_err(|_| malformed())?),
+            Some('t') => item.life_s = Some(number(rest)?),
             Some('X') => item.stale = true,
             // W and Z (who may recache) mean nothing to us; others were not asked for.
             _ => {}
         }
     }
     Ok(item)
+}
+
+fn number<N: FromStr>(text: &str) -> Result<N, Failure> {
+    text.parse().map_err(|_| Failure::Garbled("a number of an answer is malformed"))
 }
 
 fn fault(text: &str) -> Fault {
@@ -189,14 +215,26 @@ mod tests {
             let cas = Cas { number, ..Cas::default() };
             Item { value: value.to_vec(), cas, flags: 0, life_s, stale }
         };
-        assert_eq!(one(b"VA 4 c7 t50 X W\r\n\r\na\n\r\n").unwrap(), Reply::Done(item(b"\r\na\n", 7, Some(50), true)));
+        assert_eq!(
+            one(b"VA 4 c7 t50 X W\r\n\r\na\n\r\n").unwrap(),
+            Reply::Done(item(b"\r\na\n", 7, Some(50), true))
+        );
         assert_eq!(one(b"VA 0 c7 t-1 W\r\n\r\n").unwrap(), Reply::Done(item(b"", 7, None, false)));
-        assert_eq!(one(b"HD f76 c1\r\n").unwrap(), Reply::Done(Item { flags: 76, ..item(b"", 1, None, false) }));
+        assert_eq!(
+            one(b"HD f76 c1\r\n").unwrap(),
+            Reply::Done(Item { flags: 76, ..item(b"", 1, None, false) })
+        );
         assert_eq!(one(b"HD\r\n").unwrap(), Reply::Done(Item::default()));
         assert_eq!(one(b"EXISTS\r\n").unwrap(), Reply::Refused);
         assert_eq!(one(b"EN\r\n").unwrap(), Reply::Missing);
-        assert_eq!(one(b"SERVER_ERROR object too large for cache\r\n").unwrap(), Reply::Failed(Fault::TooLarge));
-        assert_eq!(one(b"SERVER_ERROR Out of memory\r\n").unwrap(), Reply::Failed(Fault::OutOfMemory));
+        assert_eq!(
+            one(b"SERVER_ERROR object too large for cache\r\n").unwrap(),
+            Reply::Failed(Fault::TooLarge)
+        );
+        assert_eq!(
+            one(b"SERVER_ERROR Out of memory\r\n").unwrap(),
+            Reply::Failed(Fault::OutOfMemory)
+        );
         assert!(matches!(one(b"CLIENT_ERROR unauthenticated.\r\n"), Err(Failure::Denied)));
         assert!(matches!(one(b"ERROR Too many open connections\r\n"), Err(Failure::Crowded)));
     }
@@ -258,9 +296,11 @@ mod tests {
 
     #[test]
     fn statistics_are_pairs_and_have_an_end() {
-        let stats = read_stats(&mut b"STAT item_size_max 1048576\r\nSTAT a b c\r\nEND\r\n".as_slice()).unwrap();
+        let stats =
+            read_stats(&mut b"STAT item_size_max 1048576\r\nSTAT a b c\r\nEND\r\n".as_slice())
+                .unwrap();
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(stats, [pair("item_size_max", "1048576"), pair("a", "b c")]);
+        assert_eq!(stats, [pair("item_size_max", "1048576"), pair("a", "b c")].into());
         let endless = "STAT a b\r\n".repeat(STATS_LINES_MAX + 1);
         assert!(matches!(read_stats(&mut endless.as_bytes()), Err(Failure::Garbled(_))));
     }

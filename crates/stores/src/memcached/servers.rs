@@ -1,141 +1,160 @@
 //! The servers of one opened store: asking the right one, and what each says of itself.
 //!
-//! Invariant: every batch may be sent twice with the same effect as once (owners know their locks by tokens, writers
-//! their records by marks), so one whose connection broke is sent again, for a bounded time.
+//! Which server has a session is decided by consistent hashing. Each server has many points on a
+//! circle of 64-bit numbers; a session belongs to the next point after its own number. So a server
+//! that is added or removed takes or leaves only its share, and the order of the servers in the URL
+//! does not matter. The number is that of bin and id, so data and lock of a session are always
+//! together. Other clients have other circles; they would not understand our items either.
+//!
+//! Invariant: every request may be sent twice with the same effect as once (owners know their locks
+//! by tokens, writers their records by marks), so one whose connection broke is sent again, for a
+//! bounded time.
 
 use sessile_core::{Error, ErrorKind, Key, Result};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::connection::Connection;
-use super::failure::{is_transient, translate, unexpected};
-use super::item::HEADER_BYTES;
-use super::options::Options;
-use super::reply::{Failure, Reply};
-use super::request::Batch;
-use super::ring::Ring;
-use crate::connecting::{Address, Login, Timeouts};
-use crate::idle::{Idle, retry};
+use super::data::HEADER_BYTES;
+use super::failure::unexpected;
+use super::options::Endpoint;
+use super::reply::{Reply, Statistics};
+use super::request::Commands;
+use crate::connections::pool::Pool;
 
-/// What an item needs besides header and payload: the server's own header with CAS number and flags (64), the longest
-/// key (251), the end of the line, the header of a chunk (48), and the old id of a pending record (258).
+/// What an item needs besides header and payload: the server's own header with CAS number and flags
+/// (64), the longest key (251), the end of the line, the header of a chunk (48), and the old id of
+/// a pending record (258).
 const OVERHEAD_BYTES: u64 = 64 + 251 + 2 + 48 + 258;
 
-/// What comes of one attempt.
-type Outcome<T> = std::result::Result<T, Failure>;
-
-pub(super) struct Servers {
-    list: Vec<Server>,
+pub struct Servers {
+    pools: Vec<Pool<Connection>>,
     ring: Ring,
-    login: Login,
-    timeouts: Timeouts,
-}
-
-struct Server {
-    address: Address,
-    name: String,
-    idle: Idle<Connection>,
-}
-
-/// What a server says of itself.
-pub(super) struct About(Vec<(String, String)>);
-
-impl About {
-    /// A number by its name.
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        self.text(name)?.parse().ok()
-    }
-
-    /// A text by its name.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
 }
 
 impl Servers {
-    pub(super) fn new(options: &Options) -> Servers {
-        let named = |address: &Address| match address {
-            Address::Unix(path) => path.display().to_string(),
-            Address::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
-            Address::Tcp { host, port } => format!("{host}:{port}"),
-        };
-        let server =
-            |address: &Address| Server { address: address.clone(), name: named(address), idle: Idle::default() };
-        let list: Vec<Server> = options.addresses.iter().map(server).collect();
-        let ring = Ring::new(list.iter().map(|server| server.name.as_str()));
-        Servers { list, ring, login: options.login.clone(), timeouts: options.timeouts }
+    pub fn new(servers: Vec<Endpoint>) -> Servers {
+        let ring = Ring::new(servers.iter().map(|server| server.name.as_str()));
+        Servers { pools: servers.into_iter().map(Pool::new).collect(), ring }
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.list.len()
+    pub fn len(&self) -> usize {
+        self.pools.len()
     }
 
-    /// The number of the server that has a session.
-    pub(super) fn of(&self, key: &Key) -> usize {
-        self.ring.server_of(key)
-    }
-
-    /// Sends a batch to the server of a session; its answers, as many as the caller expects.
+    /// Sends commands to the server of a session; its answers, as many as the caller expects.
     ///
     /// # Errors
     ///
-    /// `Unreachable`, `Denied`, `Incompatible`. What the server refuses is an answer.
-    pub(super) fn call<const ANSWERS: usize>(&self, key: &Key, batch: &Batch) -> Result<[Reply; ANSWERS]> {
-        let replies = self.call_any(key, batch)?;
+    /// `Unreachable`, `Denied`, `Incompatible`. A refusal by the server is an answer.
+    pub fn send<const ANSWERS: usize>(
+        &self,
+        key: &Key,
+        commands: Commands,
+    ) -> Result<[Reply; ANSWERS]> {
+        let replies = self.pool(self.ring.server_of(key))?.with(|server| server.run(&commands))?;
         <[Reply; ANSWERS]>::try_from(replies).map_err(|_| unexpected())
     }
 
-    /// The same for a batch whose length is not known beforehand.
-    pub(super) fn call_any(&self, key: &Key, batch: &Batch) -> Result<Vec<Reply>> {
-        self.ask(self.of(key), |connection| connection.run(batch))
-    }
-
-    /// `stats` of one server.
-    pub(super) fn statistics(&self, server: usize) -> Result<About> {
-        self.ask(server, |connection| connection.stats("stats")).map(About)
-    }
-
-    /// The largest payload that one server takes, whatever the id.
-    ///
-    /// # Errors
-    ///
-    /// `Incompatible` when the server does not do what this store needs.
-    pub(super) fn payload_bytes_max(&self, server: usize) -> Result<u64> {
-        let settings = self.ask(server, |connection| connection.stats("stats settings")).map(About)?;
-        let name = self.list.get(server).map_or("", |server| server.name.as_str());
-        if settings.text("cas_enabled") == Some("no") {
-            let why = format!("the server {name} runs without CAS, and nothing else prevents lost updates");
-            return Err(Error::new(ErrorKind::Incompatible, why).advice("start it without -C"));
-        }
-        let said = settings.number("item_size_max").filter(|bytes| *bytes > OVERHEAD_BYTES + HEADER_BYTES as u64);
-        let item_bytes = said.ok_or_else(|| {
-            let why = format!("the server {name} does not say how large an item may be, or takes none");
-            Error::new(ErrorKind::Incompatible, why).advice("it must be memcached 1.6 or later, with -I 2k or more")
-        })?;
-        Ok(item_bytes - OVERHEAD_BYTES - HEADER_BYTES as u64)
-    }
-
-    fn ask<T>(&self, server: usize, mut ask: impl FnMut(&mut Connection) -> Outcome<T>) -> Result<T> {
-        // The ring gives no other numbers than those of the list.
-        let server = self.list.get(server).ok_or_else(unexpected)?;
-        let asked = retry(is_transient, || {
-            let idle = server.idle.take().map_or_else(|| self.connect(server), Ok);
-            let mut connection = idle?;
-            match ask(&mut connection) {
-                Ok(answer) => {
-                    server.idle.put(connection);
-                    Ok(answer)
-                }
-                Err(failure) => {
-                    drop(connection);
-                    server.idle.clear();
-                    Err(failure)
-                }
+    /// The sums of numbers that all servers tell about themselves, as far as they tell them.
+    pub fn sums<const NAMES: usize>(&self, names: [&str; NAMES]) -> Result<[u64; NAMES]> {
+        let mut sums = [0; NAMES];
+        for pool in &self.pools {
+            let statistics = pool.with(|server| server.stats("stats"))?;
+            for (sum, name) in sums.iter_mut().zip(names) {
+                *sum += number(&statistics, name).unwrap_or(0);
             }
-        });
-        asked.map_err(|failure| translate(failure, &server.name))
+        }
+        Ok(sums)
     }
 
-    fn connect(&self, server: &Server) -> Outcome<Connection> {
-        Connection::open(&server.address, &self.login, self.timeouts)
+    /// The largest payload that each server takes.
+    pub fn payload_bytes_max(&self) -> Result<u64> {
+        let limits = self.pools.iter().map(payload_bytes_max).collect::<Result<Vec<u64>>>()?;
+        Ok(limits.into_iter().min().unwrap_or(0))
+    }
+
+    pub fn payload_bytes_max_of(&self, key: &Key) -> Result<u64> {
+        payload_bytes_max(self.pool(self.ring.server_of(key))?)
+    }
+
+    fn pool(&self, server: usize) -> Result<&Pool<Connection>> {
+        // The ring gives no other numbers than those of the list.
+        self.pools.get(server).ok_or_else(unexpected)
+    }
+}
+
+fn payload_bytes_max(pool: &Pool<Connection>) -> Result<u64> {
+    let settings = pool.with(|server| server.stats("stats settings"))?;
+    let name = &pool.settings.name;
+    if settings.get("cas_enabled").is_some_and(|enabled| enabled == "no") {
+        let why =
+            format!("the server {name} runs without CAS, and nothing else prevents lost updates");
+        return Err(Error::new(ErrorKind::Incompatible, why).advice("start it without -C"));
+    }
+    let least = OVERHEAD_BYTES + HEADER_BYTES as u64;
+    let bytes = number(&settings, "item_size_max").and_then(|bytes| bytes.checked_sub(least));
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
+        let why = format!("the server {name} does not say how large an item may be, or takes none");
+        Error::new(ErrorKind::Incompatible, why)
+            .advice("it must be memcached 1.6 or later, with -I 2k or more")
+    })
+}
+
+fn number(statistics: &Statistics, name: &str) -> Option<u64> {
+    statistics.get(name)?.parse().ok()
+}
+
+/// Enough that the shares of servers differ by a few per cent.
+const POINTS_PER_SERVER: u32 = 160;
+
+/// The points in order, each with the number of its server.
+struct Ring(Vec<(u64, usize)>);
+
+impl Ring {
+    fn new<'a>(names: impl Iterator<Item = &'a str>) -> Ring {
+        let point = |name: &str, n: u32| {
+            xxh3_64([name.as_bytes(), b"#", &n.to_le_bytes()].concat().as_slice())
+        };
+        let of_server =
+            |(server, name)| (0..POINTS_PER_SERVER).map(move |n| (point(name, n), server));
+        let mut points: Vec<(u64, usize)> = names.enumerate().flat_map(of_server).collect();
+        points.sort_unstable();
+        Ring(points)
+    }
+
+    fn server_of(&self, key: &Key) -> usize {
+        let number =
+            xxh3_64([key.bin().name().as_bytes(), b"/", key.id().as_bytes()].concat().as_slice());
+        let next = self.0.partition_point(|(point, _)| *point < number);
+        self.0.get(next).or(self.0.first()).map_or(0, |(_, server)| *server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> impl Iterator<Item = Key> {
+        (0..10_000).map(|n| Key::session(&format!("{n:032x}")).unwrap())
+    }
+
+    fn names_of(servers: &[&'static str]) -> Vec<&'static str> {
+        let ring = Ring::new(servers.iter().copied());
+        keys().map(|key| servers[ring.server_of(&key)]).collect()
+    }
+
+    #[test]
+    fn a_server_that_goes_leaves_its_sessions_to_others_and_nothing_else_moves() {
+        let (three, two) = (names_of(&["a:1", "b:1", "c:1"]), names_of(&["a:1", "c:1"]));
+        for (before, after) in three.iter().zip(&two) {
+            assert!(before == after || *before == "b:1");
+        }
+        let share = three.iter().filter(|name| **name == "b:1").count();
+        assert!((2_300..4_400).contains(&share), "{share} of 10,000");
+    }
+
+    #[test]
+    fn the_order_in_the_url_does_not_matter() {
+        assert_eq!(names_of(&["a:1", "b:1", "c:1"]), names_of(&["c:1", "a:1", "b:1"]));
     }
 }

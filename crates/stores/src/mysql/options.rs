@@ -1,64 +1,71 @@
 //! From a store URL to connection settings.
 //!
-//! Invariant: a password leaves this module only inside the client crate's own type; no error repeats it. What is common
-//! to all servers is read by [`crate::connecting`].
+//! Invariant: a password leaves this module only inside the client crate's own type; no error
+//! repeats it. What is common to all servers is read by [`crate::connections::options`].
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mysql::consts::CapabilityFlags;
-use mysql::{Opts, OptsBuilder};
+use mysql::{ClientIdentity, Opts, OptsBuilder, SslOpts};
 use sessile_core::Result;
 
-use super::tls;
-use crate::connecting::{self, Address, Login, Timeouts, TlsFiles, decoded, is_unix};
+use crate::connections::options::{
+    Address, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts,
+    USER, database,
+};
+use crate::connections::tls::{
+    TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider,
+};
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
-/// The options of this store, for the registry.
-pub(super) const HELP: &[OptionHelp] = &[
+pub(crate) const HELP: &[OptionHelp] = &[
     OptionHelp { name: "table", help: "name of the table (default sessile_session)" },
-    OptionHelp { name: "user", help: "user name, for mysql+unix (mysql:// takes it before the @)" },
-    connecting::PASSWORD_FILE,
-    OptionHelp { name: "database", help: "name of the database, for mysql+unix (mysql:// takes it as the path)" },
-    connecting::CONNECT_TIMEOUT_MS,
-    connecting::RESPONSE_TIMEOUT_MS,
-    OptionHelp { name: "tls", help: "1: encrypt, and accept only a server with a good certificate (default 0)" },
-    connecting::TLS_CA_FILE,
-    connecting::TLS_CERT_FILE,
-    connecting::TLS_KEY_FILE,
+    USER,
+    PASSWORD_FILE,
+    DATABASE,
+    CONNECT_TIMEOUT_MS,
+    RESPONSE_TIMEOUT_MS,
+    TLS,
+    TLS_CA_FILE,
+    TLS_CERT_FILE,
+    TLS_KEY_FILE,
 ];
 
-/// The longest name that a server takes.
 const NAME_BYTES_MAX: usize = 64;
-/// What the client crate may send and receive in one packet: the most that any server takes. Ours is the smaller limit
-/// that the server tells.
+/// What the client crate may send and receive in one packet. The limit that the server tells is
+/// smaller.
 const PACKET_BYTES_MAX: usize = 1 << 30;
 
-/// Settings of one opened store.
-pub(super) struct Options {
+pub(crate) struct Options {
     settings: OptsBuilder,
-    pub(super) timeouts: Timeouts,
+    pub(crate) timeouts: Timeouts,
     pub(super) database: String,
-    pub(super) table: String,
+    pub(crate) table: String,
 }
 
 impl Options {
     /// # Errors
     ///
-    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be read.
-    pub(super) fn parse(url: &StoreUrl) -> Result<Options> {
+    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be
+    /// read.
+    pub(crate) fn parse(url: &StoreUrl) -> Result<Options> {
         let timeouts = Timeouts::parse(url)?;
-        let (database, table) = (database(url)?, table(url)?);
+        let (database, table) = (database_name(url)?, table(url)?);
         let Login { user, password } = Login::parse(url)?;
         let about = HashMap::from([("program_name".to_owned(), "sessile".to_owned())]);
         let settings = OptsBuilder::new()
             .user(user)
             .pass(password)
             .db_name(Some(database.clone()))
-            .prefer_socket(false) // it would ask the server where its socket is, on every connection
+            // The client would ask the server for its socket, on every connection.
+            .prefer_socket(false)
             .max_allowed_packet(Some(PACKET_BYTES_MAX))
-            .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS) // an update that changes nothing is one
+            // An update that changes nothing counts as one.
+            .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
             .connect_attrs(Some(about))
             .write_timeout(Some(timeouts.response))
             .tcp_connect_timeout(Some(timeouts.connect));
@@ -69,36 +76,22 @@ impl Options {
             },
             Address::Tcp { host, port } => settings.ip_or_hostname(Some(host)).tcp_port(port),
         };
-        let settings = match (url.switch("tls")?, is_unix(url)) {
-            (true, true) => return Err(invalid("a unix socket needs no TLS").advice("leave out tls")),
-            (true, false) => settings.ssl_opts(Some(tls::settings(url)?)),
-            (false, _) => {
-                TlsFiles::refuse(url, "write tls=1")?;
-                settings
-            }
-        };
-        Ok(Options { settings, timeouts, database, table })
+        let tls = TlsFiles::if_wanted(url)?.map(|_| tls(url));
+        Ok(Options { settings: settings.ssl_opts(tls), timeouts, database, table })
     }
 
-    /// Settings of a connection that waits for an answer this long.
-    pub(super) fn answering_within(&self, response: Duration) -> Opts {
+    pub(crate) fn answering_within(&self, response: Duration) -> Opts {
         self.settings.clone().read_timeout(Some(response)).into()
     }
 }
 
-fn database(url: &StoreUrl) -> Result<String> {
-    let unix = is_unix(url);
-    if !unix && url.text("database").is_some() {
-        return Err(invalid("option database is for mysql+unix only").advice("write mysql://user@host/database"));
-    }
-    let name = if unix {
-        url.text("database").unwrap_or("").to_owned()
-    } else {
-        decoded(url.parts().path().trim_start_matches('/'), "database")?
-    };
+fn database_name(url: &StoreUrl) -> Result<String> {
+    let name = database(url, "mysql")?;
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', '\0']) {
-        return Err(invalid("the URL names no database")
-            .advice("write mysql://user:password@host/database, or mysql+unix:/path?user=USER&database=NAME"));
+        return Err(invalid("the URL names no database").advice(
+            "write mysql://user:password@host/database, or \
+                     mysql+unix:/path?user=USER&database=NAME",
+        ));
     }
     Ok(name)
 }
@@ -111,6 +104,17 @@ fn table(url: &StoreUrl) -> Result<String> {
         return Err(invalid("option table must be 1 to 64 characters of A-Z a-z 0-9 _"));
     }
     Ok(name.to_owned())
+}
+
+/// As far as the client crate lets it be set. It trusts Mozilla's list of authorities, which is
+/// built in, and those of one file. It reads files with each connection; that they can be read was
+/// checked when the store was opened.
+fn tls(url: &StoreUrl) -> SslOpts {
+    install_tls_provider();
+    let path = |name: &str| url.text(name).map(|path| Cow::Owned(PathBuf::from(path)));
+    let identity = path(TLS_CERT_FILE.name).zip(path(TLS_KEY_FILE.name));
+    let identity = identity.map(|(certificate, key)| ClientIdentity::new(certificate, key));
+    SslOpts::default().with_root_cert_path(path(TLS_CA_FILE.name)).with_client_identity(identity)
 }
 
 #[cfg(test)]
@@ -140,7 +144,10 @@ mod tests {
             "mysql+unix:relative?user=u&database=shop",
         ] {
             let error = StoreUrl::parse(url).and_then(|url| Options::parse(&url)).err().expect(url);
-            assert!(matches!(error.kind(), ErrorKind::InvalidUrl | ErrorKind::Denied), "{url}: {error:?}");
+            assert!(
+                matches!(error.kind(), ErrorKind::InvalidUrl | ErrorKind::Denied),
+                "{url}: {error:?}"
+            );
             assert!(!format!("{error:#}").contains("s3cret"), "{url}");
         }
     }
@@ -148,7 +155,8 @@ mod tests {
     #[test]
     fn what_a_url_says_reaches_the_client() {
         let parse = |url: &str| Options::parse(&StoreUrl::parse(url).unwrap()).unwrap();
-        let options = parse("mariadb://sh%40op:p%2Fss@[::1]:3307/my%20shop?table=t1&response_timeout_ms=700");
+        let options =
+            parse("mariadb://sh%40op:p%2Fss@[::1]:3307/my%20shop?table=t1&response_timeout_ms=700");
         let opts = options.answering_within(Duration::from_millis(900));
         assert_eq!((opts.get_user(), opts.get_pass()), (Some("sh@op"), Some("p/ss")));
         assert_eq!((opts.get_ip_or_hostname().as_ref(), opts.get_tcp_port()), ("::1", 3_307));
@@ -157,6 +165,9 @@ mod tests {
         assert_eq!(opts.get_write_timeout(), Some(&Duration::from_millis(700)));
         let options = parse("mysql+unix:/run/my%20socket?user=shop&database=d");
         let opts = options.answering_within(Duration::from_secs(1));
-        assert_eq!((opts.get_socket(), opts.get_user(), opts.get_pass()), (Some("/run/my socket"), Some("shop"), None));
+        assert_eq!(
+            (opts.get_socket(), opts.get_user(), opts.get_pass()),
+            (Some("/run/my socket"), Some("shop"), None)
+        );
     }
 }

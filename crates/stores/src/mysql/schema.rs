@@ -1,60 +1,64 @@
-//! The table, how it comes to be, and how it is recognised as ours.
+//! The table, and how it is recognised as ours. Layout: `docs/stores/mysql.md`.
 //!
-//! Invariants: a table that is not ours is never changed; whoever opens first creates it, and any number of processes may
-//! do so at once (`IF NOT EXISTS` is atomic, and the number of the schema is a part of the table: its comment); an older
-//! program never works on a newer schema. `docs/stores/mysql.md` shows the layout for people.
+//! Invariants: a table that is not ours is never changed; any number of processes may create it at
+//! once (`IF NOT EXISTS` is atomic, and the number of the schema is in the comment of the table);
+//! an older program never works on a newer schema.
 
-use mysql::Value as Got;
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::connection::{Link, numbers_of, unexpected};
+use super::connection::{Connection, numbers_of, unexpected};
 use super::failure::Attempt;
-use super::row::text;
-use super::statement::{Message, Value};
+use super::statement::Message;
+use crate::sql::row::Columns;
+use crate::sql::value::Value;
+use crate::sql::{SCHEMA, check_schema, foreign_table};
 
-/// What the comment of a table begins with; the number follows.
+/// What the comment of the table begins with; the number of the schema follows.
 const MARK: &str = "sessions of sessile, schema ";
-const VERSION: u32 = 1;
 const COMMENT: &str = "SELECT TABLE_COMMENT, ENGINE FROM information_schema.TABLES
     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ?";
-/// Whether several servers of a cluster take writes: their named locks do not know of one another.
+/// Whether several servers of a cluster take writes. None knows the named locks of another.
 const CLUSTER: &str = "SHOW VARIABLES WHERE (Variable_name = 'wsrep_on' AND Value = 'ON')
     OR (Variable_name = 'group_replication_single_primary_mode' AND Value = 'OFF')";
 
-/// Makes the table if there is none, and refuses what is not ours.
-pub(super) fn prepare(link: &mut Link, table: &str) -> Attempt<()> {
-    check_server(&link.facts.version)?;
-    if !is_ours(link, table)? {
-        link.ask(&Message::new().then(&create(table), &[]))?;
-        if !is_ours(link, table)? {
+pub(super) fn create_or_check(connection: &mut Connection, table: &str) -> Attempt<()> {
+    check_server(&connection.facts.version)?;
+    if !is_ours(connection, table)? {
+        connection.run(&Message::of(&create(table), &[]))?;
+        if !is_ours(connection, table)? {
             return Err(unexpected().into());
         }
     }
     Ok(())
 }
 
-/// What the operator must know about the server, if it is so.
-pub(super) fn warnings(link: &mut Link) -> Attempt<Vec<&'static str>> {
-    let mut warnings = Vec::new();
-    if !link.ask(&Message::new().then(CLUSTER, &[]))?.next().rows().is_empty() {
-        warnings.push(
-            "several servers of the cluster take writes, and none knows the locks of another: send all web servers to one \
-             of them, or commits will be refused as stale",
-        );
+pub(super) fn warn(connection: &mut Connection, store: &str) -> Attempt<()> {
+    let cluster = connection.row(CLUSTER, &[])?.is_some();
+    for (is_so, warning) in [
+        (
+            cluster,
+            "several servers of the cluster take writes, and none knows the locks of another: send \
+             all web servers to one of them, or commits will be refused as stale",
+        ),
+        (
+            connection.facts.behind_proxy,
+            "there is a proxy before the server: a session's lock belongs to one connection, so \
+             the proxy must not share connections among clients nor send reads to replicas",
+        ),
+        (
+            connection.facts.read_only,
+            "the server is read-only (a replica?): only a user with special rights can save \
+             sessions there",
+        ),
+    ] {
+        if is_so {
+            log::warn!("{store}: {warning}");
+        }
     }
-    if link.facts.behind_proxy {
-        warnings.push(
-            "there is a proxy before the server: a session's lock belongs to one connection, so the proxy must not share \
-             connections among clients nor send reads to replicas",
-        );
-    }
-    if link.facts.read_only {
-        warnings.push("the server is read-only (a replica?): only a user with special rights can save sessions there");
-    }
-    Ok(warnings)
+    Ok(())
 }
 
-/// Payload last, the columns of the head first: what looks at a row without its payload never reads a large one.
+/// The payload comes last: a read of the other columns then touches no large one.
 fn create(table: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {table} (
@@ -62,55 +66,56 @@ fn create(table: &str) -> String {
             id      VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
             kind    TINYINT      NOT NULL COMMENT '0 live, 1 destroyed, 2 regenerated',
             version BIGINT       NOT NULL,
-            created BIGINT       NOT NULL COMMENT 'this and the next four: milliseconds since 1970-01-01 UTC',
+            created BIGINT       NOT NULL COMMENT 'this and the next four: milliseconds since \
+            1970-01-01 UTC',
             written BIGINT       NOT NULL,
-            expires BIGINT       NOT NULL COMMENT 'live: the expiry; regenerated: the end of the grace',
+            expires BIGINT       NOT NULL COMMENT 'live: the expiry; regenerated: the end of the \
+            grace',
             ends    BIGINT           NULL COMMENT 'live: the absolute end, if there is one',
-            due     BIGINT       NOT NULL COMMENT 'when a sweep looks at the row: never later than it may remove it',
+            due     BIGINT       NOT NULL COMMENT 'when a sweep looks at the row: never later than \
+            it may remove it',
             mark    BIGINT       NOT NULL COMMENT 'destroyed: which destruction it was',
             bytes   BIGINT       NOT NULL COMMENT 'of the payload',
-            target  VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'regenerated: the new id',
+            target  VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'regenerated: \
+            the new id',
             payload LONGBLOB         NULL COMMENT 'live: what the application stored',
             PRIMARY KEY (bin, id),
             KEY due (due)
-        ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COMMENT = '{MARK}{VERSION}'"
+        ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COMMENT = '{MARK}{SCHEMA}'"
     )
 }
 
-/// Several named locks for one connection, and waiting for them in a queue.
+/// The store needs several named locks for one connection, and queues for them.
 fn check_server(version: &str) -> Result<()> {
     let found = numbers_of(version);
     let least = if version.contains("MariaDB") { (10, 2) } else { (5, 7) };
     if found >= least {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Incompatible, format!("the server is too old: {}.{}", found.0, found.1))
-        .advice("use MariaDB 10.2 or MySQL 5.7, or later"))
+    Err(Error::new(
+        ErrorKind::Incompatible,
+        format!("the server is too old: {}.{}", found.0, found.1),
+    )
+    .advice("use MariaDB 10.2 or MySQL 5.7, or later"))
 }
 
-fn is_ours(link: &mut Link, table: &str) -> Attempt<bool> {
-    let Some(row) = link.ask(&Message::new().then(COMMENT, &[Value::Word(table)]))?.next().row() else {
-        return Ok(false);
-    };
-    let mut columns = row.unwrap().into_iter();
-    let mut next = || text(columns.next().unwrap_or(Got::NULL)).unwrap_or_default();
-    let (comment, engine) = (next(), next());
-    check_table(&comment, &engine)?;
+fn is_ours(connection: &mut Connection, table: &str) -> Attempt<bool> {
+    let Some(row) = connection.row(COMMENT, &[Value::Word(table)])? else { return Ok(false) };
+    let text = |column| row.text(column).ok().flatten().unwrap_or_default();
+    check_table(text(0), text(1))?;
     Ok(true)
 }
 
 fn check_table(comment: &str, engine: &str) -> Result<()> {
-    let number = comment.strip_prefix(MARK).map(|number| number.parse::<u32>().unwrap_or(0));
-    let (why, advice) = match number {
-        Some(VERSION) if engine.eq_ignore_ascii_case("InnoDB") => return Ok(()),
-        Some(VERSION) => (format!("the table has engine {engine}, not InnoDB"), "ALTER TABLE ... ENGINE = InnoDB"),
-        Some(newer) if newer > VERSION => {
-            (format!("the table has schema {newer}; this is {VERSION}"), "update this program")
-        }
-        Some(_) => ("the table has a schema that no release has written".to_owned(), "name another table (table=)"),
-        None => ("the table belongs to another program".to_owned(), "name another table (table=)"),
+    let Some(schema) = comment.strip_prefix(MARK) else {
+        return Err(foreign_table());
     };
-    Err(Error::new(ErrorKind::Incompatible, why).advice(format!("{advice}; it was not changed")))
+    check_schema("the table", schema.parse().unwrap_or(0))?;
+    if engine.eq_ignore_ascii_case("InnoDB") {
+        return Ok(());
+    }
+    let why = format!("the table has engine {engine}, not InnoDB");
+    Err(Error::new(ErrorKind::Incompatible, why).advice("ALTER TABLE ... ENGINE = InnoDB"))
 }
 
 #[cfg(test)]
@@ -135,9 +140,14 @@ mod tests {
 
     #[test]
     fn servers_without_several_locks_a_connection_are_refused() {
-        for version in
-            ["10.2.44-MariaDB", "10.11.14-MariaDB-0+deb12u2", "11.4.2-MariaDB-log", "5.7.44", "8.0.36", "9.1.0"]
-        {
+        for version in [
+            "10.2.44-MariaDB",
+            "10.11.14-MariaDB-0+deb12u2",
+            "11.4.2-MariaDB-log",
+            "5.7.44",
+            "8.0.36",
+            "9.1.0",
+        ] {
             assert!(check_server(version).is_ok(), "{version}");
         }
         for version in ["5.6.51", "5.5.68-MariaDB", "10.0.38-MariaDB", "", "unknown"] {

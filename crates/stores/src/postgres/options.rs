@@ -1,7 +1,7 @@
 //! From a store URL to connection settings.
 //!
-//! Invariant: no error repeats a password, and nothing here prints it. What is common to all servers is read by
-//! [`crate::connecting`].
+//! Invariant: no error repeats a password, and nothing here prints it. What is common to all
+//! servers is read by [`crate::connections::options`].
 
 use std::sync::Arc;
 
@@ -11,24 +11,35 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use sessile_core::{Error, ErrorKind, Result};
 
-use crate::connecting::{self, Address, Login, Timeouts, TlsFiles, decoded, install_tls_provider, is_unix};
-use crate::host;
+use crate::connections::options::{
+    Address, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts,
+    USER, database,
+};
+use crate::connections::tls::{
+    TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider,
+};
+use crate::locks::host;
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
-/// The options of this store, for the registry.
-pub(super) const HELP: &[OptionHelp] = &[
-    OptionHelp { name: "table", help: "name of the table (default sessile); its companions begin with the same word" },
-    OptionHelp { name: "schema", help: "schema of the table (default: the first of the user's search_path)" },
-    OptionHelp { name: "tls", help: "off (default) or on: encrypted, the server's certificate checked" },
-    OptionHelp { name: "user", help: "user name, for postgres+unix (postgres:// takes it before the @)" },
-    OptionHelp { name: "database", help: "name of the database, for postgres+unix (postgres:// takes it as the path)" },
-    connecting::PASSWORD_FILE,
-    connecting::CONNECT_TIMEOUT_MS,
-    connecting::RESPONSE_TIMEOUT_MS,
-    connecting::TLS_CA_FILE,
-    connecting::TLS_CERT_FILE,
-    connecting::TLS_KEY_FILE,
+pub(crate) const HELP: &[OptionHelp] = &[
+    OptionHelp {
+        name: "table",
+        help: "name of the table (default sessile); its companions begin with the same word",
+    },
+    OptionHelp {
+        name: "schema",
+        help: "schema of the table (default: the first of the user's search_path)",
+    },
+    TLS,
+    USER,
+    DATABASE,
+    PASSWORD_FILE,
+    CONNECT_TIMEOUT_MS,
+    RESPONSE_TIMEOUT_MS,
+    TLS_CA_FILE,
+    TLS_CERT_FILE,
+    TLS_KEY_FILE,
 ];
 
 const DEFAULT_PORT: u16 = 5_432;
@@ -36,7 +47,7 @@ const DEFAULT_PORT: u16 = 5_432;
 const NAME_BYTES_MAX: usize = 40;
 
 /// Settings of one opened store. Without `Debug`, which would print the password.
-pub(super) struct Options {
+pub(crate) struct Options {
     pub address: Address,
     pub timeouts: Timeouts,
     pub user: String,
@@ -45,10 +56,9 @@ pub(super) struct Options {
     pub database: Option<String>,
     pub table: String,
     pub schema: Option<String>,
-    pub tls: Option<Tls>,
+    pub(super) tls: Option<Tls>,
 }
 
-/// How a connection is encrypted.
 pub(super) struct Tls {
     /// The name that the server must prove.
     pub server: ServerName<'static>,
@@ -58,22 +68,25 @@ pub(super) struct Tls {
 impl Options {
     /// # Errors
     ///
-    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be read.
+    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be
+    /// read.
     pub fn parse(url: &StoreUrl) -> Result<Options> {
         let mut address = Address::parse(url, DEFAULT_PORT)?;
         if let Address::Unix(path) = &mut address
             && path.is_dir()
         {
-            path.push(format!(".s.PGSQL.{DEFAULT_PORT}")); // people know the directory, as other clients ask for it
+            // Other clients ask for the directory.
+            path.push(format!(".s.PGSQL.{DEFAULT_PORT}"));
         }
         let tls = tls(url, &address)?;
         let Login { user, password } = Login::parse(url)?;
-        let advice = "write postgres://user@host/database or postgres+unix:/path?user=name&database=name";
+        let advice =
+            "write postgres://user@host/database or postgres+unix:/path?user=name&database=name";
         Ok(Options {
             timeouts: Timeouts::parse(url)?,
             table: name(url, "table")?.unwrap_or_else(|| "sessile".to_owned()),
             schema: name(url, "schema")?,
-            database: database(url)?,
+            database: Some(database(url, "postgres")?).filter(|name| !name.is_empty()),
             user: user.ok_or_else(|| invalid("the URL names no user").advice(advice))?,
             password,
             address,
@@ -81,23 +94,11 @@ impl Options {
         })
     }
 
-    /// `sessile PID HOST` of our present process, by which others know who holds a lock. The server cuts it at 63 bytes.
+    /// `sessile PID HOST`, by which others name the holder of a lock. The server cuts it at 63
+    /// bytes.
     pub fn name_of_this_process() -> String {
         format!("sessile {} {}", std::process::id(), host::name())
     }
-}
-
-fn database(url: &StoreUrl) -> Result<Option<String>> {
-    let database = if is_unix(url) {
-        url.text("database").unwrap_or_default().to_owned()
-    } else {
-        if url.text("database").is_some() {
-            return Err(invalid("option database is for postgres+unix only")
-                .advice("write postgres://user:password@host/database"));
-        }
-        decoded(url.parts().path().trim_start_matches('/'), "database")?
-    };
-    Ok(Some(database).filter(|database| !database.is_empty()))
 }
 
 /// An identifier that needs no quotes, so that it reads the same in a shell.
@@ -106,27 +107,20 @@ fn name(url: &StoreUrl, option: &str) -> Result<Option<String>> {
     let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     let all = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     if !first || !all || name.len() > NAME_BYTES_MAX {
-        return Err(invalid(format!("option {option} must be 1 to {NAME_BYTES_MAX} characters of a-z, 0-9 and _")));
+        return Err(invalid(format!(
+            "option {option} must be 1 to {NAME_BYTES_MAX} characters of a-z, 0-9 and _"
+        )));
     }
     Ok(Some(name.to_owned()))
 }
 
 fn tls(url: &StoreUrl, address: &Address) -> Result<Option<Tls>> {
-    let wanted = url.word("tls", false, "on, off", |word| match word {
-        "on" => Some(true),
-        "off" => Some(false),
-        _ => None,
-    })?;
-    if !wanted {
-        TlsFiles::refuse(url, "write tls=on")?;
+    let (Some(files), Address::Tcp { host, .. }) = (TlsFiles::if_wanted(url)?, address) else {
         return Ok(None);
-    }
-    let Address::Tcp { host, .. } = address else {
-        return Err(invalid("a unix socket has no TLS").advice("leave tls out, or write postgres://host"));
     };
     install_tls_provider();
-    let files = TlsFiles::parse(url)?;
-    let client = ClientConfig::builder().with_root_certificates(authorities(files.authority.as_deref())?);
+    let client =
+        ClientConfig::builder().with_root_certificates(authorities(files.authority.as_deref())?);
     let mut config = match &files.client {
         None => client.with_no_client_auth(),
         Some((certificate, key)) => {
@@ -134,17 +128,18 @@ fn tls(url: &StoreUrl, address: &Address) -> Result<Option<Tls>> {
             client.with_client_auth_cert(certificates(certificate)?, key).map_err(not_pem)?
         }
     };
-    // What would be kept for resuming is behind a mutex, which a child could find locked for ever by a thread of its parent.
+    // A cache of sessions is behind a mutex, which may be locked for ever in a child.
     config.resumption = Resumption::disabled();
     let server = ServerName::try_from(host.clone());
-    let server = server.map_err(|_| invalid("the host of the URL is no name that a certificate could have"))?;
+    let server = server
+        .map_err(|_| invalid("the host of the URL is no name that a certificate could have"))?;
     Ok(Some(Tls { server, config: Arc::new(config) }))
 }
 
 fn authorities(pem: Option<&[u8]>) -> Result<RootCertStore> {
     let trusted = match pem {
         Some(pem) => certificates(pem)?,
-        // What cannot be read there is not ours to complain about; without any, no server is trusted.
+        // Unreadable ones are passed over; without any, no server is trusted.
         None => rustls_native_certs::load_native_certs().certs,
     };
     let mut store = RootCertStore::empty();
@@ -190,13 +185,18 @@ mod tests {
             "postgres+unix:relative?user=u",
         ] {
             let error = options(url).err().map(|error| format!("{error:#} {error:?}"));
-            assert!(error.as_ref().is_some_and(|error| !error.contains("s3cret")), "{url}: {error:?}");
+            assert!(
+                error.as_ref().is_some_and(|error| !error.contains("s3cret")),
+                "{url}: {error:?}"
+            );
         }
     }
 
     #[test]
     fn a_login_is_decoded_and_a_directory_of_sockets_will_do() {
-        let parsed = options("postgresql://shop:p%40ss@[::1]:6543/my%20shop?table=carts&schema=web").unwrap();
+        let parsed =
+            options("postgresql://shop:p%40ss@[::1]:6543/my%20shop?table=carts&schema=web")
+                .unwrap();
         assert_eq!(parsed.address, Address::Tcp { host: "::1".into(), port: 6_543 });
         assert_eq!(parsed.password.as_deref(), Some("p@ss"));
         assert_eq!((parsed.user.as_str(), parsed.database.as_deref()), ("shop", Some("my shop")));

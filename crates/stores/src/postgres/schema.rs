@@ -1,80 +1,93 @@
-//! The tables, how they come to be, and how they are recognised as ours.
+//! The tables, and how they are recognised as ours. Layout: `docs/stores/postgres.md`.
 //!
-//! Invariants: a table that is not ours is never changed; whoever opens first creates them, in one transaction under a
-//! lock, so that any number of processes may open a new store at once; an older program never works on a newer schema;
-//! the sequence of fences jumps ahead when the server was started anew, before anything else is done on it.
-//! `docs/stores/postgres.md` shows the layout for people.
+//! Invariants: a table that is not ours is never changed; the tables are created in one transaction
+//! under a lock, so that any number of processes may open a new store at once; an older program
+//! never works on a newer schema; the sequence of fences jumps ahead when the server was started
+//! anew, before anything else is done on it.
 
-use sessile_core::{Error, ErrorKind, Result};
-use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
-use super::failure::{Failure, Tried, code};
-use super::link::Link;
+use sessile_core::{Error, ErrorKind};
+
+use super::connection::Connection;
+use super::failure::{Attempt, PostgresFailure, code, unexpected};
+use super::names::TableNames;
 use super::options::Options;
+use crate::connections::pool::PooledConnection;
+use crate::sql::{SCHEMA, check_schema, foreign_table};
 
-const VERSION: i64 = 1;
-
-/// How far fences jump when the server was started anew: a crash may have lost the last numbers that were given out, in the
-/// tiers that lose the last second. 2^31 starts are left.
+/// How far fences jump when the server was started anew: in the tiers that lose the last second, a
+/// crash may have lost the last numbers. 2^31 starts are left.
 const FENCE_JUMP: i64 = 1 << 32;
 
-/// The names of one store, quoted and with their schema.
-#[derive(Clone, Debug)]
-pub(super) struct Names {
-    pub table: String,
-    pub fences: String,
-    /// One row about the store.
-    about: String,
-    /// What distinguishes its locks from those of other stores in the database.
-    pub lock_space: String,
-    /// Without the schema, which an index shares with its table.
-    due_index: String,
+pub(crate) struct Settings {
+    pub options: Options,
+    pub names: Arc<TableNames>,
 }
 
-impl Names {
-    fn new(schema: &str, table: &str) -> Names {
-        let quoted = schema.replace('"', "\"\"");
-        let name = |suffix: &str| format!("\"{quoted}\".\"{table}{suffix}\"");
-        Names {
-            table: name(""),
-            fences: name("_fence"),
-            about: name("_about"),
-            lock_space: format!("{schema}\0{table}\0"),
-            due_index: format!("\"{table}_due\""),
-        }
+impl PooledConnection for Connection {
+    type Settings = Settings;
+    type Failure = PostgresFailure;
+
+    fn open(settings: &Settings) -> Attempt<Connection> {
+        let mut connection = Connection::connect(&settings.options)?;
+        greet(&mut connection)?;
+        check_tables(&mut connection, &settings.names)?;
+        connection.names = Arc::clone(&settings.names);
+        Ok(connection)
     }
 
-    /// What is run first on each connection: the settings on which our statements rely, and a look at who we are to the
-    /// server. One round trip.
-    ///
-    /// Tables of sessions grow from nothing, and a plan made for an empty table would read it from end to end for ever: all
-    /// our statements go by an index, so nothing else is offered. (What has to be read otherwise is then thought so dear that the
-    /// server would compile it: 200 ms on each connection, to read one row.) A backend whose client has died while it waits for a lock
-    /// notices within a second (from version 14 on), one whose client's host has died within a minute.
-    pub fn greeting(version: u32) -> String {
-        let mut text = String::from(
-            "SET default_transaction_isolation = 'read committed'; SET enable_seqscan = off; SET enable_bitmapscan = off;
-            SET jit = off; SET plan_cache_mode = force_generic_plan;
-            SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3;",
-        );
-        if version >= 140_000 {
-            text.push_str("SET client_connection_check_interval = 1000;");
-        }
-        text.push_str("SELECT pg_backend_pid(), pg_is_in_recovery(), current_schema()");
-        text
+    fn is_reusable(&self) -> bool {
+        self.is_fit()
+    }
+
+    fn translate(_: &Settings, failure: PostgresFailure) -> Error {
+        failure.into()
     }
 }
 
-/// The columns that change seldom come first, the payload last. `lock` is the advisory lock of the id: sweeps compare it
-/// with `pg_locks`, and so can people.
+/// Run first on each connection: the settings on which the statements rely, and a look at the
+/// session. Returns the first schema of the search path. One round trip.
 ///
-/// The creation is durable in every tier: a crash may cost the last sessions, but not the table under a running store.
+/// Tables of sessions grow from nothing, and a plan for an empty table would scan it for ever: all
+/// statements go by an index, so nothing else is offered. (The server takes any other read for so
+/// dear that it would compile it: 200 ms on each connection.) A backend whose client has died while
+/// it waits for a lock notices within a second (from version 14 on), one whose client's host has
+/// died within a minute.
+pub(super) fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
+    let mut text = String::from(
+        "SET default_transaction_isolation = 'read committed'; SET enable_seqscan = off;
+        SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan;
+        SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10;
+        SET tcp_keepalives_count = 3;",
+    );
+    if connection.version() >= 140_000 {
+        text.push_str("SET client_connection_check_interval = 1000;");
+    }
+    text.push_str("SELECT pg_backend_pid(), pg_is_in_recovery(), current_schema()");
+    let rows = connection.run_text(&text)?;
+    let Some([Some(pid), Some(standby), schema]) = rows.first().map(Vec::as_slice) else {
+        return Err(unexpected());
+    };
+    connection.backend = pid.parse().unwrap_or(0);
+    if standby == "t" {
+        let why = "the server is a hot standby, which only reads";
+        return Err(Error::new(ErrorKind::Denied, why).advice("connect to its primary").into());
+    }
+    Ok(schema.clone())
+}
+
+/// The payload comes last. `lock` is the advisory lock of the id: sweeps compare it with
+/// `pg_locks`, and so can people.
 ///
-/// Room is left on each page for the next version of a row, which then needs no new entry in any index ("HOT" in the
-/// server's documentation). Payloads are not compressed: the time is the visitor's.
-fn creation(names: &Names) -> String {
-    let Names { table, fences, about, due_index, .. } = names;
-    let turn = lock_number(&names.lock_space, "", "create").cast_signed();
+/// The creation is durable in every tier: a crash may cost the last sessions, but not the table
+/// under a running store.
+///
+/// Room is left on each page for the next version of a row, which then needs no new index entry
+/// ("HOT" in the server's documentation). Payloads are not compressed: the visitor waits for that.
+fn creation(names: &TableNames) -> String {
+    let TableNames { table, fences, about, due_index, .. } = names;
+    let turn = names.lock("", "create");
     format!(
         "SELECT pg_advisory_xact_lock({turn}), set_config('synchronous_commit', 'on', true);
         CREATE TABLE IF NOT EXISTS {table} (
@@ -98,110 +111,63 @@ fn creation(names: &Names) -> String {
         ALTER TABLE {table} ALTER COLUMN payload SET STORAGE EXTERNAL;
         CREATE INDEX IF NOT EXISTS {due_index} ON {table} (due, number);
         CREATE SEQUENCE IF NOT EXISTS {fences};
-        CREATE TABLE IF NOT EXISTS {about} (version integer NOT NULL, server_start timestamptz NOT NULL);
-        INSERT INTO {about} SELECT {VERSION}, pg_postmaster_start_time() WHERE NOT EXISTS (SELECT FROM {about})"
+        CREATE TABLE IF NOT EXISTS {about} (version integer NOT NULL, server_start timestamptz NOT \
+        NULL);
+        INSERT INTO {about} SELECT {SCHEMA}, pg_postmaster_start_time() WHERE NOT EXISTS (SELECT \
+        FROM {about})"
     )
 }
 
-/// The number of the advisory lock of a key: 64 bits of a digest. Two sessions with the same number, of which there is one
-/// pair among five billion sessions, merely wait for each other.
-pub(super) fn lock_number(space: &str, bin: &str, id: &str) -> u64 {
-    let digest = Sha256::new().chain_update(space).chain_update(bin).chain_update([0]).chain_update(id).finalize();
-    digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-/// Opens the first connection and makes the tables if they are missing.
-pub(super) fn prepare(options: &Options) -> Tried<(Names, Link)> {
-    let mut link = Link::connect(options)?;
-    let schema = link.greet(options)?;
+/// Opens the first connection and creates the tables if they are missing.
+pub(super) fn create_or_check(options: &Options) -> Attempt<Connection> {
+    let mut connection = Connection::connect(options)?;
+    let schema = greet(&mut connection)?;
     let schema = options.schema.clone().or(schema).ok_or_else(|| {
         Error::new(ErrorKind::InvalidUrl, "the user's search_path names no schema that exists")
             .advice("add schema=public, or set search_path for the user")
     })?;
-    let names = Names::new(&schema, &options.table);
-    let patience = options.timeouts.response;
-    let literal = |name: &str| name.replace('\'', "''");
-    let exist = format!(
-        "SELECT to_regclass('{}') IS NOT NULL, to_regclass('{}') IS NOT NULL",
-        literal(&names.table),
-        literal(&names.about)
-    );
-    let found = link.run_text(&exist, patience)?;
-    let found: Vec<bool> = found.iter().flatten().map(|cell| cell.as_deref() == Some("t")).collect();
+    let names = TableNames::new(&schema, &options.table);
+    let exists = |name: &str| format!("to_regclass('{}') IS NOT NULL", name.replace('\'', "''"));
+    let exist = format!("SELECT {}, {}", exists(&names.table), exists(&names.about));
+    let found = connection.run_text(&exist)?;
+    let found: Vec<bool> =
+        found.iter().flatten().map(|cell| cell.as_deref() == Some("t")).collect();
     match found.as_slice() {
         [_, true] => {}
-        [true, false] => return Err(foreign().into()),
-        _ => create(&mut link, options, &names)?,
+        [true, false] => return Err(foreign_table().into()),
+        _ => match connection.run_text(&creation(&names)) {
+            Err(failure) if failure.is(code::UNDEFINED_COLUMN) => {
+                return Err(foreign_table().into());
+            }
+            created => drop(created?),
+        },
     }
-    link.meet(&names, patience)?;
-    Ok((names, link))
+    check_tables(&mut connection, &names)?;
+    connection.names = Arc::new(names);
+    Ok(connection)
 }
 
-fn create(link: &mut Link, options: &Options, names: &Names) -> Tried<()> {
-    match link.run_text(&creation(names), options.timeouts.response) {
-        Err(failure) if failure.is(code::UNDEFINED_COLUMN) => Err(foreign().into()),
-        created => created.map(drop),
+/// One round trip; two when the server was started anew.
+fn check_tables(connection: &mut Connection, names: &TableNames) -> Attempt<()> {
+    let TableNames { about, fences, .. } = names;
+    let look = format!("SELECT version, server_start = pg_postmaster_start_time() FROM {about}");
+    let rows = connection.run_text(&look)?;
+    let Some([Some(version), Some(same)]) = rows.first().map(Vec::as_slice) else {
+        return Err(foreign_table().into());
+    };
+    check_schema("the table", version.parse().unwrap_or(0))?;
+    if same == "t" {
+        return Ok(());
     }
-}
-
-fn foreign() -> Error {
-    Error::new(ErrorKind::Incompatible, "the table belongs to another program")
-        .advice("choose another name with table=; this one was not changed")
-}
-
-impl Link {
-    /// The first words on a connection. Returns the first schema of the search path.
-    pub fn greet(&mut self, options: &Options) -> Tried<Option<String>> {
-        let rows = self.run_text(&Names::greeting(self.version()), options.timeouts.response)?;
-        let Some([Some(pid), Some(standby), schema]) = rows.first().map(Vec::as_slice) else {
-            return Err(Failure::Client("no answer to the greeting".to_owned()));
-        };
-        self.backend = pid.parse().unwrap_or(0);
-        if standby == "t" {
-            return Err(Error::new(ErrorKind::Denied, "the server is a hot standby, which only reads")
-                .advice("connect to its primary")
-                .into());
-        }
-        Ok(schema.clone())
-    }
-
-    /// Checks the version of the tables, and lets the fences jump when the server was started anew: one round trip, in that
-    /// case one more.
-    pub fn meet(&mut self, names: &Names, patience: std::time::Duration) -> Tried<()> {
-        let Names { about, fences, .. } = names;
-        let look = format!("SELECT version, server_start = pg_postmaster_start_time() FROM {about}");
-        let rows = self.run_text(&look, patience)?;
-        let Some([Some(version), Some(same)]) = rows.first().map(Vec::as_slice) else {
-            return Err(foreign().into());
-        };
-        check_version(version)?;
-        if same == "t" {
-            return Ok(());
-        }
-        let sequence = fences.replace('\'', "''");
-        // The row's lock lets one do it and the others see it done. Durable in every tier, or it could be lost in its turn.
-        let jump = format!(
-            "BEGIN; SET LOCAL synchronous_commit = on;
-            UPDATE {about} SET server_start = pg_postmaster_start_time()
-            WHERE server_start <> pg_postmaster_start_time()
-            RETURNING setval('{sequence}', nextval('{sequence}') + {FENCE_JUMP});
-            COMMIT"
-        );
-        let jumped = self.run_text(&jump, patience);
-        if jumped.is_err() {
-            let _ = self.run_text("ROLLBACK", patience);
-        }
-        jumped.map(drop)
-    }
-}
-
-fn check_version(version: &str) -> Result<()> {
-    match version.parse::<i64>() {
-        Ok(VERSION) => Ok(()),
-        Ok(newer) if newer > VERSION => {
-            Err(Error::new(ErrorKind::Incompatible, format!("the tables have schema {newer}; this is {VERSION}"))
-                .advice("update this program; the tables were not changed"))
-        }
-        _ => Err(Error::new(ErrorKind::Incompatible, "the tables have a schema that no release has written")),
-    }
+    let sequence = fences.replace('\'', "''");
+    // The row's lock lets one connection do it and the others see it done. Durable in every tier,
+    // or a crash could lose it, too.
+    let jump = format!(
+        "BEGIN; SET LOCAL synchronous_commit = on;
+        UPDATE {about} SET server_start = pg_postmaster_start_time()
+        WHERE server_start <> pg_postmaster_start_time()
+        RETURNING setval('{sequence}', nextval('{sequence}') + {FENCE_JUMP});
+        COMMIT"
+    );
+    connection.run_text(&jump).map(drop)
 }

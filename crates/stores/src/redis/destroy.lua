@@ -1,15 +1,12 @@
--- Replaces the record by a tombstone and voids the lease.
--- KEYS: lock, data, wait. ARGV: token, tombstone, its PX, now, reserve_ms, whether to follow an alias.
--- Answers 0, or the id to which this one leads (nothing is done then: destroy that one first).
-if ARGV[6] == '1' then
-  local head = redis.call('GETRANGE', KEYS[2], 0, 25)
-  if #head == 26 and string.byte(head, 2) == 65 and struct.unpack('<I8', head, 19) > tonumber(ARGV[4]) then
-    return redis.call('GETRANGE', KEYS[2], 58, -1)
-  end
+-- Replaces the record by a tombstone and voids the lease. Does nothing but answer where the id
+-- leads, if that is none of the visited ids (ARGV[5] and on): it has to be destroyed first.
+local _, tombstone, px, now = unpack(ARGV)
+if leads_on(call('GETRANGE', data_key, 0, 25), tonumber(now)) then
+  local target, visited = call('GETRANGE', data_key, 58, -1), false
+  for at = 5, #ARGV do visited = visited or ARGV[at] == target end
+  if not visited then return target end
 end
--- DEL first: it is never refused, and after it a full server takes the tombstone too.
-redis.call('DEL', KEYS[2])
-local lock = redis.call('GET', KEYS[1])
-if lock and string.byte(lock) == 76 then unlock(KEYS[1], KEYS[3], lock, ARGV[1], ARGV[5]) end
-redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+call('DEL', data_key) -- never refused; after it a full server takes the tombstone too
+if lock and string.byte(lock) == 76 then unlock() end
+call('SET', data_key, tombstone, 'PX', px)
 return 0

@@ -1,35 +1,32 @@
 //! From what the client crate reports to errors of the contract.
 //!
-//! Invariant: no text of ours contains a password. The crate's own errors name commands and codes, never
-//! arguments, with one exception that is left out: details of failed authentication.
+//! Invariant: no text of ours contains a password. The crate's own errors name commands and codes,
+//! never arguments, with one exception that is left out: details of failed authentication.
 
-use redis::{ErrorKind as Cause, RedisError, ServerErrorKind};
+use redis::ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, TryAgain};
+use redis::{ErrorKind as Cause, RedisError};
 use sessile_core::{Error, ErrorKind};
 
-/// Whether the same request may succeed after a short wait, or on a new connection.
-pub(super) fn is_transient(error: &RedisError) -> bool {
-    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, TryAgain};
-    match error.kind() {
-        Cause::Io => !is_distrust(error),
-        Cause::Server(kind) => matches!(kind, BusyLoading | TryAgain | MasterDown | ClusterDown),
-        _ => matches!(error.code(), Some("BUSY" | "UNBLOCKED")),
+use crate::connections::failure::{DISTRUSTED, UNREACHED, is_distrust};
+use crate::connections::pool::AttemptFailure;
+
+impl AttemptFailure for RedisError {
+    fn is_transient(&self) -> bool {
+        match self.kind() {
+            Cause::Io => !is_distrust(&self.to_string()),
+            Cause::Server(BusyLoading | TryAgain | MasterDown | ClusterDown) => true,
+            _ => matches!(self.code(), Some("BUSY" | "UNBLOCKED")),
+        }
+    }
+
+    fn breaks_connection(&self) -> bool {
+        use Cause::{Client, Io, Parse, UnexpectedReturnType};
+        matches!(self.kind(), Io | Parse | Client | UnexpectedReturnType)
     }
 }
 
-/// Whether one side did not accept the certificate of the other. The TLS library's own error is out of reach
-/// behind that of the client crate, so its text has to do; were it reworded, the error would be `Unreachable`.
-fn is_distrust(error: &RedisError) -> bool {
-    let text = error.to_string();
-    text.contains("invalid peer certificate") || text.contains("received fatal alert")
-}
-
-/// Whether the connection can no longer be used.
-pub(super) fn breaks_connection(error: &RedisError) -> bool {
-    matches!(error.kind(), Cause::Io | Cause::Parse | Cause::Client | Cause::UnexpectedReturnType)
-}
-
 /// The error of the contract.
-pub(super) fn translate(error: RedisError) -> Error {
+pub fn translate(error: RedisError) -> Error {
     let text = error.detail().unwrap_or_default().to_owned();
     // Redis 6 wraps what failed inside a script into a text of its own.
     let says = |word: &str| error.code() == Some(word) || text.contains(&format!("{word} "));
@@ -38,7 +35,8 @@ pub(super) fn translate(error: RedisError) -> Error {
             .advice("correct the user and password of the URL, or password_file");
     }
     let (kind, why, advice) = if says("OOM") {
-        let advice = "raise maxmemory; keep maxmemory-policy noeviction, so that sessions are never dropped silently";
+        let advice = "raise maxmemory; keep maxmemory-policy noeviction, so that sessions are \
+                      never dropped silently";
         (ErrorKind::OutOfMemory, "the server has reached its maxmemory", advice)
     } else if says("NOPERM") {
         let advice = "allow the user the scripts and keys that docs/stores/redis.md lists";
@@ -49,7 +47,11 @@ pub(super) fn translate(error: RedisError) -> Error {
         let advice = "free disk space for its snapshots, or turn off stop-writes-on-bgsave-error";
         (ErrorKind::Full, "the server cannot save to disk and refuses writes", advice)
     } else if says("LOADING") || says("BUSY") || says("MASTERDOWN") || says("CLUSTERDOWN") {
-        (ErrorKind::Unreachable, "the server is up but not ready", "wait until it has loaded its data")
+        (
+            ErrorKind::Unreachable,
+            "the server is up but not ready",
+            "wait until it has loaded its data",
+        )
     } else if says("MOVED") || says("CROSSSLOT") || says("ASK") {
         let advice = "connect to a server that is not part of a cluster";
         (ErrorKind::Unsupported, "the server is part of a cluster", advice)
@@ -57,15 +59,19 @@ pub(super) fn translate(error: RedisError) -> Error {
         let advice = "find out who else writes keys with this prefix";
         (ErrorKind::Corrupt, "a key of this store holds another type", advice)
     } else if text.contains("DB index") || text.contains("invalid DB") {
-        (ErrorKind::InvalidUrl, "the server has no database of this number", "correct it, or raise `databases`")
+        (
+            ErrorKind::InvalidUrl,
+            "the server has no database of this number",
+            "correct it, or raise `databases`",
+        )
     } else if text.contains("max number of clients") {
         (ErrorKind::Unreachable, "the server has no free connection", "raise its maxclients")
-    } else if is_distrust(&error) {
-        let advice = "name the authority in tls_ca_file, and a client certificate if the server asks for one";
-        (ErrorKind::Denied, "the certificates are not accepted", advice)
+    } else if is_distrust(&error.to_string()) {
+        DISTRUSTED
     } else if matches!(error.kind(), Cause::Io) {
-        let advice = "check that it runs, that address and port are right, and that no firewall is in between";
-        (ErrorKind::Unreachable, "the server does not answer", advice)
+        UNREACHED
+    } else if matches!(error.kind(), Cause::Parse | Cause::UnexpectedReturnType) {
+        return unexpected().source(error);
     } else if matches!(error.kind(), Cause::InvalidClientConfig) {
         (ErrorKind::InvalidUrl, "the connection settings are not usable", "correct the URL")
     } else {
@@ -74,8 +80,10 @@ pub(super) fn translate(error: RedisError) -> Error {
     Error::new(kind, why).advice(advice).source(error)
 }
 
-/// An answer that our own scripts never give.
-pub(super) fn unexpected() -> Error {
-    Error::new(ErrorKind::Incompatible, "the server gave an answer that no script of this store gives")
-        .advice("connect to Redis 6.0 or later, or to a server compatible with it")
+pub fn unexpected() -> Error {
+    Error::new(
+        ErrorKind::Incompatible,
+        "the server gave an answer that no script of this store gives",
+    )
+    .advice("connect to Redis 6.0 or later, or to a server compatible with it")
 }

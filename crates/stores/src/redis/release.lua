@@ -1,9 +1,6 @@
--- Gives the lock back without writing. KEYS: lock, data, wait. ARGV: token, writer or '', reserve_ms.
-local lock = redis.call('GET', KEYS[1])
-if not lock or string.sub(lock, 1, 17) ~= 'L' .. ARGV[1] then return 0 end
-local ours = ARGV[2] ~= '' and redis.call('GETRANGE', KEYS[2], 0, 0) == 'S'
--- Before the mark: a full server must not keep the lock.
-unlock(KEYS[1], KEYS[3], lock, ARGV[1], ARGV[3])
--- Leaves our mark in the record: a lease that lapsed before ours must learn that it had a successor.
-if ours then redis.call('SETRANGE', KEYS[2], 2, ARGV[2]) end
+-- Frees the lock. By `mark` a lease that lapsed before this one learns that it had a successor.
+if not mine then return 0 end
+local mark = ARGV[2] == '1' and call('GETRANGE', data_key, 0, 0) == 'S'
+unlock() -- before the mark: a full server must not keep the lock
+if mark then call('SETRANGE', data_key, 2, string.sub(token, 1, 8)) end
 return 0

@@ -1,204 +1,166 @@
-//! The bytes of a data key: a fixed header, then the payload.
+//! The bytes of lock keys and of data keys.
+//!
+//! A lock:
 //!
 //! ```text
-//! offset 0     1     2        10     18       26     34       42       50       58
-//!        | 'S' | kind | writer | ends | expires | check | version | created | written | payload ...
+//! offset 0       1       17      18    22      30
+//!        | state | token | marks | pid | since | host ...
+//! bytes    1       16      1       4     8       0 to 64
+//! ```
+//!
+//! * `state`: `L`, held, or `R`, reserved for the waiter that pops `token` from the wait list, so
+//!   that a releaser that begins again at once cannot overtake it. A reservation ends after `marks`
+//!   and lasts 200 ms: a round trip. If the woken waiter died, the others lose this much.
+//! * `token`: 128 random bits for each begin. Owning a lock means knowing its token.
+//! * `marks`: `0` without waiters, up to `3` when there are waiters or lately were.
+//!
+//! A record, a tombstone or an alias: a fixed header, then the payload.
+//!
+//! ```text
+//! offset 0     1      2        10     18        26      34        42        50        58
+//!        | 'S' | kind | writer | ends | expires | check | version | created | written | payload
 //! bytes    1     1      8        8      8         8       8         8         8
 //! ```
 //!
-//! Numbers are little-endian; moments are milliseconds since 1970, 0 in `ends` means none. `kind` is `L` (a
-//! live record), `D` (a tombstone: destroyed) or `A` (an alias: regenerated; the payload is the new id).
-//! `writer` is the random mark of whoever wrote last: it is only ever compared for equality, so nothing
-//! depends on a counter surviving. `kind`, `writer` and `ends` together are the *stamp* that a lease remembers.
-//! `check` covers everything after it; what stands before it is what a touch or a release rewrites in place.
+//! Numbers are little-endian; moments are milliseconds since 1970, 0 in `ends` means none.
 //!
-//! The scripts know these offsets too: they address `kind` to `ends` as bytes 1 to 17 and a touch rewrites
-//! bytes 10 to 25. Bytes from the server are untrusted and checked here.
+//! * `kind`: `L`, a live record; `D`, a tombstone (destroyed), whose `ends` is when it is
+//!   forgotten; `A`, an alias (regenerated), whose payload is the new id, `expires` the end of the
+//!   grace, and `ends` when it is forgotten.
+//! * `writer`: the random mark of the last writer, the first bytes of its token. It is only
+//!   compared for equality, so nothing depends on a counter surviving.
+//! * `check`: of everything after it. A touch or a release rewrites what stands before it in place.
+//!
+//! `kind`, `writer` and `ends` (bytes 1 to 17) are the *stamp* that a lease remembers. The scripts
+//! know these offsets, too. Bytes from the server are untrusted and checked here.
 
-use sessile_core::{Record, Result, Timestamp};
+use sessile_core::{Head, Holder, Key, Result, Stored, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::key_value::corrupt;
+use crate::connections::key_value::{corrupt, from_header, moment, number, to_header};
+use crate::locks::token::{self, Token, holder_bytes};
 
-const MAGIC: u8 = b'S';
 const CHECKED_FROM: usize = 34;
-/// Length of the header.
-pub(super) const HEADER_BYTES: usize = 58;
-/// Length of a stamp.
-pub(super) const STAMP_BYTES: usize = 17;
+pub const HEADER_BYTES: usize = 58;
+const STAMP_BYTES: usize = 17;
 
-/// Who wrote a value last.
-pub(super) type Writer = [u8; 8];
-
-/// What a data key holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Live,
-    Tombstone,
-    Alias,
+pub fn encode(stored: &Stored, token: &Token, payload: &[u8]) -> Vec<u8> {
+    let Some((kind, head, payload)) = to_header(stored, payload) else { return Vec::new() };
+    let moments = [head.created, head.written].map(|moment| moment.as_ms().to_le_bytes());
+    let checked = [&head.version.to_le_bytes(), moments.as_flattened(), payload].concat();
+    let mut value = Vec::with_capacity(CHECKED_FROM + checked.len());
+    value.extend_from_slice(&[b'S', kind]);
+    let ends = head.ends.map_or(0, Timestamp::as_ms);
+    for number in [token::mark(token), ends, head.expires.as_ms(), xxh3_64(&checked)] {
+        value.extend_from_slice(&number.to_le_bytes());
+    }
+    value.extend_from_slice(&checked);
+    value
 }
 
-impl Kind {
-    const fn byte(self) -> u8 {
-        match self {
-            Kind::Live => b'L',
-            Kind::Tombstone => b'D',
-            Kind::Alias => b'A',
-        }
-    }
-
-    const fn from_byte(byte: u8) -> Option<Kind> {
-        match byte {
-            b'L' => Some(Kind::Live),
-            b'D' => Some(Kind::Tombstone),
-            b'A' => Some(Kind::Alias),
-            _ => None,
-        }
-    }
-}
-
-/// The decoded header of a data key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) kind: Kind,
-    pub(super) writer: Writer,
-    /// Live: the absolute end. Tombstone and alias: when it may be forgotten.
-    pub(super) ends: Option<Timestamp>,
-    /// Live: the expiry. Alias: the end of the grace.
-    pub(super) expires: Timestamp,
-    pub(super) check: u64,
-    pub(super) version: u64,
-    pub(super) created: Timestamp,
-    pub(super) written: Timestamp,
-}
-
-impl Header {
-    /// The header of a live record, an alias or a tombstone that is about to be written.
-    pub(super) fn new(kind: Kind, writer: Writer, expires: Timestamp, ends: Option<Timestamp>) -> Header {
-        let zero = Timestamp::ZERO;
-        Header { kind, writer, ends, expires, check: 0, version: 0, created: zero, written: zero }
-    }
-
-    /// Decodes the first [`HEADER_BYTES`] of a value.
-    pub(super) fn decode(value: &[u8]) -> Result<Header> {
-        Header::read(value).ok_or_else(corrupt)
-    }
-
-    fn read(value: &[u8]) -> Option<Header> {
-        let number = |at: usize| value.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
-        let moment = |at: usize| number(at).map(Timestamp::from_ms);
-        if *value.first()? != MAGIC {
-            return None;
-        }
-        Some(Header {
-            kind: Kind::from_byte(*value.get(1)?)?,
-            writer: value.get(2..10)?.try_into().ok()?,
-            ends: moment(10).map(|ends| (ends != Timestamp::ZERO).then_some(ends))?,
-            expires: moment(18)?,
-            check: number(26)?,
-            version: number(34)?,
-            created: moment(42)?,
-            written: moment(50)?,
-        })
-    }
-
-    /// The value with this header: the payload behind it, the check filled in.
-    pub(super) fn encode(&self, payload: &[u8]) -> Vec<u8> {
-        let mut value = Vec::with_capacity(HEADER_BYTES + payload.len());
-        value.extend_from_slice(&[MAGIC, self.kind.byte()]);
-        value.extend_from_slice(&self.writer);
-        for number in [
-            self.ends.map_or(0, Timestamp::as_ms),
-            self.expires.as_ms(),
-            0,
-            self.version,
-            self.created.as_ms(),
-            self.written.as_ms(),
-        ] {
-            value.extend_from_slice(&number.to_le_bytes());
-        }
-        value.extend_from_slice(payload);
-        let check = check_of(&value).to_le_bytes();
-        for (slot, byte) in value.iter_mut().skip(CHECKED_FROM - check.len()).zip(check) {
-            *slot = byte;
-        }
-        value
-    }
-}
-
-/// Splits a whole value into header and payload.
-///
-/// # Errors
-///
-/// `Corrupt` when the bytes are not what was written.
-pub(super) fn open(mut value: Vec<u8>) -> Result<(Header, Vec<u8>)> {
-    let header = Header::decode(&value)?;
-    if check_of(&value) != header.check {
+/// What a data key holds, and the payload of a record. `Corrupt` for bytes that are not ours.
+pub fn decode(key: &Key, value: Option<Vec<u8>>) -> Result<(Stored, Vec<u8>)> {
+    let Some(mut value) = value else { return Ok((Stored::Nothing, Vec::new())) };
+    let check = xxh3_64(value.get(CHECKED_FROM..).unwrap_or_default());
+    if number(&value, CHECKED_FROM - 8) != Some(check) {
         return Err(corrupt());
     }
+    let stored = decode_header(&value, |id| key.sibling(id))?;
     value.drain(..HEADER_BYTES);
-    Ok((header, value))
+    Ok((stored, value))
 }
 
-/// The stamp of a value, empty for none.
-pub(super) fn stamp_of(value: &[u8]) -> Vec<u8> {
-    value.get(1..=STAMP_BYTES).unwrap_or_default().to_vec()
+/// What a data key holds by its first [`HEADER_BYTES`], which are not checked against the rest.
+/// `target` makes something of the rest of an alias.
+pub fn decode_header<K>(
+    value: &[u8],
+    target: impl FnOnce(&[u8]) -> Result<K>,
+) -> Result<Stored<K>> {
+    let read = || {
+        let ends =
+            moment(value, 10).map(|ends| Some(ends).filter(|ends| *ends != Timestamp::ZERO))?;
+        let (version, created) = (number(value, 34)?, moment(value, 42)?);
+        let (written, expires) = (moment(value, 50)?, moment(value, 18)?);
+        let kind = *value.get(1).filter(|_| value.first() == Some(&b'S'))?;
+        Some((kind, Head { version, created, written, expires, ends }, number(value, 2)?))
+    };
+    let (kind, head, mark) = read().ok_or_else(corrupt)?;
+    from_header(kind, head, mark, || target(value.get(HEADER_BYTES..).unwrap_or_default()))
 }
 
-/// The absolute end that a stamp carries.
-pub(super) fn ends_of_stamp(stamp: &[u8]) -> Option<Timestamp> {
-    let ends = stamp.get(9..STAMP_BYTES)?.try_into().ok().map(u64::from_le_bytes)?;
-    (ends != 0).then(|| Timestamp::from_ms(ends))
+pub fn leads_on(value: Option<&[u8]>, now: Timestamp) -> bool {
+    let stored = value.and_then(|value| decode_header(value, |_| Ok(())).ok());
+    stored.is_some_and(|stored| stored.leads_to(now).is_some())
 }
 
-/// The record of a live header.
-pub(super) fn record(header: &Header, payload: Vec<u8>) -> Record {
-    Record {
-        payload,
-        version: header.version,
-        created: header.created,
-        written: header.written,
-        expires: header.expires,
-        ends: header.ends,
-    }
+pub fn stamp(value: Option<&[u8]>) -> Vec<u8> {
+    value.and_then(|value| value.get(1..=STAMP_BYTES)).unwrap_or_default().to_vec()
 }
 
-fn check_of(value: &[u8]) -> u64 {
-    xxh3_64(value.get(CHECKED_FROM..).unwrap_or_default())
+pub fn ends_of_stamp(stamp: &[u8]) -> Option<Timestamp> {
+    number(stamp, 9).filter(|ends| *ends != 0).map(Timestamp::from_ms)
+}
+
+/// The bytes of a held lock without waiters.
+pub fn held_value(token: &Token, since: Timestamp) -> Vec<u8> {
+    [b"L", token.as_slice(), b"0", &holder_bytes(since)].concat()
+}
+
+/// The holder of a lock, as far as its bytes say, which may be foreign.
+pub fn holder(lock: &[u8]) -> Holder {
+    token::holder(lock.get(18..).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sample() -> Header {
-        Header {
-            version: 3,
-            created: Timestamp::from_ms(7),
-            written: Timestamp::from_ms(8),
-            ..Header::new(Kind::Live, *b"writer-1", Timestamp::from_ms(900), Some(Timestamp::from_ms(1_000)))
-        }
+    const TOKEN: Token = *b"writer-1........";
+
+    fn live() -> Stored {
+        let ms = Timestamp::from_ms;
+        let (created, written, expires, ends) = (ms(7), ms(8), ms(900), Some(ms(1_000)));
+        Stored::Live(Head { version: 3, created, written, expires, ends })
     }
 
     #[test]
     fn a_value_reads_back_as_it_was_written() {
-        let (header, payload) = open(sample().encode(b"cart")).unwrap();
-        assert_eq!((header.check, payload.as_slice()), (header.check, b"cart".as_slice()));
-        assert_eq!(Header { check: 0, ..header }, sample());
-        let value = sample().encode(b"");
-        assert_eq!(ends_of_stamp(&stamp_of(&value)), Some(Timestamp::from_ms(1_000)));
+        let (key, now) = (Key::session("a").unwrap(), Timestamp::from_ms(5));
+        let alias = Stored::alias(Key::session("b").unwrap(), std::time::Duration::ZERO, now);
+        for stored in [live(), Stored::tombstone(token::mark(&TOKEN), now), alias, Stored::Nothing]
+        {
+            let value = encode(&stored, &TOKEN, b"cart");
+            let read = decode(&key, Some(value.clone()).filter(|value| !value.is_empty())).unwrap();
+            assert_eq!(read.0, stored);
+            assert!(stored.head().is_none() || read.1 == b"cart");
+        }
+        let stamp = stamp(Some(&encode(&live(), &TOKEN, b"")));
+        assert_eq!(stamp.len(), STAMP_BYTES);
+        assert_eq!(ends_of_stamp(&stamp), Some(Timestamp::from_ms(1_000)));
     }
 
     #[test]
     fn a_changed_byte_behind_the_check_is_noticed_and_no_length_panics() {
-        let value = sample().encode(b"cart");
+        let key = Key::session("a").unwrap();
+        let value = encode(&live(), &TOKEN, b"cart");
         for at in CHECKED_FROM..value.len() {
             let mut changed = value.clone();
             changed[at] ^= 1;
-            assert_eq!(open(changed).unwrap_err().kind().code(), "corrupt");
+            assert_eq!(decode(&key, Some(changed)).unwrap_err().kind().code(), "corrupt");
         }
         for length in 0..value.len() {
-            assert!(open(value[..length].to_vec()).is_err());
+            assert!(decode(&key, Some(value[..length].to_vec())).is_err());
+        }
+    }
+
+    #[test]
+    fn a_lock_names_its_holder() {
+        let since = Timestamp::from_ms(99);
+        let value = held_value(&[7; 16], since);
+        let shown = holder(&value);
+        assert_eq!((shown.pid, shown.since), (Some(std::process::id()), Some(since)));
+        for length in 0..value.len() {
+            holder(&value[..length]); // must not panic
         }
     }
 }

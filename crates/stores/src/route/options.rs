@@ -1,39 +1,50 @@
-//! The options of the URL, and the stores that they name.
+//! The URL options, and the stores that they name.
 //!
-//! `route:?home=memcached://cache&large=sqlite:/var/lib/shop/large.sqlite&larger_than=900K`. A URL inside it may have
-//! options of its own: there `&` is written `%26`, `#` is `%23`, and `%` is `%25`. Nothing here prints a URL: it may
-//! contain a password.
+//! `route:?home=memcached://cache&large=sqlite:/var/lib/shop/large.sqlite&larger_than=900K`. In an
+//! inner URL with options `&` is written `%26`, `#` is `%23`, and `%` is `%25`. Nothing here prints
+//! a URL: it may contain a password.
 
 use std::collections::BTreeSet;
 
 use sessile_core::{Bin, Error, Operation, Result, Sessions};
 
-use crate::presence;
 use crate::registry::{self, Context, OptionHelp};
 use crate::store_url::{StoreUrl, invalid};
 
-pub(super) const HELP: &[OptionHelp] = &[
-    OptionHelp { name: "home", help: "URL of the store that keeps, locks and expires the sessions" },
-    OptionHelp { name: "large", help: "URL of the store for payloads that are larger than `larger_than`" },
+pub const HELP: &[OptionHelp] = &[
+    OptionHelp {
+        name: "home",
+        help: "URL of the store that keeps, locks and expires the sessions",
+    },
+    OptionHelp {
+        name: "large",
+        help: "URL of the store for payloads that are larger than `larger_than`",
+    },
     OptionHelp {
         name: "larger_than",
-        help: "bytes, or with K or M in units of 1024: larger payloads go to `large` (default and maximum: what `home` takes)",
+        help: "bytes, or with K or M in units of 1024: larger payloads go to `large` (default and \
+               maximum: what `home` takes)",
     },
-    OptionHelp { name: "bins", help: "names of bins, with commas between them, that live in `bins_in` altogether" },
+    OptionHelp {
+        name: "bins",
+        help: "names of bins, with commas between them, that live in `bins_in` altogether",
+    },
     OptionHelp { name: "bins_in", help: "URL of the store for these bins" },
-    OptionHelp { name: "lock_ttl_ms", help: "passed on to `home`, if that is a store whose locks end with time" },
+    OptionHelp {
+        name: "lock_ttl_ms",
+        help: "passed on to `home`, if that is a store whose locks end with time",
+    },
 ];
 
-/// The stores of a URL.
-pub(super) struct Opened {
-    pub(super) home: Sessions,
-    pub(super) large: Option<Sessions>,
-    pub(super) elsewhere: Option<(BTreeSet<Bin>, Sessions)>,
-    pub(super) inline_bytes_max: u64,
+pub struct RouteStores {
+    pub home: Sessions,
+    pub large: Option<Sessions>,
+    pub elsewhere: Option<(BTreeSet<Bin>, Sessions)>,
+    pub inline_bytes_max: u64,
 }
 
-/// Opens them all: one that does not answer shows now, and not when the first large payload comes.
-pub(super) fn open_parts(url: &StoreUrl, context: &Context) -> Result<Opened> {
+/// Opens all stores now: an unreachable one must not fail only at the first large payload.
+pub fn open_stores(url: &StoreUrl, context: &Context) -> Result<RouteStores> {
     if !url.parts().path().is_empty() || url.parts().host().is_some() {
         return Err(invalid("route: takes no path").advice("write route:?home=URL&large=URL"));
     }
@@ -42,31 +53,34 @@ pub(super) fn open_parts(url: &StoreUrl, context: &Context) -> Result<Opened> {
         return Err(invalid("route: needs a home store").advice("write route:?home=URL&large=URL"));
     };
     match (url.text("large"), &bins, url.text("bins_in")) {
-        (None, None, None) => {
-            return Err(
-                invalid("route: leads nowhere but home").advice("add large= or bins=, or use the home store itself")
-            );
-        }
+        (None, None, None) => Err(invalid("route: leads nowhere but home")
+            .advice("add large= or bins=, or use the home store itself")),
         (_, None, Some(_)) => {
-            return Err(invalid("option bins_in needs bins").advice("name the bins: bins=cache,theme"));
+            Err(invalid("option bins_in needs bins").advice("name the bins: bins=cache,theme"))
         }
-        (_, Some(_), None) => return Err(invalid("option bins needs bins_in").advice("add bins_in=URL")),
-        (None, _, _) if url.text("larger_than").is_some() => return Err(invalid("option larger_than needs large")),
-        _ => {}
-    }
-    let home = open_one("home", &with_lock_ttl(home, url.text("lock_ttl_ms")), context)?;
-    let large = url.text("large").map(|large| open_one("large", large, context)).transpose()?;
-    let bins_in = url.text("bins_in").map(|store| open_one("bins_in", store, context)).transpose()?;
+        (_, Some(_), None) => Err(invalid("option bins needs bins_in").advice("add bins_in=URL")),
+        (None, _, _) if url.text("larger_than").is_some() => {
+            Err(invalid("option larger_than needs large"))
+        }
+        _ => Ok(()),
+    }?;
+    let home = open_named_store("home", &with_lock_ttl(home, url.text("lock_ttl_ms")), context)?;
+    let open = |name| url.text(name).map(|url| open_named_store(name, url, context)).transpose();
+    let (large, bins_in) = (open("large")?, open("bins_in")?);
     let inline_bytes_max = url.text("larger_than").map_or(Ok(u64::MAX), bytes)?;
-    Ok(Opened { home, large, elsewhere: bins.zip(bins_in), inline_bytes_max })
+    Ok(RouteStores { home, large, elsewhere: bins.zip(bins_in), inline_bytes_max })
 }
 
-fn open_one(option: &str, url: &str, context: &Context) -> Result<Sessions> {
-    let opened = registry::open(&presence::decoded(url), context).and_then(Sessions::under_a_decorator);
-    opened.map_err(|error| {
+fn open_named_store(option: &str, url: &str, context: &Context) -> Result<Sessions> {
+    registry::open(&decoded(url), context).map_err(|error| {
         let why = format!("the store of the option {option} cannot be opened: {error}");
         Error::new(error.kind().clone(), why).source(error).during(Operation::Open, "route:", None)
     })
+}
+
+/// A URL from an option of another one: a plus sign was read as a space, and a URL has no spaces.
+pub fn decoded(option: &str) -> String {
+    option.replace(' ', "+")
 }
 
 fn with_lock_ttl(home: &str, lock_ttl_ms: Option<&str>) -> String {
@@ -77,21 +91,25 @@ fn with_lock_ttl(home: &str, lock_ttl_ms: Option<&str>) -> String {
 
 fn bins(names: &str) -> Result<BTreeSet<Bin>> {
     let well_formed = |name: &str| {
-        Bin::new(name)
-            .map_err(|error| invalid("option bins must be names of bins with commas between them").source(error))
+        Bin::new(name).map_err(|error| {
+            invalid("option bins must be names of bins with commas between them").source(error)
+        })
     };
     names.split(',').map(well_formed).collect()
 }
 
-/// A number of bytes: `1000`, `900K`, `8M`.
 fn bytes(text: &str) -> Result<u64> {
     let (digits, unit) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (text.get(..text.len() - 1), 1 << 10),
         Some(b'M' | b'm') => (text.get(..text.len() - 1), 1 << 20),
         _ => (Some(text), 1),
     };
-    let number = digits.and_then(|digits| digits.parse::<u64>().ok()).and_then(|number| number.checked_mul(unit));
-    number.ok_or_else(|| invalid("option larger_than must be a number of bytes, or one with K or M behind it"))
+    let number = digits
+        .and_then(|digits| digits.parse::<u64>().ok())
+        .and_then(|number| number.checked_mul(unit));
+    number.ok_or_else(|| {
+        invalid("option larger_than must be a number of bytes, or one with K or M behind it")
+    })
 }
 
 #[cfg(test)]

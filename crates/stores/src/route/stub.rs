@@ -1,73 +1,66 @@
-//! The bytes that the home store keeps for a session: its payload as it is, or a stub that leads to it.
+//! The bytes that the home store keeps for a session: its payload, or a stub.
 //!
 //! ```text
 //! offset 0       15     16      32      40       48       49            112     120
-//!        | magic | 'S'  | token | size  | check  | length | store, 0... | seal  |      a stub, always 120 bytes
-//!        | magic | 'P'  | payload ...                                                  a payload that looks like one
-//!        | payload ...                                                                 any other payload
+//!        | magic | 'S'  | token | size  | check  | length | store, 0... | seal  |  a stub
+//!        | magic | 'P'  | payload ...      a payload that begins with the magic
+//!        | payload ...                     any other payload
 //! ```
 //!
-//! `token` is the id of the large payload, `size` and `check` (XXH3-64) are those of its bytes: the pair that a read
-//! trusts. `store` is the redacted URL under which it was written, cut to 63 bytes, for messages only: a file that was
-//! moved is still the same store. `seal` is the XXH3-64 of the bytes before it. Numbers are little-endian.
+//! * `token` is the id of the large payload; `size` and `check` (XXH3-64) are those of its bytes,
+//!   and decide a read.
+//! * `store` is the redacted URL under which it was written, cut to 63 bytes, for messages only: a
+//!   moved file is still the same store.
+//! * `seal` is the XXH3-64 of the bytes before it. Numbers are little-endian.
 //!
-//! Payloads that do not begin with the magic bytes are stored as they are, so that the home store of a running site can
-//! become one. No payload can pass for a stub: one that begins like it gets 16 bytes before it.
+//! Other payloads are stored as they are, so that the store of a running site can become a home
+//! store. No payload can pass for a stub.
 
 use sessile_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::locks::token::Token;
 
 const MAGIC: &[u8; 15] = b"\0sessile-route\0";
 const KIND_STUB: u8 = b'S';
 const KIND_PAYLOAD: u8 = b'P';
 const SEAL_AT: usize = 112;
 const STORE_BYTES_MAX: usize = 63;
-/// The length of every stub: a listing knows by it which entries may be one.
-pub(super) const STUB_BYTES: usize = SEAL_AT + 8;
-/// What is put before a payload that begins like a stub.
+/// The length of every stub. A listing finds possible stubs by it.
+pub const STUB_BYTES: usize = SEAL_AT + 8;
+/// The prefix of a payload that begins with the magic.
 const ESCAPE_BYTES: usize = MAGIC.len() + 1;
 
-/// The id of a large payload: 128 random bits.
-pub(super) type Token = [u8; 16];
-
-/// Where a large payload is, and which one it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stub {
-    pub(super) token: Token,
-    pub(super) size: u64,
-    pub(super) check: u64,
-    /// The store in which it was written, as messages name it.
-    pub(super) store: String,
+pub struct Stub {
+    pub token: Token,
+    pub size: u64,
+    pub check: u64,
+    /// The label of the store in which it was written.
+    pub store: String,
 }
 
-/// What the home store holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum HomeContent {
     Payload(Vec<u8>),
-    Elsewhere(Stub),
+    Stub(Stub),
 }
 
 impl Stub {
-    /// The stub of a payload under this token.
-    pub(super) fn of(token: Token, payload: &[u8], store: &str) -> Stub {
+    pub fn new(token: Token, payload: &[u8], store: &str) -> Stub {
         let store = store.chars().filter(char::is_ascii).take(STORE_BYTES_MAX).collect();
         Stub { token, size: payload.len() as u64, check: xxh3_64(payload), store }
     }
 
-    /// Whether these are the bytes for which the stub was written.
-    pub(super) fn fits(&self, payload: &[u8]) -> bool {
+    pub fn fits(&self, payload: &[u8]) -> bool {
         payload.len() as u64 == self.size && xxh3_64(payload) == self.check
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(STUB_BYTES);
-        bytes.extend_from_slice(MAGIC);
-        bytes.push(KIND_STUB);
-        bytes.extend_from_slice(&self.token);
-        bytes.extend_from_slice(&self.size.to_le_bytes());
-        bytes.extend_from_slice(&self.check.to_le_bytes());
-        bytes.push(u8::try_from(self.store.len()).unwrap_or(0));
-        bytes.extend_from_slice(self.store.as_bytes());
+    pub fn encode(&self) -> Vec<u8> {
+        let store_bytes = u8::try_from(self.store.len()).unwrap_or(0);
+        let numbers = [self.size.to_le_bytes(), self.check.to_le_bytes()];
+        let head = [&MAGIC[..], &[KIND_STUB], &self.token, numbers.as_flattened(), &[store_bytes]];
+        let mut bytes = [&head.concat(), self.store.as_bytes()].concat();
         bytes.resize(SEAL_AT, 0);
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
         bytes
@@ -85,39 +78,33 @@ impl Stub {
     }
 }
 
-/// How many bytes the home store gets for a payload of its own.
-pub(super) fn inline_bytes(payload: &[u8]) -> u64 {
+pub fn inline_bytes(payload: &[u8]) -> u64 {
     let escape = if payload.starts_with(MAGIC) { ESCAPE_BYTES } else { 0 };
     (payload.len() + escape) as u64
 }
 
-/// A payload as the home store keeps it.
-pub(super) fn inline(payload: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+pub fn inline(payload: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if !payload.starts_with(MAGIC) {
         return payload.into();
     }
-    let mut bytes = Vec::with_capacity(ESCAPE_BYTES + payload.len());
-    bytes.extend_from_slice(MAGIC);
-    bytes.push(KIND_PAYLOAD);
-    bytes.extend_from_slice(payload);
-    bytes.into()
+    [MAGIC, [KIND_PAYLOAD].as_slice(), payload].concat().into()
 }
 
-/// What the bytes of the home store stand for.
+/// Decodes the bytes of the home store.
 ///
 /// # Errors
 ///
-/// `Corrupt` for a damaged stub, `Incompatible` for a kind that this program does not know.
-pub(super) fn open(mut bytes: Vec<u8>) -> Result<Content> {
+/// `Corrupt` for a damaged stub, `Incompatible` for an unknown kind.
+pub fn open(mut bytes: Vec<u8>) -> Result<HomeContent> {
     if !bytes.starts_with(MAGIC) {
-        return Ok(Content::Payload(bytes));
+        return Ok(HomeContent::Payload(bytes));
     }
     match bytes.get(MAGIC.len()) {
-        Some(&KIND_STUB) => Stub::read(&bytes).map(Content::Elsewhere).ok_or_else(|| {
+        Some(&KIND_STUB) => Stub::read(&bytes).map(HomeContent::Stub).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the stub of a large payload is not what was written")
                 .advice("destroy the session to be rid of it")
         }),
-        Some(&KIND_PAYLOAD) => Ok(Content::Payload(bytes.split_off(ESCAPE_BYTES))),
+        Some(&KIND_PAYLOAD) => Ok(HomeContent::Payload(bytes.split_off(ESCAPE_BYTES))),
         _ => Err(Error::new(
             ErrorKind::Incompatible,
             "the home store holds a kind of stub that this program is too old for",
@@ -133,37 +120,39 @@ mod tests {
     #[test]
     fn a_stub_reads_back_as_it_was_written_and_is_always_as_long() {
         for store in ["files:/x", "", &"long:/".repeat(40)] {
-            let stub = Stub::of([7; 16], b"payload", store);
+            let stub = Stub::new([7; 16], b"payload", store);
             let bytes = stub.encode();
             assert_eq!(bytes.len(), STUB_BYTES);
-            assert_eq!(open(bytes).unwrap(), Content::Elsewhere(stub.clone()));
+            assert_eq!(open(bytes).unwrap(), HomeContent::Stub(stub.clone()));
             assert!(stub.fits(b"payload") && !stub.fits(b"payloae") && !stub.fits(b"payloadd"));
         }
     }
 
     #[test]
     fn every_changed_byte_of_a_stub_is_noticed() {
-        let bytes = Stub::of([7; 16], b"payload", "files:/x").encode();
+        let bytes = Stub::new([7; 16], b"payload", "files:/x").encode();
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 1;
             match open(changed.clone()) {
                 // Without its first bytes it is a payload like any other.
-                Ok(Content::Payload(payload)) => assert!(at < MAGIC.len() && payload == changed, "{at}"),
-                Ok(Content::Elsewhere(_)) => panic!("a change of byte {at} passes"),
+                Ok(HomeContent::Payload(payload)) => {
+                    assert!(at < MAGIC.len() && payload == changed, "{at}")
+                }
+                Ok(HomeContent::Stub(_)) => panic!("a change of byte {at} passes"),
                 Err(_) => assert!(at >= MAGIC.len()),
             }
-            assert!(!matches!(open(bytes[..at].to_vec()), Ok(Content::Elsewhere(_))));
+            assert!(!matches!(open(bytes[..at].to_vec()), Ok(HomeContent::Stub(_))));
         }
     }
 
     #[test]
     fn no_payload_passes_for_a_stub() {
-        let stub = Stub::of([7; 16], b"payload", "files:/x").encode();
+        let stub = Stub::new([7; 16], b"payload", "files:/x").encode();
         for payload in [b"".as_slice(), b"cart", MAGIC, &stub, &inline(&stub)] {
             let stored = inline(payload);
             assert_eq!(stored.len() as u64, inline_bytes(payload));
-            assert_eq!(open(stored.into_owned()).unwrap(), Content::Payload(payload.to_vec()));
+            assert_eq!(open(stored.into_owned()).unwrap(), HomeContent::Payload(payload.to_vec()));
         }
     }
 }

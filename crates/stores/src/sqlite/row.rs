@@ -1,116 +1,127 @@
-//! One row of the table: the statements on it, and its decoding.
-//!
-//! Invariant: what comes out of a row was checked. The schema is strict, but a file can be edited or damaged,
-//! so types, signs and the parts that each kind must have are looked at before use; anything else is
-//! `Corrupt` and stays as it is.
+//! The row of a key: reading and writing it.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row as SqlRow};
-use sessile_core::{Key, Record, Result, Timestamp};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{
+    CachedStatement, Connection, OptionalExtension, Params, Row as Columns, ToSql, params_from_iter,
+};
+use sessile_core::{Key, Result, Stored, Timestamp, Ttl};
 
 use super::failure::failure;
-use crate::sql::{Content, corrupt, ms};
+use crate::sql::row::{self, encoded};
+use crate::sql::value::{Value, key_values};
+use crate::sql::{corrupt, ms};
 
-const LIVE: i64 = 0;
-const DESTROYED: i64 = 1;
-const REGENERATED: i64 = 2;
+/// The columns of a [`KeyRow`], and in front of them those that `sql::row` decodes.
+macro_rules! columns {
+    ($payload:literal) => {
+        concat!(
+            "kind, version, created, written, expires, ends, due, mark, target, row, ",
+            $payload
+        )
+    };
+}
+pub(super) use columns;
 
-const SELECT: &str = "SELECT row, kind, version, created, written, expires, ends, due, mark, target, payload
-    FROM session WHERE bin = ?1 AND id = ?2";
-const SELECT_HEAD: &str = "SELECT row, kind, version, created, written, expires, ends, due, mark, target, NULL
-    FROM session WHERE bin = ?1 AND id = ?2";
-
-/// A checked row.
-#[derive(Debug)]
-pub(super) struct Row {
-    pub row: i64,
-    pub content: Content,
-    pub due: Timestamp,
+#[derive(Debug, Default)]
+pub(super) struct KeyRow {
+    pub number: i64,
+    pub stored: Stored,
+    /// When a sweep looks at the row.
+    due: Timestamp,
 }
 
-pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
+impl row::Columns for Columns<'_> {
+    fn integer(&self, column: usize) -> Result<Option<i64>> {
+        self.get(column).map_err(|_| row::wrong_type())
+    }
+
+    fn text(&self, column: usize) -> Result<Option<&str>> {
+        let text = self.get_ref(column).ok().and_then(|value| value.as_str_or_null().ok());
+        text.ok_or_else(row::wrong_type)
+    }
+}
+
+pub(super) fn cached<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
     connection.prepare_cached(sql).map_err(failure)
 }
 
-/// Reads the row of a key; without its payload when only the `head` is wanted.
-pub(super) fn select(connection: &Connection, key: &Key, head: bool) -> Result<Option<Row>> {
-    let mut statement = prepare(connection, if head { SELECT_HEAD } else { SELECT })?;
-    let row = statement.query_row((key.bin().name(), key.id()), |row| Ok(decode(row, head)));
-    row.optional().map_err(failure)?.transpose()
+/// Executes a statement. Returns the number of rows that it has changed.
+pub(super) fn execute(connection: &Connection, sql: &str, values: impl Params) -> Result<usize> {
+    cached(connection, sql)?.execute(values).map_err(failure)
 }
 
-pub(super) fn decode(row: &SqlRow<'_>, head: bool) -> Result<Row> {
-    let text = "a stored row has a column of the wrong type";
-    let number = |index: usize| row.get::<_, i64>(index).map_err(|_| corrupt(text));
-    let time = |index: usize| {
-        let ms = u64::try_from(number(index)?).map_err(|_| corrupt("a stored row has a negative time"))?;
-        Ok(Timestamp::from_ms(ms))
-    };
-    let (expires, due) = (time(5)?, time(7)?);
-    let content = match number(1)? {
-        LIVE => {
-            let payload = match row.get_ref(10).map_err(failure)? {
-                rusqlite::types::ValueRef::Blob(bytes) => bytes.to_vec(),
-                rusqlite::types::ValueRef::Null if head => Vec::new(),
-                _ => return Err(corrupt("a stored session has no payload, or one that is not bytes")),
-            };
-            let ends = row.get::<_, Option<i64>>(6).map_err(|_| corrupt(text))?;
-            let ends = ends.map(u64::try_from).transpose().map_err(|_| corrupt("a stored row has a negative time"))?;
-            Content::Live(Record {
-                payload,
-                version: u64::try_from(number(2)?).map_err(|_| corrupt("a stored row has a negative version"))?,
-                created: time(3)?,
-                written: time(4)?,
-                expires,
-                ends: ends.map(Timestamp::from_ms),
-            })
-        }
-        DESTROYED => Content::Destroyed { mark: number(8)?, forget: due },
-        REGENERATED => {
-            let target = row.get::<_, String>(9).map_err(|_| corrupt("a regenerated row leads nowhere"))?;
-            Content::Regenerated { target: target.into(), until: expires, forget: due }
-        }
-        _ => return Err(corrupt("a stored row is of an unknown kind")),
-    };
-    Ok(Row { row: number(0)?, content, due })
+pub(super) fn read(connection: &Connection, key: &Key) -> Result<(KeyRow, Vec<u8>)> {
+    let sql = concat!("SELECT ", columns!("payload"), " FROM session WHERE bin = ?1 AND id = ?2");
+    select(connection, sql, key, decode)
 }
 
-/// Puts a record (its own payload is ignored) in place of whatever the key has, due when it expires.
-pub(super) fn put(connection: &Connection, key: &Key, record: &Record, payload: &[u8]) -> Result<()> {
-    let sql = "INSERT INTO session (bin, id, kind, version, created, written, expires, ends, due, mark, payload)
-        VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?6, 0, ?8)
-        ON CONFLICT (bin, id) DO UPDATE SET kind = 0, version = ?3, created = ?4, written = ?5, expires = ?6,
-            ends = ?7, due = ?6, mark = 0, target = NULL, payload = ?8";
-    let version = i64::try_from(record.version).unwrap_or(i64::MAX);
-    let (created, written) = (ms(record.created), ms(record.written));
-    let (expires, ends) = (ms(record.expires), record.ends.map(ms));
-    let values = (key.bin().name(), key.id(), version, created, written, expires, ends, payload);
-    prepare(connection, sql)?.execute(values).map_err(failure)?;
-    Ok(())
+/// Reads the row of a key without its payload, whose pages then stay on the disk.
+pub(super) fn read_head(connection: &Connection, key: &Key) -> Result<KeyRow> {
+    let sql = concat!("SELECT ", columns!("NULL"), " FROM session WHERE bin = ?1 AND id = ?2");
+    select(connection, sql, key, decode_head)
 }
 
-/// Turns whatever the key has into a tombstone.
-pub(super) fn bury(connection: &Connection, key: &Key, mark: i64, now: Timestamp, forget: Timestamp) -> Result<()> {
-    let sql = "INSERT INTO session (bin, id, kind, version, created, written, expires, due, mark)
-        VALUES (?1, ?2, 1, 0, ?3, ?3, ?3, ?4, ?5)
-        ON CONFLICT (bin, id) DO UPDATE SET kind = 1, version = 0, created = ?3, written = ?3, expires = ?3,
-            ends = NULL, due = ?4, mark = ?5, target = NULL, payload = NULL";
-    let values = (key.bin().name(), key.id(), ms(now), ms(forget), mark);
-    prepare(connection, sql)?.execute(values).map_err(failure)?;
-    Ok(())
-}
-
-/// Lets an id lead to another one until the grace is over.
-pub(super) fn lead(
+fn select<T: Default>(
     connection: &Connection,
-    old: &Key,
-    new: &Key,
+    sql: &str,
+    key: &Key,
+    decode: fn(&Columns<'_>, &Key) -> Result<T>,
+) -> Result<T> {
+    let mut statement = cached(connection, sql)?;
+    let row = statement.query_row((key.bin().name(), key.id()), |row| Ok(decode(row, key)));
+    row.optional().map_err(failure)?.unwrap_or_else(|| Ok(T::default()))
+}
+
+pub(super) fn decode(columns: &Columns<'_>, key: &Key) -> Result<(KeyRow, Vec<u8>)> {
+    let head = decode_head(columns, key)?;
+    let payload = columns.get_ref(10).ok().and_then(|value| value.as_blob_or_null().ok());
+    let payload = payload.ok_or_else(|| corrupt("a stored payload is not bytes"))?;
+    let payload = row::payload(&head.stored, payload.map(<[u8]>::to_vec))?;
+    Ok((head, payload))
+}
+
+fn decode_head(columns: &Columns<'_>, key: &Key) -> Result<KeyRow> {
+    let stored = row::stored(columns, 0, key)?;
+    Ok(KeyRow { number: columns.get(9).map_err(failure)?, stored, due: row::time(columns, 6)? })
+}
+
+pub(super) fn put(
+    connection: &Connection,
+    key: &Key,
+    stored: &Stored,
+    payload: Option<&[u8]>,
     now: Timestamp,
-    until: Timestamp,
-    forget: Timestamp,
 ) -> Result<()> {
-    let sql = "INSERT INTO session (bin, id, kind, version, created, written, expires, due, mark, target)
-        VALUES (?1, ?2, 2, 0, ?3, ?3, ?4, ?5, 0, ?6)";
-    let values = (old.bin().name(), old.id(), ms(now), ms(until), ms(forget), new.id());
-    prepare(connection, sql)?.execute(values).map_err(failure)?;
-    Ok(())
+    let sql = "INSERT INTO session (kind, version, created, written, expires, ends, due, mark, \
+               target, bin, id, payload)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+        ON CONFLICT (bin, id) DO UPDATE SET kind = ?1, version = ?2, created = ?3, written = ?4, \
+        expires = ?5,
+            ends = ?6, due = ?7, mark = ?8, target = ?9, payload = ?12";
+    let payload = payload.map_or(Value::Null, Value::Bytes);
+    let values = encoded(stored, now).into_iter().chain(key_values(key)).chain([payload]);
+    execute(connection, sql, params_from_iter(values)).map(drop)
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Value::Number(number) => ValueRef::Integer(number),
+            Value::Null => ValueRef::Null,
+            Value::Word(word) => word.into(),
+            Value::Bytes(bytes) => bytes.into(),
+        }))
+    }
+}
+
+/// Moves the expiry of a live record, within the transaction in which it was read.
+pub(super) fn touch(connection: &Connection, row: &KeyRow, ttl: Ttl, now: Timestamp) -> Result<()> {
+    let head = row.stored.touched(ttl, now)?;
+    // Only a shorter life moves the index entry.
+    let sql = if row.due <= head.expires {
+        "UPDATE session SET expires = ?2, ends = ?3 WHERE row = ?1"
+    } else {
+        "UPDATE session SET expires = ?2, ends = ?3, due = ?2 WHERE row = ?1"
+    };
+    execute(connection, sql, (row.number, ms(head.expires), head.ends.map(ms))).map(drop)
 }

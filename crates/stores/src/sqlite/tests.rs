@@ -5,7 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use sessile_core::{Budget, Clock, ErrorKind, Filter, Key, Limits, Sessions, Timestamp, Trace, Ttl};
+use sessile_core::{
+    Absence, Budget, Clock, ErrorKind, Filter, Key, Limits, Sessions, Timestamp, Ttl,
+};
 use tempfile::TempDir;
 
 use crate::{Context, open};
@@ -73,11 +75,14 @@ fn a_record_survives_reopening_and_moves_through_its_life() {
     begun.lease.commit(b"2", ttl(60)).unwrap();
     let begun = sessions.begin(&key("a"), WAIT).unwrap();
     assert_eq!(begun.lease.key(), &key("b"));
-    assert_eq!(begun.record.as_ref().map(|record| (record.version, &record.payload[..])), Some((2, &b"2"[..])));
+    assert_eq!(
+        begun.record.as_ref().map(|record| (record.head.version, &record.payload[..])),
+        Some((2, &b"2"[..]))
+    );
     drop(begun);
     clock.advance(Duration::from_secs(30));
     let spent = sessions.begin(&key("a"), WAIT).unwrap();
-    assert_eq!((spent.record, spent.trace), (None, Trace::Regenerated));
+    assert_eq!((spent.record, spent.absence), (None, Absence::Regenerated));
     clock.advance(Duration::from_secs(30));
     assert!(sessions.peek(&key("b")).unwrap().is_none());
     assert_eq!(kind(sessions.touch(&key("b"), ttl(60))), "gone");
@@ -90,22 +95,31 @@ fn files_are_private_to_their_owner() {
     let sessions = scratch.open(&manual());
     sessions.create(&key("a"), b"1", ttl(60)).unwrap();
     for file in std::fs::read_dir(scratch.0.path()).unwrap().map(Result::unwrap) {
-        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", file.file_name());
+        assert_eq!(
+            file.metadata().unwrap().permissions().mode() & 0o077,
+            0,
+            "{:?}",
+            file.file_name()
+        );
     }
 }
 
-/// A database restored without its lock file, and root's clean-up job is the first to use it: the lock file was root's
-/// then, mode 0600, and every request of the web server failed. A group that shares a database lost to the umask.
+/// A database restored without its lock file, and root's clean-up job is the first to use it: the
+/// lock file was root's then, mode 0600, and every request of the web server failed. A group that
+/// shares a database lost to the umask.
 #[test]
 fn a_lock_file_made_anew_belongs_to_whom_the_database_belongs() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     let scratch = Scratch::new();
     drop(scratch.open(&manual()));
     std::fs::set_permissions(scratch.file(), PermissionsExt::from_mode(0o666)).unwrap();
-    let _ = chown(scratch.file(), Some(65_534), Some(65_534)); // only root can; the permissions are tested anyway
+    // Only root can; the permissions are tested anyway.
+    let _ = chown(scratch.file(), Some(65_534), Some(65_534));
     std::fs::remove_file(scratch.path("s.db.locks")).unwrap();
     drop(scratch.open(&manual()).begin(&key("a"), WAIT).unwrap());
-    let of = |name: &str| std::fs::metadata(scratch.path(name)).map(|found| (found.mode(), found.uid(), found.gid()));
+    let of = |name: &str| {
+        std::fs::metadata(scratch.path(name)).map(|found| (found.mode(), found.uid(), found.gid()))
+    };
     assert_eq!(of("s.db.locks").unwrap(), of("s.db").unwrap());
 }
 
@@ -116,7 +130,11 @@ fn a_database_of_another_program_is_refused_and_not_changed() {
     let before = std::fs::read(scratch.file()).unwrap();
     assert_eq!(kind(scratch.try_open(&manual())), "incompatible");
     assert_eq!(std::fs::read(scratch.file()).unwrap(), before);
-    assert_eq!(std::fs::read_dir(scratch.0.path()).unwrap().count(), 1, "a file was left beside it");
+    assert_eq!(
+        std::fs::read_dir(scratch.0.path()).unwrap().count(),
+        1,
+        "a file was left beside it"
+    );
 }
 
 #[test]
@@ -139,7 +157,10 @@ fn a_newer_schema_is_refused() {
 #[test]
 fn a_missing_directory_and_a_second_name_are_refused() {
     let scratch = Scratch::new();
-    let missing = open(&format!("sqlite:{}/none/s.db", scratch.0.path().display()), &Context { clock: manual() });
+    let missing = open(
+        &format!("sqlite:{}/none/s.db", scratch.0.path().display()),
+        &Context { clock: manual() },
+    );
     assert_eq!(kind(missing), "unreachable");
     drop(scratch.open(&manual()));
     std::fs::hard_link(scratch.file(), scratch.path("twin.db")).unwrap();
@@ -166,7 +187,9 @@ fn as_a_process() {
     sessions.create(&key(&format!("p{}", std::process::id())), b"mine", ttl(600)).unwrap();
     for _ in 0..100 {
         let begun = sessions.begin(&key("shared"), WAIT).unwrap();
-        let count = begun.record.map_or(0, |record| String::from_utf8(record.payload).unwrap().parse().unwrap());
+        let count = begun
+            .record
+            .map_or(0, |record| String::from_utf8(record.payload).unwrap().parse().unwrap());
         begun.lease.commit((count + 1_u32).to_string().as_bytes(), ttl(600)).unwrap();
     }
 }
@@ -198,7 +221,8 @@ fn a_commit_is_refused_when_the_tombstone_may_have_been_swept_already() {
     let begun = sessions.begin(&key("a"), WAIT).unwrap();
     sessions.destroy(&key("a")).unwrap();
     clock.advance(Limits::TOMBSTONE_TTL);
-    // The tombstone of a held session is left alone, but an administrator may have emptied the table.
+    // The tombstone of a held session is left alone, but an administrator may have emptied the
+    // table.
     scratch.sql("DELETE FROM session");
     assert_eq!(kind(begun.lease.commit(b"back", ttl(60))), "gone");
     assert!(sessions.peek(&key("a")).unwrap().is_none());
@@ -211,12 +235,12 @@ fn destroying_again_voids_the_lease_that_saw_the_first_destruction() {
     sessions.create(&key("a"), b"1", ttl(60)).unwrap();
     sessions.destroy(&key("a")).unwrap();
     let begun = sessions.begin(&key("a"), WAIT).unwrap();
-    assert_eq!(begun.trace, Trace::Destroyed);
+    assert_eq!(begun.absence, Absence::Destroyed);
     sessions.destroy(&key("a")).unwrap();
     assert_eq!(kind(begun.lease.commit(b"2", ttl(60))), "destroyed");
     let begun = sessions.begin(&key("a"), WAIT).unwrap();
     begun.lease.commit(b"3", ttl(60)).unwrap();
-    assert_eq!(sessions.peek(&key("a")).unwrap().unwrap().version, 1);
+    assert_eq!(sessions.peek(&key("a")).unwrap().unwrap().head.version, 1);
 }
 
 #[test]
@@ -228,7 +252,8 @@ fn fences_grow_over_a_boot_and_old_tombstones_do_not_refuse() {
     sessions.destroy(&key("a")).unwrap();
     drop(sessions);
     // The next boot: another boot id, and a monotonic clock that started anew.
-    scratch.sql("UPDATE boot SET id = 'an earlier boot'; UPDATE session SET mark = mark | (1 << 49)");
+    scratch
+        .sql("UPDATE boot SET id = 'an earlier boot'; UPDATE session SET mark = mark | (1 << 49)");
     let sessions = scratch.open(&clock);
     let begun = sessions.begin(&key("a"), WAIT).unwrap();
     assert!(begun.lease.fence() > fence + (1 << 49), "{} {fence}", begun.lease.fence());
@@ -255,15 +280,28 @@ fn a_damaged_row_is_reported_left_alone_and_passed_over() {
     for id in ["a", "b", "c", "fine"] {
         sessions.create(&key(id), b"1", ttl(60)).unwrap();
     }
-    scratch.sql("UPDATE session SET payload = NULL WHERE id = 'a'; UPDATE session SET expires = -1 WHERE id = 'b'");
+    scratch.sql(
+        "UPDATE session SET payload = NULL WHERE id = 'a'; UPDATE session SET expires = -1 \
+                 WHERE id = 'b'",
+    );
     scratch.sql("UPDATE session SET kind = 7 WHERE id = 'c'");
     for id in ["a", "b", "c"] {
         assert_eq!(kind(sessions.begin(&key(id), WAIT).map(|begun| begun.record)), "corrupt");
         assert_eq!(kind(sessions.peek(&key(id))), "corrupt");
         // The lock is not held after the failure.
-        assert_eq!(kind(sessions.begin(&key(id), Duration::ZERO).map(|begun| begun.record)), "corrupt");
+        assert_eq!(
+            kind(sessions.begin(&key(id), Duration::ZERO).map(|begun| begun.record)),
+            "corrupt"
+        );
     }
-    assert!(sessions.list(None, &Filter::default()).unwrap().entries.iter().any(|entry| entry.key == key("fine")));
+    assert!(
+        sessions
+            .list(None, &Filter::default())
+            .unwrap()
+            .entries
+            .iter()
+            .any(|entry| entry.key == key("fine"))
+    );
 }
 
 #[test]
@@ -289,8 +327,12 @@ fn a_sweep_counts_records_passes_over_leases_and_files_the_living_anew() {
     assert_eq!((removed, calls), (97, 10));
     held.lease.commit(b"went on", ttl(60)).unwrap();
     let record = sessions.peek(&key("s1")).unwrap().unwrap();
-    assert_eq!((record.version, record.created), (2, clock.now().minus(Duration::from_secs(60))));
-    // The living one was filed under its expiry: the next pass does not look at it again, until it is over.
+    assert_eq!(
+        (record.head.version, record.head.created),
+        (2, clock.now().minus(Duration::from_secs(60)))
+    );
+    // The living one was filed under its expiry: the next pass does not look at it again, until it
+    // is over.
     assert_eq!(sessions.sweep(Budget::default()).unwrap().examined, 1);
     clock.advance(Limits::TOMBSTONE_TTL);
     let swept = sessions.sweep(Budget::default()).unwrap();
@@ -352,13 +394,18 @@ fn verify_names_rows_that_cannot_be_what_was_written_and_changes_none() {
     for id in ids {
         store.create(&Key::session(id).unwrap(), b"payload", Ttl::sliding(WAIT).unwrap()).unwrap();
     }
-    assert!(store.verify(&mut |_| ()).unwrap().clean());
+    assert!(store.verify(&mut |_| ()).unwrap().problems.is_empty());
     scratch.sql("UPDATE session SET version = -1 WHERE id = 'secretone'");
     scratch.sql("UPDATE session SET payload = NULL WHERE id = 'secrettwo'");
     scratch.sql("UPDATE session SET id = '../secret' WHERE id = 'secretthree'");
     for _ in 0..2 {
         let verified = store.verify(&mut |_| ()).unwrap();
         assert_eq!((verified.checked, verified.problems.len()), (4, 3), "{:?}", verified.problems);
-        assert!(verified.problems.iter().all(|problem| problem.starts_with("row ") && !problem.contains("secret")));
+        assert!(
+            verified
+                .problems
+                .iter()
+                .all(|problem| problem.starts_with("row ") && !problem.contains("secret"))
+        );
     }
 }

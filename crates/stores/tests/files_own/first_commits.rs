@@ -1,5 +1,5 @@
-//! The first record of a session, which goes into the empty file that its lease made: whole for whoever looks and
-//! whatever dies, or not there at all.
+//! The first record of a session, which goes into the empty file that its lease made: whole for
+//! whoever looks and whatever dies, or not there at all.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -11,7 +11,8 @@ use sessile_core::{Budget, ErrorKind};
 
 use super::{IN_PLACE_MAX, WAIT, child, file_of, files_below, key, open_at, ttl, until};
 
-/// What a worker killed between the two writes of a first commit leaves: nothing but zeros where the header belongs.
+/// What a worker killed between the two writes of a first commit leaves: nothing but zeros where
+/// the header belongs.
 fn write_unfinished(path: &Path) {
     let file = fs::File::create(path).unwrap();
     file.write_all_at(&[7; 9_000], 4_096).unwrap();
@@ -28,17 +29,23 @@ fn a_first_commit_fills_the_file_of_its_lease() {
         let inode = fs::metadata(file_of(&root, &id)).unwrap().ino();
         begun.lease.commit(&payload, ttl()).unwrap();
         let file = fs::metadata(file_of(&root, &id)).unwrap();
-        assert_eq!((file.ino(), file.len()), (inode, u64::try_from(length + 72).unwrap().max(4_096)));
-        assert!(file.modified().unwrap() > std::time::SystemTime::now(), "the time repeats the expiry");
+        assert_eq!(
+            (file.ino(), file.len()),
+            (inode, u64::try_from(length + 72).unwrap().max(4_096))
+        );
+        assert!(
+            file.modified().unwrap() > std::time::SystemTime::now(),
+            "the time repeats the expiry"
+        );
         let record = sessions.peek(&key(&id)).unwrap().unwrap();
-        assert_eq!((record.payload, record.version), (payload, 1));
+        assert_eq!((record.payload, record.head.version), (payload, 1));
         // The lock is free, and what comes next finds the record.
         let begun = sessions.begin(&key(&id), Duration::ZERO).unwrap();
         assert_eq!(begun.record.unwrap().payload.len(), length);
         begun.lease.commit(b"second", ttl()).unwrap();
-        assert_eq!(sessions.peek(&key(&id)).unwrap().unwrap().version, 2);
+        assert_eq!(sessions.peek(&key(&id)).unwrap().unwrap().head.version, 2);
     }
-    assert!(sessions.verify(&mut |_| ()).unwrap().clean());
+    assert!(sessions.verify(&mut |_| ()).unwrap().problems.is_empty());
 }
 
 #[test]
@@ -54,10 +61,14 @@ fn a_writer_killed_in_first_commits_leaves_whole_sessions_and_missing_ones() {
         std::thread::sleep(Duration::from_micros(round * 37));
         writer.kill().unwrap();
         writer.wait().unwrap();
-        let ids = files_below(&root).into_iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+        let ids = files_below(&root)
+            .into_iter()
+            .filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
         for id in ids.filter(|id| id.starts_with(&format!("first-{}-", writer.id()))) {
             if let Some(record) = sessions.peek(&key(&id)).unwrap() {
-                assert!(record.payload.len() == 200_000 && record.payload.iter().all(|byte| *byte == 7));
+                assert!(
+                    record.payload.len() == 200_000 && record.payload.iter().all(|byte| *byte == 7)
+                );
                 whole += 1;
             } else {
                 unfinished += u32::from(fs::metadata(file_of(&root, &id)).unwrap().len() > 0);
@@ -69,10 +80,11 @@ fn a_writer_killed_in_first_commits_leaves_whole_sessions_and_missing_ones() {
         }
     }
     eprintln!(
-        "of the sessions of killed writers {whole} are whole, {missing} without a record, {unfinished} of them begun"
+        "of the sessions of killed writers {whole} are whole, {missing} without a record, \
+         {unfinished} of them begun"
     );
     assert!(whole >= 20);
-    assert!(sessions.verify(&mut |_| ()).unwrap().clean());
+    assert!(sessions.verify(&mut |_| ()).unwrap().problems.is_empty());
 }
 
 #[test]
@@ -86,7 +98,7 @@ fn what_a_killed_first_commit_leaves_is_a_session_without_a_record() {
     assert!(sessions.peek(&key("a")).unwrap().is_none());
     assert_eq!(*sessions.touch(&key("a"), ttl()).unwrap_err().kind(), ErrorKind::Gone);
     assert_eq!(sessions.stat().unwrap().sessions, 0);
-    assert!(sessions.verify(&mut |_| ()).unwrap().clean());
+    assert!(sessions.verify(&mut |_| ()).unwrap().problems.is_empty());
     let begun = sessions.begin(&key("a"), WAIT).unwrap();
     assert!(begun.record.is_none());
     begun.lease.commit(b"cart", ttl()).unwrap();
@@ -108,7 +120,7 @@ fn a_page_of_zeros_after_a_power_cut_is_a_session_without_a_record_and_other_byt
     let path = file_of(&root, "a");
     fs::write(&path, [0; 4_096]).unwrap();
     assert!(sessions.peek(&key("a")).unwrap().is_none());
-    assert!(sessions.verify(&mut |_| ()).unwrap().clean());
+    assert!(sessions.verify(&mut |_| ()).unwrap().problems.is_empty());
     sessions.begin(&key("a"), WAIT).unwrap().lease.commit(b"cart", ttl()).unwrap();
     assert_eq!(sessions.peek(&key("a")).unwrap().unwrap().payload, b"cart");
     fs::write(&path, [0; 4_096]).unwrap();
@@ -137,7 +149,10 @@ fn readers_beside_first_commits_see_nothing_or_the_whole() {
                     while start.elapsed() < Duration::from_secs(2) {
                         let id = format!("s{}", number.load(Ordering::Relaxed));
                         if let Some(record) = sessions.peek(&key(&id)).unwrap() {
-                            assert!(record.payload.len() == 40_000 && record.payload.iter().all(|byte| *byte == 7));
+                            assert!(
+                                record.payload.len() == 40_000
+                                    && record.payload.iter().all(|byte| *byte == 7)
+                            );
                             seen += 1;
                         }
                     }
@@ -155,8 +170,9 @@ fn readers_beside_first_commits_see_nothing_or_the_whole() {
     });
 }
 
-/// Whoever creates a session looks at its file before he has the lock. What he saw then may have got a record since:
-/// to be seen when he is kept from a processor in between, for which there are more of them than processors.
+/// Whoever creates a session looks at its file before he has the lock. What he saw then may have
+/// got a record since: to be seen when he is kept from a processor in between, for which there are
+/// more of them than processors.
 #[test]
 fn a_create_beside_a_first_commit_never_takes_its_place() {
     let base = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -1,4 +1,5 @@
-//! Waiting for the lock of one session in the store's own mode: in turn, asleep, and held up by nobody.
+//! Waiting for the lock of one session in the store's own mode: in turn, asleep, and held up by
+//! nobody.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -35,8 +36,9 @@ fn waiters_are_served_in_the_order_of_their_arrival_and_each_is_woken_when_its_t
     let root = base.path().join("files");
     let sessions = open_at(&root).unwrap();
     let (mut times, mut orders) = (Vec::new(), Vec::new());
-    // On a busy machine one who gets no processor for 50 ms is passed, as if he were stopped. Chance alone would not
-    // find the order of eight in any round, nor eight turns in the time of one look.
+    // On a busy machine one who gets no processor for 50 ms is passed, as if he were stopped.
+    // Chance alone would not find the order of eight in any round, nor eight turns in the time of
+    // one look.
     let in_order = |orders: &[Vec<usize>]| orders.iter().any(|order| order.is_sorted());
     let in_time = |times: &[Duration]| times.iter().any(|time| *time < Duration::from_millis(25));
     for _ in 0..20 {
@@ -109,7 +111,8 @@ fn a_stopped_waiter_is_waited_for_once_and_then_passed_by() {
     within_once(longest, Duration::from_millis(200), beside_a_stopped_waiter);
 }
 
-/// The longer time of two: that of the first begin, which passes the stopped one, and that of ten more.
+/// The longer time of two: that of the first begin, which passes the stopped one, and that of ten
+/// more.
 fn beside_a_stopped_waiter() -> Duration {
     let base = tempfile::tempdir().unwrap();
     let root = base.path().join("files");
@@ -126,14 +129,17 @@ fn beside_a_stopped_waiter() -> Duration {
     let start = Instant::now();
     sessions.begin(&key("shared"), WAIT).unwrap().lease.release().unwrap();
     let passed = start.elapsed();
-    assert!(passed >= Duration::from_millis(25), "the lock was free, but it was the turn of another: {passed:?}");
+    assert!(
+        passed >= Duration::from_millis(25),
+        "the lock was free, but it was the turn of another: {passed:?}"
+    );
     let start = Instant::now();
     for _ in 0..10 {
         sessions.begin(&key("shared"), WAIT).unwrap().lease.release().unwrap();
     }
     let more = start.elapsed();
-    // Another process knows nothing of that; its patience is shorter here than what it would wait for a turn, and
-    // once of several times it has its share of the processor.
+    // Another process knows nothing of that; its patience is shorter here than what it would wait
+    // for a turn, and once of several times it has its share of the processor.
     let other = open_at(&root).unwrap();
     let free = || other.begin(&key("shared"), Duration::from_millis(5)).is_ok();
     assert!((0..12).any(|_| free()), "the lock is free");
@@ -145,10 +151,15 @@ fn beside_a_stopped_waiter() -> Duration {
     passed.max(more)
 }
 
-/// Of a program that is not optimised, on a machine that may be busy. Whoever did not sleep would need a second.
+/// Of a program that is not optimised, on a machine that may be busy. Whoever did not sleep would
+/// need a second.
 #[test]
 fn whoever_waits_sleeps() {
-    within_once("processor time of a waiter in 1 s", Duration::from_millis(20), processor_time_of_waiters);
+    within_once(
+        "processor time of a waiter in 1 s",
+        Duration::from_millis(20),
+        processor_time_of_waiters,
+    );
 }
 
 fn processor_time_of_waiters() -> Duration {

@@ -14,7 +14,8 @@ fn a_restarted_server_is_found_again_and_every_lease_is_told() {
     let Some(mut private) = Private::start(&[]) else { return };
     let store = private.open();
     store.create(&key("a"), b"one", ttl()).unwrap();
-    let (read, fresh) = (store.begin(&key("a"), WAIT).unwrap(), store.begin(&key("b"), WAIT).unwrap());
+    let (read, fresh) =
+        (store.begin(&key("a"), WAIT).unwrap(), store.begin(&key("b"), WAIT).unwrap());
     let fence = fresh.lease.fence();
     private.server.kill();
     assert_eq!(store.peek(&key("a")).unwrap_err().kind(), &ErrorKind::Unreachable);
@@ -22,10 +23,14 @@ fn a_restarted_server_is_found_again_and_every_lease_is_told() {
     assert_eq!(read.lease.commit(b"two", ttl()).unwrap_err().kind(), &ErrorKind::Gone);
     assert_eq!(fresh.lease.commit(b"new", ttl()).unwrap_err().kind(), &ErrorKind::Gone);
     assert_eq!((payload_of(&store, "a"), payload_of(&store, "b")), (None, None));
-    assert!(store.begin(&key("b"), WAIT).unwrap().lease.fence() > fence, "fences grow over the loss of the counter");
+    assert!(
+        store.begin(&key("b"), WAIT).unwrap().lease.fence() > fence,
+        "fences grow over the loss of the counter"
+    );
 }
 
-/// The server counts its CAS numbers from the start, so the successor has the very numbers that the lease from before knows.
+/// The server counts its CAS numbers from the start, so the successor has the very numbers that the
+/// lease from before knows.
 #[test]
 fn a_lease_from_before_a_restart_touches_nothing_of_its_successor() {
     let Some(mut private) = Private::start(&[]) else { return };
@@ -57,14 +62,19 @@ fn a_lease_from_before_a_restart_touches_nothing_of_its_successor() {
                 assert_eq!(told.unwrap_err().kind(), &ErrorKind::Gone, "{ends}");
             }
             let third = there.begin(&key("a"), Duration::ZERO).unwrap_err();
-            assert_eq!(third.kind().code(), "lock-timeout", "{ends}: the lock of the successor is gone");
+            assert_eq!(
+                third.kind().code(),
+                "lock-timeout",
+                "{ends}: the lock of the successor is gone"
+            );
             after.lease.commit(b"two", ttl()).unwrap();
             assert_eq!(payload_of(&there, "a").unwrap(), b"two", "{ends}");
         }
     }
 }
 
-/// Memcached may drop a lock at any time. The record's CAS number, not the lock, is what prevents a lost update.
+/// Memcached may drop a lock at any time. The record's CAS number, not the lock, is what prevents a
+/// lost update.
 #[test]
 fn of_two_holders_after_the_lock_was_pushed_out_one_commits_and_the_other_is_told() {
     let Some(private) = Private::start(&[]) else { return };
@@ -77,7 +87,11 @@ fn of_two_holders_after_the_lock_was_pushed_out_one_commits_and_the_other_is_tol
         assert_eq!(private.say(&format!("md sessile:l:session/{id}")), "HD");
         let second = there.begin(&key(id), Duration::ZERO).expect("nothing says that it is held");
         second.lease.commit(b"second", ttl()).unwrap();
-        assert_eq!(first.lease.commit(b"first", ttl()).unwrap_err().kind(), &ErrorKind::Stale, "{id}");
+        assert_eq!(
+            first.lease.commit(b"first", ttl()).unwrap_err().kind(),
+            &ErrorKind::Stale,
+            "{id}"
+        );
         assert_eq!(payload_of(&here, id).unwrap(), b"second");
     }
     let first = here.begin(&key("there"), WAIT).unwrap();
@@ -109,7 +123,8 @@ fn the_counter_of_fences_may_be_lost() {
         assert!(fence > last, "{fence} after {last}");
         last = fence;
         assert_eq!(private.say("md sessile:fence"), "HD");
-        std::thread::sleep(Duration::from_millis(2)); // the time in ms has to go on: fewer than 1,000 begins a ms
+        // The time in ms has to go on: fewer than 1,000 begins a ms.
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -127,7 +142,10 @@ fn foreign_bytes_are_corrupt_and_stay_as_they_are() {
     store.destroy(&key("a")).unwrap();
     assert_eq!(payload_of(&store, "a"), None);
     assert_eq!(private.say("set sessile:l:session/b 0 0 5\r\nhello"), "STORED");
-    assert_eq!(store.begin(&key("b"), Duration::from_millis(20)).unwrap_err().kind().code(), "lock-timeout");
+    assert_eq!(
+        store.begin(&key("b"), Duration::from_millis(20)).unwrap_err().kind().code(),
+        "lock-timeout"
+    );
 }
 
 #[test]
@@ -146,8 +164,11 @@ fn a_login_is_checked_at_open_and_never_shown() {
     let store = with("shop", "s3cret@1\n").unwrap();
     store.create(&key("a"), b"x", ttl()).unwrap();
     assert_eq!(payload_of(&store, "a").unwrap(), b"x");
-    let refused =
-        [with("shop", "wrong-s3cret").err(), with("nobody", "s3cret@1").err(), open(private.server.socket(), "").err()];
+    let refused = [
+        with("shop", "wrong-s3cret").err(),
+        with("nobody", "s3cret@1").err(),
+        open(private.server.socket(), "").err(),
+    ];
     for error in refused {
         let error = error.expect("refused");
         assert_eq!(error.kind(), &ErrorKind::Denied);
@@ -194,10 +215,14 @@ fn a_server_that_hangs_with_a_full_queue_is_unreachable_in_time() {
 fn no_server_is_unreachable_with_advice() {
     let error = open_url(&format!("memcached://u:s3cret@127.0.0.1:{}", free_port())).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unreachable);
-    assert!(error.to_string().contains("check that it runs") && !error.to_string().contains("s3cret"), "{error}");
+    assert!(
+        error.to_string().contains("check that it runs") && !error.to_string().contains("s3cret"),
+        "{error}"
+    );
 }
 
-/// It spun for ever, whatever it was told to wait: memory and processor of a worker for whoever is in between.
+/// It spun for ever, whatever it was told to wait: memory and processor of a worker for whoever is
+/// in between.
 #[test]
 fn a_server_whose_lock_is_never_there_and_never_to_be_had_is_given_up() {
     let dir = PrivateDir::on_disk().unwrap();

@@ -36,7 +36,9 @@ fn serve(mut client: &UnixStream, lie: Lie, lock: &Mutex<Vec<u8>>) -> Option<()>
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let answer = match (words.as_slice(), lie) {
             (["stats", ..], _) => {
-                b"STAT pid 1\r\nSTAT uptime 1\r\nSTAT time 9\r\nSTAT item_size_max 1048576\r\nEND\r\n".to_vec()
+                b"STAT pid 1\r\nSTAT uptime 1\r\nSTAT time 9\r\nSTAT item_size_max \
+                  1048576\r\nEND\r\n"
+                    .to_vec()
             }
             (["add", .., bytes], lie) => {
                 let mut value = vec![0; bytes.parse::<usize>().unwrap() + 2];

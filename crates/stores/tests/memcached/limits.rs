@@ -6,7 +6,8 @@ use sessile_core::{Counter, ErrorKind};
 
 use crate::setup::{Private, WAIT, key, payload_of, ttl};
 
-/// Around the limit, again and again: a server that refuses a `set` drops the item that it was to replace.
+/// Around the limit, again and again: a server that refuses a `set` drops the item that it was to
+/// replace.
 #[test]
 fn a_payload_over_the_item_limit_is_refused_loudly_and_the_old_one_stays_in_100_of_100_trials() {
     // Lowered, the default, and raised, where the server keeps an item in several pieces.
@@ -29,12 +30,16 @@ fn try_the_limit(settings: &[&str]) {
         let error = begun.lease.commit(&vec![2; over], ttl()).unwrap_err();
         assert_eq!(error.kind(), &ErrorKind::TooLarge { size: over as u64, limit: most as u64 });
         let begun = store.begin(&key(&id), Duration::ZERO).expect("the lock is free");
-        assert_eq!(begun.record.map(|record| record.payload.len()), Some(old), "{settings:?}, trial {trial}");
+        assert_eq!(
+            begun.record.map(|record| record.payload.len()),
+            Some(old),
+            "{settings:?}, trial {trial}"
+        );
         begun.lease.commit(&vec![3; most], ttl()).unwrap();
         assert_eq!(payload_of(&store, &id).map(|new| (new.len(), new[0])), Some((most, 3)));
         store.destroy(&key(&id)).unwrap();
     }
-    assert_eq!(store.counters().get(Counter::TooLarge), 100);
+    assert_eq!(store.count(Counter::TooLarge), 100);
 }
 
 #[test]
@@ -66,14 +71,25 @@ fn a_full_server_that_may_not_push_out_refuses_saves_keeps_the_old_payload_and_s
     }
     let begun = store.begin(&key("a"), WAIT).unwrap();
     let large = vec![7; 200_000];
-    let full =
-        (0..1_000).map(|number| store.create(&key(&format!("filler{number}")), &large, ttl())).find_map(Result::err);
+    let full = (0..1_000)
+        .map(|number| store.create(&key(&format!("filler{number}")), &large, ttl()))
+        .find_map(Result::err);
     let told = format!(" (200000 bytes, limit {} bytes): ", store.limits().payload_bytes_max);
-    for full in [full.expect("the server is never full"), begun.lease.commit(&large, ttl()).unwrap_err()] {
-        assert!(full.kind() == &ErrorKind::OutOfMemory && full.to_string().contains(&told), "{full}");
+    for full in
+        [full.expect("the server is never full"), begun.lease.commit(&large, ttl()).unwrap_err()]
+    {
+        assert!(
+            full.kind() == &ErrorKind::OutOfMemory && full.to_string().contains(&told),
+            "{full}"
+        );
     }
     assert_eq!(payload_of(&store, "a").unwrap(), b"old");
-    store.begin(&key("a"), WAIT).expect("a failed commit gives up the lock").lease.release().unwrap();
+    store
+        .begin(&key("a"), WAIT)
+        .expect("a failed commit gives up the lock")
+        .lease
+        .release()
+        .unwrap();
     store.destroy(&key("b")).unwrap();
     assert_eq!(payload_of(&store, "b"), None);
 }

@@ -69,7 +69,8 @@ where
     });
 }
 
-/// The client of a test asks, waits for the answer and asks again: so what comes before an answer is one request.
+/// The client of a test asks, waits for the answer and asks again: so what comes before an answer
+/// is one request.
 fn pass<C>(mut client: &C, mut server: &UnixStream, passing: &Passing) -> std::io::Result<()>
 where
     for<'a> &'a C: Read + Write,
@@ -84,7 +85,10 @@ where
             Ok(bytes) => {
                 idle = false;
                 if !std::mem::replace(&mut asking, true) {
-                    if passing.left.fetch_update(SeqCst, SeqCst, |left| (left >= 0).then(|| (left - 1).max(0))) == Ok(0)
+                    if passing
+                        .left
+                        .fetch_update(SeqCst, SeqCst, |left| (left >= 0).then(|| (left - 1).max(0)))
+                        == Ok(0)
                     {
                         return Ok(());
                     }

@@ -39,7 +39,11 @@ fn a_locked_request_is_two_round_trips_and_a_peek_is_one() {
     begun.lease.commit(b"x", ttl()).unwrap();
     assert_eq!(passing.count(|| store.destroy(&key("c")).unwrap()).0, 2, "destroy");
     let held = store.begin(&a, WAIT).unwrap();
-    assert_eq!(passing.count(|| store.begin(&a, Duration::ZERO).unwrap_err()).0, 1, "begin of one that is taken");
+    assert_eq!(
+        passing.count(|| store.begin(&a, Duration::ZERO).unwrap_err()).0,
+        1,
+        "begin of one that is taken"
+    );
     drop(held);
 }
 
@@ -57,7 +61,7 @@ fn an_operation_whose_answer_is_lost_is_recognised_when_it_is_sent_again() {
     lose();
     begun.lease.commit(b"2", ttl()).unwrap();
     assert_eq!(
-        direct.peek(&key("a")).unwrap().map(|record| (record.payload, record.version)),
+        direct.peek(&key("a")).unwrap().map(|record| (record.payload, record.head.version)),
         Some((b"2".to_vec(), 2))
     );
     let mut begun = direct.begin(&key("a"), Duration::ZERO).expect("the lock is free");

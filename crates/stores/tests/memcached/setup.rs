@@ -32,7 +32,11 @@ impl Private {
 
     pub fn start_in(kept: PrivateDir, extra: &[&str]) -> Option<Private> {
         let extra = extra.iter().map(std::ffi::OsString::from).collect();
-        let server = server::start("memcached", &kept, &ServerOptions { extra, ..ServerOptions::default() })?;
+        let server = server::start(
+            "memcached",
+            &kept,
+            &ServerOptions { extra, ..ServerOptions::default() },
+        )?;
         Some(Private { server, kept })
     }
 
@@ -50,7 +54,8 @@ impl Private {
         stream.write_all(b"stats\r\nquit\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} "))).unwrap();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} "))).unwrap();
         line.parse().unwrap()
     }
 }

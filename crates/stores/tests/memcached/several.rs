@@ -22,7 +22,10 @@ impl Two {
         let (mut servers, mut hosts) = (Vec::new(), Vec::new());
         for _ in 0..2 {
             let private = Private::start(&[])?;
-            hosts.push(format!("127.0.0.1:{}", proxy::start_on_port(private.server.socket(), &passing)));
+            hosts.push(format!(
+                "127.0.0.1:{}",
+                proxy::start_on_port(private.server.socket(), &passing)
+            ));
             servers.push(private);
         }
         Some(Two { servers, passing, url: format!("memcached://{}/", hosts.join(",")) })
@@ -35,7 +38,12 @@ impl Two {
     /// Which server has an item.
     fn server_with(&self, item: &str) -> Vec<usize> {
         let has = |server: &&Private| server.say(&format!("mg {item} s")).starts_with("HD");
-        self.servers.iter().enumerate().filter(|(_, server)| has(server)).map(|(number, _)| number).collect()
+        self.servers
+            .iter()
+            .enumerate()
+            .filter(|(_, server)| has(server))
+            .map(|(number, _)| number)
+            .collect()
     }
 }
 
@@ -72,8 +80,8 @@ fn the_sessions_of_a_server_that_is_down_are_unreachable_and_the_others_go_on() 
     store.create(&key(first[0]), b"back", ttl()).unwrap();
 }
 
-/// A worker that dies in the middle of a regeneration, between any two of its requests: one of the ids has the session
-/// and the other has not.
+/// A worker that dies in the middle of a regeneration, between any two of its requests: one of the
+/// ids has the session and the other has not.
 #[test]
 fn a_regeneration_that_is_cut_short_anywhere_leaves_the_session_under_exactly_one_id() {
     let Some(two) = Two::start() else { return };
@@ -93,22 +101,35 @@ fn a_regeneration_that_is_cut_short_anywhere_leaves_the_session_under_exactly_on
             std::mem::forget(begun); // it is dead: it releases nothing
             two.passing.left.store(-1, SeqCst);
             let (there, here) = (payload_of(&direct, &old), payload_of(&direct, &new));
-            assert_ne!(there.is_some(), here.is_some(), "after {requests} requests: {there:?} and {here:?}");
+            assert_ne!(
+                there.is_some(),
+                here.is_some(),
+                "after {requests} requests: {there:?} and {here:?}"
+            );
             assert!(moved.is_err() || here.is_some());
             let id = if there.is_some() { &old } else { &new };
-            (under_old, under_new) = (under_old + u32::from(there.is_some()), under_new + u32::from(here.is_some()));
+            (under_old, under_new) =
+                (under_old + u32::from(there.is_some()), under_new + u32::from(here.is_some()));
             // Whoever comes next, when the locks of the dead are gone, finds it and can change it.
             for server in &two.servers {
-                [&old, &new].iter().for_each(|id| drop(server.say(&format!("md sessile:l:session/{id}"))));
+                [&old, &new]
+                    .iter()
+                    .for_each(|id| drop(server.say(&format!("md sessile:l:session/{id}"))));
             }
             let begun = direct.begin(&key(id), Duration::ZERO).unwrap();
-            assert!(begun.lease.fence() > fence || there.is_some() || moved.is_err(), "the fence went back");
+            assert!(
+                begun.lease.fence() > fence || there.is_some() || moved.is_err(),
+                "the fence went back"
+            );
             assert_eq!(begun.record.unwrap().payload, b"cart");
             begun.lease.commit(b"cart: 1 book", ttl()).unwrap();
             assert_eq!(payload_of(&direct, id).unwrap(), b"cart: 1 book");
         }
     }
-    assert!(under_old > 3 && under_new > 3, "{under_old} under the old id, {under_new} under the new one");
+    assert!(
+        under_old > 3 && under_new > 3,
+        "{under_old} under the old id, {under_new} under the new one"
+    );
 }
 
 #[test]
@@ -117,7 +138,10 @@ fn fences_go_on_growing_when_a_session_moves_to_a_server_that_counts_lower() {
     let store = two.open();
     // As if the counters were years apart.
     two.servers.iter().zip(["9000000000000000", "5"]).for_each(|(server, first)| {
-        assert_eq!(server.say(&format!("set sessile:fence 0 0 {}\r\n{first}", first.len())), "STORED");
+        assert_eq!(
+            server.say(&format!("set sessile:fence 0 0 {}\r\n{first}", first.len())),
+            "STORED"
+        );
     });
     for number in 0..8 {
         let (old, new) = (key(&format!("old-{number}")), key(&format!("new-{number}")));

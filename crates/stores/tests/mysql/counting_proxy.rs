@@ -1,5 +1,6 @@
-//! A socket before the server's that counts round trips: how often the client speaks after the server has spoken. It may
-//! also keep the server's answers back, or refuse prepared statements in the server's name.
+//! A socket before the server's that counts round trips: how often the client speaks after the
+//! server has spoken. It may also keep the server's answers back, or refuse prepared statements in
+//! the server's name.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -26,7 +27,8 @@ impl CountingProxy {
         let listener = UnixListener::bind(&socket).unwrap();
         let (server, trips) = (server.to_owned(), Arc::new(AtomicU64::new(0)));
         let (stalled, refused) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (counted, stall, refuse) = (Arc::clone(&trips), Arc::clone(&stalled), Arc::clone(&refused));
+        let (counted, stall, refuse) =
+            (Arc::clone(&trips), Arc::clone(&stalled), Arc::clone(&refused));
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 serve(client, UnixStream::connect(&server).unwrap(), &counted, &stall, &refuse);
@@ -76,8 +78,11 @@ fn serve(
                 trips.fetch_add(1, Ordering::SeqCst);
             }
             let one_less = |count: u64| count.checked_sub(1);
-            let execute = packet.get(4) == Some(&0x17); // COM_STMT_EXECUTE, behind length and number
-            if !execute || refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
+            // COM_STMT_EXECUTE, behind length and number.
+            let execute = packet.get(4) == Some(&0x17);
+            if !execute
+                || refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err()
+            {
                 return true;
             }
             asking.store(true, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! The server is killed while everybody writes: what was acknowledged is there, and nothing else but what was in doubt.
+//! The server is killed while everybody writes: what was acknowledged is there, and nothing else
+//! but what was in doubt.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -67,7 +68,10 @@ fn survives(durability: Durability, increments: u64) {
     let (acknowledged, in_doubt) = (tally.acknowledged.into_inner(), tally.in_doubt.into_inner());
     let count = number(&payload_of(&private.open(""), "counter").unwrap());
     assert_eq!(acknowledged, WORKERS * increments);
-    assert!((acknowledged..=acknowledged + in_doubt).contains(&count), "{count}: {acknowledged} + {in_doubt} in doubt");
+    assert!(
+        (acknowledged..=acknowledged + in_doubt).contains(&count),
+        "{count}: {acknowledged} + {in_doubt} in doubt"
+    );
     assert!(in_doubt <= WORKERS * KILLS, "{in_doubt} commits failed in {KILLS} crashes");
 }
 
@@ -83,7 +87,8 @@ fn none_of_16000_acknowledged_increments_is_lost_when_the_server_is_killed() {
     survives(Durability::Second, MANY);
 }
 
-/// Written at each commit: enough for a crash of the server, not for a power cut. The lock is given up earlier there.
+/// Written at each commit: enough for a crash of the server, not for a power cut. The lock is given
+/// up earlier there.
 #[test]
 fn no_acknowledged_increment_is_lost_when_the_server_is_killed_and_commits_are_written() {
     survives(Durability::Second, FEW);

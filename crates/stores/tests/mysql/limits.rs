@@ -1,4 +1,5 @@
-//! Payloads: what the server's packets allow comes back as it was, whatever its bytes; what they do not is refused loudly.
+//! Payloads: what the server's packets allow comes back as it was, whatever its bytes; what they do
+//! not is refused loudly.
 
 use sessile_core::{Counter, ErrorKind};
 
@@ -22,8 +23,11 @@ fn a_payload_over_the_packet_limit_is_refused_in_100_of_100_trials_and_the_old_o
         assert_eq!(error.kind(), &ErrorKind::TooLarge { size: size as u64, limit });
         assert!(store.create(&key("b"), &vec![b'x'; size], ttl()).is_err());
     }
-    assert_eq!(store.counters().get(Counter::TooLarge), 200);
-    assert_eq!((payload_of(&store, "a").unwrap(), payload_of(&store, "b")), (b"old".to_vec(), None));
+    assert_eq!(store.count(Counter::TooLarge), 200);
+    assert_eq!(
+        (payload_of(&store, "a").unwrap(), payload_of(&store, "b")),
+        (b"old".to_vec(), None)
+    );
     // And at the limit it is taken, by way of text and of a prepared statement.
     for size in [65_536, 65_537, limit as usize] {
         let payload: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
@@ -32,7 +36,8 @@ fn a_payload_over_the_packet_limit_is_refused_in_100_of_100_trials_and_the_old_o
     }
 }
 
-/// Each connection looks at its own limit: the operator may have lowered it since the store was opened.
+/// Each connection looks at its own limit: the operator may have lowered it since the store was
+/// opened.
 #[test]
 fn a_limit_that_was_lowered_meanwhile_is_told_as_it_is_now() {
     let Some(private) = Private::start() else { return };
@@ -58,7 +63,8 @@ fn sixty_four_mebibytes_come_back_where_the_server_takes_them() {
     store.begin(&key("a"), WAIT).unwrap().lease.commit(&payload, ttl()).unwrap();
     let read = || store.begin(&key("a"), WAIT).unwrap().record.unwrap().payload;
     assert!(read() == payload);
-    // By the statement that the server keeps, once the connection is used again and again; then by the prepared ones.
+    // By the statement that the server keeps, once the connection is used again and again; then by
+    // the prepared ones.
     (0..10).for_each(|n| drop(store.begin(&key(&format!("new{n}")), WAIT).unwrap()));
     assert!(read() == payload);
     store.begin(&key("small"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
@@ -70,12 +76,20 @@ fn sixty_four_mebibytes_come_back_where_the_server_takes_them() {
     store.begin(&key("a"), WAIT).unwrap().lease.commit(&payload, ttl()).unwrap();
     store.destroy(&key("small")).unwrap();
     assert_eq!(store.stat().unwrap().payload_bytes, 64 * MIB as u64);
-    assert_eq!(store.create(&key("b"), &payload, ttl()).map_err(|error| error.kind().clone()), Ok(()));
+    assert_eq!(
+        store.create(&key("b"), &payload, ttl()).map_err(|error| error.kind().clone()),
+        Ok(())
+    );
 }
 
 #[test]
 fn every_byte_comes_back_whatever_the_server_takes_for_a_quote() {
-    let modes = ["", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH"];
+    let modes = [
+        "",
+        "ANSI_QUOTES",
+        "NO_BACKSLASH_ESCAPES",
+        "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH",
+    ];
     let Some(private) = Private::start_with(&["--character-set-server=utf8mb4"]) else { return };
     for mode in modes {
         private.run(&format!("SET GLOBAL sql_mode = '{mode}'"));

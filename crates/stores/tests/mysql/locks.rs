@@ -34,10 +34,11 @@ fn a_commit_whose_lock_was_lost_is_stale_when_another_has_committed() {
     let store = private.open("");
     store.create(&key("a"), b"old", ttl()).unwrap();
     let robbed = store.begin(&key("a"), WAIT).unwrap();
-    private.run("UPDATE sessile_session SET version = version + 1, payload = 'theirs' WHERE id = 'a'");
+    private
+        .run("UPDATE sessile_session SET version = version + 1, payload = 'theirs' WHERE id = 'a'");
     let error = robbed.lease.commit(b"late", ttl()).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Stale);
-    assert_eq!(store.counters().get(Counter::StaleCommits), 1);
+    assert_eq!(store.count(Counter::StaleCommits), 1);
     assert_eq!(payload_of(&store, "a").unwrap(), b"theirs");
     drop(store.begin(&key("a"), Duration::ZERO).unwrap());
 }
@@ -67,26 +68,32 @@ fn a_waiter_whose_connection_is_killed_queues_again() {
     let (holder, waiter) = (private.open(""), private.open(""));
     let begun = holder.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
+        let waiting =
+            scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
         until("it waits", || private.waiters() == 1);
-        let id = private.number("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'");
+        let id = private
+            .number("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'");
         private.run(&format!("KILL {id}"));
         until("it waits again", || {
-            private.number("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'") > id
+            private
+                .number("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'")
+                > id
         });
         begun.lease.commit(b"x", ttl()).unwrap();
         assert!(waiting.join().unwrap().unwrap());
     });
 }
 
-/// The time for answers bounds how long a dead server is believed in; it must not bound the wait for a lock.
+/// The time for answers bounds how long a dead server is believed in; it must not bound the wait
+/// for a lock.
 #[test]
 fn a_wait_may_be_longer_than_the_time_for_an_answer() {
     let Some(private) = Private::start() else { return };
     let (holder, waiter) = (private.open(""), private.open("&response_timeout_ms=600"));
     let begun = holder.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
+        let waiting =
+            scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
         let start = Instant::now();
         until("it has waited", || start.elapsed() > Duration::from_millis(2_000));
         assert!(!waiting.is_finished());
@@ -117,19 +124,25 @@ fn a_frozen_server_is_told_in_bounded_time() {
         println!("told after {elapsed:?}");
         elapsed
     };
-    // Without the option an answer may take 5 s. Once of three times, on a machine that is busy with other tests.
-    assert!((0..3).any(|_| told_after() < Duration::from_millis(4_500)), "three times it took longer than it may");
+    // Without the option an answer may take 5 s. Once of three times, on a machine that is busy
+    // with other tests.
+    assert!(
+        (0..3).any(|_| told_after() < Duration::from_millis(4_500)),
+        "three times it took longer than it may"
+    );
 }
 
 /// An operator's settings are made for other programs.
 #[test]
 fn leases_and_waits_outlive_the_servers_own_time_outs() {
-    let extra = ["--wait-timeout=1", "--interactive-timeout=1", "--max-statement-time=1", "--autocommit=0"];
+    let extra =
+        ["--wait-timeout=1", "--interactive-timeout=1", "--max-statement-time=1", "--autocommit=0"];
     let Some(private) = Private::start_with(&extra) else { return };
     let (holder, waiter) = (private.open(""), private.open(""));
     let begun = holder.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
+        let waiting =
+            scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
         let start = Instant::now();
         until("the time-outs are over", || start.elapsed() > Duration::from_millis(2_500));
         begun.lease.commit(b"x", ttl()).unwrap();
@@ -137,7 +150,8 @@ fn leases_and_waits_outlive_the_servers_own_time_outs() {
     });
 }
 
-/// Both touch rows of the other: the order of locks differs, so the server ends one of the transactions now and then.
+/// Both touch rows of the other: the order of locks differs, so the server ends one of the
+/// transactions now and then.
 #[test]
 fn log_outs_and_regenerations_that_cross_do_not_show_their_deadlocks() {
     let Some(private) = Private::start() else { return };
@@ -151,7 +165,10 @@ fn log_outs_and_regenerations_that_cross_do_not_show_their_deadlocks() {
             let destroying = scope.spawn(|| there.destroy(&ids[0]));
             match begun.lease.regenerate(&ids[2], Duration::from_secs(60)) {
                 Ok(()) => drop(begun),
-                Err(error) => assert!(matches!(error.kind(), ErrorKind::Destroyed | ErrorKind::Stale), "{error:?}"),
+                Err(error) => assert!(
+                    matches!(error.kind(), ErrorKind::Destroyed | ErrorKind::Stale),
+                    "{error:?}"
+                ),
             }
             destroying.join().unwrap().unwrap();
         });
@@ -170,7 +187,8 @@ fn a_sweep_makes_no_commit_wait_and_passes_over_damaged_rows() {
         store.create(&key(&format!("s{n}")), b"x", ttl()).unwrap();
     }
     private.run(
-        "INSERT INTO sessile_session (bin, id, kind, version, created, written, expires, due, mark, bytes) \
+        "INSERT INTO sessile_session (bin, id, kind, version, created, written, expires, due, \
+         mark, bytes) \
                  VALUES ('NO BIN', 'x', 0, 1, 0, 0, 1, 1, 0, 0)",
     );
     let leased = store.begin(&key("s0"), WAIT).unwrap();

@@ -1,10 +1,10 @@
-//! The short way of a connection that is used again and again: one prepared statement each for begin and commit, the
-//! second of which gives the lock up before its transaction has ended.
+//! The short way of a connection that is used again and again: one prepared statement each for
+//! begin and commit, the second of which gives the lock up before its transaction has ended.
 
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
-use sessile_core::{Durability, ErrorKind, Sessions, Trace, Ttl};
+use sessile_core::{Absence, Durability, ErrorKind, Sessions, Ttl};
 
 use crate::counting_proxy::CountingProxy;
 use crate::setup::{Private, WAIT, key, open, payload_of, ttl, until};
@@ -56,7 +56,8 @@ fn a_connection_that_is_used_again_and_again_prepares_two_statements_once() {
     assert_eq!([new("b"), new("c")], [3, 2], "begin and release");
 }
 
-/// A begin that read without a lock of its own would get the payload of before, and its commit would be refused.
+/// A begin that read without a lock of its own would get the payload of before, and its commit
+/// would be refused.
 #[test]
 fn who_gets_the_lock_before_the_commit_has_ended_reads_what_is_committed() {
     let Some(private) = Private::start() else { return };
@@ -106,9 +107,12 @@ fn a_commit_without_its_lock_is_refused_also_when_nobody_has_followed() {
     let (cold, warm) = (private.open(""), warmed(&private));
     private.run(
         "CREATE TRIGGER rob BEFORE UPDATE ON sessile_session FOR EACH ROW
-         IF NEW.version = OLD.version THEN SET NEW.mark = OLD.mark + RELEASE_ALL_LOCKS() * 0; END IF",
+         IF NEW.version = OLD.version THEN SET NEW.mark = OLD.mark + RELEASE_ALL_LOCKS() * 0; END \
+         IF",
     );
-    for (store, payload) in [(&cold, vec![b'x'; 9]), (&cold, vec![b'x'; 70_000]), (&warm, vec![b'x'; 9])] {
+    for (store, payload) in
+        [(&cold, vec![b'x'; 9]), (&cold, vec![b'x'; 70_000]), (&warm, vec![b'x'; 9])]
+    {
         let mut lease = store.begin(&key("a"), WAIT).unwrap().lease;
         lease.touch(ttl()).unwrap();
         let error = lease.commit(&payload, ttl()).unwrap_err();
@@ -117,7 +121,8 @@ fn a_commit_without_its_lock_is_refused_also_when_nobody_has_followed() {
     }
 }
 
-/// The server lets go of a row before the log is on the disk: there, the lock must outlast the statement.
+/// The server lets go of a row before the log is on the disk: there, the lock must outlast the
+/// statement.
 #[test]
 fn where_commits_are_durable_the_lock_is_given_up_when_they_are() {
     let Some(private) = Private::start_at(Durability::Commit) else { return };
@@ -143,8 +148,8 @@ fn lock_outlasts_the_commit(private: &Private) {
     drop(other.begin(&key("a"), Duration::ZERO).unwrap());
 }
 
-/// Who waits must not have the table open: the change of the table would wait for it, the commit for the change of the
-/// table, and the server would end the commit to get out of it.
+/// Who waits must not have the table open: the change of the table would wait for it, the commit
+/// for the change of the table, and the server would end the commit to get out of it.
 #[test]
 fn the_table_can_be_altered_while_a_session_is_held_and_waited_for() {
     let Some(private) = Private::start() else { return };
@@ -152,11 +157,13 @@ fn the_table_can_be_altered_while_a_session_is_held_and_waited_for() {
     (0..WARMING).for_each(|_| commit(&waiter, "a", b"old"));
     let begun = holder.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.unwrap().payload));
+        let waiting = scope
+            .spawn(|| waiter.begin(&key("a"), WAIT).map(|begun| begun.record.unwrap().payload));
         until("it waits", || private.waiters() == 1);
         let mut raw = private.raw();
         raw.query_drop("SET lock_wait_timeout = 30").unwrap();
-        raw.query_drop("ALTER TABLE sessile_session ADD COLUMN note INT, ALGORITHM = COPY").unwrap();
+        raw.query_drop("ALTER TABLE sessile_session ADD COLUMN note INT, ALGORITHM = COPY")
+            .unwrap();
         begun.lease.commit(b"new", ttl()).unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), b"new");
     });
@@ -170,7 +177,8 @@ fn a_server_that_prepares_no_statements_serves_all_the_same() {
     assert_eq!(payload_of(&store, "a").unwrap(), b"x");
 }
 
-/// The statement that the server keeps gives a row also where there is none, and what it gives is what a plain read does.
+/// The statement that the server keeps gives a row also where there is none, and what it gives is
+/// what a plain read does.
 #[test]
 fn new_sessions_tombstones_and_aliases_read_alike_by_every_way() {
     let Some(private) = Private::start() else { return };
@@ -178,18 +186,21 @@ fn new_sessions_tombstones_and_aliases_read_alike_by_every_way() {
     for (store, n) in [(&warm, "w"), (&cold, "c")] {
         let id = |name: &str| key(&format!("{name}{n}"));
         let begun = store.begin(&id("new"), WAIT).unwrap();
-        assert!(begun.record.is_none() && begun.trace == Trace::Unknown);
+        assert!(begun.record.is_none() && begun.absence == Absence::Unknown);
         begun.lease.commit(b"new", ttl()).unwrap();
         let mut begun = store.begin(&id("new"), WAIT).unwrap();
         assert_eq!(begun.record.as_ref().unwrap().payload, b"new");
         begun.lease.regenerate(&id("moved"), Duration::from_secs(60)).unwrap();
         begun.lease.commit(b"moved", ttl()).unwrap();
         let begun = store.begin(&id("new"), WAIT).unwrap();
-        assert_eq!((begun.record.unwrap().payload, begun.lease.key()), (b"moved".to_vec(), &id("moved")));
+        assert_eq!(
+            (begun.record.unwrap().payload, begun.lease.key()),
+            (b"moved".to_vec(), &id("moved"))
+        );
         begun.lease.release().unwrap();
         store.destroy(&id("moved")).unwrap();
         let begun = store.begin(&id("moved"), WAIT).unwrap();
-        assert_eq!((begun.record, begun.trace), (None, Trace::Destroyed));
+        assert_eq!((begun.record, begun.absence), (None, Absence::Destroyed));
         begun.lease.release().unwrap();
     }
 }
@@ -210,7 +221,10 @@ fn a_commit_whose_row_has_gone_leaves_none_behind() {
     store.destroy(&key("a")).unwrap();
     assert_eq!(begun.lease.commit(b"late", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
     assert_eq!(private.number("SELECT COUNT(*) FROM sessile_session WHERE kind = 0"), 0);
-    assert_eq!(private.open("").begin(&key("a"), Duration::ZERO).unwrap().trace, Trace::Destroyed);
+    assert_eq!(
+        private.open("").begin(&key("a"), Duration::ZERO).unwrap().absence,
+        Absence::Destroyed
+    );
 }
 
 /// `due` may not be later than the expiry, or a sweep would not find the row in time.
@@ -240,18 +254,23 @@ fn statements_that_the_server_does_not_know_are_prepared_anew_or_go_as_text() {
             proxy.refuse(refused); // the commit
             begun.lease.commit(b"new", ttl()).unwrap();
             proxy.refuse(0);
-            assert_eq!(private.open("").begin(&key(id), Duration::ZERO).unwrap().record.unwrap().payload, b"new");
+            assert_eq!(
+                private.open("").begin(&key(id), Duration::ZERO).unwrap().record.unwrap().payload,
+                b"new"
+            );
         }
     }
 }
 
-/// The server has taken the lock before it sees that it cannot bring the statement up to date: taken once more, it would
-/// outlast the lease. A view stands for a table whose definition changes too fast.
+/// The server has taken the lock before it sees that it cannot bring the statement up to date:
+/// taken once more, it would outlast the lease. A view stands for a table whose definition changes
+/// too fast.
 #[test]
 fn a_lock_that_was_had_when_its_statement_was_refused_is_not_taken_twice() {
     let Some(private) = Private::start() else { return };
     let store = warmed(&private);
-    drop(store.begin(&key("new"), WAIT).unwrap()); // from here on by the statement that the server keeps
+    // From here on by the statement that the server keeps.
+    drop(store.begin(&key("new"), WAIT).unwrap());
     private.run("CREATE TABLE refusals (n INT NOT NULL) ENGINE = MyISAM AS SELECT 1 AS n");
     private.run(
         "CREATE FUNCTION refuse() RETURNS INT BEGIN
@@ -262,7 +281,10 @@ fn a_lock_that_was_had_when_its_statement_was_refused_is_not_taken_twice() {
     private.run("RENAME TABLE sessile_session TO kept");
     private.run("CREATE VIEW sessile_session AS SELECT * FROM kept WHERE refuse() = 0");
     let begun = store.begin(&key("a"), WAIT).unwrap();
-    assert_eq!((begun.record.unwrap().payload, private.number("SELECT n FROM refusals")), (b"old".to_vec(), 0));
+    assert_eq!(
+        (begun.record.unwrap().payload, private.number("SELECT n FROM refusals")),
+        (b"old".to_vec(), 0)
+    );
     begun.lease.release().unwrap();
     private.run("DROP VIEW sessile_session");
     private.run("RENAME TABLE kept TO sessile_session");

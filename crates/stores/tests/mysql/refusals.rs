@@ -1,4 +1,5 @@
-//! What cannot be opened: each trouble is an error of its own that says what to do, without the password.
+//! What cannot be opened: each trouble is an error of its own that says what to do, without the
+//! password.
 
 use sessile_core::ErrorKind;
 
@@ -26,13 +27,22 @@ fn passwords_databases_and_rights_are_told_apart() {
     let (kind, text) = refusal(&url("shop:s3cret-but-wrong", "test"));
     assert!(kind == ErrorKind::Denied && text.contains("password"), "{text}");
     let (kind, text) = refusal(&url("shop:s3cret", "nowhere"));
-    assert!(matches!(kind, ErrorKind::Denied | ErrorKind::InvalidUrl) && text.contains("database"), "{text}");
-    let (kind, text) = refusal(&format!("{}&table=t", private.url("").replace("database=test", "database=nowhere")));
+    assert!(
+        matches!(kind, ErrorKind::Denied | ErrorKind::InvalidUrl) && text.contains("database"),
+        "{text}"
+    );
+    let (kind, text) = refusal(&format!(
+        "{}&table=t",
+        private.url("").replace("database=test", "database=nowhere")
+    ));
     assert!(kind == ErrorKind::InvalidUrl && text.contains("database"), "{text}");
     let nobody = free_port();
     let (kind, _) = refusal(&format!("mysql://shop:s3cret@127.0.0.1:{nobody}/test"));
     assert_eq!(kind, ErrorKind::Unreachable);
-    assert_eq!(refusal("mysql+unix:/nowhere/socket?user=shop&database=test").0, ErrorKind::Unreachable);
+    assert_eq!(
+        refusal("mysql+unix:/nowhere/socket?user=shop&database=test").0,
+        ErrorKind::Unreachable
+    );
     let (kind, text) = refusal(&format!("{}?tls=1", url("shop:s3cret", "test")));
     assert!(kind == ErrorKind::Denied && text.contains("TLS"), "{text}");
 }
@@ -67,7 +77,10 @@ fn a_read_only_server_takes_no_sessions_and_says_so() {
     private.run("SET GLOBAL read_only = 1");
     let begun = store.begin(&key("a"), WAIT).unwrap();
     let error = begun.lease.commit(b"y", ttl()).unwrap_err();
-    assert!(error.kind() == &ErrorKind::Denied && error.to_string().contains("read-only"), "{error}");
+    assert!(
+        error.kind() == &ErrorKind::Denied && error.to_string().contains("read-only"),
+        "{error}"
+    );
     assert_eq!(payload_of(&store, "a").unwrap(), b"x");
 }
 
@@ -90,7 +103,9 @@ fn many_that_open_a_new_database_at_once_find_one_table() {
     std::thread::scope(|scope| {
         for n in 0..8 {
             let private = &private;
-            scope.spawn(move || private.open("").create(&key(&format!("s{n}")), b"x", ttl()).unwrap());
+            scope.spawn(move || {
+                private.open("").create(&key(&format!("s{n}")), b"x", ttl()).unwrap()
+            });
         }
     });
     assert_eq!(private.open("").stat().unwrap().sessions, 8);
@@ -105,11 +120,16 @@ fn tls_is_spoken_and_an_unknown_authority_refused() {
     }
     // The server runs as somebody else.
     for (file, mode) in [("", 0o755), ("key.pem", 0o644), ("cert.pem", 0o644)] {
-        std::fs::set_permissions(dir.path().join(file), std::fs::Permissions::from_mode(mode)).unwrap();
+        std::fs::set_permissions(dir.path().join(file), std::fs::Permissions::from_mode(mode))
+            .unwrap();
     }
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (port, cert) = (free_port().to_string(), path("cert.pem"));
-    let files = [format!("--ssl-cert={cert}"), format!("--ssl-key={}", path("key.pem")), format!("--port={port}")];
+    let files = [
+        format!("--ssl-cert={cert}"),
+        format!("--ssl-key={}", path("key.pem")),
+        format!("--port={port}"),
+    ];
     let mut extra = vec!["--skip-networking=0", "--bind-address=127.0.0.1"];
     extra.extend(files.iter().map(String::as_str));
     let Some(private) = Private::start_with(&extra) else { return };
@@ -119,6 +139,10 @@ fn tls_is_spoken_and_an_unknown_authority_refused() {
     let store = open(&format!("{url}?tls=1&tls_ca_file={cert}")).unwrap();
     store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
     assert_eq!(payload_of(&store, "a").unwrap(), b"x");
-    assert_eq!(refusal(&format!("{url}?tls=1")).0, ErrorKind::Denied, "not signed by a known authority");
+    assert_eq!(
+        refusal(&format!("{url}?tls=1")).0,
+        ErrorKind::Denied,
+        "not signed by a known authority"
+    );
     assert_eq!(refusal(&url).0, ErrorKind::Denied, "the user must use TLS");
 }

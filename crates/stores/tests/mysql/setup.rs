@@ -58,8 +58,10 @@ impl Private {
 
     /// A plain connection, to look at the server or to disturb it.
     pub fn raw(&self) -> Conn {
-        let settings =
-            OptsBuilder::new().socket(self.server.socket().to_str()).user(Some("root")).db_name(Some("test"));
+        let settings = OptsBuilder::new()
+            .socket(self.server.socket().to_str())
+            .user(Some("root"))
+            .db_name(Some("test"));
         Conn::new(settings).unwrap()
     }
 
@@ -80,9 +82,15 @@ impl Private {
     /// Ends every connection but the one that does it.
     pub fn cut(&self) {
         let mut raw = self.raw();
-        let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'root'";
+        let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND \
+                    USER = 'root'";
         let ids: Vec<u64> = raw.query(list).unwrap();
-        ids.iter().for_each(|id| drop(raw.query_drop(format!("KILL {id}")))); // it may have gone by itself
+        ids.iter().for_each(|id| {
+            drop(raw.query_drop(format!(
+                "KILL \
+                                                              {id}"
+            )))
+        }); // it may have gone by itself
     }
 }
 

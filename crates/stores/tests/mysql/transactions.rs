@@ -1,4 +1,5 @@
-//! A transaction that the server refuses half way leaves nothing open: what is done next on its connection is kept.
+//! A transaction that the server refuses half way leaves nothing open: what is done next on its
+//! connection is kept.
 
 use std::time::Duration;
 
@@ -42,7 +43,8 @@ fn what_follows_a_creation_or_a_log_out_that_was_refused_is_kept() {
     assert_eq!(payload_of(&other, "kept").unwrap(), b"second");
 }
 
-/// With CHAIN each COMMIT begins another transaction, which the next change on the connection would be part of and end with.
+/// With CHAIN each COMMIT begins another transaction, which the next change on the connection would
+/// be part of and end with.
 #[test]
 fn a_server_whose_transactions_go_on_after_their_commit_or_read_only_keeps_what_is_acknowledged() {
     let Some(private) = Private::start() else { return };

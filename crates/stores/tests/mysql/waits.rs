@@ -1,4 +1,5 @@
-//! What a begin waits for, and what others wait for meanwhile: the lock, and no row longer than it takes.
+//! What a begin waits for, and what others wait for meanwhile: the lock, and no row longer than it
+//! takes.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,8 @@ fn warm(store: &Sessions, id: &str) {
 
 /// Once of several times, if the machine is busy: what waits for a row does so each time.
 fn at_once(what: &str, mut measure: impl FnMut() -> Duration) {
-    let times: Vec<Duration> = (0..5).map(|_| measure()).take_while(|took| *took >= AT_ONCE).collect();
+    let times: Vec<Duration> =
+        (0..5).map(|_| measure()).take_while(|took| *took >= AT_ONCE).collect();
     assert!(times.len() < 5, "{what}: {times:?}");
 }
 
@@ -40,10 +42,12 @@ fn tool(private: &Private) -> Conn {
 #[test]
 fn who_does_not_get_the_lock_waits_for_no_row_and_is_told_the_holder() {
     let Some(private) = Private::start() else { return };
-    let (holder, cold, warmed, new) = (private.open(""), private.open(""), private.open(""), private.open(""));
+    let (holder, cold, warmed, new) =
+        (private.open(""), private.open(""), private.open(""), private.open(""));
     warm(&warmed, "a");
     warm(&new, "a");
-    drop(new.begin(&key("b"), WAIT).unwrap()); // from here on by the statement that the server keeps
+    // From here on by the statement that the server keeps.
+    drop(new.begin(&key("b"), WAIT).unwrap());
     let begun = holder.begin(&key("a"), WAIT).unwrap();
     let tool = tool(&private);
     for (store, wait) in [(&cold, 0), (&warmed, 0), (&new, 0), (&cold, 100), (&warmed, 100)] {
@@ -72,7 +76,9 @@ fn a_row_that_others_keep_is_waited_for_as_long_as_a_lock_is_and_leaves_none_beh
         std::thread::scope(|scope| {
             let start = Instant::now();
             let waiting = scope.spawn(|| store.begin(&key("a"), WAIT));
-            until("the wait for the row is over once", || start.elapsed() > Duration::from_millis(2_500));
+            until("the wait for the row is over once", || {
+                start.elapsed() > Duration::from_millis(2_500)
+            });
             drop(kept);
             waiting.join().unwrap().unwrap().lease.commit(b"new", ttl()).unwrap();
         });
@@ -99,8 +105,11 @@ fn nobody_waits_for_who_is_slow_to_read_a_large_session() {
         let touch = || {
             std::thread::scope(|scope| {
                 proxy.stall(true);
-                let reading = scope.spawn(|| reader.begin(&key(way), WAIT).map(|begun| begun.record.unwrap().payload));
-                let writing = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Writing to net'";
+                let reading = scope.spawn(|| {
+                    reader.begin(&key(way), WAIT).map(|begun| begun.record.unwrap().payload)
+                });
+                let writing = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = \
+                               'Writing to net'";
                 until("the payload is on its way", || private.number(writing) > 0);
                 let start = Instant::now();
                 other.touch(&key(way), ttl()).unwrap();
@@ -114,18 +123,21 @@ fn nobody_waits_for_who_is_slow_to_read_a_large_session() {
     }
 }
 
-/// The server does not see that who waits for the table has gone, and left it the session's lock until the table was free.
+/// The server does not see that who waits for the table has gone, and left it the session's lock
+/// until the table was free.
 #[test]
 fn who_gives_up_because_of_the_table_leaves_no_connection_behind() {
     let Some(private) = Private::start() else { return };
-    let (cold, warmed) = (private.open("&response_timeout_ms=2000"), private.open("&response_timeout_ms=2000"));
+    let (cold, warmed) =
+        (private.open("&response_timeout_ms=2000"), private.open("&response_timeout_ms=2000"));
     warm(&warmed, "a");
     let mut altering = private.raw();
     altering.query_drop("LOCK TABLES sessile_session WRITE").unwrap();
     for store in [&cold, &warmed] {
         store.begin(&key("a"), Duration::from_millis(100)).map(drop).unwrap_err();
     }
-    let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for table metadata lock'";
+    let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for \
+                   table metadata lock'";
     until("nobody waits for the table", || private.number(waiting) == 0);
     altering.query_drop("UNLOCK TABLES").unwrap();
     drop(private.open("").begin(&key("a"), WAIT).unwrap());

@@ -1,4 +1,5 @@
-//! Connections that break, run out, or are cut: what was acknowledged stays, and a lease without its lock is refused.
+//! Connections that break, run out, or are cut: what was acknowledged stays, and a lease without
+//! its lock is refused.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,9 @@ fn a_lease_whose_connection_was_cut_is_refused_and_nothing_is_lost() {
         (begin("alone"), begin("followed"), begin("destroyed"), begin("removed"));
     let fresh = begin("fresh");
     private.cut();
-    let successor = store.begin(&key("followed"), Duration::ZERO).expect("the lock is free with its connection");
+    let successor = store
+        .begin(&key("followed"), Duration::ZERO)
+        .expect("the lock is free with its connection");
     assert_eq!(code(followed.commit(b"late", ttl())), "stale", "while the successor works");
     successor.lease.commit(b"new", ttl()).unwrap();
     store.destroy(&key("destroyed")).unwrap();
@@ -71,7 +74,8 @@ fn what_the_server_did_before_its_answer_was_lost_is_recognised() {
     let Some(private) = Private::start() else { return };
     let proxy = Proxy::to(private.server.socket());
     let store = sessile_stores::open(&proxy.url(), &Context::default()).unwrap();
-    // A connection on which the statements are prepared: what is lost is the answer to the statement itself.
+    // A connection on which the statements are prepared: what is lost is the answer to the
+    // statement itself.
     let warm = || {
         for id in ["warm", "warm", "warmer"] {
             store.begin(&key(id), WAIT).unwrap().lease.commit(b"1", ttl()).unwrap();
@@ -90,7 +94,7 @@ fn what_the_server_did_before_its_answer_was_lost_is_recognised() {
         proxy.lose_next_answer();
         assert_eq!(code(begun.lease.commit(b"2", ttl())), "ok", "{id}");
         let record = store.peek(&key(id)).unwrap().unwrap();
-        assert_eq!((record.version, record.payload.as_slice()), (version, &b"2"[..]), "{id}");
+        assert_eq!((record.head.version, record.payload.as_slice()), (version, &b"2"[..]), "{id}");
     }
     warm();
     proxy.lose_next_answer();
@@ -105,7 +109,8 @@ fn a_waiter_survives_the_loss_of_its_connection() {
     let begun = store.begin(&key("a"), WAIT).unwrap();
     let waiting = "FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| store.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
+        let waiter =
+            scope.spawn(|| store.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
         until("it waits", || private.number(&format!("SELECT count(*) {waiting}")) == 1);
         private.sql(&format!("SELECT pg_terminate_backend(pid, 60000) {waiting}"));
         until("it waits again", || private.number(&format!("SELECT count(*) {waiting}")) == 1);
@@ -117,7 +122,8 @@ fn a_waiter_survives_the_loss_of_its_connection() {
 #[test]
 fn a_server_without_a_free_connection_says_what_to_do_and_recovers() {
     let options = ["-c", "max_connections=7", "-c", "max_wal_senders=0"];
-    let options = ServerOptions { extra: options.map(Into::into).to_vec(), ..ServerOptions::default() };
+    let options =
+        ServerOptions { extra: options.map(Into::into).to_vec(), ..ServerOptions::default() };
     let Some(private) = Private::start_with(options) else { return };
     let store = private.open();
     store.create(&key("a"), b"old", ttl()).unwrap();
@@ -140,7 +146,8 @@ fn a_server_without_a_free_connection_says_what_to_do_and_recovers() {
 
 #[test]
 fn a_restart_in_the_middle_is_told_or_not_noticed() {
-    let options = ServerOptions { durability: sessile_core::Durability::Commit, ..ServerOptions::default() };
+    let options =
+        ServerOptions { durability: sessile_core::Durability::Commit, ..ServerOptions::default() };
     let Some(mut private) = Private::start_with(options) else { return };
     let store = private.open();
     store.create(&key("a"), b"old", ttl()).unwrap();
@@ -170,8 +177,16 @@ fn a_restart_in_the_middle_is_told_or_not_noticed() {
 /// A connect to a unix socket waited for ever when the queue of a server that hangs was full.
 #[test]
 fn a_server_that_hangs_with_a_full_queue_is_unreachable_in_time() {
-    let options = ["-c", "max_connections=5", "-c", "max_wal_senders=0", "-c", "superuser_reserved_connections=0"];
-    let options = ServerOptions { extra: options.map(Into::into).to_vec(), ..ServerOptions::default() };
+    let options = [
+        "-c",
+        "max_connections=5",
+        "-c",
+        "max_wal_senders=0",
+        "-c",
+        "superuser_reserved_connections=0",
+    ];
+    let options =
+        ServerOptions { extra: options.map(Into::into).to_vec(), ..ServerOptions::default() };
     let Some(private) = Private::start_with(options) else { return };
     private.server.freeze();
     // Those who come until one finds no room any more.
@@ -208,7 +223,9 @@ fn increment(store: &Sessions, tally: &mut Tally) {
         tally.errors += 1;
         return;
     };
-    let sum: u64 = begun.record.map_or(0, |record| String::from_utf8(record.payload).unwrap().parse().unwrap());
+    let sum: u64 = begun
+        .record
+        .map_or(0, |record| String::from_utf8(record.payload).unwrap().parse().unwrap());
     match begun.lease.commit((sum + 1).to_string().as_bytes(), ttl()) {
         Ok(()) => tally.acknowledged += 1,
         Err(error) if *error.kind() == ErrorKind::Unreachable => tally.in_doubt += 1,
@@ -229,14 +246,16 @@ fn none_of_16000_acknowledged_increments_is_lost_when_the_server_is_killed() {
 
 fn survives_kills(each: u64) {
     const WORKERS: usize = 8;
-    let options = ServerOptions { durability: sessile_core::Durability::Commit, ..ServerOptions::default() };
+    let options =
+        ServerOptions { durability: sessile_core::Durability::Commit, ..ServerOptions::default() };
     let Some(mut private) = Private::start_with(options) else { return };
     private.open();
     let url = private.url();
     let made = std::sync::atomic::AtomicU64::new(0);
     let tallies: Vec<Tally> = std::thread::scope(|scope| {
         let work = || {
-            let (store, mut tally) = (sessile_stores::open(&url, &Context::default()).unwrap(), Tally::default());
+            let (store, mut tally) =
+                (sessile_stores::open(&url, &Context::default()).unwrap(), Tally::default());
             while tally.acknowledged < each {
                 increment(&store, &mut tally);
                 made.fetch_max(tally.acknowledged, std::sync::atomic::Ordering::Relaxed);
@@ -245,14 +264,17 @@ fn survives_kills(each: u64) {
         };
         let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
         for share in 1..4 {
-            until("they are well on their way", || made.load(std::sync::atomic::Ordering::Relaxed) >= share * each / 5);
+            until("they are well on their way", || {
+                made.load(std::sync::atomic::Ordering::Relaxed) >= share * each / 5
+            });
             private.server.kill();
             private.server.restart().unwrap();
         }
         workers.into_iter().map(|worker| worker.join().unwrap()).collect()
     });
     let total = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
-    let (acknowledged, in_doubt) = (total(|tally| tally.acknowledged), total(|tally| tally.in_doubt));
+    let (acknowledged, in_doubt) =
+        (total(|tally| tally.acknowledged), total(|tally| tally.in_doubt));
     let sum = payload(&private.open(), "sum").unwrap();
     let sum: u64 = String::from_utf8(sum).unwrap().parse().unwrap();
     assert!(

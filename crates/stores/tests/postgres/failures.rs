@@ -1,4 +1,5 @@
-//! What goes wrong when a store is opened or asked too much: each is one clear error, and nothing is harmed.
+//! What goes wrong when a store is opened or asked too much: each is one clear error, and nothing
+//! is harmed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -39,12 +40,20 @@ fn a_login_that_is_not_accepted_says_which_part() {
         dir.path().join(name).display().to_string()
     };
     let (right, wrong) = (file("right", "s3cret\n"), file("wrong", "s3cret2\n"));
-    let url = |user: &str, rest: &str| format!("postgres+unix:{}?user={user}{rest}", private.dir().display());
+    let url = |user: &str, rest: &str| {
+        format!("postgres+unix:{}?user={user}{rest}", private.dir().display())
+    };
     let shop = |rest: &str| url("shop", &format!("&database=postgres{rest}"));
-    open(&shop(&format!("&password_file={right}"))).unwrap().create(&key("a"), b"x", ttl()).unwrap();
+    open(&shop(&format!("&password_file={right}")))
+        .unwrap()
+        .create(&key("a"), b"x", ttl())
+        .unwrap();
     assert_eq!(refused(&shop(&format!("&password_file={wrong}"))), "denied");
     assert_eq!(refused(&shop("")), "denied", "no password");
-    assert_eq!(refused(&url("nobody", &format!("&database=postgres&password_file={wrong}"))), "denied");
+    assert_eq!(
+        refused(&url("nobody", &format!("&database=postgres&password_file={wrong}"))),
+        "denied"
+    );
     assert_eq!(refused(&url("postgres", "&database=nowhere")), "invalid-url");
     assert_eq!(refused(&shop(&format!("&password_file={right}&schema=nowhere"))), "incompatible");
     let elsewhere = dir.path().join("no-socket").display().to_string();
@@ -60,13 +69,17 @@ fn rights_that_are_missing_are_named_and_those_of_the_page_suffice() {
     private.open();
     assert_eq!(refused(&url), "denied", "may not read them");
     private.sql(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON sessile TO shop; GRANT SELECT, UPDATE ON sessile_about TO shop;
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON sessile TO shop; GRANT SELECT, UPDATE ON \
+         sessile_about TO shop;
          GRANT USAGE, SELECT, UPDATE ON sessile_fence TO shop",
     );
     let store = open(&url).unwrap();
     store.create(&key("a"), b"x", ttl()).unwrap();
     let mut begun = store.begin(&key("a"), WAIT).unwrap();
-    assert_eq!(store.begin(&key("a"), Duration::from_millis(5)).unwrap_err().kind().code(), "lock-timeout");
+    assert_eq!(
+        store.begin(&key("a"), Duration::from_millis(5)).unwrap_err().kind().code(),
+        "lock-timeout"
+    );
     begun.lease.regenerate(&key("b"), WAIT).unwrap();
     begun.lease.commit(b"y", ttl()).unwrap();
     store.destroy(&key("b")).unwrap();
@@ -96,7 +109,8 @@ fn tables_of_others_and_newer_ones_are_refused_and_left_alone() {
 fn a_new_store_may_be_opened_by_many_at_once_in_any_schema() {
     let Some(private) = Private::start() else { return };
     private.sql(
-        "CREATE SCHEMA web; CREATE SCHEMA \"odd \"\"name'\"; ALTER ROLE postgres SET search_path = \"odd \"\"name'\"",
+        "CREATE SCHEMA web; CREATE SCHEMA \"odd \"\"name'\"; ALTER ROLE postgres SET search_path = \
+         \"odd \"\"name'\"",
     );
     for options in ["&schema=web", "&table=_1", ""] {
         let url = format!("{}{options}", private.url());
@@ -122,11 +136,12 @@ fn large_payloads_are_stored_or_refused_with_their_size() {
     let small = open(&format!("{}&payload_bytes_max=1000", private.url())).unwrap();
     small.create(&key("b"), b"old", ttl()).unwrap();
     for _ in 0..100 {
-        let error = small.begin(&key("b"), WAIT).unwrap().lease.commit(&[1; 1_001], ttl()).unwrap_err();
+        let error =
+            small.begin(&key("b"), WAIT).unwrap().lease.commit(&[1; 1_001], ttl()).unwrap_err();
         assert_eq!(error.kind(), &ErrorKind::TooLarge { size: 1_001, limit: 1_000 });
     }
     assert_eq!(small.peek(&key("b")).unwrap().unwrap().payload, b"old");
-    assert_eq!(small.counters().get(sessile_core::Counter::FailedSaves), 100);
+    assert_eq!(small.count(sessile_core::Counter::FailedSaves), 100);
 }
 
 #[test]
@@ -136,7 +151,10 @@ fn a_damaged_row_is_reported_left_alone_and_passed_over() {
     for id in ["a", "b", "c", "fine"] {
         store.create(&key(id), b"1", ttl()).unwrap();
     }
-    private.sql("UPDATE sessile SET payload = NULL WHERE id = 'a'; UPDATE sessile SET expires = -1 WHERE id = 'b'");
+    private.sql(
+        "UPDATE sessile SET payload = NULL WHERE id = 'a'; UPDATE sessile SET expires = -1 \
+                 WHERE id = 'b'",
+    );
     private.sql("UPDATE sessile SET kind = 7 WHERE id = 'c'");
     for id in ["a", "b", "c"] {
         for _ in 0..2 {
@@ -146,15 +164,24 @@ fn a_damaged_row_is_reported_left_alone_and_passed_over() {
         }
         assert_eq!(store.peek(&key(id)).unwrap_err().kind(), &ErrorKind::Corrupt);
     }
-    assert_eq!(store.list(None, &Filter::default()).unwrap().entries.len(), 2, "a without its payload, and fine");
+    assert_eq!(
+        store.list(None, &Filter::default()).unwrap().entries.len(),
+        2,
+        "a without its payload, and fine"
+    );
 }
 
 #[test]
 fn tls_is_spoken_and_an_unknown_authority_refused() {
-    // Another address of this host instead of another port, which would change the name of the unix socket.
-    let address = format!("127.{}.{}.{}", fastrand::u8(1..), fastrand::u8(..), fastrand::u8(1..255));
+    // Another address of this host instead of another port, which would change the name of the unix
+    // socket.
+    let address =
+        format!("127.{}.{}.{}", fastrand::u8(1..), fastrand::u8(..), fastrand::u8(1..255));
     let extra = ["-c".into(), format!("listen_addresses={address}").into()].to_vec();
-    let Some(private) = Private::start_with(ServerOptions { extra, ..ServerOptions::default() }) else { return };
+    let Some(private) = Private::start_with(ServerOptions { extra, ..ServerOptions::default() })
+    else {
+        return;
+    };
     let data = private.dir().join("data");
     if !certificate::make(&data, &format!("IP:{address}")) {
         return;
@@ -163,8 +190,11 @@ fn tls_is_spoken_and_an_unknown_authority_refused() {
     let give = "chown --reference=PG_VERSION key.pem cert.pem && chmod 600 key.pem";
     assert!(Command::new("sh").args(["-c", give]).current_dir(&data).status().unwrap().success());
     private.sql("CREATE ROLE shop LOGIN PASSWORD 's3cret'; GRANT CREATE ON SCHEMA public TO shop");
-    std::fs::write(data.join("pg_hba.conf"), "local all all trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n")
-        .unwrap();
+    std::fs::write(
+        data.join("pg_hba.conf"),
+        "local all all trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n",
+    )
+    .unwrap();
     let url = |options: &str| format!("postgres://shop:s3cret@{address}/postgres?{options}");
     let ours = format!("tls=on&tls_ca_file={}", data.join("cert.pem").display());
     private.sql("SELECT pg_reload_conf()");

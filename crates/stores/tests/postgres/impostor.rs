@@ -1,4 +1,5 @@
-//! Somebody who answers in the server's place, and badly: what that costs is bounded, in memory and in time.
+//! Somebody who answers in the server's place, and badly: what that costs is bounded, in memory and
+//! in time.
 
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
@@ -16,7 +17,8 @@ const ROWS: usize = 100_000;
 /// Some 200 ms, and what a busy machine adds; an impostor goes on for 20 s.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// Says something on a connection, the number of which comes first, in answer to a request, the number of which comes last.
+/// Says something on a connection, the number of which comes first, in answer to a request, the
+/// number of which comes last.
 trait Says: Fn(&mut UnixStream, u8, u32) -> io::Result<()> + Send + Sync + 'static {}
 impl<S: Fn(&mut UnixStream, u8, u32) -> io::Result<()> + Send + Sync + 'static> Says for S {}
 
@@ -28,9 +30,13 @@ impl Impostor {
         let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
         let says = Arc::new(says);
         std::thread::spawn(move || {
-            for (number, client) in (0..).zip(listener.incoming().map_while(std::result::Result::ok)) {
+            for (number, client) in
+                (0..).zip(listener.incoming().map_while(std::result::Result::ok))
+            {
                 let says = Arc::clone(&says);
-                std::thread::spawn(move || converse(client, |client, request| says(client, number, request)));
+                std::thread::spawn(move || {
+                    converse(client, |client, request| says(client, number, request))
+                });
             }
         });
         Impostor(dir)
@@ -38,17 +44,22 @@ impl Impostor {
 
     fn open(&self) -> Result<Sessions> {
         let socket = self.0.path().join("socket");
-        let url = format!("postgres+unix:{}?user=postgres&response_timeout_ms=200", socket.display());
+        let url =
+            format!("postgres+unix:{}?user=postgres&response_timeout_ms=200", socket.display());
         sessile_stores::open(&url, &Context::default())
     }
 }
 
 /// The first words, and all that ends with a Query or a Sync, are requests.
-fn converse(mut client: UnixStream, says: impl Fn(&mut UnixStream, u32) -> io::Result<()>) -> io::Result<()> {
+fn converse(
+    mut client: UnixStream,
+    says: impl Fn(&mut UnixStream, u32) -> io::Result<()>,
+) -> io::Result<()> {
     let skip = |client: &mut UnixStream| {
         let mut length = [0; 4];
         client.read_exact(&mut length)?;
-        io::copy(&mut client.take(u64::from(u32::from_be_bytes(length)) - 4), &mut io::sink()).map(drop)
+        io::copy(&mut client.take(u64::from(u32::from_be_bytes(length)) - 4), &mut io::sink())
+            .map(drop)
     };
     skip(&mut client)?;
     says(&mut client, 0)?;
@@ -81,7 +92,8 @@ fn ready() -> Vec<u8> {
     [message(b'C', b"SELECT 1\0"), message(b'Z', b"I")].concat()
 }
 
-/// What a server says until the store is open: to the login, to the greeting, of the tables, of their version.
+/// What a server says until the store is open: to the login, to the greeting, of the tables, of
+/// their version.
 fn opening(connection: u8, request: u32) -> Vec<u8> {
     let pid = connection.to_string();
     match request {
@@ -95,7 +107,9 @@ fn opening(connection: u8, request: u32) -> Vec<u8> {
 /// Five bytes made the client reserve a gigabyte for whoever sat on the port.
 #[test]
 fn what_is_announced_before_the_login_is_over_is_not_believed() {
-    let impostor = Impostor::new(|client, _, _| client.write_all(&[&b"R"[..], &(1_u32 << 29).to_be_bytes()].concat()));
+    let impostor = Impostor::new(|client, _, _| {
+        client.write_all(&[&b"R"[..], &(1_u32 << 29).to_be_bytes()].concat())
+    });
     assert_eq!(impostor.open().unwrap_err().kind(), &ErrorKind::Io);
 }
 
@@ -159,14 +173,17 @@ fn a_handshake_that_comes_byte_by_byte_is_too_late() {
 #[test]
 fn rows_that_nobody_asked_for_are_refused() {
     let impostor = Impostor::new(|client, connection, request| match request {
-        1 => client.write_all(&row(&["1", "f", "public"]).repeat(ROWS)).and_then(|()| client.write_all(&ready())),
+        1 => client
+            .write_all(&row(&["1", "f", "public"]).repeat(ROWS))
+            .and_then(|()| client.write_all(&ready())),
         _ => client.write_all(&opening(connection, request)),
     });
     assert_eq!(impostor.open().unwrap_err().kind(), &ErrorKind::Io, "to a text");
     let impostor = Impostor::new(|client, connection, request| match request {
         4 => {
             let values = message(b't', &[0, 2, 0, 0, 0, 25, 0, 0, 0, 25]);
-            let described = [message(b'1', b""), values, message(b'T', &[0, 0]), message(b'Z', b"I")];
+            let described =
+                [message(b'1', b""), values, message(b'T', &[0, 0]), message(b'Z', b"I")];
             client.write_all(&described.concat())
         }
         5 => client.write_all(&[message(b'2', b""), row(&[]).repeat(ROWS), ready()].concat()),

@@ -47,11 +47,19 @@ fn a_locked_request_is_two_round_trips_and_everything_else_one() {
     }
     let (answers, begun) = proxy.answers(|| store.begin(&a, WAIT).unwrap());
     assert_eq!(answers, 1, "a begin is one transaction");
-    assert_eq!(proxy.answers(|| begun.lease.commit(b"x", ttl()).unwrap()).0, 1, "and so is a commit");
+    assert_eq!(
+        proxy.answers(|| begun.lease.commit(b"x", ttl()).unwrap()).0,
+        1,
+        "and so is a commit"
+    );
     let new = store.begin(&key("new"), WAIT).unwrap();
     assert_eq!(proxy.trips(|| new.lease.commit(b"x", ttl()).unwrap()).0, 1, "commit of a new one");
     let mut begun = store.begin(&a, WAIT).unwrap();
-    assert_eq!(proxy.trips(|| begun.lease.regenerate(&key("b"), Duration::ZERO).unwrap()).0, 3, "regenerate");
+    assert_eq!(
+        proxy.trips(|| begun.lease.regenerate(&key("b"), Duration::ZERO).unwrap()).0,
+        3,
+        "regenerate"
+    );
     assert_eq!(proxy.trips(|| begun.lease.release().unwrap()).0, 1, "release");
     assert_eq!(proxy.trips(|| store.destroy(&key("b")).unwrap()).0, 1, "destroy");
 }
@@ -78,7 +86,8 @@ fn while_the_application_works_no_transaction_is_open_and_afterwards_no_lock_is_
     assert_eq!(private.number(locks), 0);
 }
 
-/// The expiry moves with each commit. Were it indexed itself, each commit would write to every index.
+/// The expiry moves with each commit. Were it indexed itself, each commit would write to every
+/// index.
 #[test]
 fn commits_and_touches_leave_the_indexes_alone() {
     let Some(private) = Private::start() else { return };
@@ -91,8 +100,11 @@ fn commits_and_touches_leave_the_indexes_alone() {
         store.touch(&key("a"), ttl()).unwrap();
     }
     drop(store); // its server processes report their counts when they end
-    let counts = "SELECT n_tup_upd || ' ' || n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'sessile'";
-    let count = || -> Vec<u64> { private.sql(counts)[0].split(' ').map(|count| count.parse().unwrap()).collect() };
+    let counts = "SELECT n_tup_upd || ' ' || n_tup_hot_upd FROM pg_stat_user_tables WHERE relname \
+                  = 'sessile'";
+    let count = || -> Vec<u64> {
+        private.sql(counts)[0].split(' ').map(|count| count.parse().unwrap()).collect()
+    };
     until("the counts are reported", || count()[0] >= 400);
     assert!(count()[1] >= 360, "{:?}: updates, and those that touched no index", count());
 }
@@ -113,7 +125,11 @@ fn a_shorter_life_is_swept_in_time_and_a_longer_one_filed_anew() {
     let swept = store.sweep(Default::default()).unwrap();
     assert_eq!((swept.examined, swept.removed), (2, 2));
     clock.advance(Duration::from_secs(2_990));
-    assert_eq!(store.sweep(Default::default()).unwrap().examined, 1, "due when it would have expired at first");
+    assert_eq!(
+        store.sweep(Default::default()).unwrap().examined,
+        1,
+        "due when it would have expired at first"
+    );
     assert_eq!(store.sweep(Default::default()).unwrap().examined, 0, "filed under its true expiry");
     assert!(store.peek(&key("longer")).unwrap().is_some());
 }
@@ -122,14 +138,19 @@ fn a_shorter_life_is_swept_in_time_and_a_longer_one_filed_anew() {
 fn fences_grow_over_a_crash_that_lost_the_last_ones() {
     let Some(mut private) = Private::start() else { return };
     let store = private.open();
-    let fence = (0..100).map(|_| store.begin(&key("a"), WAIT).unwrap().lease.fence()).max().unwrap();
+    let fence =
+        (0..100).map(|_| store.begin(&key("a"), WAIT).unwrap().lease.fence()).max().unwrap();
     private.server.kill();
     private.server.restart().unwrap();
     // As if nothing of the sequence had reached the disk.
     private.sql("SELECT setval('sessile_fence', 1)");
     assert!(store.begin(&key("a"), WAIT).unwrap().lease.fence() > fence);
     let again = store.begin(&key("a"), WAIT).unwrap().lease.fence();
-    assert_eq!(private.open().begin(&key("a"), WAIT).unwrap().lease.fence(), again + 1, "one jump for one start");
+    assert_eq!(
+        private.open().begin(&key("a"), WAIT).unwrap().lease.fence(),
+        again + 1,
+        "one jump for one start"
+    );
 }
 
 #[test]
@@ -143,7 +164,9 @@ fn a_proxy_that_pools_transactions_is_refused() {
     proxy.number(Numbers::Wrong);
     let store = open(&proxy.url());
     assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind().code(), "incompatible");
-    until("no lock is left", || private.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0);
+    until("no lock is left", || {
+        private.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+    });
 }
 
 /// The client crate logs each statement with its values, and the server quotes keys that are taken.
@@ -170,11 +193,15 @@ fn no_log_line_and_no_error_has_an_id_or_a_payload() {
     store.begin(&secret, WAIT).unwrap().lease.commit(payload, ttl()).unwrap();
     private.sql("ALTER TABLE sessile ADD CONSTRAINT no_more CHECK (version < 3)");
     let error = store.begin(&secret, WAIT).unwrap().lease.commit(payload, ttl()).unwrap_err();
-    assert_eq!(store.peek(&secret).unwrap().unwrap().version, 2);
+    assert_eq!(store.peek(&secret).unwrap().unwrap().head.version, 2);
     store.destroy(&secret).unwrap();
     let heard = HEARD.lock().unwrap();
-    assert!(heard.iter().any(|line| line.contains("executing statement")), "the crate logs in another way now");
-    // Of a save that the server refuses an operator wants to know how large it was, although that was not the reason.
+    assert!(
+        heard.iter().any(|line| line.contains("executing statement")),
+        "the crate logs in another way now"
+    );
+    // Of a save that the server refuses an operator wants to know how large it was, although that
+    // was not the reason.
     let told = format!(
         "cannot commit session {} (18 bytes, limit {} bytes): ",
         secret.tag(),
@@ -182,7 +209,11 @@ fn no_log_line_and_no_error_has_an_id_or_a_payload() {
     );
     assert!(heard.iter().any(|line| line.contains(&told)), "no line with {told:?}");
     let bytes = format!("{:?}", &payload[..8]).trim_matches(['[', ']']).to_owned();
-    let said = heard.iter().chain(std::iter::once(&format!("{error:#} {error:?}"))).cloned().collect::<Vec<_>>();
+    let said = heard
+        .iter()
+        .chain(std::iter::once(&format!("{error:#} {error:?}")))
+        .cloned()
+        .collect::<Vec<_>>();
     for line in said.iter().filter(|line| !line.contains("HuShHuSh in a")) {
         assert!(!line.contains("HuSh") && !line.contains(&bytes), "{line}");
     }

@@ -1,5 +1,6 @@
-//! A proxy between a store and its server: it counts round trips, loses an answer or puts another in its place when told to,
-//! and can give the server's processes other numbers, as a pool of transactions would.
+//! A proxy between a store and its server: it counts round trips, loses an answer or puts another
+//! in its place when told to, and can give the server's processes other numbers, as a pool of
+//! transactions would.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -40,7 +41,8 @@ pub struct Proxy {
 impl Proxy {
     pub fn to(server: &Path) -> Proxy {
         let proxy = Proxy { dir: tempfile::tempdir().unwrap(), shared: Arc::default() };
-        let (listener, shared) = (UnixListener::bind(proxy.socket()).unwrap(), Arc::clone(&proxy.shared));
+        let (listener, shared) =
+            (UnixListener::bind(proxy.socket()).unwrap(), Arc::clone(&proxy.shared));
         let server = server.to_owned();
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -59,15 +61,16 @@ impl Proxy {
         format!("postgres+unix:{}?user=postgres&database=postgres", self.socket().display())
     }
 
-    /// The round trips that something takes: how often the client spoke after the server had spoken.
+    /// The round trips that something takes: how often the client spoke after the server had
+    /// spoken.
     pub fn trips<T>(&self, something: impl FnOnce() -> T) -> (u64, T) {
         let before = self.shared.trips.load(Ordering::SeqCst);
         let done = something();
         (self.shared.trips.load(Ordering::SeqCst) - before, done)
     }
 
-    /// How often the server said meanwhile that it waits for the next request: each time it ends a transaction, and wakes
-    /// whoever waits for it.
+    /// How often the server said meanwhile that it waits for the next request: each time it ends a
+    /// transaction, and wakes whoever waits for it.
     pub fn answers<T>(&self, something: impl FnOnce() -> T) -> (u64, T) {
         let before = self.shared.answers.load(Ordering::SeqCst);
         let done = something();
@@ -79,15 +82,17 @@ impl Proxy {
         self.shared.lose_answer.store(true, Ordering::SeqCst);
     }
 
-    /// Instead of its next answer the server says that `lock_timeout` is over, as it does when the lock is granted at that very
-    /// moment: it has the lock then, and keeps it.
+    /// Instead of its next answer the server says that `lock_timeout` is over, as it does when the
+    /// lock is granted at that very moment: it has the lock then, and keeps it.
     pub fn say_too_late(&self) {
         self.shared.say_too_late.store(true, Ordering::SeqCst);
     }
 
-    /// From now on all answers on the connections that there are say this code, as if nothing was known there.
+    /// From now on all answers on the connections that there are say this code, as if nothing was
+    /// known there.
     pub fn refuse_on_all_connections(&self, code: [u8; 5]) {
-        *self.shared.refused.lock().unwrap() = (self.shared.connections.load(Ordering::SeqCst), code);
+        *self.shared.refused.lock().unwrap() =
+            (self.shared.connections.load(Ordering::SeqCst), code);
     }
 
     pub fn number(&self, numbers: Numbers) {
@@ -112,10 +117,12 @@ fn forward(client: UnixStream, server: UnixStream, shared: &Arc<Shared>) {
     std::thread::spawn(move || {
         let counted = Arc::clone(&shared);
         let instead = || {
-            counted.say_too_late.swap(false, Ordering::SeqCst).then(|| refusal(*b"55P03")).or_else(|| {
-                let (before, code) = *counted.refused.lock().unwrap();
-                (connection < before).then(|| refusal(code))
-            })
+            counted.say_too_late.swap(false, Ordering::SeqCst).then(|| refusal(*b"55P03")).or_else(
+                || {
+                    let (before, code) = *counted.refused.lock().unwrap();
+                    (connection < before).then(|| refusal(code))
+                },
+            )
         };
         pump(&mut from, &mut to, Some(&instead), |bytes| {
             *server_spoke.lock().unwrap() = true;
@@ -129,7 +136,12 @@ fn forward(client: UnixStream, server: UnixStream, shared: &Arc<Shared>) {
 
 type Instead<'a> = Option<&'a dyn Fn() -> Option<Vec<u8>>>;
 
-fn pump(from: &mut UnixStream, to: &mut UnixStream, instead: Instead<'_>, mut pass: impl FnMut(&mut [u8]) -> bool) {
+fn pump(
+    from: &mut UnixStream,
+    to: &mut UnixStream,
+    instead: Instead<'_>,
+    mut pass: impl FnMut(&mut [u8]) -> bool,
+) {
     let mut buffer = vec![0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         if !pass(&mut buffer[..count]) {

@@ -14,14 +14,17 @@ const LOCKS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
 fn regeneration(old: &str, new: &str) -> String {
     format!(
         "BEGIN; UPDATE sessile SET id = '{new}' WHERE id = '{old}'; SELECT pg_sleep(2);
-         INSERT INTO sessile (id, bin, lock, kind, version, created, written, expires, due, writer, mark, target)
-         SELECT '{old}', bin, 0, 2, 0, created, created, expires, due, 0, 0, '{new}' FROM sessile WHERE id = '{new}';
+         INSERT INTO sessile (id, bin, lock, kind, version, created, written, expires, due, \
+         writer, mark, target)
+         SELECT '{old}', bin, 0, 2, 0, created, created, expires, due, 0, 0, '{new}' FROM sessile \
+         WHERE id = '{new}';
          COMMIT"
     )
 }
 
-/// Does something while the server sleeps in the middle of these statements; whether it still did when that began. On a
-/// machine that is busy with something else it may be over before anybody sees it.
+/// Does something while the server sleeps in the middle of these statements; whether it still did
+/// when that began. On a machine that is busy with something else it may be over before anybody
+/// sees it.
 fn amid<T>(private: &Private, statements: &str, run: impl FnOnce() -> T) -> (bool, T) {
     let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
     std::thread::scope(|scope| {
@@ -39,7 +42,8 @@ fn a_log_out_that_waits_for_a_regeneration_finds_the_session_under_its_new_id() 
     let races = |round: u32| {
         let (old, new) = (format!("old-{round}"), format!("new-{round}"));
         store.create(&key(&old), b"cart", ttl()).unwrap();
-        let (in_time, destroyed) = amid(&private, &regeneration(&old, &new), || store.destroy(&key(&old)));
+        let (in_time, destroyed) =
+            amid(&private, &regeneration(&old, &new), || store.destroy(&key(&old)));
         destroyed.unwrap();
         for id in [new, old] {
             assert!(store.peek(&key(&id)).unwrap().is_none(), "{id} is alive");
@@ -54,7 +58,8 @@ fn a_lock_that_was_granted_at_the_moment_of_the_time_out_is_given_back() {
     let Some(private) = Private::start() else { return };
     let proxy = Proxy::to(private.server.socket());
     let store = sessile_stores::open(&proxy.url(), &sessile_stores::Context::default()).unwrap();
-    store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap(); // so that its statements are prepared
+    // So that its statements are prepared.
+    store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
     proxy.say_too_late();
     let error = store.begin(&key("a"), WAIT).unwrap_err();
     assert_eq!(error.kind().code(), "lock-timeout", "{error:?}");
@@ -62,16 +67,24 @@ fn a_lock_that_was_granted_at_the_moment_of_the_time_out_is_given_back() {
     assert!(granted.is_ok(), "the connection that gave up has the lock: {:?}", granted.err());
 }
 
-/// A part of a regeneration that the server refused left the parts before it in place: the lease did not know its record.
+/// A part of a regeneration that the server refused left the parts before it in place: the lease
+/// did not know its record.
 #[test]
 fn a_regeneration_that_is_refused_in_the_middle_or_at_its_end_has_not_happened() {
     let Some(private) = Private::start() else { return };
     let store = private.open();
     let refusals = [
-        ("ALTER TABLE sessile ADD CONSTRAINT no_alias CHECK (kind <> 2)", "ALTER TABLE sessile DROP CONSTRAINT no_alias"),
         (
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
-             CREATE CONSTRAINT TRIGGER no_alias AFTER INSERT ON sessile INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+            "ALTER TABLE sessile ADD CONSTRAINT no_alias CHECK (kind <> 2)",
+            "ALTER TABLE sessile \
+                                                                           DROP CONSTRAINT \
+                                                                           no_alias",
+        ),
+        (
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION \
+             ''no''; END';
+             CREATE CONSTRAINT TRIGGER no_alias AFTER INSERT ON sessile INITIALLY DEFERRED FOR \
+             EACH ROW EXECUTE FUNCTION refuse()",
             "DROP TRIGGER no_alias ON sessile",
         ),
     ];
@@ -89,7 +102,8 @@ fn a_regeneration_that_is_refused_in_the_middle_or_at_its_end_has_not_happened()
     }
 }
 
-/// What only the end of the transaction refuses is refused: the answer to the statement itself was a yes.
+/// What only the end of the transaction refuses is refused: the answer to the statement itself was
+/// a yes.
 #[test]
 fn a_commit_that_is_refused_at_its_end_is_an_error_and_keeps_the_old_payload() {
     let Some(private) = Private::start() else { return };
@@ -97,8 +111,10 @@ fn a_commit_that_is_refused_at_its_end_is_an_error_and_keeps_the_old_payload() {
     store.create(&key("a"), b"old", ttl()).unwrap();
     let lease = store.begin(&key("a"), WAIT).unwrap().lease;
     private.sql(
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
-         CREATE CONSTRAINT TRIGGER no_more AFTER UPDATE ON sessile INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION \
+         ''no''; END';
+         CREATE CONSTRAINT TRIGGER no_more AFTER UPDATE ON sessile INITIALLY DEFERRED FOR EACH ROW \
+         EXECUTE FUNCTION refuse()",
     );
     let error = lease.commit(b"new", ttl()).unwrap_err();
     assert_eq!(error.kind().code(), "io");
@@ -114,7 +130,8 @@ fn impatient(private: &Private) -> Sessions {
     sessile_stores::open(&url, &sessile_stores::Context::default()).unwrap()
 }
 
-/// A commit that waited for a row was called stale, that is not stored, and was stored a moment later.
+/// A commit that waited for a row was called stale, that is not stored, and was stored a moment
+/// later.
 #[test]
 fn a_commit_that_is_late_is_told_as_it_ends() {
     let Some(private) = Private::start() else { return };
@@ -123,7 +140,9 @@ fn a_commit_that_is_late_is_told_as_it_ends() {
         let (id, new) = (format!("late-{round}"), format!("new {round}"));
         store.create(&key(&id), b"old", ttl()).unwrap();
         let lease = store.begin(&key(&id), WAIT).unwrap().lease;
-        let lock = format!("BEGIN; SELECT FROM sessile WHERE id = '{id}' FOR UPDATE; SELECT pg_sleep(2.5); COMMIT");
+        let lock = format!(
+            "BEGIN; SELECT FROM sessile WHERE id = '{id}' FOR UPDATE; SELECT pg_sleep(2.5); COMMIT"
+        );
         let (in_time, told) = amid(&private, &lock, || lease.commit(new.as_bytes(), ttl()));
         until("the server has ended it", || private.number(LOCKS) == 0);
         let stored = store.peek(&key(&id)).unwrap().unwrap().payload == new.as_bytes();
@@ -131,7 +150,10 @@ fn a_commit_that_is_late_is_told_as_it_ends() {
         in_time
     };
     // Three that are late, or as many as there are of eight.
-    assert!((0..8).filter(is_late).take(3).count() > 0, "eight times the row was free again before the commit");
+    assert!(
+        (0..8).filter(is_late).take(3).count() > 0,
+        "eight times the row was free again before the commit"
+    );
 }
 
 /// The server has carried it out and waits for a standby; so long nobody can see it.
@@ -144,7 +166,9 @@ fn a_commit_that_waits_for_a_standby_is_in_doubt_and_not_refused() {
     let standby = |name: &str| {
         private.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
         private.sql("SELECT pg_reload_conf()");
-        until("the setting is taken", || private.sql("SHOW synchronous_standby_names").concat() == name);
+        until("the setting is taken", || {
+            private.sql("SHOW synchronous_standby_names").concat() == name
+        });
     };
     standby("nobody");
     let told = lease.commit(b"new", ttl()).map_err(|error| error.kind().code());

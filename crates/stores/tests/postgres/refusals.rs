@@ -1,5 +1,5 @@
-//! A server that refuses one of our statements, or knows none of them any more: no lock stays behind, and no connection
-//! that is of no use.
+//! A server that refuses one of our statements, or knows none of them any more: no lock stays
+//! behind, and no connection that is of no use.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::setup::{Private, WAIT, key, ttl, until};
 /// A store whose user can be denied functions, which a superuser cannot.
 fn of_a_role(private: &Private) -> Sessions {
     private.sql("CREATE ROLE shop LOGIN; GRANT CREATE ON SCHEMA public TO shop");
-    let url = format!("postgres+unix:{}?user=shop&database=postgres", private.server.socket().display());
+    let url =
+        format!("postgres+unix:{}?user=shop&database=postgres", private.server.socket().display());
     sessile_stores::open(&url, &Context::default()).unwrap()
 }
 
@@ -25,7 +26,10 @@ fn a_begin_that_cannot_give_up_its_lock_ends_its_connection() {
     let Some(private) = Private::start() else { return };
     let store = of_a_role(&private);
     store.create(&key("a"), b"x", ttl()).unwrap();
-    private.sql("UPDATE sessile SET payload = NULL; REVOKE EXECUTE ON FUNCTION pg_advisory_unlock_all() FROM public");
+    private.sql(
+        "UPDATE sessile SET payload = NULL; REVOKE EXECUTE ON FUNCTION \
+                 pg_advisory_unlock_all() FROM public",
+    );
     assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind(), &ErrorKind::Corrupt);
     until("the lock is free", || locks(&private) == 0);
 }
@@ -60,7 +64,8 @@ fn a_time_out_is_told_even_if_the_server_does_not_say_who_holds_the_lock() {
     assert_eq!(holder, &Holder::default());
 }
 
-/// A connection whose statements were gone served one request after the other, and each was refused.
+/// A connection whose statements were gone served one request after the other, and each was
+/// refused.
 #[test]
 fn connections_whose_statements_were_reset_are_replaced() {
     let Some(private) = Private::start() else { return };
@@ -71,9 +76,12 @@ fn connections_whose_statements_were_reset_are_replaced() {
         let name = String::from_utf8_lossy(code);
         store.peek(&key("a")).unwrap();
         proxy.refuse_on_all_connections(*code);
-        assert!(store.peek(&key("a")).unwrap_or_else(|error| panic!("{name}: {error:?}")).is_some());
+        assert!(
+            store.peek(&key("a")).unwrap_or_else(|error| panic!("{name}: {error:?}")).is_some()
+        );
         proxy.refuse_on_all_connections(*code);
-        let begun = store.begin(&key("a"), WAIT).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let begun =
+            store.begin(&key("a"), WAIT).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         begun.lease.release().unwrap();
     }
     until("no lock is held", || locks(&private) == 0);

@@ -50,7 +50,20 @@ impl Private {
     /// What an administrator's shell says: the rows, columns divided by `|`.
     pub fn sql(&self, sql: &str) -> Vec<String> {
         let output = Command::new("psql")
-            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-c", sql])
+            .args([
+                "-X",
+                "-q",
+                "-A",
+                "-t",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-U",
+                "postgres",
+                "-d",
+                "postgres",
+                "-c",
+                sql,
+            ])
             .arg("-h")
             .arg(self.dir())
             .output()
@@ -70,7 +83,8 @@ impl Private {
     /// Ends the sessions of all stores, as an administrator or a crash of a neighbour would.
     pub fn cut(&self) {
         self.sql(
-            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'sessile %'",
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name \
+             LIKE 'sessile %'",
         );
     }
 }

@@ -1,4 +1,5 @@
-//! What goes wrong: connections, servers, passwords, memory. Each is one clear error, and nothing is harmed.
+//! What goes wrong: connections, servers, passwords, memory. Each is one clear error, and nothing
+//! is harmed.
 
 use std::time::Duration;
 
@@ -27,14 +28,17 @@ fn killed_connections_cost_a_retry_and_nothing_else() {
     let Some(private) = Private::start() else { return };
     let store = private.open("");
     let cut = || {
-        let _: u64 = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]).query(&mut private.raw()).unwrap();
+        let _: u64 = redis::cmd("CLIENT")
+            .arg(&["KILL", "TYPE", "normal"])
+            .query(&mut private.raw())
+            .unwrap();
     };
     let begun = store.begin(&key("a"), WAIT).unwrap();
     cut();
     begun.lease.commit(b"one", ttl()).unwrap();
     cut();
     let begun = store.begin(&key("a"), WAIT).unwrap();
-    assert_eq!(begun.record.unwrap().version, 1);
+    assert_eq!(begun.record.unwrap().head.version, 1);
     cut();
     store.destroy(&key("a")).unwrap();
     cut();
@@ -47,9 +51,13 @@ fn a_waiter_survives_the_loss_of_its_connection() {
     let store = private.open("");
     let begun = store.begin(&key("a"), WAIT).unwrap();
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| store.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
+        let waiter =
+            scope.spawn(|| store.begin(&key("a"), WAIT).map(|begun| begun.record.is_some()));
         until("it waits", || private.commands().contains_key("blpop"));
-        let _: u64 = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]).query(&mut private.raw()).unwrap();
+        let _: u64 = redis::cmd("CLIENT")
+            .arg(&["KILL", "TYPE", "normal"])
+            .query(&mut private.raw())
+            .unwrap();
         begun.lease.commit(b"x", ttl()).unwrap();
         assert!(waiter.join().unwrap().unwrap());
     });
@@ -68,7 +76,10 @@ fn a_restarted_server_is_found_again_and_a_lost_record_is_told() {
     private.server.restart().unwrap(); // without persistence: empty
     assert_eq!(lost.lease.commit(b"two", ttl()).unwrap_err().kind(), &ErrorKind::Gone);
     new.lease.commit(b"new", ttl()).unwrap();
-    assert!(store.begin(&key("b"), WAIT).unwrap().lease.fence() > fence, "fences grow over the loss of the counter");
+    assert!(
+        store.begin(&key("b"), WAIT).unwrap().lease.fence() > fence,
+        "fences grow over the loss of the counter"
+    );
 }
 
 #[test]
@@ -98,9 +109,13 @@ fn a_lock_that_a_begin_took_without_an_answer_is_given_back_by_the_next_contact(
     kill(server, Signal::SIGCONT).unwrap();
     assert_eq!(failed.kind(), &ErrorKind::Unreachable);
     let other = private.open("");
-    until("the server carries it out all the same", || other.begin(&key("a"), Duration::ZERO).is_err());
+    until("the server carries it out all the same", || {
+        other.begin(&key("a"), Duration::ZERO).is_err()
+    });
     store.begin(&key("b"), WAIT).unwrap();
-    let begun = other.begin(&key("a"), Duration::ZERO).expect("the lock is free long before its time is over");
+    let begun = other
+        .begin(&key("a"), Duration::ZERO)
+        .expect("the lock is free long before its time is over");
     assert_eq!(begun.record.unwrap().payload, b"cart");
     // Whoever has the lock by now is left alone by those who come later.
     store.begin(&key("b"), WAIT).unwrap();
@@ -112,7 +127,8 @@ fn a_release_that_failed_is_made_up_for_by_the_next_contact() {
     let Some(private) = Private::start() else { return };
     let (store, other) = (private.open(""), private.open(""));
     let permit = |rule: &str| {
-        let _: () = redis::cmd("ACL").arg(&["SETUSER", "default", rule]).query(&mut private.raw()).unwrap();
+        let _: () =
+            redis::cmd("ACL").arg(&["SETUSER", "default", rule]).query(&mut private.raw()).unwrap();
     };
     let begun = store.begin(&key("a"), WAIT).unwrap();
     permit("-evalsha");
@@ -126,7 +142,16 @@ fn a_release_that_failed_is_made_up_for_by_the_next_contact() {
 #[test]
 fn passwords_users_and_databases_are_checked_at_open() {
     let port = free_port().to_string();
-    let extra = ["--port", &port, "--bind", "127.0.0.1", "--requirepass", "right:s3cret@1", "--databases", "4"];
+    let extra = [
+        "--port",
+        &port,
+        "--bind",
+        "127.0.0.1",
+        "--requirepass",
+        "right:s3cret@1",
+        "--databases",
+        "4",
+    ];
     let Some(private) = Private::start_with(&extra) else { return };
     let at = |login: &str, rest: &str| format!("redis://{login}127.0.0.1:{port}{rest}");
     assert_eq!(refusal(&at("", "/0")), ErrorKind::Denied);
@@ -158,7 +183,10 @@ fn a_server_that_refuses_to_watch_is_served_by_scripts() {
 
 #[test]
 fn no_server_is_unreachable_with_advice() {
-    assert_eq!(refusal(&format!("redis://:s3cret@127.0.0.1:{}/0", free_port())), ErrorKind::Unreachable);
+    assert_eq!(
+        refusal(&format!("redis://:s3cret@127.0.0.1:{}/0", free_port())),
+        ErrorKind::Unreachable
+    );
     let error = open("redis+unix:/nowhere/redis.sock").unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Unreachable);
     assert!(error.to_string().contains("check that it runs"));
@@ -171,7 +199,10 @@ fn a_full_server_refuses_saves_loudly_keeps_the_old_payload_and_still_logs_out()
     store.create(&key("a"), b"old", ttl()).unwrap();
     let begun = store.begin(&key("a"), WAIT).unwrap();
     let set = |value: &str| {
-        let _: () = redis::cmd("CONFIG").arg(&["SET", "maxmemory", value]).query(&mut private.raw()).unwrap();
+        let _: () = redis::cmd("CONFIG")
+            .arg(&["SET", "maxmemory", value])
+            .query(&mut private.raw())
+            .unwrap();
     };
     set("1");
     let full = begun.lease.commit(&[7; 1_000], ttl()).unwrap_err();
@@ -194,7 +225,8 @@ fn foreign_bytes_are_corrupt_and_stay_as_they_are() {
     store.create(&key("flipped"), b"cart", ttl()).unwrap();
     let mut raw = private.raw();
     let name = |id: &str| format!("sessile:d:{{session/{id}}}");
-    let _: () = redis::cmd("SETRANGE").arg(name("flipped")).arg(59).arg("X").query(&mut raw).unwrap();
+    let _: () =
+        redis::cmd("SETRANGE").arg(name("flipped")).arg(59).arg("X").query(&mut raw).unwrap();
     let _: () = redis::cmd("SET").arg(name("foreign")).arg("hello").query(&mut raw).unwrap();
     for id in ["flipped", "foreign"] {
         let before: Vec<u8> = redis::cmd("GET").arg(name(id)).query(&mut raw).unwrap();
@@ -210,8 +242,9 @@ fn foreign_bytes_are_corrupt_and_stay_as_they_are() {
     assert_eq!(store.peek(&key("list")).unwrap_err().kind(), &ErrorKind::Corrupt);
 }
 
-/// The checksum is no signature: whoever may write to the server can make a record that passes it. One with the last
-/// version made the commit after it panic (in a release build: start again at version 0).
+/// The checksum is no signature: whoever may write to the server can make a record that passes it.
+/// One with the last version made the commit after it panic (in a release build: start again at
+/// version 0).
 #[test]
 fn a_foreign_record_with_the_last_version_does_not_panic() {
     let Some(private) = Private::start() else { return };
@@ -220,11 +253,15 @@ fn a_foreign_record_with_the_last_version_does_not_panic() {
     let [no_end, never] = [0_u64.to_le_bytes(), u64::MAX.to_le_bytes()];
     let check = xxhash_rust::xxh3::xxh3_64(&tail).to_le_bytes();
     let value = [b"SLwriter-1".as_slice(), &no_end, &never, &check, &tail].concat();
-    let _: () = redis::cmd("SET").arg("sessile:d:{session/a}").arg(value).query(&mut private.raw()).unwrap();
+    let _: () = redis::cmd("SET")
+        .arg("sessile:d:{session/a}")
+        .arg(value)
+        .query(&mut private.raw())
+        .unwrap();
     let begun = store.begin(&key("a"), WAIT).unwrap();
-    assert_eq!(begun.record.map(|record| record.version), Some(u64::MAX));
+    assert_eq!(begun.record.map(|record| record.head.version), Some(u64::MAX));
     begun.lease.commit(b"cart", ttl()).unwrap();
-    assert_eq!(store.peek(&key("a")).unwrap().map(|record| record.version), Some(u64::MAX));
+    assert_eq!(store.peek(&key("a")).unwrap().map(|record| record.head.version), Some(u64::MAX));
 }
 
 #[test]
@@ -232,7 +269,8 @@ fn a_replica_is_refused_for_writing() {
     let Some(private) = Private::start() else { return };
     let store = private.open("");
     let port = free_port().to_string();
-    let _: () = redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query(&mut private.raw()).unwrap();
+    let _: () =
+        redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query(&mut private.raw()).unwrap();
     assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind(), &ErrorKind::Denied);
 }
 
@@ -262,6 +300,13 @@ fn tls_is_spoken_and_an_unknown_authority_refused() {
     let store = open(&format!("rediss://localhost:{port}/1?tls_ca_file={cert}")).unwrap();
     store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
     assert!(store.peek(&key("a")).unwrap().is_some());
-    assert_eq!(refusal(&format!("rediss://localhost:{port}/1")), ErrorKind::Denied, "not signed by a known authority");
-    assert_eq!(refusal(&format!("redis://localhost:{port}/1?connect_timeout_ms=300")), ErrorKind::Unreachable);
+    assert_eq!(
+        refusal(&format!("rediss://localhost:{port}/1")),
+        ErrorKind::Denied,
+        "not signed by a known authority"
+    );
+    assert_eq!(
+        refusal(&format!("redis://localhost:{port}/1?connect_timeout_ms=300")),
+        ErrorKind::Unreachable
+    );
 }

@@ -1,4 +1,5 @@
-//! A measurement, not a test: one locked request against the four commands that today's handlers send.
+//! A measurement, not a test: one locked request against the four commands that today's handlers
+//! send.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use crate::setup::{Private, WAIT, key, ttl};
 const CYCLES: u32 = 250;
 const ROUNDS: usize = 61;
 const PAYLOAD: [u8; 1_500] = [7; 1_500];
-const UNLOCK: &str = "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) else return 0 end";
+const UNLOCK: &str =
+    "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) else return 0 end";
 
 fn ours(store: &Sessions) -> Duration {
     let start = Instant::now();
@@ -26,19 +28,25 @@ fn four_trips(raw: &mut redis::Connection, unlock: &str) -> Duration {
     let start = Instant::now();
     for number in 0..CYCLES {
         let token = format!("{number:032}");
-        let locked: Option<String> =
-            redis::cmd("SET").arg("lock").arg(&token).arg(&["NX", "PX", "60000"]).query(raw).unwrap();
+        let locked: Option<String> = redis::cmd("SET")
+            .arg("lock")
+            .arg(&token)
+            .arg(&["NX", "PX", "60000"])
+            .query(raw)
+            .unwrap();
         let read: Vec<u8> = redis::cmd("GET").arg("data").query(raw).unwrap();
         assert!(locked.is_some() && read.len() == PAYLOAD.len());
         let _: () = redis::cmd("SETEX").arg("data").arg(1_440).arg(&PAYLOAD).query(raw).unwrap();
-        let freed: u8 = redis::cmd("EVALSHA").arg(unlock).arg(1).arg("lock").arg(&token).query(raw).unwrap();
+        let freed: u8 =
+            redis::cmd("EVALSHA").arg(unlock).arg(1).arg("lock").arg(&token).query(raw).unwrap();
         assert_eq!(freed, 1);
     }
     start.elapsed() / CYCLES
 }
 
 #[test]
-#[ignore = "a measurement: cargo test --release -p sessile-stores --test redis -- --ignored --nocapture"]
+#[ignore = "a measurement: cargo test --release -p sessile-stores --test redis -- --ignored \
+            --nocapture"]
 fn cost_of_a_cycle() {
     let Some(private) = Private::start() else { return };
     let (store, mut raw) = (private.open(""), private.raw());
@@ -52,7 +60,10 @@ fn cost_of_a_cycle() {
     other.sort_unstable();
     for (name, at) in [("fastest", 0), ("median", ROUNDS / 2)] {
         let times = other[at].as_secs_f64() / own[at].as_secs_f64();
-        eprintln!("{name} round: two trips {:?}, four trips {:?}: {times:.2} times", own[at], other[at]);
+        eprintln!(
+            "{name} round: two trips {:?}, four trips {:?}: {times:.2} times",
+            own[at], other[at]
+        );
     }
     let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut raw).unwrap();
     ours(&store);

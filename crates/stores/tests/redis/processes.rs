@@ -1,4 +1,5 @@
-//! Real processes: exact sums, fairness, short waits, deaths, forks. A child is this binary with a role.
+//! Real processes: exact sums, fairness, short waits, deaths, forks. A child is this binary with a
+//! role.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,7 +56,8 @@ fn role_of_a_child() {
 
 fn increment(store: &Sessions) {
     let begun = store.begin(&key("sum"), WAIT).unwrap();
-    let sum = begun.record.map_or(0, |record| u64::from_le_bytes(record.payload.try_into().unwrap()));
+    let sum =
+        begun.record.map_or(0, |record| u64::from_le_bytes(record.payload.try_into().unwrap()));
     begun.lease.commit(&(sum + 1).to_le_bytes(), ttl()).unwrap();
 }
 
@@ -64,11 +66,14 @@ fn rendezvous(store: &Sessions) {
     let begun = store.begin(&key("ready"), WAIT).unwrap();
     let ready = begun.record.map_or(0, |record| record.payload.len()) + 1;
     begun.lease.commit(&vec![0; ready], ttl()).unwrap();
-    until("all are ready", || store.peek(&key("ready")).unwrap().is_some_and(|record| record.payload.len() == 8));
+    until("all are ready", || {
+        store.peek(&key("ready")).unwrap().is_some_and(|record| record.payload.len() == 8)
+    });
 }
 
-/// 50 a second for two seconds, each at a random moment of its 20 ms as in the benchmark, 0.2 ms of work inside.
-/// The median wait in us of the begins that found it taken, which is told by a first try that does not wait.
+/// 50 a second for two seconds, each at a random moment of its 20 ms as in the benchmark, 0.2 ms of
+/// work inside. The median wait in us of the begins that found it taken, which is told by a first
+/// try that does not wait.
 fn fixed_rate(store: &Sessions, wait: impl Fn() -> Begun) -> u128 {
     let start = Instant::now();
     let mut waits = Vec::new();
@@ -110,7 +115,8 @@ fn results(role: &str, private: &Private) -> Vec<u64> {
     let numbers = outputs.map(|output| {
         assert!(output.status.success());
         let text = String::from_utf8(output.stdout).unwrap();
-        let number = text.lines().find_map(|line| line.split_once("result ")?.1.trim().parse().ok());
+        let number =
+            text.lines().find_map(|line| line.split_once("result ")?.1.trim().parse().ok());
         number.unwrap_or(0)
     });
     numbers.collect()
@@ -121,7 +127,10 @@ fn increments_of_eight_processes_sum_up() {
     let Some(private) = Private::start() else { return };
     results("increment", &private);
     let record = private.open("").peek(&key("sum")).unwrap().unwrap();
-    assert_eq!((u64::from_le_bytes(record.payload.try_into().unwrap()), record.version), (2_000, 2_000));
+    assert_eq!(
+        (u64::from_le_bytes(record.payload.try_into().unwrap()), record.head.version),
+        (2_000, 2_000)
+    );
 }
 
 #[test]
@@ -196,13 +205,17 @@ fn after_a_killed_holder(private: &Private) -> Duration {
 #[test]
 fn a_waiter_that_dies_is_passed_over_at_once() {
     let Some(private) = Private::start() else { return };
-    within_once("the one behind a dead waiter", Duration::from_millis(150), || behind_a_dead_waiter(&private));
-    let left: Vec<String> = redis::cmd("KEYS").arg("sessile:[lw]:*").query(&mut private.raw()).unwrap();
+    within_once("the one behind a dead waiter", Duration::from_millis(150), || {
+        behind_a_dead_waiter(&private)
+    });
+    let left: Vec<String> =
+        redis::cmd("KEYS").arg("sessile:[lw]:*").query(&mut private.raw()).unwrap();
     assert!(left.is_empty(), "locks or lists without a holder: {left:?}");
 }
 
-/// The longer time of two: that of the next one, who must not wait for a reservation of the dead one, and that of five
-/// requests when nobody waits any more, whom what the contention left behind must not delay.
+/// The longer time of two: that of the next one, who must not wait for a reservation of the dead
+/// one, and that of five requests when nobody waits any more, whom what the contention left behind
+/// must not delay.
 fn behind_a_dead_waiter(private: &Private) -> Duration {
     let store = private.open("");
     let blocked = || {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Clock, ErrorKind, Filter, Timestamp, Trace};
+use sessile_core::{Absence, Clock, ErrorKind, Filter, Timestamp};
 
 use crate::setup::{Private, WAIT, key, ttl, until};
 
@@ -16,7 +16,8 @@ fn a_locked_request_is_two_round_trips() {
     for _ in 0..10 {
         cycle();
     }
-    // One write to begin, one to commit; each ends a read of the server's event loop, so the order shows there.
+    // One write to begin, one to commit; each ends a read of the server's event loop, so the order
+    // shows there.
     let commands = private.commands();
     for other in ["evalsha", "eval", "script|load", "ping", "blpop", "rpush", "lpop", "setrange"] {
         assert_eq!(commands.get(other), None, "{other}");
@@ -26,7 +27,8 @@ fn a_locked_request_is_two_round_trips() {
     assert_eq!((begun, ["multi", "del", "exec"].map(called)), ([10, 20, 10, 20, 10], [10, 10, 10]));
 }
 
-/// A connection that watched for one lease must not let a later one fail, or pass: its next begin starts anew.
+/// A connection that watched for one lease must not let a later one fail, or pass: its next begin
+/// starts anew.
 #[test]
 fn a_lease_given_back_leaves_nothing_watched() {
     let Some(private) = Private::start() else { return };
@@ -35,10 +37,15 @@ fn a_lease_given_back_leaves_nothing_watched() {
     store.destroy(&key("a")).unwrap();
     let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut private.raw()).unwrap();
     store.begin(&key("b"), WAIT).unwrap().lease.commit(b"cart", ttl()).unwrap();
-    assert_eq!(private.commands().get("evalsha"), None, "the commit had to fall back to the script");
+    assert_eq!(
+        private.commands().get("evalsha"),
+        None,
+        "the commit had to fall back to the script"
+    );
 }
 
-/// Each of these happens between the read and the EXEC of a commit, and each must make it fail or start over.
+/// Each of these happens between the read and the EXEC of a commit, and each must make it fail or
+/// start over.
 #[test]
 fn whatever_happens_to_a_watched_session_is_noticed_by_the_commit() {
     let Some(private) = Private::start() else { return };
@@ -64,7 +71,7 @@ fn whatever_happens_to_a_watched_session_is_noticed_by_the_commit() {
     other.touch(&key("touched"), longer).unwrap();
     lease.commit(b"mine", ttl()).unwrap();
     let record = store.peek(&key("touched")).unwrap().unwrap();
-    assert_eq!((record.payload.as_slice(), record.ends.is_some()), (b"mine".as_slice(), true));
+    assert_eq!((record.payload.as_slice(), record.head.ends.is_some()), (b"mine".as_slice(), true));
 
     let mut lease = created("moved");
     lease.regenerate(&key("moved2"), Duration::ZERO).unwrap();
@@ -74,7 +81,8 @@ fn whatever_happens_to_a_watched_session_is_noticed_by_the_commit() {
 
     let lease = created("waited");
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| other.begin(&key("waited"), WAIT).unwrap().record.unwrap().payload);
+        let waiter =
+            scope.spawn(|| other.begin(&key("waited"), WAIT).unwrap().record.unwrap().payload);
         until("the waiter blocks", || private.commands().contains_key("blpop"));
         lease.commit(b"mine", ttl()).unwrap();
         assert_eq!(waiter.join().unwrap(), b"mine");
@@ -86,20 +94,27 @@ fn the_whole_life_of_a_session() {
     let Some(private) = Private::start() else { return };
     let store = private.open("");
     let begun = store.begin(&key("a"), WAIT).unwrap();
-    assert!(begun.record.is_none() && begun.trace == Trace::Unknown);
+    assert!(begun.record.is_none() && begun.absence == Absence::Unknown);
     let first_fence = begun.lease.fence();
     begun.lease.commit(b"one", ttl()).unwrap();
     assert_eq!(store.create(&key("a"), b"x", ttl()).unwrap_err().kind(), &ErrorKind::Exists);
 
     let mut begun = store.begin(&key("a"), WAIT).unwrap();
     assert!(begun.lease.fence() > first_fence);
-    assert_eq!(begun.record.as_ref().map(|record| record.payload.as_slice()), Some(b"one".as_slice()));
+    assert_eq!(
+        begun.record.as_ref().map(|record| record.payload.as_slice()),
+        Some(b"one".as_slice())
+    );
     begun.lease.touch(ttl()).unwrap();
     begun.lease.regenerate(&key("b"), Duration::from_secs(60)).unwrap();
     begun.lease.commit(b"two", ttl()).unwrap();
-    assert_eq!(store.peek(&key("a")).unwrap().unwrap().payload, b"two", "the old id leads on during the grace");
+    assert_eq!(
+        store.peek(&key("a")).unwrap().unwrap().payload,
+        b"two",
+        "the old id leads on during the grace"
+    );
     let begun = store.begin(&key("a"), WAIT).unwrap();
-    assert_eq!((begun.lease.key(), begun.record.unwrap().version), (&key("b"), 2));
+    assert_eq!((begun.lease.key(), begun.record.unwrap().head.version), (&key("b"), 2));
     begun.lease.release().unwrap();
     store.touch(&key("a"), ttl()).unwrap();
 
@@ -110,9 +125,12 @@ fn the_whole_life_of_a_session() {
 
     let late = store.begin(&key("b"), WAIT).unwrap();
     store.destroy(&key("a")).unwrap();
-    assert!(store.peek(&key("b")).unwrap().is_none(), "destroying the old id destroys what it leads to");
+    assert!(
+        store.peek(&key("b")).unwrap().is_none(),
+        "destroying the old id destroys what it leads to"
+    );
     assert_eq!(late.lease.commit(b"three", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
-    assert_eq!(store.begin(&key("b"), WAIT).unwrap().trace, Trace::Destroyed);
+    assert_eq!(store.begin(&key("b"), WAIT).unwrap().absence, Absence::Destroyed);
     assert_eq!(store.touch(&key("b"), ttl()).unwrap_err().kind(), &ErrorKind::Gone);
     store.create(&key("b"), b"anew", ttl()).unwrap();
 }
@@ -131,7 +149,7 @@ fn expiry_follows_our_clock_to_the_millisecond_although_redis_still_has_the_byte
     let begun = store.begin(&key("a"), WAIT).unwrap();
     assert!(begun.record.is_none());
     begun.lease.commit(b"y", ttl()).unwrap();
-    assert_eq!(store.peek(&key("a")).unwrap().unwrap().version, 1);
+    assert_eq!(store.peek(&key("a")).unwrap().unwrap().head.version, 1);
 }
 
 #[test]
@@ -141,7 +159,9 @@ fn a_lapsed_lease_commits_without_a_successor_and_is_stale_with_one() {
     let lapsed = |id: &str| {
         let begun = store.begin(&key(id), WAIT).unwrap();
         let name = format!("sessile:l:{{session/{id}}}");
-        until("the lock lapses", || !redis::cmd("EXISTS").arg(&name).query::<bool>(&mut private.raw()).unwrap());
+        until("the lock lapses", || {
+            !redis::cmd("EXISTS").arg(&name).query::<bool>(&mut private.raw()).unwrap()
+        });
         begun.lease
     };
     lapsed("a").commit(b"1", ttl()).unwrap();
@@ -159,7 +179,10 @@ fn a_lapsed_lease_commits_without_a_successor_and_is_stale_with_one() {
     let mut late = lapsed("a");
     store.destroy(&key("a")).unwrap();
     assert_eq!(late.touch(ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
-    assert_eq!(late.regenerate(&key("b"), Duration::ZERO).unwrap_err().kind(), &ErrorKind::Destroyed);
+    assert_eq!(
+        late.regenerate(&key("b"), Duration::ZERO).unwrap_err().kind(),
+        &ErrorKind::Destroyed
+    );
     assert_eq!(late.commit(b"back", ttl()).unwrap_err().kind(), &ErrorKind::Destroyed);
     assert!(store.peek(&key("a")).unwrap().is_none());
 
@@ -168,8 +191,9 @@ fn a_lapsed_lease_commits_without_a_successor_and_is_stale_with_one() {
     assert_eq!(late.commit(b"ours", ttl()).unwrap_err().kind(), &ErrorKind::Stale);
 }
 
-/// With hashed ids a lease that came over an alias knows only the digest of its id, so the common check for "the new
-/// id is the old one" cannot see it. The script took the lease's own lock for its own earlier work and said yes.
+/// With hashed ids a lease that came over an alias knows only the digest of its id, so the common
+/// check for "the new id is the old one" cannot see it. The script took the lease's own lock for
+/// its own earlier work and said yes.
 #[test]
 fn a_hashed_session_cannot_be_regenerated_onto_itself() {
     let Some(private) = Private::start() else { return };

@@ -17,7 +17,8 @@ pub use self::support::{key, ttl};
 
 pub const WAIT: Duration = Duration::from_secs(60);
 
-/// Shared by tests, exclusive to those that measure: eight processes of a neighbour are not the store's slowness.
+/// Shared by tests, exclusive to those that measure: eight processes of a neighbour are not the
+/// store's slowness.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 enum Turn {
@@ -53,8 +54,13 @@ impl Private {
     fn start_in(turn: Turn, extra: &[&str]) -> Option<Private> {
         let kept = PrivateDir::on_disk().unwrap();
         let dir = kept.path().to_owned();
-        let extra = extra.iter().map(|arg| arg.replace("{dir}", dir.to_str().unwrap()).into()).collect();
-        let server = server::start("redis-server", &kept, &ServerOptions { extra, ..ServerOptions::default() })?;
+        let extra =
+            extra.iter().map(|arg| arg.replace("{dir}", dir.to_str().unwrap()).into()).collect();
+        let server = server::start(
+            "redis-server",
+            &kept,
+            &ServerOptions { extra, ..ServerOptions::default() },
+        )?;
         Some(Private { server, dir, _kept: kept, _turn: turn })
     }
 
@@ -72,7 +78,8 @@ impl Private {
 
     /// A plain connection, to look at the server or to disturb it.
     pub fn raw(&self) -> redis::Connection {
-        let client = redis::Client::open(format!("unix:{}", self.server.socket().display())).unwrap();
+        let client =
+            redis::Client::open(format!("unix:{}", self.server.socket().display())).unwrap();
         client.get_connection().unwrap()
     }
 

@@ -31,7 +31,10 @@ fn a_bin_lives_in_its_store_and_everything_else_at_home() {
     };
     let size = large(1).len() as u64;
     assert_eq!(listed(&Filter::default()), [(key("a"), 5), (cache.clone(), size)]);
-    assert_eq!(listed(&Filter { bin: Some(cache.bin().clone()), ..Filter::default() }), [(cache.clone(), size)]);
+    assert_eq!(
+        listed(&Filter { bin: Some(cache.bin().clone()), ..Filter::default() }),
+        [(cache.clone(), size)]
+    );
     store.touch(&cache, hour()).unwrap();
     store.destroy(&cache).unwrap();
     assert_eq!(other.peek(&cache).unwrap(), None);

@@ -1,5 +1,5 @@
-//! Processes that are killed between two steps. A child is this binary with a role; the gate of a file, which the test
-//! holds, keeps it at the step where it is to die.
+//! Processes that are killed between two steps. A child is this binary with a role; the gate of a
+//! file, which the test holds, keeps it at the step where it is to die.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -38,7 +38,10 @@ impl Doomed {
     /// A child that holds the lease of the session and is ready to commit.
     fn start(url: &str) -> Doomed {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "crashes::role_of_a_child", "--nocapture"]).env(ROLE, "commit").env(URL, url);
+        command
+            .args(["--exact", "crashes::role_of_a_child", "--nocapture"])
+            .env(ROLE, "commit")
+            .env(URL, url);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(said.into_iter().any(|line| line.ends_with("ready")), "the child ended");
@@ -56,26 +59,35 @@ impl Doomed {
     }
 }
 
-/// Keeps whoever wants to change this file waiting, as somebody does who was stopped while he changed it.
+/// Keeps whoever wants to change this file waiting, as somebody does who was stopped while he
+/// changed it.
 fn gate_of(root: &Path, name: &str) -> File {
     let file = File::options().read(true).write(true).open(find(root, name).unwrap()).unwrap();
     let byte = |what: libc::c_int| what as libc::c_short;
-    let gate =
-        libc::flock { l_type: byte(libc::F_WRLCK), l_whence: byte(libc::SEEK_SET), l_start: 0, l_len: 1, l_pid: 0 };
+    let gate = libc::flock {
+        l_type: byte(libc::F_WRLCK),
+        l_whence: byte(libc::SEEK_SET),
+        l_start: 0,
+        l_len: 1,
+        l_pid: 0,
+    };
     fcntl(&file, FcntlArg::F_OFD_SETLK(&gate)).unwrap();
     file
 }
 
 fn find(root: &Path, name: &str) -> Option<PathBuf> {
-    std::fs::read_dir(root)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find_map(|path| if path.is_dir() { find(&path, name) } else { path.ends_with(name).then_some(path) })
+    std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).find_map(|path| {
+        if path.is_dir() { find(&path, name) } else { path.ends_with(name).then_some(path) }
+    })
 }
 
 fn sweep_at(url: &str, clock: Clock) {
     let store = sessile_stores::open(url, &Context { clock }).unwrap();
-    while !store.sweep(Budget { records_max: 1_000, time_max: Duration::from_secs(5) }).unwrap().complete {}
+    while !store
+        .sweep(Budget { records_max: 1_000, time_max: Duration::from_secs(5) })
+        .unwrap()
+        .complete
+    {}
 }
 
 /// Longer than the life of what the child writes, shorter than that of what the test writes.

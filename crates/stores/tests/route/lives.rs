@@ -14,12 +14,14 @@ fn a_payload_that_crosses_the_threshold_up_and_down_leaves_nothing_behind() {
     let pair = Pair::new();
     let store = pair.open();
     let mut version = 0;
-    for (length, parts) in [(5, 0), (LARGER_THAN, 0), (LARGER_THAN + 1, 1), (LARGER_THAN * 9, 1), (3, 0), (2_000, 1)] {
+    for (length, parts) in
+        [(5, 0), (LARGER_THAN, 0), (LARGER_THAN + 1, 1), (LARGER_THAN * 9, 1), (3, 0), (2_000, 1)]
+    {
         let payload = vec![b'x'; length];
         commit(&store, "a", &payload);
         let record = store.peek(&key("a")).unwrap().unwrap();
-        assert_eq!((record.payload, record.version), (payload, version + 1), "{length} bytes");
-        version = record.version;
+        assert_eq!((record.payload, record.head.version), (payload, version + 1), "{length} bytes");
+        version = record.head.version;
         assert_eq!(pair.parts().len(), parts, "{length} bytes");
         let begun = store.begin(&key("a"), WAIT).unwrap();
         assert_eq!(begun.record.unwrap().payload.len(), length);
@@ -33,14 +35,22 @@ fn sizes_and_sums_are_those_of_the_payloads_and_not_of_the_stubs() {
     store.create(&key("a"), &large(1), hour()).unwrap();
     store.create(&key("b"), SMALL, hour()).unwrap();
     store.create(&key("c"), &[b'x'; 120], hour()).unwrap(); // as long as a stub
-    let mut sizes: Vec<u64> =
-        store.list(None, &Filter::default()).unwrap().entries.iter().map(|entry| entry.payload_bytes).collect();
+    let mut sizes: Vec<u64> = store
+        .list(None, &Filter::default())
+        .unwrap()
+        .entries
+        .iter()
+        .map(|entry| entry.payload_bytes)
+        .collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [5, 120, LARGER_THAN as u64 + 2]);
     let least = Filter { payload_bytes_min: 500, ..Filter::default() };
     assert_eq!(store.list(None, &least).unwrap().entries.len(), 1);
     let stat = store.stat().unwrap();
-    assert_eq!((stat.sessions, stat.payload_bytes, stat.complete), (3, 127 + LARGER_THAN as u64, true));
+    assert_eq!(
+        (stat.sessions, stat.payload_bytes, stat.complete),
+        (3, 127 + LARGER_THAN as u64, true)
+    );
 }
 
 #[test]
@@ -96,7 +106,8 @@ fn a_touch_keeps_the_large_payload_for_as_long_as_its_stub() {
     }
 }
 
-/// A touch for a minute came between the two steps of one for a day, and the session lost its payload after eleven minutes.
+/// A touch for a minute came between the two steps of one for a day, and the session lost its
+/// payload after eleven minutes.
 #[test]
 fn a_shorter_touch_leaves_the_large_payload_its_time() {
     for leased in [false, true] {

@@ -1,4 +1,5 @@
-//! What is particular to `route:`; the contract itself is tested by the conformance suite, over several pairs.
+//! What is particular to `route:`; the contract itself is tested by the conformance suite, over
+//! several pairs.
 
 #![cfg(all(feature = "route", feature = "memory", feature = "memcached"))]
 

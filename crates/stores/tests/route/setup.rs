@@ -75,7 +75,8 @@ pub fn parts_in(store: &Sessions) -> Vec<Key> {
     store.list(None, &filter).unwrap().entries.into_iter().map(|entry| entry.key).collect()
 }
 
-/// A private memcached; `None`, said on stderr, when it is not installed. Under CI that is a failure.
+/// A private memcached; `None`, said on stderr, when it is not installed. Under CI that is a
+/// failure.
 pub fn memcached(extra: &[&str]) -> Option<(Server, PrivateDir, String)> {
     let dir = PrivateDir::on_disk().unwrap();
     let extra = extra.iter().map(std::ffi::OsString::from).collect();

@@ -1,12 +1,19 @@
-//! A stub leads to the payload for which it was written, or to an error that says what is wrong. Never to other bytes.
+//! A stub leads to the payload for which it was written, or to an error that says what is wrong.
+//! Never to other bytes.
 
 use sessile_core::{ErrorKind, Sessions};
 
-use crate::setup::{LARGER_THAN, Pair, SMALL, WAIT, commit, hour, key, large, open, payload_of, route};
+use crate::setup::{
+    LARGER_THAN, Pair, SMALL, WAIT, commit, hour, key, large, open, payload_of, route,
+};
 
 fn is_corrupt_and_stays(store: &Sessions, id: &str) -> String {
     for _ in 0..2 {
-        assert_eq!(store.begin(&key(id), WAIT).unwrap_err().kind(), &ErrorKind::Corrupt, "and the lock is not held");
+        assert_eq!(
+            store.begin(&key(id), WAIT).unwrap_err().kind(),
+            &ErrorKind::Corrupt,
+            "and the lock is not held"
+        );
     }
     let error = store.peek(&key(id)).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Corrupt);
@@ -19,7 +26,8 @@ fn a_stale_payload_under_a_newer_stub_is_an_error() {
     let store = pair.open();
     commit(&store, "a", &large(1));
     let part = pair.parts().remove(0);
-    // The store of large payloads comes back from a backup: the same name, older bytes of the same length.
+    // The store of large payloads comes back from a backup: the same name, older bytes of the same
+    // length.
     let mut other = large(1);
     other[500] ^= 1;
     pair.large().begin(&part, WAIT).unwrap().lease.commit(&other, hour()).unwrap();
@@ -65,7 +73,11 @@ fn a_damaged_stub_is_an_error_and_a_log_out_is_rid_of_it() {
     stub[40] ^= 1;
     commit(&home, "a", &stub);
     is_corrupt_and_stays(&store, "a");
-    assert_eq!(store.list(None, &Default::default()).unwrap().entries.len(), 1, "one damaged record hides no other");
+    assert_eq!(
+        store.list(None, &Default::default()).unwrap().entries.len(),
+        1,
+        "one damaged record hides no other"
+    );
     store.destroy(&key("a")).unwrap();
     assert_eq!(payload_of(&store, "a"), None);
 }

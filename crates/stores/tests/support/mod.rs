@@ -1,4 +1,5 @@
-//! What the programs of tests have in common: sessions, patience, private servers, certificates, children.
+//! What the programs of tests have in common: sessions, patience, private servers, certificates,
+//! children.
 //!
 //! What is particular to one store is in the `setup.rs` beside its tests.
 

@@ -1,4 +1,5 @@
-//! Waiting for what other threads, processes and servers do, on a machine that may be busy with something else.
+//! Waiting for what other threads, processes and servers do, on a machine that may be busy with
+//! something else.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,8 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A bound on time where the machine may be busy with the tests beside this one: what is slow by itself is so each time.
+/// A bound on time where the machine may be busy with the tests beside this one: what is slow by
+/// itself is so each time.
 #[track_caller]
 pub fn within_once(what: &str, bound: Duration, mut measure: impl FnMut() -> Duration) {
     let mut took = Vec::new();

@@ -2,10 +2,10 @@
 
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, StartError};
 
-/// Starts a server in a directory, which must outlive it. `None`, said on stderr, when it is not installed; under CI that
-/// is a failure.
+/// Starts a server in a directory, which must outlive it. `None`, said on stderr, when it is not
+/// installed; under CI that is a failure.
 pub fn start(name: &str, dir: &PrivateDir, options: &ServerOptions) -> Option<Server> {
-    match ServerKind::by_name(name).unwrap().start(dir.path(), options) {
+    match Server::start(ServerKind::by_name(name).unwrap(), dir.path(), options) {
         Ok(server) => Some(server),
         Err(error @ StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
             eprintln!("SKIPPED: {error}");

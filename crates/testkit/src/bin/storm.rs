@@ -1,6 +1,7 @@
 //! `sessile-storm`: kills and stops processes that work on one store, and checks what is left.
 //!
-//! This program is also its own worker. It needs no privileges, only the right to signal its own children.
+//! This program is also its own worker. It needs no privileges, only the right to signal its own
+//! children.
 
 #![forbid(unsafe_code)]
 
@@ -8,20 +9,22 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use sessile_testkit::Failure;
-use sessile_testkit::storm::{self, Plan, Target, Weather};
+use sessile_testkit::storm::{self, StormOptions, StormTarget};
 
 /// Kills and stops processes that work on one store, and checks that nothing acknowledged is lost
 #[derive(Debug, Parser)]
 #[command(name = "sessile-storm", version, after_help = EXIT_CODES, max_term_width = 100)]
 struct Arguments {
-    /// A fixture (files#shm) or a store URL; a URL is left as empty as it was found [default: sessile, or files#shm]
+    /// A fixture (files#shm) or a store URL; a URL is left as empty as it was found [default:
+    /// sessile, or files#shm]
     #[arg(long, value_name = "NAME|URL")]
     url: Option<String>,
     /// Length of the storm in seconds
     #[arg(long, default_value_t = 600.0, value_name = "S", value_parser = seconds)]
     seconds: f64,
     /// Worker processes at any time
-    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     processes: u16,
     /// Kills a second, on average
     #[arg(long, default_value_t = 5.0, value_name = "N", value_parser = rate)]
@@ -36,7 +39,8 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Instead of a storm: stop one process for this many seconds, three times, and time the others
-    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with_all = ["kills", "stops", "seconds", "stuck_ms"])]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(conflicts_with_all = ["kills", "stops", "seconds", "stuck_ms"])]
     stop_one: Option<f64>,
     /// Print JSON
     #[arg(long)]
@@ -56,7 +60,7 @@ Exit codes:
 
 fn main() -> ExitCode {
     let given: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(code) = storm::worked(&given) {
+    if let Some(code) = storm::run_as_worker(&given) {
         return ExitCode::from(code);
     }
     match run(&Arguments::parse()) {
@@ -69,32 +73,27 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<u8, Failure> {
-    let target = Target::of(arguments.url.as_deref().unwrap_or(Target::default_name()))?;
-    if let Some(stop_seconds) = arguments.stop_one {
-        let program = std::env::current_exe()?;
-        let result = storm::stop_one(&program, &target, arguments.processes.into(), stop_seconds, STOPS)?;
-        println!("{}", if arguments.json { format!("{:#}", result.json()) } else { result.to_string() });
-        return Ok(result.exit_code());
-    }
-    let plan = Plan {
-        program: std::env::current_exe()?,
-        seconds: arguments.seconds,
-        seed: arguments.seed.unwrap_or_else(|| fastrand::u64(..)),
-        weather: Weather {
-            processes: arguments.processes.into(),
+    let name = arguments.url.as_deref().unwrap_or(StormTarget::default_name());
+    let target = StormTarget::parse(name)?;
+    let (program, processes) = (std::env::current_exe()?, arguments.processes.into());
+    let (json, text, code) = if let Some(stop_seconds) = arguments.stop_one {
+        let report = storm::stop_one(&program, &target, processes, stop_seconds, STOPS)?;
+        (report.json(), report.to_string(), report.exit_code())
+    } else {
+        let options = StormOptions {
+            program,
+            seconds: arguments.seconds,
+            seed: arguments.seed.unwrap_or_else(|| fastrand::u64(..)),
+            processes,
             kills_per_second: arguments.kills,
             stops_per_second: arguments.stops,
-        },
-        stuck_ms_max: arguments.stuck_ms,
-        least: storm::least(arguments.seconds),
+            stuck_ms_max: arguments.stuck_ms,
+        };
+        let report = storm::run(&options, &target)?;
+        (report.json(), report.to_string(), report.exit_code())
     };
-    let verdict = storm::run(&plan, &target)?;
-    if arguments.json {
-        println!("{:#}", verdict.json());
-    } else {
-        println!("{verdict}");
-    }
-    Ok(verdict.exit_code())
+    println!("{}", if arguments.json { format!("{json:#}") } else { text });
+    Ok(code)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,145 +1,137 @@
 //! The decorator that passes everything on to a good store, except where its fault says otherwise.
 //!
-//! It works on the public interface of the good store, as an application would, so that a fault cannot
-//! depend on a store's inside.
+//! It uses the public interface of the good store, so that a fault cannot depend on a store's
+//! inside.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Detail, Error, ErrorKind, Filter, Found, Holder, Key,
-    Lease, Limits, Locked, Page, Record, Result, Sessions, Stat, Store, Swept, Trace, Ttl, Verified,
+    Absence, Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Details, Error, ErrorKind,
+    Filter, Found, Holder, Key, Lease, Limits, Page, Record, Result, Sessions, Stat, Store, Swept,
+    Ttl, Verified,
 };
 
-use super::Fault;
+use super::StoreFault;
 
-/// A good store behind one fault.
-pub struct Broken {
-    fault: Fault,
+pub struct BrokenStore {
+    fault: StoreFault,
     inner: Sessions,
     clock: Clock,
     scratch: Mutex<Scratch>,
 }
 
-/// What some faults remember.
 #[derive(Default)]
 struct Scratch {
-    /// The last record seen under each key.
     seen: HashMap<Key, Record>,
     /// The lease of each key, for the fault that does not know its owner.
     leases: HashMap<Key, Lease>,
-    /// Every key that was ever leased.
     leased: HashSet<Key>,
 }
 
-/// A lease of the good store, or what a fault has instead.
-pub struct Held {
+pub struct BrokenLease {
     key: Key,
     lease: Option<Lease>,
-    /// A second lock, or the record that serves as a lock.
-    extra: Option<Lease>,
+    _global: Option<Lease>,
     was_missing: bool,
-    fence: u64,
 }
 
-impl Broken {
-    /// Puts a good store behind a fault.
-    pub fn wrap(fault: Fault, inner: Sessions, clock: Clock) -> Sessions {
-        let limits = match fault {
-            Fault::OversizeTruncates => Limits { payload_bytes_max: u64::MAX, ..inner.limits() },
-            _ => inner.limits(),
-        };
+impl BrokenStore {
+    pub fn wrap(fault: StoreFault, inner: Sessions, clock: Clock) -> Sessions {
+        let mut limits = inner.limits();
+        if fault == StoreFault::OversizeTruncates {
+            limits.payload_bytes_max = u64::MAX;
+        }
         let label = format!("broken-{}:{}", fault.name(), inner.label());
-        Sessions::new(label, Broken { fault, inner, clock, scratch: Mutex::default() }, limits)
+        Sessions::new(label, BrokenStore { fault, inner, clock, scratch: Mutex::default() }, limits)
     }
 
     fn scratch(&self) -> MutexGuard<'_, Scratch> {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is(&self, fault: Fault) -> bool {
+    fn is(&self, fault: StoreFault) -> bool {
         self.fault == fault
     }
 
-    /// The key under which the good store is asked.
     fn key(&self, key: &Key) -> Result<Key> {
         match self.fault {
-            Fault::IdsFoldCase => Key::in_bin(key.bin().clone(), &key.id().to_ascii_lowercase()),
-            Fault::BinsMix => Key::in_bin(Bin::new("any")?, key.id()),
+            StoreFault::IdsFoldCase => {
+                Key::in_bin(key.bin().clone(), &key.id().to_ascii_lowercase())
+            }
+            StoreFault::BinsMix => Key::in_bin(Bin::new("any")?, key.id()),
             _ => Ok(key.clone()),
         }
     }
 
     fn ttl(&self, ttl: Ttl) -> Result<Ttl> {
         match self.fault {
-            Fault::TtlIgnored => Ttl::sliding(Duration::from_secs(86_400 * 365)),
-            Fault::EndIgnored => Ttl::sliding(Duration::from_millis(ttl.idle_ms())),
+            StoreFault::TtlIgnored => Ttl::sliding(Duration::from_secs(86_400 * 365)),
+            StoreFault::EndIgnored => Ttl::sliding(Duration::from_millis(ttl.idle_ms())),
             _ => Ok(ttl),
         }
     }
 
     fn payload<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
         let length = match self.fault {
-            Fault::OversizeTruncates => usize::try_from(self.inner.limits().payload_bytes_max).unwrap_or(usize::MAX),
-            Fault::CutAtNul => payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len()),
+            StoreFault::OversizeTruncates => {
+                usize::try_from(self.inner.limits().payload_bytes_max).unwrap_or(usize::MAX)
+            }
+            StoreFault::CutAtNul => {
+                payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len())
+            }
             _ => payload.len(),
         };
         payload.get(..length).unwrap_or(payload)
     }
 
-    fn leaky(&self, error: Error, key: &Key) -> Error {
-        if !self.is(Fault::ErrorLeaksId) {
-            return error;
-        }
-        Error::new(error.kind().clone(), format!("failed for session {}", key.id()))
+    fn leaky<T>(&self, result: Result<T>, key: &Key) -> Result<T> {
+        let leak = |error: Error| {
+            Error::new(error.kind().clone(), format!("failed for session {}", key.id()))
+        };
+        if self.is(StoreFault::ErrorLeaksId) { result.map_err(leak) } else { result }
     }
 
-    /// What some faults do to a record that was read.
-    fn seen(&self, key: &Key, record: Option<Record>) -> Option<Record> {
-        match self.fault {
-            Fault::EmptyIsMissing => record.filter(|record| !record.payload.is_empty()),
-            Fault::ExpiredForOneMs => {
+    fn found(&self, key: &Key, record: Option<Record>, absence: Absence) -> Found {
+        let record = match self.fault {
+            StoreFault::EmptyIsMissing => record.filter(|record| !record.payload.is_empty()),
+            StoreFault::ExpiredForOneMs => {
                 let mut scratch = self.scratch();
                 if let Some(record) = &record {
                     scratch.seen.insert(key.clone(), record.clone());
                 }
-                let last = scratch.seen.get(key).filter(|last| last.expires == self.clock.now());
+                let last =
+                    scratch.seen.get(key).filter(|last| last.head.expires == self.clock.now());
                 record.or_else(|| last.cloned())
             }
             _ => record,
-        }
+        };
+        let absence = if self.is(StoreFault::SpentIdsUntold) { Absence::Unknown } else { absence };
+        Found { record, moved_to: None, absence }
     }
 
-    fn told(&self, trace: Trace) -> Trace {
-        if self.is(Fault::SpentIdsUntold) { Trace::Unknown } else { trace }
-    }
-
-    fn begin_inner(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
-        if !self.is(Fault::UnfairLock) {
-            return self.inner.begin(key, wait_max);
-        }
+    /// Polls with growing pauses instead of waiting in the queue.
+    fn begin_unfairly(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let start = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
-            match self.inner.begin(key, Duration::ZERO) {
-                Err(error) if error.kind().code() == "lock-timeout" && start.elapsed() < wait_max => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(400));
-                }
-                answer => return answer,
+            let begun = self.inner.begin(key, Duration::ZERO);
+            if !failed_with(&begun, "lock-timeout") || start.elapsed() >= wait_max {
+                return begun;
             }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(400));
         }
     }
 
-    /// Takes a lock that is a record of its own, as a home-made lock would.
     fn take_home_made_lock(&self, key: &Key, wait_max: Duration) -> Result<()> {
-        let start = Instant::now();
-        let lock = Key::in_bin(Bin::new("locks")?, key.id())?;
+        let (start, lock) = (Instant::now(), home_made_lock(key)?);
         let ttl = Ttl::sliding(Duration::from_secs(3_600))?;
-        while let Err(error) = self.inner.create(&lock, b"", ttl) {
-            if error.kind().code() != "exists" {
-                return Err(error);
+        loop {
+            let created = self.inner.create(&lock, b"", ttl);
+            if !failed_with(&created, "exists") {
+                return created;
             }
             if start.elapsed() >= wait_max {
                 let holder = Holder { pid: Some(std::process::id()), ..Default::default() };
@@ -148,42 +140,25 @@ impl Broken {
             }
             std::thread::sleep(Duration::from_micros(300));
         }
-        Ok(())
     }
 
-    fn free_home_made_lock(&self, key: &Key) -> Result<()> {
-        self.inner.destroy(&Key::in_bin(Bin::new("locks")?, key.id())?)
-    }
-
-    fn unlocked(&self, key: &Key) -> Result<Locked<Held>> {
+    fn unlocked(&self, key: &Key, fence: u64) -> Result<(BrokenLease, u64, Found)> {
         let record = self.inner.peek(key)?;
-        let held = Held { key: key.clone(), lease: None, extra: None, was_missing: false, fence: 1 };
-        Ok(Locked { held, found: Found { record, ..Found::default() } })
+        Ok((BrokenLease::new(key, None), fence, only(record)))
     }
 
-    /// Takes the lock, or does as if after a short wait, with a fence that looks right.
-    fn steal(&self, key: &Key) -> Result<Locked<Held>> {
-        match self.inner.begin(key, Duration::from_millis(2)) {
-            Err(error) if error.kind().code() == "lock-timeout" => {
-                let mut locked = self.unlocked(key)?;
-                locked.held.fence = self.clock.now().as_ms() << 20;
-                Ok(locked)
-            }
-            begun => {
-                let Begun { lease, record, .. } = begun?;
-                let fence = (self.clock.now().as_ms() << 20) + 1;
-                let held =
-                    Held { key: lease.key().clone(), lease: Some(lease), extra: None, was_missing: false, fence };
-                Ok(Locked { held, found: Found { record, ..Found::default() } })
-            }
+    /// Takes the lock, or pretends to after a short wait, with a fence that looks right.
+    fn steal(&self, key: &Key) -> Result<(BrokenLease, u64, Found)> {
+        let begun = self.inner.begin(key, Duration::from_millis(2));
+        let fence = self.clock.now().as_ms() << 20;
+        if failed_with(&begun, "lock-timeout") {
+            return self.unlocked(key, fence);
         }
+        let Begun { lease, record, .. } = begun?;
+        let held = BrokenLease::new(&lease.key().clone(), Some(lease));
+        Ok((held, fence + 1, only(record)))
     }
 
-    fn without_lock(&self) -> bool {
-        matches!(self.fault, Fault::LockNeverTaken | Fault::LostUpdates | Fault::LockOutlivesHolder)
-    }
-
-    /// Stores without a lease of one's own.
     fn force(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         self.inner.begin(key, Duration::from_secs(5))?.lease.commit(payload, ttl)
     }
@@ -199,140 +174,169 @@ impl Broken {
         self.force(key, payload, ttl)
     }
 
-    fn lease_of(&self, held: &mut Held) -> Option<Lease> {
+    fn lease_of(&self, held: &mut BrokenLease) -> Option<Lease> {
         held.lease.take().or_else(|| self.scratch().leases.remove(&held.key))
     }
 }
 
-fn lost(key: &Key) -> Error {
-    Error::new(ErrorKind::Stale, format!("no lease for session {}", key.tag()))
+impl BrokenLease {
+    fn new(key: &Key, lease: Option<Lease>) -> BrokenLease {
+        BrokenLease { key: key.clone(), lease, _global: None, was_missing: false }
+    }
+
+    fn lost(&self) -> Error {
+        Error::new(ErrorKind::Stale, format!("no lease for session {}", self.key.tag()))
+    }
 }
 
-impl Store for Broken {
-    type Held = Held;
+fn only(record: Option<Record>) -> Found {
+    Found { record, ..Found::default() }
+}
+
+fn home_made_lock(key: &Key) -> Result<Key> {
+    Key::in_bin(Bin::new("locks")?, key.id())
+}
+
+fn failed_with<T>(result: &Result<T>, code: &str) -> bool {
+    result.as_ref().is_err_and(|error| error.kind().code() == code)
+}
+
+impl Store for BrokenStore {
+    type Held = BrokenLease;
 
     fn capabilities(&self) -> Capabilities {
         let inner = self.inner.capabilities();
-        Capabilities { listing: inner.listing && !self.is(Fault::UndeclaredListing), ..inner }
+        Capabilities { listing: inner.listing && !self.is(StoreFault::UndeclaredListing), ..inner }
     }
 
-    fn begin(&self, asked: &Key, wait_max: Duration) -> Result<Locked<Held>> {
+    fn begin(&self, asked: &Key, wait_max: Duration) -> Result<(BrokenLease, u64, Found)> {
         let key = self.key(asked)?;
-        if self.is(Fault::LockOutlivesHolder) {
-            self.take_home_made_lock(&key, wait_max)?;
-        }
-        if self.without_lock() {
-            return self.unlocked(&key);
-        }
-        if self.is(Fault::StealsFromLiving) {
-            return self.steal(&key);
-        }
-        let extra = match self.fault {
-            Fault::GlobalLock => Some(self.inner.begin(&Key::in_bin(Bin::new("all")?, "all")?, wait_max)?.lease),
-            _ => None,
-        };
-        let begun = match self.begin_inner(&key, wait_max) {
-            Err(error) if self.is(Fault::TimeoutLooksEmpty) && error.kind().code() == "lock-timeout" => {
-                let held = Held { key, lease: None, extra, was_missing: true, fence: 1 };
-                return Ok(Locked { held, found: Found::nothing() });
+        let mut global = None;
+        match self.fault {
+            StoreFault::LockOutlivesHolder => {
+                self.take_home_made_lock(&key, wait_max)?;
+                return self.unlocked(&key, 1);
             }
-            Err(error) if self.is(Fault::HolderUnnamed) && error.kind().code() == "lock-timeout" => {
+            StoreFault::LockNeverTaken | StoreFault::LostUpdates => return self.unlocked(&key, 1),
+            StoreFault::StealsFromLiving => return self.steal(&key),
+            StoreFault::GlobalLock => {
+                let all = Key::in_bin(Bin::new("all")?, "all")?;
+                global = Some(self.inner.begin(&all, wait_max)?.lease);
+            }
+            _ => {}
+        }
+        let begun = match self.fault {
+            StoreFault::UnfairLock => self.begin_unfairly(&key, wait_max),
+            _ => self.inner.begin(&key, wait_max),
+        };
+        if failed_with(&begun, "lock-timeout") {
+            if self.is(StoreFault::TimeoutLooksEmpty) {
+                let held = BrokenLease { was_missing: true, ..BrokenLease::new(&key, None) };
+                return Ok((held, 1, Found::default()));
+            }
+            if self.is(StoreFault::HolderUnnamed) {
                 let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited: wait_max };
                 return Err(Error::new(kind, "someone holds the session"));
             }
-            begun => begun.map_err(|error| self.leaky(error, &key))?,
-        };
+        }
+        let Begun { lease, record, absence } = self.leaky(begun, &key)?;
         self.scratch().leased.insert(key.clone());
-        let moved_to = (*begun.lease.key() != key).then(|| begun.lease.key().clone());
-        let key = begun.lease.key().clone();
+        let moved_to = (*lease.key() != key).then(|| lease.key().clone());
+        let key = lease.key().clone();
         let fence = match self.fault {
-            Fault::FenceFromRecord => begun.record.as_ref().map_or(0, |record| record.version),
-            _ => begun.lease.fence(),
+            StoreFault::FenceFromRecord => record.as_ref().map_or(0, |record| record.head.version),
+            _ => lease.fence(),
         };
-        let found = Found { record: self.seen(&key, begun.record), moved_to, trace: self.told(begun.trace) };
-        let mut held = Held { key, lease: Some(begun.lease), extra, was_missing: found.record.is_none(), fence };
-        if self.is(Fault::UnlockWithoutOwnerCheck)
+        let found = Found { moved_to, ..self.found(&key, record, absence) };
+        let mut held = BrokenLease {
+            _global: global,
+            was_missing: found.record.is_none(),
+            ..BrokenLease::new(&key, Some(lease))
+        };
+        if self.is(StoreFault::UnlockWithoutOwnerCheck)
             && let Some(lease) = held.lease.take()
         {
-            let former = self.scratch().leases.insert(held.key.clone(), lease);
+            let former = self.scratch().leases.insert(key, lease);
             drop(former);
         }
-        Ok(Locked { held, found })
-    }
-
-    fn fence(&self, held: &Held) -> u64 {
-        held.fence
+        Ok((held, fence, found))
     }
 
     fn peek(&self, key: &Key) -> Result<Found> {
         let key = self.key(key)?;
-        if self.is(Fault::PeekWaits) {
+        if self.is(StoreFault::PeekWaits) {
             drop(self.inner.begin(&key, Duration::from_secs(5))?);
         }
-        let spent = self.inner.counters().get(Counter::SpentIds);
+        let spent = self.inner.count(Counter::SpentIds);
         let record = self.inner.peek(&key)?;
-        let reported = self.inner.counters().get(Counter::SpentIds) > spent;
-        let trace = if reported && record.is_none() { Trace::Regenerated } else { Trace::Unknown };
-        Ok(Found { record: self.seen(&key, record), moved_to: None, trace: self.told(trace) })
+        let reported = self.inner.count(Counter::SpentIds) > spent;
+        let absence =
+            if reported && record.is_none() { Absence::Regenerated } else { Absence::Unknown };
+        Ok(self.found(&key, record, absence))
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         let (key, payload, ttl) = (self.key(key)?, self.payload(payload), self.ttl(ttl)?);
-        match self.inner.create(&key, payload, ttl) {
-            Err(error) if self.is(Fault::CreateOverwrites) && error.kind().code() == "exists" => {
-                self.force(&key, payload, ttl)
-            }
-            answer => answer.map_err(|error| self.leaky(error, &key)),
+        let created = self.inner.create(&key, payload, ttl);
+        if self.is(StoreFault::CreateOverwrites) && failed_with(&created, "exists") {
+            return self.force(&key, payload, ttl);
         }
+        self.leaky(created, &key)
     }
 
-    fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(&self, mut held: BrokenLease, payload: &[u8], ttl: Ttl) -> Result<()> {
         let (payload, ttl) = (self.payload(payload), self.ttl(ttl)?);
-        if self.without_lock() {
-            self.force(&held.key, payload, ttl)?;
-            return if self.is(Fault::LockOutlivesHolder) { self.free_home_made_lock(&held.key) } else { Ok(()) };
+        let force = || self.force(&held.key, payload, ttl);
+        match self.fault {
+            StoreFault::LockNeverTaken | StoreFault::LostUpdates => return force(),
+            StoreFault::LockOutlivesHolder => {
+                force()?;
+                return self.inner.destroy(&home_made_lock(&held.key)?);
+            }
+            StoreFault::StealsFromLiving if held.lease.is_none() => return force(),
+            _ => {}
         }
-        let Some(lease) = self.lease_of(&mut held) else {
-            return if self.is(Fault::StealsFromLiving) {
-                self.force(&held.key, payload, ttl)
-            } else {
-                Err(lost(&held.key))
-            };
-        };
+        let lease = self.lease_of(&mut held).ok_or_else(|| held.lost())?;
         let committed = match self.fault {
-            Fault::LostWrite => lease.release(),
-            Fault::TornWrite | Fault::TornByCrash => self.tear(lease, &held.key, payload, ttl),
+            StoreFault::LostWrite => lease.release(),
+            StoreFault::TornWrite | StoreFault::TornByCrash => {
+                self.tear(lease, &held.key, payload, ttl)
+            }
             _ => lease.commit(payload, ttl),
         };
-        match committed {
-            Err(error) if self.is(Fault::ResurrectedByCommit) && error.kind().code() == "destroyed" => {
-                self.force(&held.key, payload, ttl)
+        let overwrites = match self.fault {
+            StoreFault::ResurrectedByCommit => failed_with(&committed, "destroyed"),
+            StoreFault::StaleAccepted => {
+                committed.is_err() && self.inner.peek(&held.key)?.is_some()
             }
-            Err(_) if self.is(Fault::StaleAccepted) && self.inner.peek(&held.key)?.is_some() => {
-                self.force(&held.key, payload, ttl)
-            }
-            committed => committed.map_err(|error| self.leaky(error, &held.key)),
+            _ => false,
+        };
+        if overwrites {
+            return self.force(&held.key, payload, ttl);
         }
+        self.leaky(committed, &held.key)
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let (key, ttl) = (self.key(key)?, self.ttl(ttl)?);
-        if self.is(Fault::TouchDoesNothing) && self.inner.peek(&key)?.is_some() {
+        if self.is(StoreFault::TouchDoesNothing) && self.inner.peek(&key)?.is_some() {
             return Ok(());
         }
-        if self.is(Fault::TouchRewrites)
+        if self.is(StoreFault::TouchRewrites)
             && let Some(record) = self.inner.peek(&key)?
         {
-            std::thread::sleep(Duration::from_micros(200)); // as a round trip to a server would take
+            // As a round trip to a server would take.
+            std::thread::sleep(Duration::from_micros(200));
             return self.force(&key, &record.payload, ttl);
         }
-        match self.inner.touch(&key, ttl) {
-            Err(_) if self.is(Fault::TouchRecreates) => self.inner.create(&key, b"", ttl),
-            touched => touched.map_err(|error| self.leaky(error, &key)),
+        let touched = self.inner.touch(&key, ttl);
+        if self.is(StoreFault::TouchRecreates) && touched.is_err() {
+            return self.inner.create(&key, b"", ttl);
         }
+        self.leaky(touched, &key)
     }
 
-    fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
+    fn touch_held(&self, held: &mut BrokenLease, ttl: Ttl) -> Result<()> {
         let ttl = self.ttl(ttl)?;
         match &mut held.lease {
             Some(lease) => lease.touch(ttl),
@@ -340,42 +344,39 @@ impl Store for Broken {
         }
     }
 
-    fn release(&self, mut held: Held) -> Result<()> {
-        if self.is(Fault::LockOutlivesHolder) {
-            return self.free_home_made_lock(&held.key);
+    fn release(&self, mut held: BrokenLease) -> Result<()> {
+        if self.is(StoreFault::LockOutlivesHolder) {
+            return self.inner.destroy(&home_made_lock(&held.key)?);
         }
-        let lease = self.lease_of(&mut held);
+        let Some(lease) = self.lease_of(&mut held) else { return Ok(()) };
         match self.fault {
-            Fault::DroppedLeaseStays => {
+            StoreFault::DroppedLeaseStays => {
                 std::mem::forget(lease);
-                return Ok(());
+                Ok(())
             }
-            Fault::BeginLeavesRecord if held.was_missing => {
-                let ttl = Ttl::sliding(Duration::from_secs(60))?;
-                return lease.map_or(Ok(()), |lease| lease.commit(b"", ttl));
+            StoreFault::BeginLeavesRecord if held.was_missing => {
+                lease.commit(b"", Ttl::sliding(Duration::from_secs(60))?)
             }
-            _ => {}
+            _ => lease.release(),
         }
-        drop(held.extra);
-        lease.map_or(Ok(()), Lease::release)
     }
 
     fn destroy(&self, key: &Key) -> Result<()> {
         let key = self.key(key)?;
-        if self.is(Fault::DestroyWaits) {
+        if self.is(StoreFault::DestroyWaits) {
             drop(self.inner.begin(&key, Duration::from_secs(5))?);
         }
         self.inner.destroy(&key)
     }
 
-    fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+    fn regenerate(&self, held: &mut BrokenLease, new: &Key, grace: Duration) -> Result<()> {
         let new = self.key(new)?;
-        let grace = if self.is(Fault::OldIdStaysAlive) { Limits::GRACE_MAX } else { grace };
+        let grace = if self.is(StoreFault::OldIdStaysAlive) { Limits::GRACE_MAX } else { grace };
         let moved = match &mut held.lease {
             Some(lease) => lease.regenerate(&new, grace),
-            None => Err(lost(&held.key)),
+            None => Err(held.lost()),
         };
-        moved.map_err(|error| self.leaky(error, &new))?;
+        self.leaky(moved, &new)?;
         held.key = new;
         Ok(())
     }
@@ -387,13 +388,13 @@ impl Store for Broken {
     fn sweep(&self, budget: Budget) -> Result<Swept> {
         let mut swept = self.inner.sweep(budget)?;
         match self.fault {
-            Fault::SweepCountsLie => swept.removed += 1,
-            Fault::SweepRemovesLive => {
+            StoreFault::SweepCountsLie => swept.removed += 1,
+            StoreFault::SweepRemovesLive => {
                 for entry in self.inner.list(None, &Filter::default())?.entries {
                     self.inner.destroy(&entry.key)?;
                 }
             }
-            Fault::SweepRemovesLeased => {
+            StoreFault::SweepRemovesLeased => {
                 let leased: Vec<Key> = self.scratch().leased.iter().cloned().collect();
                 for key in leased {
                     if self.inner.peek(&key)?.is_none() {
@@ -412,13 +413,13 @@ impl Store for Broken {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let mut page = self.inner.list(cursor, filter)?;
-        if self.is(Fault::ListSkips) {
+        if self.is(StoreFault::ListSkips) {
             page.entries.pop();
         }
         Ok(page)
     }
 
-    fn details(&self) -> Result<Vec<Detail>> {
+    fn details(&self) -> Result<Details> {
         self.inner.details()
     }
 

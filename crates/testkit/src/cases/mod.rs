@@ -1,6 +1,24 @@
 //! Every case, one file a subject of the contract.
 //!
-//! The order is the order of the rows of the matrix.
+//! The order is the order of the rows of the matrix. The imports are the vocabulary of all cases.
+
+use std::time::{Duration, Instant};
+
+use sessile_core::{Bin, Budget, Counter, ErrorKind, Filter, Key, Limits, Ttl};
+
+use crate::case::*;
+use crate::check::{
+    Failure, SECRET, ensure, equal, eventually, refused, refused_early, soon, unless_refused,
+};
+use crate::concurrent::{
+    behind_a_waiter, count_cycles, in_closed_loops, on_threads, race, wait_after,
+};
+use crate::sealed::{BYTES_MIN, seal, token_of};
+use crate::testbed::{
+    BegunText, FREE, FREE_WITHIN, MINUTE, PATIENCE, TestStore, Testbed, minute, ms, new_key,
+    new_key_in, open, payload, secs, storm_factor, text_of, ttl,
+};
+use crate::worker::{SuiteWorker, command, number};
 
 mod create;
 mod deaths;
@@ -19,8 +37,6 @@ mod regenerate;
 mod servers;
 mod sweep;
 mod touch;
-
-use crate::case::Case;
 
 /// All cases.
 pub fn all() -> Vec<Case> {

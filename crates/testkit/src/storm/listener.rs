@@ -1,9 +1,9 @@
-//! Reads the pipes of all processes, and gives the checker what they said in the order of time.
+//! Reads the reports of all processes, and gives them to the checker in the order of time.
 //!
-//! It owns the rule that makes the checker right: a round takes the time first and then reads every pipe until
-//! it is empty, so that everything that had an effect before that time has been read.
+//! It owns the rule that makes the checker right: a round takes the time first and then reads the
+//! pipe until it is empty, so it has read of everything that had an effect before that time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{PipeReader, Read};
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender};
@@ -11,189 +11,131 @@ use std::sync::mpsc::{Receiver, Sender};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::checker::Checker;
-use super::crew::Fate;
-use super::event::{Event, now_ns};
-use super::prober::{Errand, PROBER};
+use super::event::{WorkerEvent, now_ns};
+use super::pool::ProcessEvent;
+use super::prober::{PROBER, ProbeRequest};
 
-/// Errands that wait for the prober at most; in a store whose locks stay for ever each takes seconds.
-const ERRANDS_MAX: u64 = 2;
+/// Requests that wait at most; a lock that stays for ever costs the prober seconds.
+const PROBES_MAX: u64 = 2;
 
-enum Heard {
-    Line { worker: usize, event: Event },
-    Dead { worker: usize, killed_at: u64 },
+enum QueuedReport {
+    Line { worker: usize, event: WorkerEvent },
+    Death { worker: usize, killed_at: u64 },
     Stop { worker: usize, to: u64 },
 }
 
-struct Pipe {
-    reader: PipeReader,
-    /// The beginning of a line.
-    rest: Vec<u8>,
-    at_end: bool,
-    /// When it was killed, and when it was gone.
-    dead: Option<(u64, u64)>,
-}
-
-/// The listener.
 pub struct Listener {
     pub checker: Checker,
-    pipes: HashMap<usize, Pipe>,
-    fates: Receiver<Fate>,
-    reports: Receiver<(u64, Event)>,
+    pipe: PipeReader,
+    partial: Vec<u8>,
+    events: Receiver<ProcessEvent>,
     /// `None` once the storm is over and no lock is probed any more.
-    pub errands: Option<Sender<Errand>>,
-    queue: BTreeMap<(u64, u64), Heard>,
-    sequence: u64,
-    errands_open: u64,
+    pub probes: Option<Sender<ProbeRequest>>,
+    probes_open: u64,
+    queue: BTreeMap<(u64, u64), QueuedReport>,
+    arrivals: u64,
 }
 
 impl Listener {
-    /// Listens to processes whose fates come over one channel and to a prober that reports over another.
     pub fn new(
         checker: Checker,
-        fates: Receiver<Fate>,
-        reports: Receiver<(u64, Event)>,
-        errands: Sender<Errand>,
+        pipe: PipeReader,
+        events: Receiver<ProcessEvent>,
+        probes: Sender<ProbeRequest>,
     ) -> Listener {
         Listener {
             checker,
-            pipes: HashMap::new(),
-            fates,
-            reports,
-            errands: Some(errands),
+            pipe,
+            partial: Vec::new(),
+            events,
+            probes: Some(probes),
+            probes_open: 0,
             queue: BTreeMap::new(),
-            sequence: 0,
-            errands_open: 0,
+            arrivals: 0,
         }
     }
 
-    /// Whether every process is gone and all that was said is judged.
     pub fn done(&self) -> bool {
-        self.pipes.is_empty() && self.queue.is_empty() && self.checker.settled() && self.errands_open == 0
+        self.queue.is_empty() && self.checker.all_judged() && self.probes_open == 0
     }
 
-    /// One round.
     pub fn round(&mut self) {
         let round = now_ns();
-        self.take_fates();
-        let reports: Vec<(u64, Event)> = self.reports.try_iter().collect();
-        for (at, event) in reports {
-            self.push(at, Heard::Line { worker: PROBER, event });
+        // Before the pipe: all that a dead process has reported is then read in this round.
+        let events: Vec<ProcessEvent> = self.events.try_iter().collect();
+        for event in events {
+            match event {
+                ProcessEvent::Stopped { worker, from, to } => {
+                    self.push(from, QueuedReport::Stop { worker, to });
+                }
+                ProcessEvent::Died { worker, killed_at, dead_at } => {
+                    if killed_at.is_none() {
+                        let why = "a worker ended by itself; its reason is on standard error";
+                        self.checker.problem(why.into());
+                    }
+                    let killed_at = killed_at.unwrap_or(dead_at);
+                    self.push(dead_at, QueuedReport::Death { worker, killed_at });
+                }
+            }
         }
         self.drain();
-        self.bury();
         let later = self.queue.split_off(&(round, 0));
-        let now = std::mem::replace(&mut self.queue, later);
-        for ((at, _), heard) in now {
-            self.tell(at, heard);
+        for ((at, _), report) in std::mem::replace(&mut self.queue, later) {
+            self.pass_on(at, report);
         }
-        self.checker.settle(round);
+        self.checker.judge(round);
     }
 
-    fn push(&mut self, at: u64, heard: Heard) {
-        self.sequence += 1;
-        self.queue.insert((at, self.sequence), heard);
+    fn push(&mut self, at: u64, report: QueuedReport) {
+        self.arrivals += 1;
+        self.queue.insert((at, self.arrivals), report);
     }
 
-    fn take_fates(&mut self) {
-        let fates: Vec<Fate> = self.fates.try_iter().collect();
-        for fate in fates {
-            match fate {
-                Fate::Started { worker, pipe } => {
-                    let pipe = Pipe { reader: pipe, rest: Vec::new(), at_end: false, dead: None };
-                    self.pipes.insert(worker, pipe);
-                }
-                Fate::Died { worker, killed_at, dead_at } => self.mark_dead(worker, killed_at, dead_at),
-                Fate::Stopped { worker, from, to } => self.push(from, Heard::Stop { worker, to }),
-                Fate::Ended { worker, dead_at } => {
-                    self.checker.problem("a worker ended by itself; its reason is on standard error".into());
-                    self.mark_dead(worker, dead_at, dead_at);
-                }
-            }
-        }
-    }
-
-    fn mark_dead(&mut self, worker: usize, killed_at: u64, dead_at: u64) {
-        if let Some(pipe) = self.pipes.get_mut(&worker) {
-            pipe.dead = Some((killed_at, dead_at));
-        }
-    }
-
-    /// Reads until no pipe has anything to say; waits a little for the first word.
     fn drain(&mut self) {
         let mut patience = PollTimeout::from(2_u8);
-        loop {
-            let open: Vec<(&usize, &Pipe)> = self.pipes.iter().filter(|(_, pipe)| !pipe.at_end).collect();
-            let mut asked: Vec<PollFd<'_>> =
-                open.iter().map(|(_, pipe)| PollFd::new(pipe.reader.as_fd(), PollFlags::POLLIN)).collect();
-            let ready = poll(&mut asked, patience).unwrap_or(0);
-            let speaking: Vec<usize> = (open.iter().zip(&asked))
-                .filter(|(_, asked)| asked.any().unwrap_or(true))
-                .map(|((worker, _), _)| **worker)
-                .collect();
-            if ready <= 0 {
-                return;
-            }
-            patience = PollTimeout::ZERO;
-            for worker in speaking {
-                self.read_some(worker);
-            }
-        }
-    }
-
-    fn read_some(&mut self, worker: usize) {
         let mut bytes = [0; 1 << 16];
-        let Some(pipe) = self.pipes.get_mut(&worker) else { return };
-        let count = pipe.reader.read(&mut bytes).unwrap_or(0);
-        pipe.at_end = count == 0;
-        pipe.rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
-        let whole = pipe.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        let lines: Vec<u8> = pipe.rest.drain(..whole).collect();
-        for line in String::from_utf8_lossy(&lines).lines() {
-            match Event::parse(line) {
-                Some((at, event)) => self.push(at, Heard::Line { worker, event }),
-                None => self.checker.problem(format!("a worker said {line:?}: the harness is broken")),
-            }
-        }
-    }
-
-    /// A process is dead for the checker once its pipe is empty.
-    fn bury(&mut self) {
-        let gone = |pipe: &Pipe| pipe.dead.filter(|_| pipe.at_end);
-        let dead: Vec<(usize, (u64, u64))> =
-            self.pipes.iter().filter_map(|(worker, pipe)| gone(pipe).map(|moments| (*worker, moments))).collect();
-        for (worker, (killed_at, dead_at)) in dead {
-            self.pipes.remove(&worker);
-            self.push(dead_at, Heard::Dead { worker, killed_at });
-        }
-    }
-
-    fn tell(&mut self, at: u64, heard: Heard) {
-        match heard {
-            Heard::Stop { worker, to } => self.checker.stopped(worker, at, to),
-            Heard::Dead { worker, killed_at } => {
-                if let Some(errand) = self.checker.died(worker, killed_at, at) {
-                    self.probe(errand);
-                }
-            }
-            Heard::Line { worker, event } => {
-                // Each errand of a storm ends with the release, or with a refused begin.
-                let answer = matches!(event, Event::Answer(_));
-                self.checker.hear(worker, at, event);
-                if worker == PROBER && answer && !self.checker.holds(PROBER) {
-                    self.errands_open = self.errands_open.saturating_sub(1);
-                }
-            }
-        }
-    }
-
-    fn probe(&mut self, errand: Errand) {
-        if self.errands_open >= ERRANDS_MAX {
-            return;
-        }
-        if let Some(errands) = &self.errands
-            && errands.send(errand).is_ok()
+        while poll(&mut [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)], patience)
+            .is_ok_and(|ready| ready > 0)
         {
-            self.errands_open += 1;
+            patience = PollTimeout::ZERO;
+            let count = self.pipe.read(&mut bytes).unwrap_or(0);
+            self.partial.extend_from_slice(bytes.get(..count).unwrap_or_default());
+            if count == 0 {
+                break;
+            }
+        }
+        let whole = self.partial.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let lines: Vec<u8> = self.partial.drain(..whole).collect();
+        for line in String::from_utf8_lossy(&lines).lines() {
+            match WorkerEvent::parse(line) {
+                Some((worker, at, event)) => self.push(at, QueuedReport::Line { worker, event }),
+                None => {
+                    self.checker.problem(format!("a worker said {line:?}: the harness is broken"));
+                }
+            }
+        }
+    }
+
+    fn pass_on(&mut self, at: u64, report: QueuedReport) {
+        match report {
+            QueuedReport::Stop { worker, to } => self.checker.stopped(worker, at, to),
+            QueuedReport::Death { worker, killed_at } => {
+                let request = self.checker.died(worker, killed_at, at);
+                if let (Some(request), Some(probes)) = (request, &self.probes)
+                    && self.probes_open < PROBES_MAX
+                    && probes.send(request).is_ok()
+                {
+                    self.probes_open += 1;
+                }
+            }
+            QueuedReport::Line { worker, event } => {
+                // Each probe of a storm ends with the release, or with a refused begin.
+                let result = matches!(event, WorkerEvent::Result(_));
+                self.checker.observe(worker, at, event);
+                if worker == PROBER && result && !self.checker.holds(PROBER) {
+                    self.probes_open = self.probes_open.saturating_sub(1);
+                }
+            }
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Bytes in blocks that the files below a directory occupy. What goes away meanwhile is not counted.
 pub fn occupied(directory: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     entries
@@ -20,7 +19,11 @@ pub fn occupied(directory: &Path) -> u64 {
 mod tests {
     #[test]
     fn what_is_written_is_counted_and_what_is_removed_is_not() {
-        let dir = std::env::temp_dir().join(format!("storm-space-{}-{:x}", std::process::id(), fastrand::u64(..)));
+        let dir = std::env::temp_dir().join(format!(
+            "storm-space-{}-{:x}",
+            std::process::id(),
+            fastrand::u64(..)
+        ));
         std::fs::create_dir_all(dir.join("below")).unwrap();
         let empty = super::occupied(&dir);
         let file = dir.join("below/file");

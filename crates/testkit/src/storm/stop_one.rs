@@ -1,62 +1,62 @@
 //! One process is stopped at a random instruction: do the others' sessions notice?
 //!
-//! The victim works without a pause, so that it is nearly always inside the store when it is stopped; it never
-//! touches the others' sessions. The others make cycles at a fixed rate, and a cycle's latency counts from when
-//! it was due: one that hangs for five seconds counts as all the cycles that it kept from being made.
-//! The same is measured before without a victim, because a busy machine has slow cycles of its own.
+//! The victim works without a pause, so that it is nearly always inside the store when it is
+//! stopped, and never touches the others' sessions. The others make cycles at a fixed rate. A
+//! cycle's latency counts from when it was due: one that hangs for five seconds counts as all the
+//! cycles that it delayed. The same is measured before without a victim, since a busy machine has
+//! slow cycles of its own.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, PipeReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use sessile_core::{Clock, Ttl};
+use sessile_core::Sessions;
 use sessile_fixtures::Awake;
 
-use super::actor::{WAIT, key};
-use super::event::now_ns;
-use super::payload::{Content, content, seal};
-use super::target::Target;
+use super::client::{HOUR_MS, WAIT};
+use super::event::{SeenRecord, now_ns};
+use super::orders::{WorkKind, WorkerOrders};
+use super::report::percentile;
+use super::run_sessions::RunSessions;
+use super::target::StormTarget;
 use crate::check::{Failure, ensure};
-use crate::opener;
+use crate::child::ChildProcess;
+use crate::sealed::Seal;
+use crate::testbed::{ms, ttl};
 
-/// The word that makes the storm program one of these workers.
-pub(super) const CYCLER_WORD: &str = "storm-cycler";
 /// Each of the others makes a cycle this often; together they leave most of two cores idle.
-const PACE: Duration = Duration::from_millis(5);
-const SLOW: Duration = Duration::from_millis(10);
+const PACE_US: u64 = 5_000;
+const SLOW_US: f64 = 10_000.0;
 const SHARE_LEAST: f64 = 0.999;
 const SESSIONS: u64 = 8;
 const PAYLOAD_BYTES: usize = 1_500;
 
-/// One cycle: when it was due, how long after that it was done, and whether it found what it had left.
+/// One cycle: when it was due, how long after that it was done, and whether it found what it had
+/// left.
 type Cycle = (u64, u64, bool);
 
-/// What was measured over some windows of time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Latency {
+struct CycleLatency {
     cycles: usize,
     slow: usize,
     p50_us: f64,
     p999_us: f64,
-    most_us: f64,
+    max_us: f64,
 }
 
 /// The result.
 #[derive(Clone, Debug)]
-pub struct StopOne {
+pub struct StopOneReport {
     store: String,
     processes: usize,
     stop_seconds: f64,
     stops: usize,
-    before: Latency,
-    during: Latency,
-    bad: usize,
+    before: CycleLatency,
+    during: CycleLatency,
+    wrong_reads: usize,
 }
 
 /// Measures: `stops` times one process is stopped for `stop_seconds`.
@@ -66,25 +66,27 @@ pub struct StopOne {
 /// When the harness itself fails.
 pub fn stop_one(
     program: &Path,
-    target: &Target,
+    target: &StormTarget,
     processes: usize,
     stop_seconds: f64,
     stops: usize,
-) -> Result<StopOne, Failure> {
+) -> Result<StopOneReport, Failure> {
     ensure(processes > 1, || "one is stopped, so at least two processes are wanted".into())?;
-    // The others leave the machine idle in between; what it takes to wake up is not the store's.
+    // The machine is idle between cycles; the time to wake it up is not the store's.
     let _awake = Awake::keep();
     let (nonce, stop) = (fastrand::u64(..), Duration::from_secs_f64(stop_seconds));
-    let cycles = Arc::new(Mutex::new(Vec::new()));
-    let start = |number: usize, pace: Duration| -> Result<Cycler, Failure> {
-        let cycles = (!pace.is_zero()).then(|| Arc::clone(&cycles));
-        Cycler::start(program, &target.url, [nonce, number as u64, pace.as_micros() as u64], cycles)
+    let (pipe, reports) = std::io::pipe()?;
+    let collecting = std::thread::spawn(move || collect(pipe));
+    let start = |number: usize, pace_us: Option<u64>| {
+        let (url, worker, work) = (target.url.clone(), number as u64, WorkKind::Cycles { pace_us });
+        WorkerOrders { url, nonce, worker, work }.spawn(program, &reports)
     };
-    let mut others = (1..processes).map(|number| start(number, PACE)).collect::<Result<Vec<_>, _>>()?;
-    std::thread::sleep(Duration::from_millis(300)); // all have opened the store and warmed up
+    let mut running =
+        (1..processes).map(|number| start(number, Some(PACE_US))).collect::<Result<Vec<_>, _>>()?;
+    std::thread::sleep(ms(300)); // all have opened the store and warmed up
     let calm = (now_ns(), now_ns() + stop.as_nanos() as u64);
     std::thread::sleep(stop);
-    let mut victim = start(0, Duration::ZERO)?;
+    let victim = start(0, None)?;
     let mut windows = Vec::new();
     for _ in 0..stops {
         std::thread::sleep(Duration::from_micros(fastrand::u64(200_000..400_000)));
@@ -94,34 +96,47 @@ pub fn stop_one(
         windows.push((from, now_ns()));
         victim.signal(Signal::SIGCONT)?;
     }
-    // What was due at the end of a window may take its time, and the victim must be able to go on.
-    std::thread::sleep(Duration::from_millis(500));
-    let alive = others.iter_mut().chain([&mut victim]).all(|cycler| matches!(cycler.child.try_wait(), Ok(None)));
-    ensure(alive, || "a process ended by itself; its reason is on standard error".into())?;
-    drop((victim, others));
-    let cycles = cycles.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(StopOne {
+    // Cycles that were due at the end of a window may take their time.
+    std::thread::sleep(ms(500));
+    running.push(victim);
+    for process in &mut running {
+        let ended = ChildProcess::has_ended(process)?;
+        ensure(!ended, || "a process ended by itself; its reason is on standard error".into())?;
+    }
+    // The pipe ends with its last writer.
+    drop((running, reports));
+    let cycles = collecting.join().map_err(|_| Failure("the collector panicked".into()))?;
+    Ok(StopOneReport {
         store: target.name.clone(),
         processes,
         stop_seconds,
         stops,
         before: latency(&cycles, &[calm]),
         during: latency(&cycles, &windows),
-        bad: cycles.iter().filter(|(_, _, good)| !good).count(),
+        wrong_reads: cycles.iter().filter(|(_, _, good)| !good).count(),
     })
 }
 
-fn latency(cycles: &[Cycle], windows: &[(u64, u64)]) -> Latency {
-    let within = |due: u64| windows.iter().any(|(from, to)| (*from..*to).contains(&due));
-    let mut took: Vec<u64> = cycles.iter().filter(|(due, ..)| within(*due)).map(|(_, took, _)| *took).collect();
-    took.sort_unstable();
-    let last = took.len().saturating_sub(1);
-    let at = |share: f64| took.get((last as f64 * share).round() as usize).map_or(0.0, |ns| *ns as f64 / 1e3);
-    let slow = took.iter().filter(|took| **took > SLOW.as_nanos() as u64).count();
-    Latency { cycles: took.len(), slow, p50_us: at(0.5), p999_us: at(0.999), most_us: at(1.0) }
+fn collect(pipe: PipeReader) -> Vec<Cycle> {
+    let lines = BufReader::new(pipe).lines().map_while(Result::ok);
+    lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
 }
 
-impl Latency {
+fn latency(cycles: &[Cycle], windows: &[(u64, u64)]) -> CycleLatency {
+    let within = |due: u64| windows.iter().any(|(from, to)| (*from..*to).contains(&due));
+    let due_within = cycles.iter().filter(|(due, ..)| within(*due));
+    let mut took_us: Vec<f64> = due_within.map(|(_, took, _)| *took as f64 / 1e3).collect();
+    took_us.sort_by(f64::total_cmp);
+    CycleLatency {
+        cycles: took_us.len(),
+        slow: took_us.iter().filter(|us| **us > SLOW_US).count(),
+        p50_us: percentile(&took_us, 0.5),
+        p999_us: percentile(&took_us, 0.999),
+        max_us: percentile(&took_us, 1.0),
+    }
+}
+
+impl CycleLatency {
     fn share(&self) -> f64 {
         if self.cycles == 0 { 0.0 } else { 1.0 - self.slow as f64 / self.cycles as f64 }
     }
@@ -129,15 +144,15 @@ impl Latency {
     fn json(&self) -> Value {
         json!({
             "cycles": self.cycles, "slow": self.slow, "share_below_10_ms": self.share(),
-            "p50_us": self.p50_us, "p999_us": self.p999_us, "max_us": self.most_us,
+            "p50_us": self.p50_us, "p999_us": self.p999_us, "max_us": self.max_us,
         })
     }
 }
 
-impl StopOne {
+impl StopOneReport {
     /// 0 passed, 1 below the bar or something read that was not written.
     pub fn exit_code(&self) -> u8 {
-        u8::from(self.during.share() < SHARE_LEAST || self.bad > 0)
+        u8::from(self.during.share() < SHARE_LEAST || self.wrong_reads > 0)
     }
 
     /// All numbers.
@@ -150,101 +165,64 @@ impl StopOne {
             "stops": self.stops,
             "without_stop": self.before.json(),
             "during_stops": self.during.json(),
-            "wrong_reads": self.bad,
+            "wrong_reads": self.wrong_reads,
             "passed": self.exit_code() == 0,
         })
     }
 }
 
-impl fmt::Display for StopOne {
+impl fmt::Display for StopOneReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (store, stops, seconds, others) = (&self.store, self.stops, self.stop_seconds, self.processes - 1);
-        writeln!(f, "stop one over {store}: {stops} stops of {seconds} s, {others} others on sessions of their own")?;
-        for (when, latency) in [("without a stop", &self.before), ("during the stops", &self.during)] {
-            let Latency { cycles, slow, p50_us, p999_us, most_us } = *latency;
+        let StopOneReport { store, stops, stop_seconds, processes, .. } = self;
+        let others = processes - 1;
+        writeln!(
+            f,
+            "stop one over {store}: {stops} stops of {stop_seconds} s, {others} others on sessions \
+             of their own"
+        )?;
+        for (when, latency) in
+            [("without a stop", &self.before), ("during the stops", &self.during)]
+        {
+            let CycleLatency { cycles, slow, p50_us, p999_us, max_us } = *latency;
             let share = latency.share() * 100.0;
             writeln!(
                 f,
                 "  {when}: {share:.3} % of {cycles} cycles below 10 ms ({slow} slow); \
-                 p50 {p50_us:.0} us, p99.9 {p999_us:.0} us, at most {most_us:.0} us",
+                 p50 {p50_us:.0} us, p99.9 {p999_us:.0} us, at most {max_us:.0} us",
             )?;
         }
-        match (self.bad, self.exit_code()) {
+        match (self.wrong_reads, self.exit_code()) {
             (0, 0) => write!(f, "passed"),
             (0, _) => write!(f, "failed: {} % are wanted", SHARE_LEAST * 100.0),
-            (bad, _) => write!(f, "failed: {bad} cycles did not find what they had left"),
-        }
-    }
-}
-
-/// A running process of this mode. Killed when dropped.
-struct Cycler {
-    child: Child,
-    reader: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Cycler {
-    fn start(
-        program: &Path,
-        url: &str,
-        numbers: [u64; 3],
-        cycles: Option<Arc<Mutex<Vec<Cycle>>>>,
-    ) -> Result<Cycler, Failure> {
-        let (pipe, report) = std::io::pipe()?;
-        let mut command = Command::new(program);
-        command.args([CYCLER_WORD, url]).args(numbers.map(|number| number.to_string()));
-        let child = command.stdin(Stdio::null()).stdout(report).spawn()?;
-        drop(command); // its end of the pipe, or the reader would never see the end
-        Ok(Cycler { child, reader: Some(std::thread::spawn(move || collect(pipe, cycles))) })
-    }
-
-    fn signal(&self, signal: Signal) -> Result<(), Failure> {
-        let pid = i32::try_from(self.child.id()).map_err(|error| Failure(error.to_string()))?;
-        kill(Pid::from_raw(pid), signal).map_err(|error| Failure(format!("cannot send {signal}: {error}")))
-    }
-}
-
-impl Drop for Cycler {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = self.reader.take().map(std::thread::JoinHandle::join);
-    }
-}
-
-fn collect(pipe: PipeReader, cycles: Option<Arc<Mutex<Vec<Cycle>>>>) {
-    for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-        let numbers: Vec<u64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
-        if let (Some(cycles), &[due, took, good]) = (&cycles, numbers.as_slice()) {
-            cycles.lock().unwrap_or_else(PoisonError::into_inner).push((due, took, good == 1));
+            (wrong, _) => write!(f, "failed: {wrong} cycles did not find what they had left"),
         }
     }
 }
 
 /// The process: cycles on its own sessions until it is killed; at a pace, or as fast as it can.
-pub(super) fn cycle(url: &str, nonce: u64, number: u64, pace: Duration) -> Result<(), sessile_core::Error> {
-    let store = opener::open(url, Clock::system())?;
-    let ttl = Ttl::sliding(Duration::from_secs(3_600))?;
+pub(super) fn cycle(
+    store: &Sessions,
+    sessions: &RunSessions,
+    worker: u64,
+    pace: Option<Duration>,
+) -> sessile_core::Result<()> {
     let (mut due, mut left) = (Instant::now(), [None; SESSIONS as usize]);
     for token in 1.. {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let due_ns = now_ns().saturating_sub(due.elapsed().as_nanos() as u64);
         let session = token % SESSIONS;
-        let begun = store.begin(&key(nonce, number << 16 | session)?, WAIT)?;
-        let found = match content(begun.record.as_ref()) {
-            Content::Missing => None,
-            Content::Sealed { token, .. } => Some(token),
-            Content::Empty | Content::Torn { .. } => Some(0),
-        };
-        begun.lease.commit(&seal(session, token, token, PAYLOAD_BYTES), ttl)?;
+        let begun = store.begin(&sessions.key(worker << 16 | session), WAIT)?;
+        let found = SeenRecord::from_record(begun.record.as_ref()).token();
+        let payload = Seal { session, token, counter: token }.payload(PAYLOAD_BYTES);
+        begun.lease.commit(&payload, ttl(ms(HOUR_MS)))?;
         let took = now_ns().saturating_sub(due_ns);
         let good = left.get_mut(session as usize).is_some_and(|left| left.replace(token) == found);
-        if pace.is_zero() {
+        let Some(pace) = pace else {
             due = Instant::now();
             continue;
-        }
+        };
         due += pace;
-        let line = format!("{due_ns} {took} {}\n", u8::from(good));
+        let line = json!([due_ns, took, good]).to_string() + "\n";
         let mut out = std::io::stdout().lock();
         if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
             break;

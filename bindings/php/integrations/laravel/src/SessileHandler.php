@@ -3,16 +3,17 @@
 namespace Sessile\Laravel;
 
 /**
- * Laravel's sessions, each carried by a native session of PHP under the same id.
+ * Laravel's sessions, each carried by a native PHP session under the same id.
  *
- * Laravel reads at the start of a request and writes at its end. Between the two the native session stays open, and with it
- * the lock of the store: requests on one session take turns. Cookies, ids and what is in the payload are Laravel's affair.
+ * Laravel reads at the start of a request and writes at its end. The native session stays open in
+ * between and holds the lock: requests on one session take turns. Cookies, ids and payload content
+ * belong to Laravel.
  */
 final class SessileHandler implements \SessionHandlerInterface
 {
     private const PAYLOAD = 'laravel';
 
-    /** @param array{int, int} $lottery how many requests of how many collect garbage */
+    /** @param array{int, int} $lottery [n, of]: n of this many requests collect garbage */
     public function __construct(private int $seconds, private array $lottery)
     {
     }
@@ -37,7 +38,9 @@ final class SessileHandler implements \SessionHandlerInterface
     {
         $this->hold($id);
         $_SESSION = [self::PAYLOAD => $data];
-        return session_write_close();
+        // PHP answers true also when the save failed.
+        $failed = sessile_counters()['failed_saves'];
+        return session_write_close() && sessile_counters()['failed_saves'] === $failed;
     }
 
     public function destroy(string $id): bool
@@ -47,7 +50,7 @@ final class SessileHandler implements \SessionHandlerInterface
         return session_destroy();
     }
 
-    /** PHP has done it when the session began, in steps that no visitor notices. */
+    /** PHP collected when the session began, within a budget. */
     public function gc(int $max_lifetime): int
     {
         return 0;
@@ -59,21 +62,22 @@ final class SessileHandler implements \SessionHandlerInterface
             if (session_id() === $id) {
                 return;
             }
-            // Laravel goes on under another id; what is stored under the old one stays as it was.
+            // Laravel continues under another id; the record of the old one stays.
             session_abort();
         }
         session_id($id);
         $started = session_start([
             'use_cookies' => 0,
             'cache_limiter' => '',
-            // Laravel has made the id, of a session that may be new.
+            // Laravel made the id; the session may be new.
             'use_strict_mode' => 0,
             'gc_maxlifetime' => $this->seconds,
             'gc_probability' => $this->lottery[0],
             'gc_divisor' => $this->lottery[1],
         ]);
         if (!$started) {
-            throw new \RuntimeException('the session cannot be opened; the warning before says why');
+            throw new \RuntimeException(
+                'the session cannot be opened; the warning before says why');
         }
     }
 }

@@ -4,17 +4,26 @@ namespace Sessile\Laravel;
 
 use Illuminate\Support\ServiceProvider;
 
-/** Gives SESSION_DRIVER=sessile its meaning. Which store that is stands in php.ini, as for every other application. */
+/** Registers SESSION_DRIVER=sessile. php.ini names the store, as for every application. */
 final class SessileServiceProvider extends ServiceProvider
 {
     public function boot(): void
     {
         $this->app->make('session')->extend('sessile', function ($app) {
             if (ini_get('session.save_handler') !== 'sessile') {
-                throw new \RuntimeException('the session driver sessile needs session.save_handler = sessile in php.ini');
+                throw new \RuntimeException(
+                    'the session driver sessile needs session.save_handler = sessile in php.ini');
+            }
+            if (isset($_SERVER['LARAVEL_OCTANE'])
+                && $app->make('config')->get('octane.server') === 'swoole') {
+                throw new \RuntimeException(
+                    'the session driver sessile keeps one session at a time, and Swoole runs'
+                    . ' several requests at once in a process: use another server of Octane, or'
+                    . ' another session driver');
             }
             $config = $app->make('config')->get('session');
-            return new SessileHandler((int) ($config['lifetime'] * 60), $config['lottery'] ?? [2, 100]);
+            return new SessileHandler((int) ($config['lifetime'] * 60),
+                $config['lottery'] ?? [2, 100]);
         });
     }
 }

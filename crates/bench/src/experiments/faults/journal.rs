@@ -1,91 +1,103 @@
-//! The parent's own account of what each session must contain.
+//! The parent's own account of the content that each session must have.
 //!
-//! Invariant: an update is in it if and only if a worker has reported that the store acknowledged it. What a session contains
-//! later is compared with that: a lower counter is so many lost updates, no session is all of them. A higher one is none:
-//! a commit may arrive although its worker did not live to hear of it.
+//! Invariant: an update is in it if and only if a worker has reported its acknowledgement. A lower
+//! counter in the store is as many lost updates; no session is the loss of all. A higher counter is
+//! no loss: a commit may succeed although its worker dies first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::Findings;
-use crate::report::Promise;
-use crate::worker::faults::{Met, Step};
+use super::FaultFindings;
+use crate::report::DurabilityPromise;
+use crate::worker::faults::{FoundContent, SessionAccess};
 
-/// What is known of each session.
 pub(super) struct Journal {
-    sessions: BTreeMap<usize, Vec<Update>>,
+    sessions: BTreeMap<usize, Vec<AcknowledgedUpdate>>,
     damaged: BTreeSet<usize>,
 }
 
-/// An acknowledged counter, and when that was. The lowest of a session is the session itself.
-struct Update {
+/// An acknowledged counter. The lowest one of a session is its creation.
+struct AcknowledgedUpdate {
     counter: u64,
     asked_ns: u64,
     at_ns: u64,
 }
 
-/// What may explain a loss: something was killed, and what must survive that.
+/// What may excuse a loss.
 #[derive(Clone, Copy)]
 pub(super) struct Kill {
     pub at_ns: u64,
-    /// What is asked for after this is explained by no kill any more.
+    /// Updates asked for after this have no excuse.
     pub over_ns: u64,
-    pub promise: Promise,
+    pub promise: DurabilityPromise,
 }
 
 impl Kill {
-    /// Of workers, with their store in place: it explains nothing.
+    /// The store survives, so nothing is excused.
     pub(super) fn of_workers(at_ns: u64) -> Kill {
-        Kill { at_ns, over_ns: at_ns, promise: Promise::Everything }
+        Kill { at_ns, over_ns: at_ns, promise: DurabilityPromise::Everything }
     }
 
-    fn excuses(&self, update: &Update) -> bool {
+    fn excuses(&self, update: &AcknowledgedUpdate) -> bool {
         update.asked_ns <= self.over_ns && !self.promise.covers(update.at_ns, self.at_ns)
     }
 }
 
 impl Journal {
-    /// Of sessions that were created, with the counter 0.
-    pub(super) fn of(sessions: Range<usize>, at_ns: u64) -> Journal {
-        let created = |session| (session, vec![Update { counter: 0, asked_ns: at_ns, at_ns }]);
+    /// The sessions were created with counter 0.
+    pub(super) fn new(sessions: Range<usize>, at_ns: u64) -> Journal {
+        let created =
+            |session| (session, vec![AcknowledgedUpdate { counter: 0, asked_ns: at_ns, at_ns }]);
         Journal { sessions: sessions.map(created).collect(), damaged: BTreeSet::new() }
     }
 
-    /// Compares what a change found, and takes down what it had acknowledged.
-    pub(super) fn change(&mut self, step: &Step, kill: Option<Kill>, found: &mut Findings) {
-        self.look(step, kill, found);
-        if let Some(restarted) = step.restarted {
+    /// Compares the counter that a change found, and records its acknowledgement.
+    pub(super) fn record_change(
+        &mut self,
+        access: &SessionAccess,
+        kill: Option<Kill>,
+        found: &mut FaultFindings,
+    ) {
+        self.compare(access, kill, found);
+        if let Some(restarted) = access.restarted {
             *found.faults.restarted.get_or_insert(0) += restarted;
         }
-        let counter = match step.met {
-            Met::Counter(counter) => counter + 1,
-            Met::Nothing => 0,
-            Met::Damaged | Met::Failed(_) => return,
+        let counter = match access.found {
+            FoundContent::Counter(counter) => counter + 1,
+            FoundContent::Nothing => 0,
+            FoundContent::Damaged | FoundContent::Failed(_) => return,
         };
         found.faults.acknowledged += 1;
-        self.sessions.entry(step.session).or_default().push(Update {
+        self.sessions.entry(access.session).or_default().push(AcknowledgedUpdate {
             counter,
-            asked_ns: step.asked_ns,
-            at_ns: step.ended_ns,
+            asked_ns: access.asked_ns,
+            at_ns: access.ended_ns,
         });
     }
 
-    /// Compares what is there with what must be. A failure says nothing about that.
-    pub(super) fn look(&mut self, step: &Step, kill: Option<Kill>, found: &mut Findings) {
-        let updates = self.sessions.entry(step.session).or_default();
-        let kept = match step.met {
-            Met::Counter(counter) => {
+    /// A failure says nothing about the content.
+    pub(super) fn compare(
+        &mut self,
+        access: &SessionAccess,
+        kill: Option<Kill>,
+        found: &mut FaultFindings,
+    ) {
+        let updates = self.sessions.entry(access.session).or_default();
+        let kept = match access.found {
+            FoundContent::Counter(counter) => {
                 updates.iter().rposition(|update| update.counter <= counter).map_or(0, |it| it + 1)
             }
-            Met::Nothing => 0,
-            Met::Damaged => {
-                if self.damaged.insert(step.session) {
+            FoundContent::Nothing => 0,
+            FoundContent::Damaged => {
+                if self.damaged.insert(access.session) {
                     found.faults.damaged += 1;
-                    found.first_error.get_or_insert_with(|| "a payload is not what was written".to_owned());
+                    found
+                        .first_error
+                        .get_or_insert_with(|| "a payload is not what was written".to_owned());
                 }
                 return;
             }
-            Met::Failed(_) => return,
+            FoundContent::Failed(_) => return,
         };
         for (place, update) in updates.drain(kept..).enumerate() {
             let promised = kill.is_none_or(|kill| !kill.excuses(&update));
@@ -98,7 +110,9 @@ impl Journal {
             *lost += 1;
             *beyond += u64::from(promised);
             if promised {
-                found.first_error.get_or_insert_with(|| "what was acknowledged is not there".to_owned());
+                found
+                    .first_error
+                    .get_or_insert_with(|| "what was acknowledged is not there".to_owned());
             }
         }
     }
@@ -111,61 +125,87 @@ mod tests {
     use super::*;
     use crate::report::Faults;
 
-    fn findings() -> Findings {
-        Findings { times_ns: Vec::new(), faults: Faults::default(), first_error: None }
+    fn findings() -> FaultFindings {
+        FaultFindings { times_ns: Vec::new(), faults: Faults::default(), first_error: None }
     }
 
-    fn step(at_s: u64, met: Met) -> Step {
+    fn access(at_s: u64, found: FoundContent) -> SessionAccess {
         let ns = Duration::from_secs(at_s).as_nanos() as u64;
-        Step { session: 3, asked_ns: ns, granted_ns: ns, ended_ns: ns, met, restarted: None }
+        SessionAccess {
+            session: 3,
+            asked_ns: ns,
+            granted_ns: ns,
+            ended_ns: ns,
+            found,
+            restarted: None,
+        }
     }
 
     /// A session that was created at 0 s, with updates acknowledged at 1, 2 and 3 s.
-    fn journal() -> (Journal, Findings) {
-        let (mut journal, mut found) = (Journal::of(3..4, 0), findings());
+    fn journal() -> (Journal, FaultFindings) {
+        let (mut journal, mut found) = (Journal::new(3..4, 0), findings());
         for counter in 0..3 {
-            journal.change(&step(counter + 1, Met::Counter(counter)), None, &mut found);
+            journal.record_change(
+                &access(counter + 1, FoundContent::Counter(counter)),
+                None,
+                &mut found,
+            );
         }
-        assert_eq!((found.faults.acknowledged, found.faults.lost, found.first_error.take()), (3, 0, None));
+        assert_eq!(
+            (found.faults.acknowledged, found.faults.lost, found.first_error.take()),
+            (3, 0, None)
+        );
         (journal, found)
     }
 
-    fn kill(at_ms: u64, promise: Promise) -> Option<Kill> {
+    fn kill(at_ms: u64, promise: DurabilityPromise) -> Option<Kill> {
         Some(Kill { at_ns: at_ms * 1_000_000, over_ns: (at_ms + 200) * 1_000_000, promise })
     }
 
     #[test]
     fn what_is_acknowledged_after_the_kill_is_promised_whatever_the_tier() {
-        for promise in [Promise::Nothing, Promise::AllButTheLastSecond] {
+        for promise in [DurabilityPromise::Nothing, DurabilityPromise::AllButTheLastSecond] {
             // Killed at 2.5 s: the update of 3 s came after it.
             let (mut journal, mut found) = journal();
-            journal.look(&step(4, Met::Counter(1)), kill(2_500, promise), &mut found);
+            journal.compare(&access(4, FoundContent::Counter(1)), kill(2_500, promise), &mut found);
             assert_eq!((found.faults.lost, found.faults.lost_beyond), (2, 1), "{promise:?}");
         }
     }
 
     #[test]
     fn a_lower_counter_is_lost_updates_and_the_promise_says_which_of_them_are_a_fault() {
-        let cases = [(Promise::Everything, 2), (Promise::AllButTheLastSecond, 1), (Promise::Nothing, 0)];
+        let cases = [
+            (DurabilityPromise::Everything, 2),
+            (DurabilityPromise::AllButTheLastSecond, 1),
+            (DurabilityPromise::Nothing, 0),
+        ];
         for (promise, beyond) in cases {
             let (mut journal, mut found) = journal();
-            journal.look(&step(4, Met::Counter(1)), kill(3_500, promise), &mut found);
+            journal.compare(&access(4, FoundContent::Counter(1)), kill(3_500, promise), &mut found);
             assert_eq!((found.faults.lost, found.faults.lost_beyond), (2, beyond), "{promise:?}");
-            assert_eq!((found.faults.sessions_lost, found.first_error.is_some()), (0, beyond > 0), "{promise:?}");
+            assert_eq!(
+                (found.faults.sessions_lost, found.first_error.is_some()),
+                (0, beyond > 0),
+                "{promise:?}"
+            );
             // Counted once; from there the session goes on.
-            journal.change(&step(5, Met::Counter(1)), None, &mut found);
-            journal.look(&step(6, Met::Counter(2)), None, &mut found);
+            journal.record_change(&access(5, FoundContent::Counter(1)), None, &mut found);
+            journal.compare(&access(6, FoundContent::Counter(2)), None, &mut found);
             assert_eq!((found.faults.lost, found.faults.acknowledged), (2, 4));
         }
     }
 
     /// Our own store tries again too and counts nothing, which read as if it had never had to.
     #[test]
-    fn transactions_that_were_done_again_are_summed_and_nobody_who_does_not_count_has_none() {
+    fn repeated_transactions_are_summed_and_absent_where_they_are_not_counted() {
         let (mut journal, mut found) = journal();
         assert_eq!(found.faults.restarted, None);
         for restarted in [Some(0), Some(2), Some(3)] {
-            journal.change(&Step { restarted, ..step(4, Met::Counter(3)) }, None, &mut found);
+            journal.record_change(
+                &SessionAccess { restarted, ..access(4, FoundContent::Counter(3)) },
+                None,
+                &mut found,
+            );
         }
         assert_eq!(found.faults.restarted, Some(5));
     }
@@ -173,18 +213,26 @@ mod tests {
     #[test]
     fn a_session_that_is_gone_takes_its_updates_along_and_may_start_anew() {
         let (mut journal, mut found) = journal();
-        journal.change(&step(4, Met::Nothing), kill(3_500, Promise::Nothing), &mut found);
+        journal.record_change(
+            &access(4, FoundContent::Nothing),
+            kill(3_500, DurabilityPromise::Nothing),
+            &mut found,
+        );
         assert_eq!((found.faults.sessions_lost, found.faults.lost), (1, 3));
         assert_eq!((found.faults.sessions_lost_beyond, found.faults.lost_beyond), (0, 0));
-        journal.look(&step(5, Met::Nothing), None, &mut found);
-        assert_eq!((found.faults.sessions_lost, found.faults.sessions_lost_beyond), (2, 1), "lost without a kill");
+        journal.compare(&access(5, FoundContent::Nothing), None, &mut found);
+        assert_eq!(
+            (found.faults.sessions_lost, found.faults.sessions_lost_beyond),
+            (2, 1),
+            "lost without a kill"
+        );
     }
 
     #[test]
-    fn a_commit_whose_worker_did_not_live_to_hear_of_it_is_no_loss() {
+    fn a_commit_whose_worker_died_before_the_answer_is_no_loss() {
         let (mut journal, mut found) = journal();
-        journal.change(&step(4, Met::Counter(4)), None, &mut found);
-        journal.look(&step(5, Met::Counter(5)), None, &mut found);
+        journal.record_change(&access(4, FoundContent::Counter(4)), None, &mut found);
+        journal.compare(&access(5, FoundContent::Counter(5)), None, &mut found);
         assert_eq!((found.faults.lost, found.faults.acknowledged), (0, 4));
     }
 
@@ -192,7 +240,7 @@ mod tests {
     fn a_damaged_session_counts_once_and_a_failure_says_nothing() {
         let (mut journal, mut found) = journal();
         for _ in 0..2 {
-            journal.change(&step(4, Met::Damaged), None, &mut found);
+            journal.record_change(&access(4, FoundContent::Damaged), None, &mut found);
         }
         assert_eq!((found.faults.damaged, found.faults.lost, found.faults.acknowledged), (1, 0, 3));
     }

@@ -1,11 +1,10 @@
-//! How many records a private server has removed by itself.
+//! Records that a private server has expired by itself.
 //!
-//! Asked of the server, not of the store: reads hide expired records whether they still take memory or not.
-//! One more line here for each kind of server whose expiry is native.
+//! The server is asked, not the store: reads hide expired records that still take memory. Each
+//! server with native expiry needs a function here.
 
 use std::path::Path;
 
-/// Keys that a Redis server has expired since it started.
 pub(super) fn count(socket: &Path) -> Option<u64> {
     let client = redis::Client::open(format!("redis+unix:{}", socket.display())).ok()?;
     let mut connection = client.get_connection().ok()?;

@@ -1,6 +1,7 @@
-//! A contender made real: a site with one handler, and the server that the handler needs.
+//! A running site with one handler, and the server of the handler.
 //!
-//! Invariant: dropping a [`Site`] leaves no process and no file. What it says of itself names no place and no session id.
+//! Invariant: dropping a [`LifecycleSite`] leaves no process and no file. Its texts contain no path
+//! and no session id.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,62 +10,69 @@ use sessile_core::{Durability, ErrorKind};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions, cpu_time};
 use sessile_stores::Context;
 
-use crate::experiments::lifecycle::redis_counters::{self, Told};
+use crate::experiments::lifecycle::redis_counters::{self, RedisCounters};
 use crate::footprint::occupied;
-use crate::php::{Handler, Installation, SESSILE};
+use crate::php::{Handler, PhpInstallation, SESSILE};
 use crate::redact;
 
-/// The page, and what it answers when all went well.
+/// The page, and its answer.
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/lifecycle/page.php");
 pub(super) const ANSWER: &str = "kept 1 session of 100 values, 4505 bytes\n";
-/// What a session takes that the page stores, in PHP's own format.
+/// The size of the page's session in PHP's own format.
 pub(super) const PAYLOAD_BYTES: usize = 4_505;
 const COUNT: &str = include_str!("../../../../../bench/contenders/php/lifecycle/count.php");
 const VISITOR: &str = include_str!("../../../../../bench/contenders/php/lifecycle/visitor.php");
 const SEEN: &str = "seen\n";
-/// What a visitor's session takes who stores something, in PHP's own format.
+/// The size of a visitor's session with content, in PHP's own format.
 pub(super) const CART_BYTES: usize = 1_039;
 
-/// A running site.
-pub(super) struct Site {
+pub(super) struct LifecycleSite {
     // Dropped in this order: pages, server, directories.
     web: Web,
     server: Option<Server>,
-    /// What the sessions of our own handler are counted through.
+    /// URL through which sessions of our handler are counted.
     store: Option<String>,
-    /// It has a Redis server.
     on_redis: bool,
-    /// Directories of nothing but sessions.
+    /// Directories that contain only sessions.
     homes: Vec<PathBuf>,
     hidden: Vec<(String, &'static str)>,
     shm: PrivateDir,
     _disk: Option<PrivateDir>,
 }
 
-/// What a site is made for.
-pub(super) struct Purpose {
+/// The requirements of an experiment.
+pub(super) struct SiteOptions {
     pub durability: Durability,
-    /// Sessions that it is to hold.
+    /// To hold.
     pub sessions: u64,
-    /// Shared memory for them, where its size is fixed.
+    /// Of shared memory, where its size is fixed.
     pub memory_megabytes: u64,
     pub ttl: Duration,
-    /// Processes of PHP.
+    /// Of PHP.
     pub processes: usize,
 }
 
-impl Site {
-    /// Starts everything, or says why not.
-    pub(super) fn open(handler: &Handler, php: &Installation, purpose: &Purpose) -> Result<Site, String> {
+impl LifecycleSite {
+    pub(super) fn open(
+        handler: &Handler,
+        php: &PhpInstallation,
+        purpose: &SiteOptions,
+    ) -> Result<LifecycleSite, String> {
         let no_directory = |error: std::io::Error| format!("no fresh directory: {error}");
         let shm = PrivateDir::in_shared_memory().map_err(no_directory)?;
         let on_disk = handler.server.is_some() || handler.save_path.contains("{disk}");
         let disk = on_disk.then(PrivateDir::on_disk).transpose().map_err(no_directory)?;
         let server = match (handler.server.and_then(ServerKind::by_name), &disk) {
             (Some(kind), Some(disk)) => {
-                let options =
-                    ServerOptions { durability: purpose.durability, measured: true, ..ServerOptions::default() };
-                Some(kind.start(disk.path(), &options).map_err(|error| redact::start(&error))?)
+                let options = ServerOptions {
+                    durability: purpose.durability,
+                    measured: true,
+                    ..ServerOptions::default()
+                };
+                Some(
+                    Server::start(kind, disk.path(), &options)
+                        .map_err(|error| redact::start_error(&error))?,
+                )
             }
             _ => None,
         };
@@ -84,7 +92,7 @@ impl Site {
             save_path = save_path.replace("{socket_dir}", &dir);
         }
         if handler.save_handler == SESSILE && handler.server.is_none() {
-            // An embedded store has its tier in its URL.
+            // The durability tier of an embedded store is part of its URL.
             let joint = if save_path.contains('?') { '&' } else { '?' };
             save_path.push_str(&format!("{joint}durability={}", purpose.durability.name()));
         }
@@ -92,87 +100,101 @@ impl Site {
             std::fs::create_dir(&save_path).map_err(no_directory)?;
         }
         let options = web_options(handler, php, purpose, &save_path, shm.path());
-        let web = Web::start(shm.path(), &options).map_err(|error| redact::start(&error))?;
+        let web = Web::start(shm.path(), &options).map_err(|error| redact::start_error(&error))?;
         let mut hidden = vec![(shm.path().display().to_string(), "<shm>")];
         hidden.extend(disk.as_ref().map(|disk| (disk.path().display().to_string(), "<disk>")));
         let store = (handler.save_handler == SESSILE).then_some(save_path);
         let on_redis = handler.server == Some("redis-server");
-        let site = Site { web, server, store, on_redis, homes, hidden, shm, _disk: disk };
+        let site = LifecycleSite { web, server, store, on_redis, homes, hidden, shm, _disk: disk };
         if site.store.is_none() {
-            // Before the first request: a handler on a database makes its table now.
-            site.kept().map_err(|why| format!("{why} {}", site.last_words()))?;
+            // Before the first request: a handler on a database creates its table now.
+            site.count_sessions().map_err(|why| format!("{why} {}", site.last_php_message()))?;
         }
         Ok(site)
     }
 
-    /// The address of the page.
     pub(super) fn url(&self) -> String {
         format!("http://{}/page", self.web.address())
     }
 
-    /// A file that whoever makes requests may write.
+    /// `ab` writes it.
     pub(super) fn scratch(&self) -> PathBuf {
         self.shm.path().join("percentiles")
     }
 
-    /// One request, whose answer is looked at.
+    /// Makes one request and checks its answer.
     pub(super) fn check(&self) -> Result<(), String> {
-        let answer = self.web.get("page").map_err(|error| format!("the page does not answer: {error}"))?;
+        let answer =
+            self.web.get("page").map_err(|error| format!("the page does not answer: {error}"))?;
         if answer.status == 200 && answer.body == ANSWER {
             return Ok(());
         }
         let body = self.redact(answer.body.trim());
-        Err(format!("the page answers with status {} and a wrong check value: {body}", answer.status))
+        Err(format!(
+            "the page answers with status {} and a wrong check value: {body}",
+            answer.status
+        ))
     }
 
-    /// The only request of a visitor; how many cookies came with its answer.
+    /// Makes the only request of a visitor, and returns the number of cookies in its answer.
     pub(super) fn visit(&self, stores: bool, eager: bool) -> Result<usize, String> {
         let page = format!("visitor?stores={}&eager={}", u8::from(stores), u8::from(eager));
-        let answer = self.web.get(&page).map_err(|error| format!("the page does not answer: {error}"))?;
+        let answer =
+            self.web.get(&page).map_err(|error| format!("the page does not answer: {error}"))?;
         if answer.status == 200 && answer.body == SEEN {
             return Ok(answer.cookies);
         }
-        Err(format!("a visitor is answered with status {}: {}", answer.status, self.redact(answer.body.trim())))
+        Err(format!(
+            "a visitor is answered with status {}: {}",
+            answer.status,
+            self.redact(answer.body.trim())
+        ))
     }
 
-    /// What the handler's server tells of its own work; `None` where it is no Redis.
-    pub(super) fn told(&self) -> Result<Option<Told>, String> {
+    /// `None` if the server is not Redis.
+    pub(super) fn redis_counters(&self) -> Result<Option<RedisCounters>, String> {
         let socket = self.server.as_ref().filter(|_| self.on_redis).map(|server| server.socket());
         socket.map(redis_counters::ask).transpose()
     }
 
-    /// Bytes of the directories that hold nothing but sessions; `None` where there is none.
-    pub(super) fn occupied(&self) -> Option<u64> {
+    /// Bytes of the directories that contain only sessions.
+    pub(super) fn session_bytes(&self) -> Option<u64> {
         (!self.homes.is_empty()).then(|| self.homes.iter().map(|dir| occupied(dir)).sum())
     }
 
-    /// How many sessions are there; `None` where that cannot be counted.
-    pub(super) fn kept(&self) -> Result<Option<u64>, String> {
+    /// The number of sessions; `None` if they cannot be counted.
+    pub(super) fn count_sessions(&self) -> Result<Option<u64>, String> {
         if let Some(store) = &self.store {
-            let counted = sessile_stores::open(store, &Context::default()).and_then(|sessions| sessions.stat());
+            let counted = sessile_stores::open(store, &Context::default())
+                .and_then(|sessions| sessions.stat());
             return match counted {
                 Ok(stat) => Ok(stat.complete.then_some(stat.sessions)),
                 Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(None),
                 Err(error) => Err(self.redact(&format!("the sessions cannot be counted: {error}"))),
             };
         }
-        let answer = self.web.get("count").map_err(|error| format!("the sessions cannot be counted: {error}"))?;
+        let answer = self
+            .web
+            .get("count")
+            .map_err(|error| format!("the sessions cannot be counted: {error}"))?;
         let count = answer.body.trim().parse().ok().filter(|_| answer.status == 200);
-        count.map(Some).ok_or_else(|| format!("the sessions cannot be counted: {}", self.redact(answer.body.trim())))
+        count.map(Some).ok_or_else(|| {
+            format!("the sessions cannot be counted: {}", self.redact(answer.body.trim()))
+        })
     }
 
-    /// CPU time of nginx and PHP so far.
+    /// Of nginx and PHP.
     pub(super) fn web_cpu(&self) -> Duration {
         self.web.cpu_time()
     }
 
-    /// CPU time of the handler's server so far.
+    /// Of the handler's server.
     pub(super) fn server_cpu(&self) -> Duration {
         self.server.as_ref().and_then(|server| cpu_time(server.pid())).unwrap_or_default()
     }
 
-    /// The last thing that PHP has logged.
-    pub(super) fn last_words(&self) -> String {
+    /// The last PHP message in the log.
+    pub(super) fn last_php_message(&self) -> String {
         self.redact(self.web.log().lines().rfind(|line| line.contains("PHP ")).unwrap_or_default())
     }
 
@@ -181,18 +203,24 @@ impl Site {
     }
 }
 
-fn web_options(handler: &Handler, php: &Installation, purpose: &Purpose, save_path: &str, dir: &Path) -> WebOptions {
+fn web_options(
+    handler: &Handler,
+    php: &PhpInstallation,
+    purpose: &SiteOptions,
+    save_path: &str,
+    dir: &Path,
+) -> WebOptions {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let (megabytes, sessions) = (purpose.memory_megabytes.to_string(), purpose.sessions.to_string());
+    let (megabytes, sessions) =
+        (purpose.memory_megabytes.to_string(), purpose.sessions.to_string());
     let mut at_start = php.loading(handler);
-    at_start.extend(
-        handler.at_start.iter().map(|(name, value)| {
-            pair(name, &value.replace("{megabytes}", &megabytes).replace("{sessions}", &sessions))
-        }),
-    );
-    let mut pages = vec![pair("page.php", PAGE), pair("count.php", COUNT), pair("visitor.php", VISITOR)];
+    at_start.extend(handler.at_start.iter().map(|(name, value)| {
+        pair(name, &value.replace("{megabytes}", &megabytes).replace("{sessions}", &sessions))
+    }));
+    let mut pages =
+        vec![pair("page.php", PAGE), pair("count.php", COUNT), pair("visitor.php", VISITOR)];
     let mut settings = vec![
-        // As on Debian: expired sessions are a matter of their own.
+        // As on Debian.
         pair("session.gc_probability", "0"),
         pair("session.gc_maxlifetime", &purpose.ttl.as_secs().to_string()),
         pair("session.save_path", save_path),
@@ -202,7 +230,10 @@ fn web_options(handler: &Handler, php: &Installation, purpose: &Purpose, save_pa
     match handler.source {
         Some(source) => {
             pages.push(pair("handler.php", source));
-            settings.push(pair("auto_prepend_file", &dir.join("web/handler.php").display().to_string()));
+            settings.push(pair(
+                "auto_prepend_file",
+                &dir.join("web/handler.php").display().to_string(),
+            ));
         }
         None => settings.push(pair("session.save_handler", handler.save_handler)),
     }

@@ -1,22 +1,25 @@
-//! What lazy start saves: visitors who come once, without a cookie, to a page that starts a session for each of them. Nine of
-//! ten leave it empty, as robots do; the tenth puts something in.
+//! The savings of lazy start: visitors come once, without a cookie, to a page that starts a session
+//! for each. Nine of ten leave it empty, as robots do.
 //!
-//! Our own handler serves them once with the rule that an empty new session is not stored and once without it; the others
-//! store each session that was started. Invariant: a row has figures only if each visitor was answered, and exactly as many
-//! records came to the store as the rule promises; where nobody was served it has none. They use the sites that have been
-//! measured, while those are idle. All of them lock, and keep their sessions in memory, in the process or on a server: else the
-//! rows would differ in more than the rule.
+//! Our handler runs with and without the rule that an empty new session is not stored; the others
+//! store each started session.
+//!
+//! Invariant: a row has figures only if each visitor was answered, and as many records were added
+//! as the rule promises.
+//!
+//! All these handlers lock and keep sessions in memory, in the process or on a server, so that the
+//! rows differ only in the rule. They use the sites of the main measurement while those are idle.
 
-mod taken;
+mod samples;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::experiments::lifecycle::Member;
-use crate::experiments::lifecycle::redis_counters::Told;
-use crate::experiments::lifecycle::site::{CART_BYTES, Site};
-use crate::experiments::{Bench, place};
+use crate::experiments::lifecycle::HandlerContender;
+use crate::experiments::lifecycle::redis_counters::RedisCounters;
+use crate::experiments::lifecycle::site::{CART_BYTES, LifecycleSite};
+use crate::experiments::{Bench, choice_position};
 use crate::interruption::interrupted;
 use crate::monotonic::cpu_us;
 use crate::php::SESSILE;
@@ -24,90 +27,91 @@ use crate::report::visitors::{OP, OP_EAGER};
 use crate::report::{Row, ServerWork};
 use crate::run::RunError;
 use crate::selection::Choice;
-use taken::{Sample, Taken};
+use samples::{VisitorSample, VisitorSamples};
 
-/// PHP's own files, what is commonly used, ours, and ours on a server that counts for itself what it has to do.
-const OF: &[&str] = &["php-files#shm", "phpredis#lock", SESSILE, "sessile#redis"];
-/// One of so many visitors stores something.
+/// PHP's files, the most common handler, ours, and ours on a server with counters of its own.
+const MEASURED: &[&str] = &["php-files#shm", "phpredis#lock", SESSILE, "sessile#redis"];
+/// One of ten visitors stores something.
 const ONE_STORES_OF: usize = 10;
 const PARALLEL: usize = 8;
-/// Before the first sample of a site: each process of PHP has the page compiled.
+/// Each PHP process must have compiled the page.
 const WARM_UP: usize = 40;
 
-/// A site, with or without lazy start.
-struct Cell<'a> {
-    member: &'a Member,
-    /// `None` where a handler has no such rule.
+struct VisitorSeries<'a> {
+    contender: &'a HandlerContender,
+    /// `None` if the handler has no such rule.
     lazy: Option<bool>,
-    taken: Taken,
+    samples: VisitorSamples,
 }
 
-/// How often visitors come to a contender in each round.
+/// Waves of visitors to a contender in each round.
 pub(crate) fn waves(choice: &Choice) -> usize {
-    rules(choice).len()
+    lazy_modes(choice).len()
 }
 
-/// With which rules they come to it: `None` where it has none.
-fn rules(choice: &Choice) -> &'static [Option<bool>] {
-    match (OF.contains(&choice.title().as_str()), choice.store == SESSILE) {
+/// The values of `lazy` for a contender.
+fn lazy_modes(choice: &Choice) -> &'static [Option<bool>] {
+    match (MEASURED.contains(&choice.title().as_str()), choice.store == SESSILE) {
         (false, _) => &[],
         (true, false) => &[None],
         (true, true) => &[Some(true), Some(false)],
     }
 }
 
-/// Visitors of the sites that came up; of the `absent` ones there are rows that say why not.
-pub(super) fn run(bench: &mut Bench, members: &[Member], absent: &[(Choice, String)]) -> Result<(), RunError> {
-    let mut cells = Vec::new();
-    for member in members {
-        for lazy in rules(&member.choice) {
-            let cold = visit(&member.site, WARM_UP, *lazy).err().map(|why| (0, member.with_last_words(&why)));
-            cells.push(Cell { member, lazy: *lazy, taken: Taken { failed: cold, ..Taken::default() } });
+/// Absent contenders get rows with the reason.
+pub(super) fn run(
+    bench: &mut Bench,
+    contenders: &[HandlerContender],
+    absent: &[(Choice, String)],
+) -> Result<(), RunError> {
+    let mut all_series = Vec::new();
+    for contender in contenders {
+        for lazy in lazy_modes(&contender.choice) {
+            let cold = visit(&contender.site, WARM_UP, *lazy)
+                .err()
+                .map(|why| (0, contender.with_log_end(&why)));
+            all_series.push(VisitorSeries {
+                contender,
+                lazy: *lazy,
+                samples: VisitorSamples { failed: cold, ..VisitorSamples::default() },
+            });
         }
     }
-    let rounds = measure(bench, &mut cells);
+    let rounds = measure(bench, &mut all_series);
     if rounds == 0 {
         return Err(RunError::Interrupted);
     }
     let mut rows = Vec::new();
-    for mut cell in cells {
-        cell.taken.keep(rounds);
-        rows.push(cell.taken.into_row(row(bench, &cell.member.choice, cell.lazy), cell.lazy));
+    for mut series in all_series {
+        series.samples.keep_rounds(rounds);
+        rows.push(
+            series.samples.into_row(row(bench, &series.contender.choice, series.lazy), series.lazy),
+        );
     }
     for (choice, why) in absent {
-        rows.extend(rules(choice).iter().map(|lazy| Row { failed: Some(why.clone()), ..row(bench, choice, *lazy) }));
+        rows.extend(
+            lazy_modes(choice)
+                .iter()
+                .map(|lazy| Row { failed: Some(why.clone()), ..row(bench, choice, *lazy) }),
+        );
     }
-    rows.sort_by_key(|row| place(&bench.choices, row));
+    rows.sort_by_key(|row| choice_position(&bench.choices, row));
     bench.rows.extend(rows);
     Ok(())
 }
 
-/// Takes the samples, and says how many rounds are whole.
-fn measure(bench: &Bench, cells: &mut [Cell<'_>]) -> usize {
-    let mut random = fastrand::Rng::with_seed(bench.settings.seed);
-    bench.progress.expect_more(bench.settings.rounds * cells.len());
-    for round in 0..bench.settings.rounds {
-        let mut order: Vec<usize> = (0..cells.len()).collect();
-        random.shuffle(&mut order);
-        for number in order {
-            if interrupted() {
-                return round;
-            }
-            if let Some(cell) = cells.get_mut(number).filter(|cell| cell.taken.failed.is_none()) {
-                bench.progress.say(&format!("{}: visitors", cell.member.choice.title()));
-                cell.sample(bench.settings.sessions, round);
-            }
-            bench.progress.step();
+/// Returns the number of whole rounds.
+fn measure(bench: &Bench, all_series: &mut [VisitorSeries<'_>]) -> usize {
+    let sample = |series: &mut VisitorSeries<'_>, round| {
+        if series.samples.failed.is_none() {
+            bench.progress.set_message(&format!("{}: visitors", series.contender.choice.title()));
+            series.sample(bench.settings.sessions, round);
         }
-        // A signal may have spoilt the last sample.
-        if interrupted() {
-            return round;
-        }
-    }
-    bench.settings.rounds
+    };
+    bench.in_rounds(bench.settings.rounds, all_series, sample, |_| ())
 }
 
-/// Everything but figures.
+/// Without figures.
 fn row(bench: &Bench, choice: &Choice, lazy: Option<bool>) -> Row {
     let op = if lazy == Some(false) { OP_EAGER } else { OP };
     Row { payload_bytes: CART_BYTES, ..bench.row(choice, op, PARALLEL, bench.settings.sessions) }
@@ -117,13 +121,17 @@ fn stores(number: usize) -> bool {
     number.is_multiple_of(ONE_STORES_OF)
 }
 
-/// Visitors, some at a time: how long it took, how long each waited, and how many cookies they got.
-fn visit(site: &Site, visitors: usize, lazy: Option<bool>) -> Result<(f64, Vec<f64>, u64), String> {
+/// Makes parallel visits, and returns seconds, latency of each visit, and number of cookies.
+fn visit(
+    site: &LifecycleSite,
+    visitors: usize,
+    lazy: Option<bool>,
+) -> Result<(f64, Vec<f64>, u64), String> {
     let (next, begun) = (AtomicUsize::new(0), Instant::now());
     let come = || -> Result<(Vec<f64>, u64), String> {
         let (mut latencies_us, mut cookies) = (Vec::new(), 0);
         loop {
-            // Relaxed: a number orders nothing.
+            // Relaxed: the number orders nothing.
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= visitors || interrupted() {
                 return Ok((latencies_us, cookies));
@@ -149,34 +157,37 @@ fn visit(site: &Site, visitors: usize, lazy: Option<bool>) -> Result<(f64, Vec<f
     Ok((elapsed_s, latencies_us, cookies))
 }
 
-impl Cell<'_> {
+impl VisitorSeries<'_> {
     fn sample(&mut self, visitors: usize, round: usize) {
         match self.try_sample(visitors) {
-            Ok(sample) => self.taken.samples.push(sample),
-            Err(why) => self.taken.failed = Some((round, self.member.with_last_words(&why))),
+            Ok(sample) => self.samples.samples.push(sample),
+            Err(why) => self.samples.failed = Some((round, self.contender.with_log_end(&why))),
         }
     }
 
-    /// The error is what was wrong with it.
-    fn try_sample(&self, visitors: usize) -> Result<Sample, String> {
-        let site = &self.member.site;
-        let (there, occupied, told) = (site.kept()?, site.occupied(), site.told()?);
+    fn try_sample(&self, visitors: usize) -> Result<VisitorSample, String> {
+        let site = &self.contender.site;
+        let (there, bytes_before, told) =
+            (site.count_sessions()?, site.session_bytes(), site.redis_counters()?);
         let (client, web, server) = (cpu_us(), site.web_cpu(), site.server_cpu());
         let (elapsed_s, latencies_us, cookies) = visit(site, visitors, self.lazy)?;
         let client_us = cpu_us().saturating_sub(client) as f64;
         let web_us = site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
         let server_us = site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
-        let server = told.zip(site.told()?).map(|(before, after)| work(&before, &after));
+        let server = told.zip(site.redis_counters()?).map(|(before, after)| work(&before, &after));
         let memory = server.map(|server| server.grown_bytes);
-        let directory = site.occupied().zip(occupied).map(|(now, before)| growth(before, now));
-        let kept = site.kept()?;
+        let directory =
+            site.session_bytes().zip(bytes_before).map(|(now, before)| growth(before, now));
+        let kept = site.count_sessions()?;
         let records = kept.zip(there).map(|(now, before)| now.saturating_sub(before));
         let expected = records_expected(visitors, self.lazy);
         if let Some(records) = records.filter(|records| *records != expected) {
-            return Err(format!("{visitors} visitors should have left {expected} records, {records} are there"));
+            return Err(format!(
+                "{visitors} visitors should have left {expected} records, {records} are there"
+            ));
         }
         let grown_bytes = memory.or(directory);
-        Ok(Sample {
+        Ok(VisitorSample {
             elapsed_s,
             latencies_us,
             client_us,
@@ -191,13 +202,13 @@ impl Cell<'_> {
     }
 }
 
-/// So many leave a record: all who store something, and all others where empty sessions are stored too.
+/// Visitors who store something, and the others where empty sessions are stored.
 fn records_expected(visitors: usize, lazy: Option<bool>) -> u64 {
     let left = (0..visitors).filter(|number| lazy != Some(true) || stores(*number));
     left.count() as u64
 }
 
-fn work(before: &Told, after: &Told) -> ServerWork {
+fn work(before: &RedisCounters, after: &RedisCounters) -> ServerWork {
     ServerWork {
         changes: after.changes.saturating_sub(before.changes),
         received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
@@ -205,7 +216,7 @@ fn work(before: &Told, after: &Told) -> ServerWork {
     }
 }
 
-/// Below 0 where it has shrunk.
+/// Negative if it shrank.
 fn growth(before: u64, after: u64) -> i64 {
     let bytes = |difference: u64| i64::try_from(difference).unwrap_or(i64::MAX);
     bytes(after.saturating_sub(before)) - bytes(before.saturating_sub(after))
@@ -218,17 +229,23 @@ mod tests {
 
     #[test]
     fn only_visitors_who_store_leave_a_record_under_lazy_start() {
-        assert_eq!([Some(true), Some(false), None].map(|lazy| records_expected(41, lazy)), [5, 41, 41]);
+        assert_eq!(
+            [Some(true), Some(false), None].map(|lazy| records_expected(41, lazy)),
+            [5, 41, 41]
+        );
     }
 
-    /// Files on a disk stood beside an engine in memory, and a phpredis that takes no lock beside handlers that do.
+    /// Files on a disk stood beside an engine in memory, and a phpredis that takes no lock beside
+    /// handlers that do.
     #[test]
     fn handlers_that_visitors_come_to_differ_in_nothing_but_the_rule() {
-        for title in OF {
+        for title in MEASURED {
             let handler = HANDLERS.iter().find(|handler| handler.title() == *title).unwrap();
             let in_memory = match handler.server {
                 Some(server) => server == "redis-server",
-                None => handler.save_path.contains("{shm}") && !handler.save_path.contains("{disk}"),
+                None => {
+                    handler.save_path.contains("{shm}") && !handler.save_path.contains("{disk}")
+                }
             };
             assert!(handler.locks && in_memory, "{title}");
         }

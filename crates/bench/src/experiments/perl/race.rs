@@ -1,34 +1,36 @@
-//! Two processes at once: whether a keeper keeps them apart as its entry says.
+//! Two processes at once: whether a keeper separates them as its entry claims.
 //!
-//! Both add one to a value of one session, each time holding it for a millisecond as a request does; then both make sessions. Of
-//! one that says it locks, nothing may be lost; of the others it is counted what was, which is no fault of the row.
+//! Both increment a value of one session, holding it for a millisecond each time, then both create
+//! sessions. A keeper that claims to lock must lose nothing. The losses of others are counted and
+//! are no fault.
 
-use crate::experiments::perl::home::Home;
-use crate::perl::Locking;
+use crate::experiments::perl::running_keeper::RunningKeeper;
+use crate::perl::KeeperLocking;
 use crate::report::{Race, Row};
 
-/// What each of the two does.
+/// Of each process.
 const CHANGES: u64 = 250;
 const SESSIONS: u64 = 250;
 
-pub(super) fn run(home: &mut Home) -> Race {
+pub(super) fn run(keeper_process: &mut RunningKeeper) -> Race {
     let race = Race { changes: 2 * CHANGES, sessions: 2 * SESSIONS, ..Race::default() };
-    match home.runner.race(CHANGES, SESSIONS) {
+    match keeper_process.runner.race(CHANGES, SESSIONS) {
         Ok((changed, there)) => Race {
             changes_lost: race.changes.saturating_sub(changed),
             sessions_lost: race.sessions.saturating_sub(there),
             ..race
         },
-        Err(why) => Race { broke: Some(home.redact(&why)), ..race },
+        Err(why) => Race { broke: Some(keeper_process.redact(&why)), ..race },
     }
 }
 
-/// Puts it on a row of its keeper.
-pub(super) fn put_on(race: Race, locking: Locking, row: &mut Row) {
+pub(super) fn add_to_row(race: Race, locking: KeeperLocking, row: &mut Row) {
     let lost = race.changes_lost + race.sessions_lost;
-    if locking == Locking::Whole && row.failed.is_none() && (lost > 0 || race.broke.is_some()) {
+    if locking == KeeperLocking::Whole && row.failed.is_none() && (lost > 0 || race.broke.is_some())
+    {
         row.lost += lost;
-        row.failed = Some(format!("it is said to keep two processes apart, but with two at once: {race}"));
+        row.failed =
+            Some(format!("it is said to keep two processes apart, but with two at once: {race}"));
     }
     if let Some(figures) = &mut row.keeper {
         figures.race = Some(race);
@@ -41,17 +43,25 @@ mod tests {
     use crate::report::KeeperFigures;
 
     #[test]
-    fn a_loss_is_a_fault_only_of_who_is_said_to_lock() {
+    fn a_loss_is_a_fault_only_of_a_keeper_that_claims_to_lock() {
         let lost = Race { changes: 500, changes_lost: 3, sessions: 500, ..Race::default() };
         let broke = Race { broke: Some("the file is damaged".into()), ..Race::default() };
         let sound = Race { changes: 500, sessions: 500, ..Race::default() };
         let bad = |race: &Race, locking| {
             let mut row = Row { keeper: Some(KeeperFigures::default()), ..Row::default() };
-            put_on(race.clone(), locking, &mut row);
+            add_to_row(race.clone(), locking, &mut row);
             assert_eq!(row.keeper.as_ref().unwrap().race.as_ref(), Some(race));
             row.is_bad()
         };
-        assert!(bad(&lost, Locking::Whole) && bad(&broke, Locking::Whole) && !bad(&sound, Locking::Whole));
-        assert!(!bad(&lost, Locking::Shared) && !bad(&lost, Locking::Nothing) && !bad(&broke, Locking::Shared));
+        assert!(
+            bad(&lost, KeeperLocking::Whole)
+                && bad(&broke, KeeperLocking::Whole)
+                && !bad(&sound, KeeperLocking::Whole)
+        );
+        assert!(
+            !bad(&lost, KeeperLocking::Shared)
+                && !bad(&lost, KeeperLocking::Nothing)
+                && !bad(&broke, KeeperLocking::Shared)
+        );
     }
 }

@@ -1,59 +1,68 @@
-//! What sessions hold, and whether what was read is that.
+//! The values of sessions, and their verification.
 //!
-//! A value begins with the number of its session and of its generation, which grows with each write, and goes on with a window
-//! into a random text, chosen by both and by the value's name. All of it exists before anything is timed.
+//! A value begins with the number of its session and of its generation, which each write increases.
+//! The rest is a window into a random text, chosen by both and the value's name. All values exist
+//! before anything is timed.
 
 use crate::perl::VALUES;
 
-/// Ten values of so many bytes that no two sessions and generations have the same.
+/// With fewer, two sessions or generations could have the same values.
 pub(crate) const PAYLOAD_BYTES_MIN: usize = 20 * VALUES;
-/// Number of different windows.
 const WINDOWS: usize = 1 << 14;
 
-/// Composes values.
-pub(super) struct Values {
+pub(super) struct SessionValues {
     text: String,
     bytes: usize,
 }
 
-/// Sessions that were not what they had to be.
+/// Counts of sessions with wrong values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wrong {
-    /// Nothing was in them.
+pub(super) struct WrongSessions {
+    /// Empty.
     pub missing: u64,
-    /// Something else was in them.
+    /// Not empty.
     pub other: u64,
 }
 
-impl Values {
-    /// Ten of them are a payload.
-    pub(super) fn new(seed: u64, payload_bytes: usize) -> Values {
+impl SessionValues {
+    /// Ten values make a payload.
+    pub(super) fn new(seed: u64, payload_bytes: usize) -> SessionValues {
         let bytes = payload_bytes / VALUES;
         let mut random = fastrand::Rng::with_seed(seed);
-        Values { text: std::iter::repeat_with(|| random.alphanumeric()).take(WINDOWS + bytes).collect(), bytes }
+        SessionValues {
+            text: std::iter::repeat_with(|| random.alphanumeric()).take(WINDOWS + bytes).collect(),
+            bytes,
+        }
     }
 
-    /// Those of the first sessions, ten for each.
-    pub(super) fn of(&self, sessions: usize, generation: usize) -> Vec<String> {
+    /// Ten values for each of the first sessions.
+    pub(super) fn for_sessions(&self, sessions: usize, generation: usize) -> Vec<String> {
         let names = |session| (0..VALUES).map(move |name| (session, name));
-        (0..sessions).flat_map(names).map(|(session, name)| self.value(session, name, generation)).collect()
+        (0..sessions)
+            .flat_map(names)
+            .map(|(session, name)| self.value(session, name, generation))
+            .collect()
     }
 
     fn value(&self, session: usize, name: usize, generation: usize) -> String {
         let head = format!("{session}.{generation}.");
-        // An odd multiplier spreads neighbours over all windows (Fibonacci hashing); the top bits are the best.
+        // An odd multiplier spreads neighbours over all windows (Fibonacci hashing), the top bits
+        // best.
         let mixed = ((session * VALUES + name) as u64 ^ (generation as u64).rotate_left(32))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let window = usize::try_from(mixed >> (64 - WINDOWS.ilog2())).unwrap_or(0);
-        let body = self.text.get(window..window + self.bytes.saturating_sub(head.len())).unwrap_or_default();
+        let body = self
+            .text
+            .get(window..window + self.bytes.saturating_sub(head.len()))
+            .unwrap_or_default();
         head + body
     }
 }
 
-impl Wrong {
-    /// Compares what was read of sessions with what must be there, ten values for each.
-    pub(super) fn among(read: &[Option<String>], expected: Option<&[String]>) -> Wrong {
-        let mut wrong = Wrong::default();
+impl WrongSessions {
+    /// Both slices have ten values for each session.
+    pub(super) fn count(read: &[Option<String>], expected: Option<&[String]>) -> WrongSessions {
+        let mut wrong = WrongSessions::default();
         for (number, values) in read.chunks(VALUES).enumerate() {
             let wanted = |name: usize| expected.and_then(|all| all.get(number * VALUES + name));
             if values.iter().enumerate().all(|(name, value)| value.as_ref() == wanted(name)) {
@@ -72,28 +81,39 @@ mod tests {
 
     #[test]
     fn values_differ_by_session_name_and_generation_and_have_their_length() {
-        let values = Values::new(3, PAYLOAD_BYTES_MIN);
-        let (first, second) = (values.of(500, 0), values.of(500, 1));
+        let values = SessionValues::new(3, PAYLOAD_BYTES_MIN);
+        let (first, second) = (values.for_sessions(500, 0), values.for_sessions(500, 1));
         let mut all: Vec<&String> = first.iter().chain(&second).collect();
         assert!(all.iter().all(|value| value.len() == PAYLOAD_BYTES_MIN / VALUES));
         all.sort();
         all.dedup();
         // Two names of one session and generation may have the same window, rarely.
         assert!(all.len() > 9_950, "{}", all.len());
-        assert!(values.of(100_000, 999).iter().all(|value| value.len() == PAYLOAD_BYTES_MIN / VALUES));
+        assert!(
+            values
+                .for_sessions(100_000, 999)
+                .iter()
+                .all(|value| value.len() == PAYLOAD_BYTES_MIN / VALUES)
+        );
     }
 
     #[test]
     fn one_wrong_value_is_another_session_and_none_at_all_a_missing_one() {
-        let written = Values::new(3, 500).of(3, 1);
+        let written = SessionValues::new(3, 500).for_sessions(3, 1);
         let mut read: Vec<Option<String>> = written.iter().cloned().map(Some).collect();
-        assert_eq!(Wrong::among(&read, Some(&written)), Wrong::default());
+        assert_eq!(WrongSessions::count(&read, Some(&written)), WrongSessions::default());
         read[7] = None;
-        assert_eq!(Wrong::among(&read, Some(&written)), Wrong { missing: 0, other: 1 });
+        assert_eq!(
+            WrongSessions::count(&read, Some(&written)),
+            WrongSessions { missing: 0, other: 1 }
+        );
         read[10..20].fill(None);
         read[20] = Some("foreign".to_owned());
-        assert_eq!(Wrong::among(&read, Some(&written)), Wrong { missing: 1, other: 2 });
-        assert_eq!(Wrong::among(&vec![None; 20], None), Wrong::default());
-        assert_eq!(Wrong::among(&read[..10], None), Wrong { missing: 0, other: 1 });
+        assert_eq!(
+            WrongSessions::count(&read, Some(&written)),
+            WrongSessions { missing: 1, other: 2 }
+        );
+        assert_eq!(WrongSessions::count(&vec![None; 20], None), WrongSessions::default());
+        assert_eq!(WrongSessions::count(&read[..10], None), WrongSessions { missing: 0, other: 1 });
     }
 }

@@ -1,30 +1,28 @@
-//! Where a page can keep its registry: one entry each, from which selection, configuration and results come.
-//!
-//! They are ways of PHP, so each is a [`Handler`] as far as extensions, servers and places are concerned.
+//! The places where a page can keep its registry, as PHP [`Handler`]s.
 
 use sessile_core::Durability;
 
 use crate::options::UsageError;
 use crate::php::{Handler, SESSILE};
 
-/// One way.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct RegistryCache {
     pub handler: Handler,
     /// Further arguments of its server.
     pub arguments: &'static [&'static str],
-    /// What the page is asked for besides a size.
+    /// Added to the page's query.
     pub query: &'static str,
-    /// It is meant to keep the registry. The others are there to show what it is like when one does not.
+    /// It is meant to keep the registry; the others show the failure.
     pub keeps: bool,
-    /// Where the registry goes to, by its size: what `sessile scan` is given. memcached lists nothing.
+    /// The store for a registry of this size, which `sessile scan` reads. memcached cannot be
+    /// scanned.
     pub large: Option<&'static str>,
 }
 
 const SQLITE: &str = "sqlite:{disk}/large.sqlite";
 const ENGINE: &str = "sessile:{shm}/large";
 
-/// Over PHP's extension for memcached.
+/// Uses PHP's memcached extension.
 const MEMCACHED: Handler = Handler {
     name: "php-memcached",
     variant: "default",
@@ -40,7 +38,7 @@ const MEMCACHED: Handler = Handler {
     source: Some(include_str!("../../../../../bench/contenders/php/rebuild/memcached.php")),
 };
 
-/// Over our extension.
+/// Uses our extension.
 const fn sessile(variant: &'static str, save_path: &'static str) -> Handler {
     Handler {
         name: SESSILE,
@@ -54,39 +52,39 @@ const fn sessile(variant: &'static str, save_path: &'static str) -> Handler {
     }
 }
 
-/// All of them: as it was, loud, and four remedies.
-pub(super) const CACHES: &[Cache] = &[
-    Cache { handler: MEMCACHED, arguments: &[], query: "", keeps: false, large: None },
-    Cache {
+/// The published failure, the same with an error, and four remedies.
+pub(super) const CACHES: &[RegistryCache] = &[
+    RegistryCache { handler: MEMCACHED, arguments: &[], query: "", keeps: false, large: None },
+    RegistryCache {
         handler: sessile("memcached", "memcached+unix:{socket}"),
         arguments: &[],
         query: "",
         keeps: false,
         large: None,
     },
-    Cache {
+    RegistryCache {
         handler: Handler { variant: "8m", ..MEMCACHED },
         arguments: &["-I", "8m"],
         query: "",
         keeps: true,
         large: None,
     },
-    // Compression and an entry that it is good for: words that come again, as in a registry of templates. Its size is the same.
-    Cache {
+    // Compression, with a registry that compresses well: repeated words, the same size.
+    RegistryCache {
         handler: Handler { variant: "compressed", ..MEMCACHED },
         arguments: &[],
         query: "&compress=1",
         keeps: true,
         large: None,
     },
-    Cache {
+    RegistryCache {
         handler: sessile("sqlite", "route:?home=memcached%2Bunix:{socket}&large={large}"),
         arguments: &[],
         query: "",
         keeps: true,
         large: Some(SQLITE),
     },
-    Cache {
+    RegistryCache {
         handler: sessile("engine", "route:?home=memcached%2Bunix:{socket}&large={large}"),
         arguments: &[],
         query: "",
@@ -95,15 +93,19 @@ pub(super) const CACHES: &[Cache] = &[
     },
 ];
 
-/// Those that `--stores` names; all when it names none.
-pub(super) fn named(stores: &[String]) -> Result<Vec<&'static Cache>, UsageError> {
-    let mut chosen: Vec<&'static Cache> = Vec::new();
+/// The entries that `--stores` names; without names, all.
+pub(super) fn named(stores: &[String]) -> Result<Vec<&'static RegistryCache>, UsageError> {
+    let mut chosen: Vec<&'static RegistryCache> = Vec::new();
     for word in stores.iter().map(|word| word.trim()) {
-        let means = |cache: &&Cache| cache.handler.name == word || cache.handler.title() == word;
-        let meant: Vec<&'static Cache> = CACHES.iter().filter(means).collect();
+        let means =
+            |cache: &&RegistryCache| cache.handler.name == word || cache.handler.title() == word;
+        let meant: Vec<&'static RegistryCache> = CACHES.iter().filter(means).collect();
         if meant.is_empty() {
             let known: Vec<String> = CACHES.iter().map(|cache| cache.handler.title()).collect();
-            return Err(UsageError(format!("unknown place of a registry; known: {}", known.join(", "))));
+            return Err(UsageError(format!(
+                "unknown place of a registry; known: {}",
+                known.join(", ")
+            )));
         }
         for cache in meant {
             if !chosen.iter().any(|other| std::ptr::eq(*other, cache)) {
@@ -114,8 +116,7 @@ pub(super) fn named(stores: &[String]) -> Result<Vec<&'static Cache>, UsageError
     Ok(if stores.is_empty() { CACHES.iter().collect() } else { chosen })
 }
 
-/// The entry of a contender.
-pub(super) fn of(title: &str) -> Option<&'static Cache> {
+pub(super) fn by_title(title: &str) -> Option<&'static RegistryCache> {
     CACHES.iter().find(|cache| cache.handler.title() == title)
 }
 
@@ -127,9 +128,14 @@ mod tests {
     fn a_name_means_all_its_variants_and_a_title_only_one() {
         let titles = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            named(&words).map(|caches| caches.iter().map(|cache| cache.handler.title()).collect::<Vec<String>>())
+            named(&words).map(|caches| {
+                caches.iter().map(|cache| cache.handler.title()).collect::<Vec<String>>()
+            })
         };
-        assert_eq!(titles(&["php-memcached#8m", "sessile#sqlite"]).unwrap(), ["php-memcached#8m", "sessile#sqlite"]);
+        assert_eq!(
+            titles(&["php-memcached#8m", "sessile#sqlite"]).unwrap(),
+            ["php-memcached#8m", "sessile#sqlite"]
+        );
         assert_eq!(
             titles(&["php-memcached"]).unwrap(),
             ["php-memcached", "php-memcached#8m", "php-memcached#compressed"]

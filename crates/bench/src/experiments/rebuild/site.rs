@@ -1,6 +1,6 @@
-//! A site with the page, the cache that it uses, and what an operator finds there.
+//! A running site with the page and the cache that it uses.
 //!
-//! Invariant: dropping a [`Site`] leaves no process and no file. What it says of itself names no place.
+//! Invariant: dropping a [`RebuildSite`] leaves no process and no file. Its texts contain no path.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use sessile_core::{Clock, Durability, Key};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions};
-use sessile_scan::{Pace, Summary};
+use sessile_scan::{ScanPace, ScanSummary};
 use sessile_stores::Context;
 
-use super::cache::Cache;
-use crate::php::{Installation, SESSILE};
+use super::cache::RegistryCache;
+use crate::php::{PhpInstallation, SESSILE};
 use crate::redact;
 use crate::report::LargestEntry;
 
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/rebuild/page.php");
-/// The id under which `session.php` keeps its registry.
+/// The registry's id in `session.php`.
 const ENTRY: &str = "registry";
-/// One hundred values of 64 bytes, a line each.
+/// One hundred lines with a value of 64 bytes.
 pub(super) const ANSWER_BYTES: u64 = 6_500;
-/// A registry must not expire while it is measured.
+/// The registry must not expire during the measurement.
 const TTL: Duration = Duration::from_secs(86_400);
-/// A server that is alive tells its counters at once.
+/// For memcached's counters.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-const SCAN: Pace = Pace { page: 500, pause: Duration::ZERO, time_max: Some(Duration::from_secs(10)) };
+const SCAN: ScanPace =
+    ScanPace { page: 500, pause: Duration::ZERO, time_max: Some(Duration::from_secs(10)) };
 
-/// A running site.
-pub(super) struct Site {
+pub(super) struct RebuildSite {
     // Dropped in this order: pages, server, directories.
     web: Web,
     server: Server,
-    /// What the page opens, and what `sessile scan` is given.
+    /// The page opens it.
     store: String,
     large: Option<String>,
     bytes: usize,
@@ -43,20 +43,24 @@ pub(super) struct Site {
     _disk: PrivateDir,
 }
 
-/// What the page did in one view, in nanoseconds.
+/// Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct View {
+pub(super) struct PageView {
     pub load_ns: u64,
     pub rebuilt: bool,
     pub rebuild_ns: u64,
-    /// The page could have known that its save failed.
+    /// The page saw no error from its save.
     pub saved: bool,
     pub save_ns: u64,
 }
 
-impl Site {
-    /// Starts everything, or says why not.
-    pub(super) fn open(cache: &Cache, php: &Installation, bytes: usize, processes: usize) -> Result<Site, String> {
+impl RebuildSite {
+    pub(super) fn open(
+        cache: &RegistryCache,
+        php: &PhpInstallation,
+        bytes: usize,
+        processes: usize,
+    ) -> Result<RebuildSite, String> {
         let no_directory = |error: std::io::Error| format!("no fresh directory: {error}");
         let shm = PrivateDir::in_shared_memory().map_err(no_directory)?;
         let disk = PrivateDir::on_disk().map_err(no_directory)?;
@@ -64,7 +68,8 @@ impl Site {
         let kind = handler.server.and_then(ServerKind::by_name).ok_or("it has no server")?;
         let extra = cache.arguments.iter().map(Into::into).collect();
         let options = ServerOptions { durability: Durability::None, measured: true, extra };
-        let server = kind.start(disk.path(), &options).map_err(|error| redact::start(&error))?;
+        let server = Server::start(kind, disk.path(), &options)
+            .map_err(|error| redact::start_error(&error))?;
         let mut large = cache.large.unwrap_or_default().to_owned();
         for (mark, dir) in [("{shm}", &shm), ("{disk}", &disk)] {
             let place = dir.path().join("cache");
@@ -84,58 +89,75 @@ impl Site {
             pair("display_errors", "0"),
             pair("log_errors", "1"),
         ];
-        settings.extend((handler.save_handler == SESSILE).then(|| pair("session.save_handler", SESSILE)));
-        let pages = vec![pair("page.php", PAGE), pair("cache.php", handler.source.unwrap_or_default())];
+        settings.extend(
+            (handler.save_handler == SESSILE).then(|| pair("session.save_handler", SESSILE)),
+        );
+        let pages =
+            vec![pair("page.php", PAGE), pair("cache.php", handler.source.unwrap_or_default())];
         let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
-        let web = Web::start(shm.path(), &options).map_err(|error| redact::start(&error))?;
-        let hidden = vec![(shm.path().display().to_string(), "<shm>"), (disk.path().display().to_string(), "<disk>")];
+        let web = Web::start(shm.path(), &options).map_err(|error| redact::start_error(&error))?;
+        let hidden = vec![
+            (shm.path().display().to_string(), "<shm>"),
+            (disk.path().display().to_string(), "<disk>"),
+        ];
         let (large, query) = (cache.large.map(|_| large), cache.query);
-        Ok(Site { web, server, store: path, large, bytes, query, hidden, shm, _disk: disk })
+        Ok(RebuildSite { web, server, store: path, large, bytes, query, hidden, shm, _disk: disk })
     }
 
     fn page(&self) -> String {
         format!("page?bytes={}{}", self.bytes, self.query)
     }
 
-    /// The address of the page.
     pub(super) fn url(&self) -> String {
         format!("http://{}/{}", self.web.address(), self.page())
     }
 
-    /// A file that whoever makes requests may write.
+    /// `ab` writes it.
     pub(super) fn scratch(&self) -> PathBuf {
         self.shm.path().join("percentiles")
     }
 
-    fn steps(&self) -> PathBuf {
+    fn views_file(&self) -> PathBuf {
         self.shm.path().join("web").join("steps")
     }
 
-    /// One view, whose answer is looked at.
+    /// Requests one view and checks its answer.
     pub(super) fn check(&self) -> Result<(), String> {
-        let answer = self.web.get(&self.page()).map_err(|error| format!("the page does not answer: {error}"))?;
+        let answer = self
+            .web
+            .get(&self.page())
+            .map_err(|error| format!("the page does not answer: {error}"))?;
         if answer.status == 200 && answer.body.len() as u64 == ANSWER_BYTES {
             return Ok(());
         }
         let words = self.log().pop().unwrap_or_default();
-        Err(format!("the page answers with status {} and {} bytes; its log: {words}", answer.status, answer.body.len()))
+        Err(format!(
+            "the page answers with status {} and {} bytes; its log: {words}",
+            answer.status,
+            answer.body.len()
+        ))
     }
 
-    /// What the views did since this was asked last.
-    pub(super) fn views(&self) -> Result<Vec<View>, String> {
-        let steps = self.steps();
+    /// The views since the last call.
+    pub(super) fn views(&self) -> Result<Vec<PageView>, String> {
+        let steps = self.views_file();
         let text = std::fs::read_to_string(&steps).unwrap_or_default();
-        let _ = std::fs::remove_file(steps); // a view that comes now makes it anew
-        text.lines().map(|line| View::read(line).ok_or_else(|| "the page's own account is torn".to_owned())).collect()
+        let _ = std::fs::remove_file(steps); // the next view creates it
+        text.lines()
+            .map(|line| {
+                PageView::read(line)
+                    .ok_or_else(|| "the page's report of its views is incomplete".to_owned())
+            })
+            .collect()
     }
 
-    /// What the pages have logged, line by line.
+    /// Lines that the pages have logged.
     pub(super) fn log(&self) -> Vec<String> {
         let hide = |line: &str| redact::ids(&redact::message(line, &self.hidden));
         self.web.log().lines().map(hide).collect()
     }
 
-    /// Bytes that memcached has given to entries; `None` if it does not say.
+    /// Bytes of memcached's entries.
     pub(super) fn stored(&self) -> Option<u64> {
         let mut asking = UnixStream::connect(self.server.socket()).ok()?;
         asking.set_read_timeout(Some(ANSWER_WITHIN)).ok()?;
@@ -145,19 +167,19 @@ impl Site {
         stored(&answer)
     }
 
-    /// What `sessile scan` finds at the top of the store for what is large.
+    /// The largest entry that `sessile scan` finds in the store for large entries.
     pub(super) fn largest(&self) -> Option<LargestEntry> {
         let clock = Clock::system();
         let mut opened = sessile_scan::open(self.large.as_ref()?, &clock).ok()?;
-        let mut summary = Summary::new(clock.now(), 1, 0);
-        SCAN.pass(opened.walk.as_mut(), &mut summary, &mut |_| true).ok()?;
+        let mut summary = ScanSummary::new(clock.now(), 1, 0);
+        SCAN.scan(opened.walk.as_mut(), &mut summary, &mut |_| true).ok()?;
         let seen = summary.largest.entries().first()?;
         let name = seen.name.tag().unwrap_or_default();
         let entry = self.entry().filter(|(_, bytes)| *bytes == seen.bytes).map(|(tag, _)| tag);
         Some(LargestEntry { bytes: seen.bytes, bin: seen.bin.to_string(), name, entry })
     }
 
-    /// The page's entry as its store has it: the tag under which the log speaks of it, and its size.
+    /// The tag of the page's entry in logs, and its size.
     fn entry(&self) -> Option<(String, u64)> {
         let key = Key::session(ENTRY).ok()?;
         let store = sessile_stores::open(&self.store, &Context::default()).ok()?;
@@ -170,11 +192,12 @@ fn stored(stats: &str) -> Option<u64> {
     stats.lines().find_map(|line| line.strip_prefix("STAT bytes "))?.trim().parse().ok()
 }
 
-impl View {
-    fn read(line: &str) -> Option<View> {
-        let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+impl PageView {
+    fn read(line: &str) -> Option<PageView> {
+        let numbers: Vec<u64> =
+            line.split(' ').map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
         let [load_ns, rebuilt, rebuild_ns, saved, save_ns] = numbers.try_into().ok()?;
-        Some(View { load_ns, rebuilt: rebuilt == 1, rebuild_ns, saved: saved == 1, save_ns })
+        Some(PageView { load_ns, rebuilt: rebuilt == 1, rebuild_ns, saved: saved == 1, save_ns })
     }
 }
 
@@ -190,9 +213,10 @@ mod tests {
 
     #[test]
     fn the_account_of_a_view_is_read_and_a_torn_line_is_none() {
-        let view = View { load_ns: 120, rebuilt: true, rebuild_ns: 9_000, saved: false, save_ns: 77 };
-        assert_eq!(View::read("120 1 9000 0 77"), Some(view));
-        assert_eq!(View::read("120 1 9000 0"), None);
-        assert_eq!(View::read("120 1 9000 0 x"), None);
+        let view =
+            PageView { load_ns: 120, rebuilt: true, rebuild_ns: 9_000, saved: false, save_ns: 77 };
+        assert_eq!(PageView::read("120 1 9000 0 77"), Some(view));
+        assert_eq!(PageView::read("120 1 9000 0"), None);
+        assert_eq!(PageView::read("120 1 9000 0 x"), None);
     }
 }

@@ -1,35 +1,36 @@
-//! One request of a workload. What it does is drawn in the timed part, which costs as much as the choice of a session.
+//! One request of a workload. Its operation is drawn in the timed part, which costs as much as
+//! choosing a session.
 
 use sessile_core::Result;
 
-use super::{Outcome, Sample, Times};
-use crate::traffic::{Deed, Workload};
+use super::{OpOutcome, OpTimes, SampleRun};
+use crate::workload::{RequestKind, Workload};
 
-impl Sample<'_> {
-    /// Nobody comes for the first time in the warm-up: there are only so many ids.
-    pub(super) fn request(&mut self, workload: Workload, times: &mut Times) -> Result<Outcome> {
-        match workload.mix().deed(self.random.u8(..100)) {
-            Deed::Read => self.read(),
-            Deed::Touch => self.touch(),
-            Deed::First if self.recording => match self.fresh.next() {
-                Some(session) => self.start_anew(session),
+impl SampleRun<'_> {
+    /// The warm-up creates no sessions: the ids are limited.
+    pub(super) fn request(&mut self, workload: Workload, times: &mut OpTimes) -> Result<OpOutcome> {
+        match workload.mix().kind_at(self.random.u8(..100)) {
+            RequestKind::Read => self.read(),
+            RequestKind::Touch => self.touch(),
+            RequestKind::NewSession if self.recording => match self.fresh.next() {
+                Some(session) => self.create_missing(session),
                 None => self.cycle(times),
             },
-            Deed::Change | Deed::First => self.cycle(times),
+            RequestKind::Change | RequestKind::NewSession => self.cycle(times),
         }
     }
 
-    /// A request that changes nothing.
-    fn touch(&mut self) -> Result<Outcome> {
+    fn touch(&mut self) -> Result<OpOutcome> {
         let session = self.choose();
         let found = self.contender.begin(session)?;
         let missed = found.is_none();
-        let intact = found.is_some_and(|payload| self.payloads.check(session as u64, payload).is_some());
+        let intact =
+            found.is_some_and(|payload| self.payloads.check(session as u64, payload).is_some());
         if !intact {
             self.contender.release()?;
-            return Ok(if missed { Outcome::Missed } else { Outcome::Damaged });
+            return Ok(if missed { OpOutcome::Missed } else { OpOutcome::Damaged });
         }
         self.contender.touch()?;
-        Ok(Outcome::Done)
+        Ok(OpOutcome::Done)
     }
 }

@@ -1,5 +1,5 @@
 <?php
-// Not run against Drupal: bindings/php/integrations/test/drupal.php has stand-ins for it.
+// Tested with stand-ins for Drupal (bindings/php/integrations/test/drupal.php), not with Drupal.
 
 namespace Drupal\sessile;
 
@@ -10,20 +10,21 @@ use Drupal\Core\Database\Connection;
 /**
  * Drupal's session storage, over the native handler of session.save_handler.
  *
- * Drupal ends the sessions of a user (a new password, a blocked account) by removing their rows of the sessions table. So
- * a session that is logged in has a row there, without its data; the session whose row is gone is empty from then on. A row is
- * made when an id is first saved with its user, and never again: a request that was under way brings no row back.
+ * Drupal ends the sessions of a user (new password, blocked account) by deleting their rows of the
+ * table sessions. So each logged-in session has a row there, without its data; a session whose row
+ * is gone reads as empty. A row is inserted only when an id is first saved with its user, so that a
+ * concurrent request cannot bring a deleted row back.
  */
 class SessionHandler extends \SessionHandler {
 
-  /** What stands in the row in place of the data, and before the data of a session that has a row. */
+  /** The data of a row, and the prefix of the payload of a session that has one. */
   private const ROW = 'sessile;';
   private const WITHOUT_ROW = ';';
 
-  /** For how long the time of a row may be behind, in seconds. */
+  /** The largest age of a row's timestamp before it is updated, in seconds. */
   private const ROW_AGE = 180;
 
-  /** The session of which this request has seen the row. */
+  /** The session whose row this request has seen. */
   private ?string $known = NULL;
 
   private string|false $module;
@@ -33,17 +34,20 @@ class SessionHandler extends \SessionHandler {
     private Connection $connection,
     private TimeInterface $time,
   ) {
-    // Before Symfony puts this handler in front of it; a rebuilt container finds that done.
+    // Before Symfony puts this handler in front of it. After a rebuild of the container it is
+    // "user".
     $this->module = session_module_name();
-    // PHP would go on with the native module alone, and no row would ever be looked at.
+    // PHP would use the native module alone and never check a row.
     if (!(ini_get_all('session')['session.save_handler']['access'] & INI_USER)) {
-      throw new \RuntimeException('the module sessile needs session.save_handler set by php_value, not by php_admin_value');
+      throw new \RuntimeException(
+        'the module sessile needs session.save_handler set by php_value, not by php_admin_value');
     }
   }
 
   public function open(string $path, string $name): bool {
     if (!in_array($this->module, ['sessile', 'user'], TRUE)) {
-      throw new \RuntimeException('the module sessile needs session.save_handler = sessile in php.ini');
+      throw new \RuntimeException(
+        'the module sessile needs session.save_handler = sessile in php.ini');
     }
     return parent::open($path, $name);
   }
@@ -86,7 +90,7 @@ class SessionHandler extends \SessionHandler {
     return parent::gc($max_lifetime);
   }
 
-  /** Keeps the row from being collected; one that is gone stays gone. */
+  /** Keeps the row from being collected. An update does not restore a deleted row. */
   private function refresh(string $id): void {
     $now = $this->time->getRequestTime();
     $this->connection->update('sessions')

@@ -1,0 +1,280 @@
+//! Starts a contender: private directories and server, or the user's own store.
+//!
+//! Dropping a [`Deployment`] removes what it made.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sessile_core::Durability;
+use sessile_fixtures::{
+    Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time, with_option,
+};
+
+use crate::footprint::FootprintSource;
+use crate::network::DelayedNetwork;
+use crate::redact;
+use crate::reference::Reference;
+use crate::selection::{Choice, ContenderSource};
+use crate::worker::protocol::ContenderSpec;
+
+/// The option of stores whose locks expire.
+pub(crate) const LOCK_TTL: &str = "lock_ttl_ms";
+
+/// A started contender.
+pub(crate) struct Deployment {
+    pub what: ContenderSpec,
+    server_pid: Option<u32>,
+    socket: Option<PathBuf>,
+    /// Its private data directory.
+    dir: Option<PathBuf>,
+    /// Texts that must not be shown, and their replacements.
+    pub hidden: Vec<(String, &'static str)>,
+    network: Option<DelayedNetwork>,
+    keep: OwnedResources,
+}
+
+/// Lives as long as the deployment. The server is dropped before its directory.
+enum OwnedResources {
+    Nothing,
+    Instance { instance: Box<Instance> },
+    Server { server: Box<Server>, _dir: PrivateDir },
+    Dir { _dir: PrivateDir },
+}
+
+impl Deployment {
+    pub(crate) fn start(
+        choice: &Choice,
+        durability: Durability,
+        round_trip: Option<Duration>,
+    ) -> Result<Deployment, String> {
+        let mut stage = Deployment::start_local(choice, durability)?;
+        if let (Some(round_trip), Some(server)) = (round_trip, &stage.socket) {
+            let network = DelayedNetwork::before(server, round_trip)
+                .map_err(|error| format!("no network: {error}"))?;
+            match &mut stage.what {
+                ContenderSpec::Store { url, .. } => {
+                    *url = url.replace(
+                        &server.display().to_string(),
+                        &network.socket().display().to_string(),
+                    );
+                }
+                ContenderSpec::Reference { place, .. } => *place = network.socket().to_owned(),
+                ContenderSpec::Test { .. } => {}
+            }
+            stage.hidden.push((network.dir().display().to_string(), "<network>"));
+            stage.network = Some(network);
+        }
+        Ok(stage)
+    }
+
+    fn start_local(choice: &Choice, durability: Durability) -> Result<Deployment, String> {
+        let extra =
+            if let ContenderSource::FixtureOn(.., extra) = choice.target { extra } else { &[] };
+        let extra = extra.iter().map(OsString::from).collect();
+        let options = ServerOptions { durability, measured: true, extra };
+        match choice.target {
+            ContenderSource::Fixture(entry, fixture)
+            | ContenderSource::FixtureOn(entry, fixture, _) => {
+                let mut instance =
+                    Instance::start(entry, fixture, &options).map_err(|error| error.to_string())?;
+                let dir = instance.dir().to_owned();
+                let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };
+                Ok(Deployment {
+                    what: ContenderSpec::Store {
+                        url: instance.url().to_owned(),
+                        reconnects: choice.reconnects,
+                    },
+                    server_pid: instance.server_pid(),
+                    socket: instance.server().map(|server| server.socket().to_owned()),
+                    hidden: vec![(dir.display().to_string(), name)],
+                    dir: instance.server_pid().is_none().then_some(dir),
+                    network: None,
+                    keep: OwnedResources::Instance { instance: Box::new(instance) },
+                })
+            }
+            ContenderSource::Url(_, url) => Ok(Deployment {
+                what: ContenderSpec::Store { url: url.to_owned(), reconnects: false },
+                server_pid: None,
+                socket: None,
+                dir: dir_in_url(choice, url),
+                hidden: hidden_in_url(url),
+                network: None,
+                keep: OwnedResources::Nothing,
+            }),
+            ContenderSource::Handler(handler) => {
+                Err(format!("{} runs in PHP only", handler.title()))
+            }
+            ContenderSource::Keeper(keeper) => Err(format!("{} runs in Perl only", keeper.title())),
+            ContenderSource::Test(name, place) => Ok(Deployment {
+                what: ContenderSpec::Test { name: name.to_owned(), place: place.into() },
+                server_pid: None,
+                socket: None,
+                dir: Some(place.into()),
+                hidden: Vec::new(),
+                network: None,
+                keep: OwnedResources::Nothing,
+            }),
+            ContenderSource::Reference(reference) => start_reference(reference, &options),
+        }
+    }
+
+    pub(crate) fn set_lock_ttl(&mut self, choice: &Choice, lock_ttl: Duration) {
+        let (ContenderSource::Fixture(entry, _) | ContenderSource::FixtureOn(entry, ..)) =
+            choice.target
+        else {
+            return;
+        };
+        if let ContenderSpec::Store { url, .. } = &mut self.what
+            && entry.options.iter().any(|option| option.name == LOCK_TTL)
+        {
+            *url = with_option(url, LOCK_TTL, &lock_ttl.as_millis().to_string());
+        }
+    }
+
+    fn server(&mut self) -> Option<&mut Server> {
+        match &mut self.keep {
+            OwnedResources::Instance { instance } => instance.server(),
+            OwnedResources::Server { server, .. } => Some(server),
+            OwnedResources::Nothing | OwnedResources::Dir { .. } => None,
+        }
+    }
+
+    pub(crate) fn has_server(&mut self) -> bool {
+        self.server().is_some()
+    }
+
+    /// Kills the private server with SIGKILL; all of its processes are gone when this returns.
+    pub(crate) fn kill_server(&mut self) {
+        if let Some(server) = self.server() {
+            server.kill();
+        }
+    }
+
+    /// Restarts the server in the same place; it answers when this returns.
+    pub(crate) fn restart_server(&mut self) -> Result<(), String> {
+        let Some(server) = self.server() else {
+            return Err("there is no server of ours".to_owned());
+        };
+        server.restart().map_err(|error| error.to_string())?;
+        self.server_pid = Some(server.pid());
+        Ok(())
+    }
+
+    pub(crate) fn server_socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.server_pid
+    }
+
+    /// CPU time of the private server so far.
+    pub(crate) fn server_cpu(&self) -> Duration {
+        self.server_pid.and_then(cpu_time).unwrap_or_default()
+    }
+
+    pub(crate) fn place(&self, choice: &Choice) -> FootprintSource {
+        match (self.server_pid, &self.dir) {
+            (Some(pid), _) => FootprintSource::Server(pid),
+            _ if !choice.shared_by_processes => FootprintSource::Worker,
+            (None, Some(dir)) if self.is_users_store() => FootprintSource::Shared(dir.clone()),
+            (None, Some(dir)) => FootprintSource::Directory(dir.clone()),
+            (None, None) => FootprintSource::Unknown,
+        }
+    }
+
+    /// Whether it is the user's own store, which may hold other sessions.
+    pub(crate) fn is_users_store(&self) -> bool {
+        matches!(self.keep, OwnedResources::Nothing)
+    }
+
+    pub(crate) fn outlives_its_workers(&self, choice: &Choice) -> bool {
+        matches!(choice.target, ContenderSource::Url(..)) && choice.shared_by_processes
+    }
+
+    /// The seed of ids. In the user's store a second run must not meet ids of an aborted one.
+    pub(crate) fn seed(&self, seed: u64) -> u64 {
+        if self.is_users_store() { seed ^ crate::monotonic::now_ns().rotate_left(20) } else { seed }
+    }
+
+    pub(crate) fn redact(&self, text: &str) -> String {
+        redact::message(text, &self.hidden)
+    }
+}
+
+fn start_reference(reference: &Reference, options: &ServerOptions) -> Result<Deployment, String> {
+    let (dir, name) =
+        place_of(reference).map_err(|error| format!("no fresh directory: {error}"))?;
+    let hidden = vec![(dir.path().display().to_string(), name)];
+    let what = |place: &Path| ContenderSpec::Reference {
+        name: reference.name.to_owned(),
+        place: place.to_owned(),
+    };
+    let Some(kind) = reference.server.and_then(ServerKind::by_name) else {
+        return Ok(Deployment {
+            what: what(dir.path()),
+            server_pid: None,
+            socket: None,
+            dir: Some(dir.path().to_owned()),
+            hidden,
+            network: None,
+            keep: OwnedResources::Dir { _dir: dir },
+        });
+    };
+    let server = Server::start(kind, dir.path(), options).map_err(|error| error.to_string())?;
+    Ok(Deployment {
+        what: what(server.socket()),
+        server_pid: Some(server.pid()),
+        socket: Some(server.socket().to_owned()),
+        dir: None,
+        hidden,
+        network: None,
+        keep: OwnedResources::Server { server: Box::new(server), _dir: dir },
+    })
+}
+
+/// The directory of a reference row, and how it is shown. A server's is on disk, as that of the
+/// store on the same server; others are in memory, so that no disk limits them.
+fn place_of(reference: &Reference) -> std::io::Result<(PrivateDir, &'static str)> {
+    match reference.server {
+        Some(_) => PrivateDir::on_disk().map(|dir| (dir, "<disk>")),
+        None => PrivateDir::in_shared_memory().map(|dir| (dir, "<shm>")),
+    }
+}
+
+fn dir_in_url(choice: &Choice, url: &str) -> Option<PathBuf> {
+    let path = sessile_stores::StoreUrl::parse(url).ok()?.path().ok()?;
+    (!choice.over_socket && path.is_dir()).then_some(path)
+}
+
+fn hidden_in_url(url: &str) -> Vec<(String, &'static str)> {
+    let Ok(parsed) = url::Url::parse(url) else { return Vec::new() };
+    let mut hidden = vec![(parsed.path().to_owned(), "<path>")];
+    hidden.extend(
+        parsed.host_str().filter(|host| !host.is_empty()).map(|host| (host.to_owned(), "<host>")),
+    );
+    hidden
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::REFERENCES;
+
+    /// Their servers lay in memory, and those of the stores on the disk: the rows were not
+    /// comparable, least of all where each commit is synced.
+    #[test]
+    fn the_server_of_a_reference_row_keeps_its_data_where_the_one_of_a_store_does() {
+        for reference in REFERENCES {
+            let (dir, name) = place_of(reference).unwrap();
+            assert_eq!(
+                dir.path().starts_with("/dev/shm"),
+                reference.server.is_none(),
+                "{}",
+                reference.name
+            );
+            assert_eq!(name == "<disk>", reference.server.is_some(), "{}", reference.name);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The samples of visitors to one site, and their row.
+//!
+//! Invariant: a value that was not measured is absent, not zero.
+
+use super::records_expected;
+use crate::experiments::lifecycle::processes;
+use crate::report::{CpuUs, LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
+use crate::statistics::Spread;
+
+/// One sample a round.
+#[derive(Default)]
+pub(super) struct VisitorSamples {
+    pub samples: Vec<VisitorSample>,
+    /// The round and the reason.
+    pub failed: Option<(usize, String)>,
+}
+
+pub(super) struct VisitorSample {
+    pub elapsed_s: f64,
+    /// In ascending order.
+    pub latencies_us: Vec<f64>,
+    /// CPU time of this process, which makes requests; of nginx and PHP; and of the server.
+    pub client_us: f64,
+    pub web_us: f64,
+    pub server_us: f64,
+    pub cookies: u64,
+    pub records: Option<u64>,
+    /// Sessions afterwards.
+    pub kept: Option<u64>,
+    pub grown_bytes: Option<i64>,
+    pub server: Option<ServerWork>,
+}
+
+impl VisitorSamples {
+    /// Drops samples of later rounds.
+    pub(super) fn keep_rounds(&mut self, rounds: usize) {
+        self.samples.truncate(rounds);
+        self.failed = self.failed.take().filter(|(round, _)| *round < rounds);
+    }
+
+    pub(super) fn into_row(self, row: Row, lazy: Option<bool>) -> Row {
+        let samples = &self.samples;
+        let rounds: Vec<RoundSample> = samples
+            .iter()
+            .map(|sample| RoundSample {
+                ops_per_second: row.sessions as f64 / sample.elapsed_s,
+                p50_us: sample.percentile(50.0),
+                p99_us: sample.percentile(99.0),
+                setup: 0,
+            })
+            .collect();
+        let latency = |percent: f64| {
+            Spread::of(
+                &samples.iter().map(|sample| sample.percentile(percent)).collect::<Vec<f64>>(),
+            )
+        };
+        let all = row.sessions * samples.len();
+        let each = |part: fn(&VisitorSample) -> f64| {
+            samples.iter().map(part).sum::<f64>() / all.max(1) as f64
+        };
+        Row {
+            rounds: samples.len(),
+            ops_per_second: RoundSample::spread(&rounds),
+            samples: rounds,
+            latency_us: LatencyUs {
+                min: latency(0.0).low,
+                p50: latency(50.0).median,
+                p90: latency(90.0).median,
+                p99: latency(99.0).median,
+                p999: latency(99.9).median,
+                max: latency(100.0).high,
+            },
+            operations: all as u64,
+            cpu_us_per_op: CpuUs {
+                client: each(|it| it.client_us),
+                server: each(|it| it.server_us),
+            },
+            web: self.totals(row.sessions, lazy).map(|visitors| WebFigures {
+                processes: processes(),
+                sessions_kept: samples.last().and_then(|sample| sample.kept),
+                cpu_us_per_op: each(|it| it.web_us),
+                visitors: Some(visitors),
+                ..WebFigures::default()
+            }),
+            failed: self.failed.map(|(_, why)| why),
+            ..row
+        }
+    }
+
+    /// The sum over all samples; `None` without a sample.
+    fn totals(&self, visitors: usize, lazy: Option<bool>) -> Option<Visitors> {
+        let samples = &self.samples;
+        let has_server = samples.first()?.server.is_some();
+        let of_server = || samples.iter().filter_map(|sample| sample.server.as_ref());
+        Some(Visitors {
+            visitors: (visitors * samples.len()) as u64,
+            storing: records_expected(visitors, Some(true)) * samples.len() as u64,
+            lazy_start: lazy,
+            records: samples.iter().map(|sample| sample.records).sum(),
+            cookies: samples.iter().map(|sample| sample.cookies).sum(),
+            grown_bytes: samples.iter().map(|sample| sample.grown_bytes).sum(),
+            server: has_server.then(|| ServerWork {
+                changes: of_server().map(|work| work.changes).sum(),
+                received_bytes: of_server().map(|work| work.received_bytes).sum(),
+                grown_bytes: of_server().map(|work| work.grown_bytes).sum(),
+            }),
+        })
+    }
+}
+
+impl VisitorSample {
+    fn percentile(&self, percent: f64) -> f64 {
+        let last = self.latencies_us.len().saturating_sub(1);
+        let index = (percent / 100.0 * last as f64).round() as usize;
+        self.latencies_us.get(index).copied().unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(bytes: i64) -> VisitorSample {
+        let server = Some(ServerWork { changes: 7, received_bytes: 900, grown_bytes: bytes });
+        let latencies_us = (1..=1_000).map(f64::from).collect();
+        VisitorSample {
+            elapsed_s: 0.5,
+            latencies_us,
+            client_us: 100.0,
+            web_us: 4_000.0,
+            server_us: 40.0,
+            cookies: 10,
+            records: Some(10),
+            kept: Some(210),
+            grown_bytes: Some(bytes),
+            server,
+        }
+    }
+
+    /// A row without a sample said of its visitors that they had left 0 records and 0 bytes, and a
+    /// sound one that they had cost nothing.
+    #[test]
+    fn what_was_measured_is_in_the_row_and_what_was_not_is_no_nought() {
+        let bare = || Row { sessions: 10, ..Row::default() };
+        let taken = VisitorSamples { samples: vec![sample(4_096), sample(-12_288)], failed: None };
+        let row = taken.into_row(bare(), None);
+        let web = row.web.unwrap();
+        assert_eq!((row.rounds, row.operations, web.sessions_kept), (2, 20, Some(210)));
+        assert_eq!(
+            (row.cpu_us_per_op.client, row.cpu_us_per_op.server, web.cpu_us_per_op),
+            (10.0, 4.0, 400.0)
+        );
+        assert!(row.latency_us.p999 > row.latency_us.p99, "{:?}", row.latency_us);
+        let left = web.visitors.unwrap();
+        assert_eq!((left.visitors, left.records, left.cookies), (20, Some(20), 20));
+        let server = left.server.unwrap();
+        assert_eq!(
+            (left.grown_bytes, server.grown_bytes, server.changes),
+            (Some(-8_192), -8_192, 14),
+            "it has shrunk"
+        );
+
+        let taken =
+            VisitorSamples { samples: Vec::new(), failed: Some((0, "no answer".to_owned())) };
+        let row = taken.into_row(bare(), None);
+        assert!(row.web.is_none() && row.rounds == 0 && row.failed.is_some(), "{row:#?}");
+    }
+
+    /// A signal in the second round threw the first one away.
+    #[test]
+    fn whole_rounds_are_kept_and_what_a_signal_spoilt_is_no_failure() {
+        let spoilt =
+            || Some((1, "10 visitors should have left 10 records, 3 are there".to_owned()));
+        let mut taken = VisitorSamples { samples: vec![sample(0)], failed: spoilt() };
+        taken.keep_rounds(1);
+        assert!(taken.samples.len() == 1 && taken.failed.is_none());
+        let mut taken = VisitorSamples { samples: vec![sample(0), sample(0)], failed: None };
+        taken.keep_rounds(1);
+        assert_eq!(taken.samples.len(), 1);
+        let mut taken = VisitorSamples { samples: vec![sample(0)], failed: spoilt() };
+        taken.keep_rounds(2);
+        assert!(taken.failed.is_some(), "it failed in a whole round");
+    }
+}

@@ -1,0 +1,339 @@
+//! A contender that was set up: started, opened by its workers, filled, and verified in the end.
+//!
+//! Owns the account of its sessions: which changes were acknowledged and must be there in the end.
+
+use crate::capacity::{PlannedFill, check_fit};
+use crate::deployment::Deployment;
+use crate::experiments::Bench;
+use crate::footprint::Footprint;
+use crate::interruption::interrupted;
+use crate::monotonic::now_ns;
+use crate::options::{Experiment, Settings};
+use crate::redact;
+use crate::report::Row;
+use crate::selection::Choice;
+use crate::worker::WorkerMemory;
+use crate::worker::cleanup::CreatedSessions;
+use crate::worker::group::WorkerGroup;
+use crate::worker::protocol::{
+    Churn, ContenderFailure, OpenRequest, SessionRange, TaskTotals, WorkerRequest,
+};
+
+/// Not a fault of the store.
+pub(super) const TOO_SLOW: &str = "too-slow";
+
+/// The workers are dropped before the deployment, and hand sessions in a store of the user over to
+/// the run.
+pub(super) struct ReadyContender {
+    pub choice: Choice,
+    pub group: WorkerGroup,
+    pub deployment: Deployment,
+    pub opening: OpenRequest,
+    pub workers: usize,
+    footprint: Footprint,
+    /// Resident memory of the first n+1 workers with an empty store.
+    prepared: Vec<u64>,
+    pub bytes_per_session: u64,
+    pub fill_ns: u64,
+    /// Acknowledged by the store.
+    pub commits: u64,
+    /// Number of setups before this one.
+    pub setup: usize,
+    /// Errors before the first sample and in earlier setups.
+    earlier_findings: VerifyFindings,
+    /// Errors in sessions that samples have created.
+    earlier_created_findings: VerifyFindings,
+    /// Created sessions may have expired.
+    short_lived: bool,
+    /// Sessions that samples have created.
+    pub created: Vec<std::ops::Range<usize>>,
+}
+
+impl Bench {
+    /// Leaves the contender out where there is no room beside what is filled already.
+    pub(super) fn has_room(&mut self, choice: &Choice, filling: PlannedFill) -> bool {
+        self.clean_up_stores();
+        let Err(why) = check_fit(choice, &self.settings, filling, None) else { return true };
+        let advice = match self.settings.experiment {
+            Experiment::Cycle | Experiment::Ops => {
+                "; fewer --sessions need less, and so do fewer --stores at once"
+            }
+            Experiment::Faults => "; fewer --rounds and fewer --workers need less",
+            _ => "; fewer --sessions need less",
+        };
+        self.left_out.push(choice.left_out(why + advice));
+        false
+    }
+
+    /// What earlier contenders left affects the next measurement and the room.
+    pub(super) fn clean_up_stores(&self) {
+        self.progress.suspend(|| self.cleanup.clear());
+    }
+
+    /// `ids` counts the ids to prepare.
+    pub(super) fn set_up(
+        &self,
+        choice: &Choice,
+        workers: usize,
+        sessions: usize,
+        ids: usize,
+    ) -> Result<ReadyContender, ContenderFailure> {
+        let settings = &self.settings;
+        let title = choice.title();
+        self.clean_up_stores();
+        self.progress.set_message(&format!("{title}: start"));
+        // Hidden paths are unknown without a deployment, and a server's log is full of paths.
+        let failed = |message: String| ContenderFailure {
+            code: "start".to_owned(),
+            message: redact::paths(&message),
+        };
+        let mut deployment =
+            Deployment::start(choice, settings.durability, settings.round_trip).map_err(failed)?;
+        if let Some(lock_ttl) = settings.lock_ttl {
+            deployment.set_lock_ttl(choice, lock_ttl);
+        }
+        let hide = |failure: ContenderFailure| ContenderFailure {
+            message: deployment.redact(&failure.message),
+            ..failure
+        };
+        let opening = OpenRequest {
+            contender: deployment.what.clone(),
+            worker: 0,
+            seed: deployment.seed(settings.seed),
+            ids,
+            payload_bytes: settings.payload_bytes,
+            spread: settings.spread.clone(),
+            ttl: settings.ttl,
+            lock_ttl: settings.lock_ttl,
+        };
+        let launch = self.launch_of(choice);
+        let created_sessions = deployment.outlives_its_workers(choice).then(|| {
+            CreatedSessions::new(
+                launch,
+                &opening,
+                workers,
+                title.clone(),
+                deployment.hidden.clone(),
+                &self.cleanup,
+            )
+        });
+        let server = deployment.server_pid();
+        let mut group = WorkerGroup::start(launch, &opening, workers, server, created_sessions)
+            .map_err(hide)?;
+        let prepared = (1..=workers).map(|count| group.memory(count).resident).collect();
+        let footprint = Footprint::of_empty(deployment.place(choice), group.first_pid());
+        self.progress.set_message(&format!("{title}: fill in {sessions} sessions"));
+        let filled = fill(&mut group, settings, workers, sessions).map_err(hide)?;
+        let mut contender = ReadyContender {
+            choice: choice.clone(),
+            group,
+            deployment,
+            opening,
+            workers,
+            footprint,
+            prepared,
+            bytes_per_session: 0,
+            fill_ns: filled.elapsed_ns,
+            commits: 0,
+            setup: 0,
+            earlier_findings: VerifyFindings::default(),
+            earlier_created_findings: VerifyFindings::default(),
+            short_lived: false,
+            created: Vec::new(),
+        };
+        self.churn_before_rounds(&mut contender, sessions, &title)?;
+        contender.measure_space(sessions);
+        Ok(contender)
+    }
+
+    /// Rewrites all sessions as often as the settings ask for.
+    fn churn_before_rounds(
+        &self,
+        contender: &mut ReadyContender,
+        sessions: usize,
+        title: &str,
+    ) -> Result<(), ContenderFailure> {
+        let settings = &self.settings;
+        for time in 1..=settings.churn {
+            if interrupted() {
+                break;
+            }
+            self.progress.set_message(&format!(
+                "{title}: rewrite {sessions} sessions, {time} of {}",
+                settings.churn
+            ));
+            let churned = contender.churn(sessions, settings.seed.rotate_left(32) ^ time as u64);
+            churned.map_err(|failure| ContenderFailure {
+                message: contender.deployment.redact(&failure.message),
+                ..failure
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives up when it takes too long.
+fn fill(
+    group: &mut WorkerGroup,
+    settings: &Settings,
+    workers: usize,
+    sessions: usize,
+) -> Result<TaskTotals, ContenderFailure> {
+    let until_ns = settings.fill_max.map(|most| now_ns().saturating_add(most.as_nanos() as u64));
+    let all = SessionRange { until_ns, ..SessionRange::whole(&(0..sessions)) };
+    let filled = group.run_split(workers, all, WorkerRequest::Fill)?;
+    if let Some(message) = filled.first_error {
+        let (made, errors) = (filled.count, filled.errors);
+        let message = if made + errors < sessions as u64 {
+            format!("filling it was given up after {made} of {sessions} sessions: {message}")
+        } else {
+            format!("{errors} of {sessions} sessions cannot be created: {message}")
+        };
+        return Err(ContenderFailure { code: "fill".to_owned(), message });
+    }
+    if filled.count < sessions as u64 {
+        let message = too_slow(settings, filled.elapsed_ns as f64 / filled.count.max(1) as f64);
+        return Err(ContenderFailure { code: TOO_SLOW.to_owned(), message });
+    }
+    Ok(filled)
+}
+
+pub(super) fn too_slow(settings: &Settings, session_ns: f64) -> String {
+    let (sessions, bytes, spread) =
+        (settings.sessions, settings.payload_bytes, settings.spread.name());
+    let (rate, seconds) = (1e9 / session_ns.max(1.0), sessions as f64 * session_ns / 1e9);
+    let allowed = settings.fill_max.unwrap_or_default().as_secs_f64();
+    format!(
+        "not with {sessions} sessions of {bytes} bytes ({spread}) or more: to fill them in takes \
+         about {seconds:.0} s, at {rate:.0} \
+         a second, and it may take {allowed} s (`scale --fill-max`)"
+    )
+}
+
+impl ReadyContender {
+    /// Rewrites as many sessions as there are, chosen uniformly with repetition, without a sweep.
+    fn churn(&mut self, sessions: usize, seed: u64) -> Result<(), ContenderFailure> {
+        let whole = SessionRange::whole(&(0..sessions));
+        let done = self.group.run_split(self.workers, whole, |part| {
+            // The part stands for the worker; each chooses among all sessions.
+            let cycles = (part.from..part.to).step_by(part.step.max(1)).count();
+            WorkerRequest::Churn(Churn {
+                sessions: 0..sessions,
+                cycles,
+                seed: seed.wrapping_mul(31) ^ part.from as u64,
+            })
+        })?;
+        self.commits += done.count;
+        let found = self.findings_of(done);
+        self.earlier_findings.add(found);
+        Ok(())
+    }
+
+    /// The old setup still exists meanwhile, so that the new one does not get its memory. It stays
+    /// if that fails.
+    pub(super) fn set_up_anew(
+        &mut self,
+        bench: &Bench,
+        sessions: usize,
+        ids: usize,
+    ) -> Result<(), ContenderFailure> {
+        let told = |failure: ContenderFailure| {
+            let message = format!("it could not be set up anew: {}", failure.message);
+            ContenderFailure { message, ..failure }
+        };
+        let mut anew = bench.set_up(&self.choice, self.workers, sessions, ids).map_err(told)?;
+        self.earlier_findings = self.verify(sessions)?;
+        self.earlier_created_findings = self.verify_created()?;
+        anew.earlier_findings.add(self.take_findings(false));
+        anew.earlier_created_findings.add(self.take_findings(true));
+        anew.setup = self.setup + 1;
+        *self = anew;
+        Ok(())
+    }
+
+    /// Takes the errors so far: of created sessions or of the others.
+    pub(super) fn take_findings(&mut self, created: bool) -> VerifyFindings {
+        std::mem::take(if created {
+            &mut self.earlier_created_findings
+        } else {
+            &mut self.earlier_findings
+        })
+    }
+
+    /// Measures the space of a session.
+    pub(super) fn measure_space(&mut self, sessions: usize) {
+        if self.short_lived {
+            self.bytes_per_session = 0;
+            return;
+        }
+        let created: usize = self.created.iter().map(ExactSizeIterator::len).sum();
+        self.bytes_per_session = self.footprint.bytes() / (sessions + created).max(1) as u64;
+    }
+
+    pub(super) fn memory(&self, count: usize) -> WorkerMemory {
+        let prepared = self.prepared.get(count.saturating_sub(1)).copied().unwrap_or(0);
+        WorkerMemory { prepared, ..self.group.memory(count) }
+    }
+
+    fn findings_of(&self, done: TaskTotals) -> VerifyFindings {
+        let first_error = done.first_error.map(|message| self.deployment.redact(&message));
+        VerifyFindings { lost: 0, misses: done.misses, errors: done.errors, first_error }
+    }
+
+    /// Counts acknowledged commits that are missing, and sessions with wrong content.
+    pub(super) fn verify(&mut self, sessions: usize) -> Result<VerifyFindings, ContenderFailure> {
+        let all = SessionRange::whole(&(0..sessions));
+        let done = self.group.run_split(self.workers, all, WorkerRequest::Verify)?;
+        let lost = self.commits.saturating_sub(done.counters);
+        let mut found = VerifyFindings { lost, ..self.findings_of(done) };
+        found.add(self.take_findings(false));
+        Ok(found)
+    }
+
+    /// `lost` and the counters do not cover created sessions.
+    pub(super) fn verify_created(&mut self) -> Result<VerifyFindings, ContenderFailure> {
+        let mut total = VerifyFindings::default();
+        for created in self.created.clone() {
+            let range = SessionRange::whole(&created);
+            let done = self.group.run_split(self.workers, range, WorkerRequest::Verify)?;
+            let found = self.findings_of(done);
+            total.add(found);
+        }
+        total.add(self.take_findings(true));
+        Ok(total)
+    }
+
+    /// Verifies sessions that do not live until the end. Their space is not counted.
+    pub(super) fn verify_short_lived(&mut self) -> Result<(), ContenderFailure> {
+        let found = self.verify_created()?;
+        self.earlier_findings.add(found);
+        self.short_lived |= !self.created.is_empty();
+        self.created.clear();
+        Ok(())
+    }
+}
+
+/// Errors outside the samples.
+#[derive(Default)]
+pub(super) struct VerifyFindings {
+    lost: u64,
+    misses: u64,
+    errors: u64,
+    first_error: Option<String>,
+}
+
+impl VerifyFindings {
+    fn add(&mut self, other: VerifyFindings) {
+        self.lost += other.lost;
+        self.misses += other.misses;
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+    }
+
+    pub(super) fn add_to_row(self, row: &mut Row) {
+        row.lost += self.lost;
+        row.misses += self.misses;
+        row.errors += self.errors;
+        row.first_error = row.first_error.take().or(self.first_error);
+    }
+}

@@ -1,0 +1,187 @@
+//! Which flags apply to which experiment.
+//!
+//! Invariant: a flag that would change nothing is refused with a sentence that says where it
+//! applies. Ranges of values are checked by [`super::settings`].
+
+use super::{Options, UsageError};
+use crate::experiment::Experiment;
+use crate::payload_spread::PayloadSpread;
+use crate::workload::Workload;
+
+impl Options {
+    /// Refuses flags that mean nothing, or something impossible, for the experiment.
+    pub(super) fn check_applicable(
+        &self,
+        experiment: Experiment,
+        workers: &[usize],
+    ) -> Result<(), UsageError> {
+        use Experiment::{Cycle, Lifecycle, Ops, Perl, Scale};
+        if let Some(why) = self.conflict(experiment, workers) {
+            return Err(UsageError(why.to_owned()));
+        }
+        let name = experiment.name();
+        let cycles = matches!(experiment, Cycle | Scale);
+        let why = match experiment {
+            Ops | Scale if self.rate.is_some() => {
+                format!("{name} is a closed loop; --rate is for cycle, contention, gc and expiry")
+            }
+            _ if self.churn.is_some() && !cycles => {
+                format!("{name} rewrites nothing beforehand; --churn is for cycle and scale")
+            }
+            _ if self.as_published && experiment != Ops => {
+                format!("only ops has a published form; leave --as-published out of {name}")
+            }
+            _ if self.ops.is_some() && !cycles => {
+                format!("{name} has its own operations; --op is for cycle and scale")
+            }
+            _ if self.ops.as_ref().is_some_and(Vec::is_empty) => {
+                "--op takes cycle, peek or both".to_owned()
+            }
+            Lifecycle | Perl => return self.check_fixed_flags(experiment),
+            _ => return Ok(()),
+        };
+        Err(UsageError(why))
+    }
+
+    /// What the flags contradict in this experiment.
+    fn conflict(&self, experiment: Experiment, workers: &[usize]) -> Option<&'static str> {
+        use Experiment::{Contention, Expiry, Faults, Gc, Oversize, Perl, Rebuild};
+        let seconds_or_rate = self.seconds.is_some() || self.rate.is_some();
+        match experiment {
+            Gc if workers != [1] => {
+                Some("gc measures one worker beside the sweeping one; --workers can only be 1")
+            }
+            Expiry if workers != [1] => {
+                Some("expiry measures one stream of requests; --workers can only be 1")
+            }
+            Perl if workers != [1] => Some("perl has one process; leave --workers out"),
+            Oversize if workers != [1] || self.sessions.is_some() => Some(
+                "oversize measures one session of one worker; leave --workers and --sessions out",
+            ),
+            Oversize if self.payload_bytes.is_some() || seconds_or_rate => Some(
+                "oversize has its own payload sizes and counts rounds; leave --payload, --seconds \
+                 and --rate out",
+            ),
+            Faults if workers.len() != 1 || self.sessions.is_some() || self.rate.is_some() => Some(
+                "faults takes one number of workers and has its own sessions; leave --sessions and \
+                 --rate out",
+            ),
+            Rebuild if workers.len() != 1 || seconds_or_rate || self.round_trip_ms.is_some() => {
+                Some(
+                    "rebuild takes one number of parallel views (--workers), views (--sessions) \
+                     and --payload",
+                )
+            }
+            Contention if workers.contains(&1) => {
+                Some("one worker has no contention; give contention --workers 2 or more")
+            }
+            Contention if self.sessions.as_ref().is_some_and(|sessions| *sessions != [1]) => {
+                Some("contention is about one session; --sessions can only be 1")
+            }
+            _ => None,
+        }
+    }
+
+    /// Refuses flags that a published page or test fixes.
+    fn check_fixed_flags(&self, experiment: Experiment) -> Result<(), UsageError> {
+        let flags = [
+            ("--payload", self.payload_bytes.is_some() && experiment == Experiment::Lifecycle),
+            ("--seconds", self.seconds.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--round-trip", self.round_trip_ms.is_some()),
+            ("--spread", self.spreads.is_some()),
+        ];
+        let Some((flag, _)) = flags.iter().find(|(_, given)| *given) else { return Ok(()) };
+        let takes = if experiment == Experiment::Lifecycle {
+            "--workers and --sessions"
+        } else {
+            "--payload and --sessions"
+        };
+        Err(UsageError(format!("{} has no {flag}; it takes {takes}", experiment.name())))
+    }
+
+    /// Only `scale` goes through payload spreads and limits the time of filling.
+    pub(super) fn check_sizes(&self, experiment: Experiment) -> Result<(), UsageError> {
+        let (name, is_scale) = (experiment.name(), experiment == Experiment::Scale);
+        if self.fill_max.is_some() && !is_scale {
+            let why = "fills all sessions, however long that takes; --fill-max is for scale";
+            return Err(UsageError(format!("{name} {why}")));
+        }
+        if let Some(workload) = self.workload {
+            return self.check_workload(workload, experiment);
+        }
+        let why = match &self.spreads {
+            Some(_) if !is_scale => {
+                format!(
+                    "the payloads of {name} have one size; --spread and --profile are for scale"
+                )
+            }
+            Some(spreads) if spreads.is_empty() => {
+                "--spread takes fixed, lognormal or both".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(UsageError(why))
+    }
+
+    /// A workload fixes sizes and requests; only `profile` takes its sizes from a file.
+    fn check_workload(&self, workload: Workload, experiment: Experiment) -> Result<(), UsageError> {
+        let has_profile = matches!(self.spreads.as_deref(), Some([PayloadSpread::Profile(_)]));
+        let why = match workload {
+            _ if experiment != Experiment::Cycle => {
+                format!("{} has its own requests; --workload is for cycle", experiment.name())
+            }
+            _ if self.payload_bytes.is_some() || self.ops.is_some() => {
+                "a workload has its own payloads and requests; leave --payload and --op out"
+                    .to_owned()
+            }
+            Workload::Profile if !has_profile => {
+                "the workload profile takes its sizes from a file of `sessile scan \
+                 --export-profile`: give --profile FILE and no --spread"
+                    .to_owned()
+            }
+            Workload::YcsbA | Workload::Shop | Workload::Bots | Workload::BigAdmin
+                if self.spreads.is_some() =>
+            {
+                "a workload has its own payloads; leave --spread out; --profile is for the \
+                 workload profile"
+                    .to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(UsageError(why))
+    }
+
+    /// A closed loop leaves no time to sleep.
+    pub(super) fn check_pauses(
+        &self,
+        experiment: Experiment,
+        rate: Option<f64>,
+    ) -> Result<(), UsageError> {
+        if !self.let_sleep || rate.is_some() || self.round_trip_ms.is_some() {
+            return Ok(());
+        }
+        let name = experiment.name();
+        Err(UsageError(format!(
+            "{name} works without a pause here; --let-sleep is for contention, gc, expiry, cycle \
+             --rate, and --round-trip"
+        )))
+    }
+}
+
+/// The load generator needs at least one request for each parallel connection.
+pub(super) fn check_requests(
+    experiment: Experiment,
+    parallel: &[usize],
+    requests: usize,
+) -> Result<(), UsageError> {
+    let by_web_server = matches!(experiment, Experiment::Lifecycle | Experiment::Rebuild);
+    let most = parallel.iter().max().filter(|most| by_web_server && requests < **most);
+    most.map_or(Ok(()), |most| {
+        Err(UsageError(format!(
+            "{most} parallel requests (--workers) exceed the {requests} requests (--sessions); \
+             give {} at least --sessions {most}, or fewer --workers",
+            experiment.name()
+        )))
+    })
+}

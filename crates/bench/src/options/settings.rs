@@ -1,0 +1,204 @@
+//! Complete settings, from flags and presets.
+//!
+//! Invariant: every value is within its range.
+
+use std::fmt;
+use std::time::Duration;
+
+use sessile_core::Durability;
+
+use super::applicable::check_requests;
+use super::{Options, UsageError};
+use crate::defaults::{
+    FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL,
+};
+use crate::experiment::{CycleOp, Experiment};
+use crate::experiments::perl;
+use crate::payload::PAYLOAD_BYTES_MIN;
+use crate::payload_spread::PayloadSpread;
+use crate::presets::{Preset, preset, up_to_processors};
+use crate::workload::Workload;
+
+/// Complete and checked settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub experiment: Experiment,
+    pub workers: Vec<usize>,
+    /// Sessions of the current size.
+    pub sessions: usize,
+    /// All sizes of `scale` and `perl`.
+    pub sizes: Vec<usize>,
+    pub payload_bytes: usize,
+    /// The current spread of payload sizes.
+    pub spread: PayloadSpread,
+    pub spreads: Vec<PayloadSpread>,
+    /// `None`: no limit.
+    pub fill_max: Option<Duration>,
+    pub workload: Option<Workload>,
+    pub seconds: f64,
+    pub warm_up_seconds: f64,
+    pub rounds: usize,
+    /// `None`: closed loop.
+    pub rate: Option<f64>,
+    pub let_sleep: bool,
+    /// Delay to private servers.
+    pub round_trip: Option<Duration>,
+    pub churn: usize,
+    pub as_published: bool,
+    pub ops: Vec<CycleOp>,
+    pub seed: u64,
+    pub ttl: Duration,
+    /// Lock ttl of private stores whose locks expire; `None`: their default.
+    pub lock_ttl: Option<Duration>,
+    pub durability: Durability,
+}
+
+const WORKERS_MAX: usize = 256;
+const SESSIONS_MAX: usize = 100_000_000;
+/// Perl reports its values through a pipe.
+const SESSIONS_OF_PERL_MAX: usize = 100_000;
+const ROUNDS_MAX: usize = 1_000;
+const SECONDS_MAX: f64 = 3_600.0;
+const RATE_MAX: f64 = 1_000_000.0;
+const ROUND_TRIP_MS_MAX: f64 = 1_000.0;
+const CHURN_MAX: usize = 1_000;
+/// As long as any task of a worker.
+const FILL_SECONDS_MAX: f64 = 3_600.0;
+
+impl Options {
+    pub(crate) fn check(&self, experiment: Experiment) -> Result<Settings, UsageError> {
+        let preset = preset(experiment, self.quick);
+        let workers = self.worker_counts(&preset)?;
+        self.check_applicable(experiment, &workers)?;
+        self.check_sizes(experiment)?;
+        let payload_bytes = self.payload(experiment)?;
+        let sizes = self.session_counts(experiment, &preset)?;
+        // The first size: the only one, or the smallest.
+        let sessions = sizes.first().copied().unwrap_or_default();
+        check_requests(experiment, &workers, sessions)?;
+        let rounds = self.rounds(experiment, &preset)?;
+        let seconds = self.seconds.unwrap_or(preset.seconds);
+        if !matches!(experiment, Experiment::Perl | Experiment::Lifecycle | Experiment::Rebuild) {
+            in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
+        }
+        let rate = self.rate.or(preset.rate);
+        in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
+        self.check_pauses(experiment, rate)?;
+        let round_trip_ms = self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX);
+        in_range("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX)?;
+        let churn = self.churn.unwrap_or(0);
+        in_range("--churn", churn, 0, CHURN_MAX)?;
+        in_range("--fill-max", self.fill_max.unwrap_or(FILL_SECONDS_MAX), 0.01, FILL_SECONDS_MAX)?;
+        // Sessions must outlive filling, rewriting and rounds, which can exceed the usual ttl on a
+        // slow store.
+        let long = churn > 0
+            || matches!(experiment, Experiment::Scale | Experiment::Expiry | Experiment::Lifecycle);
+        Ok(Settings {
+            experiment,
+            workers,
+            sessions,
+            sizes,
+            payload_bytes,
+            spread: PayloadSpread::Fixed,
+            spreads: self.spreads(&preset),
+            fill_max: self.fill_max.or(preset.fill_max).map(Duration::from_secs_f64),
+            workload: self.workload,
+            seconds,
+            warm_up_seconds: (seconds / 5.0).clamp(0.01, 1.0),
+            rounds,
+            rate,
+            let_sleep: self.let_sleep,
+            round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            churn,
+            as_published: self.as_published,
+            ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
+            seed: self.seed,
+            ttl: if long { LONG_TTL } else { SESSION_TTL },
+            lock_ttl: (experiment == Experiment::Faults).then_some(FAULTS_LOCK_TTL),
+            durability: self.durability,
+        })
+    }
+
+    fn worker_counts(&self, preset: &Preset) -> Result<Vec<usize>, UsageError> {
+        let default =
+            || if preset.workers.is_empty() { up_to_processors() } else { preset.workers.to_vec() };
+        let workers = ascending(self.workers.clone().unwrap_or_else(default));
+        if workers.is_empty() || workers.iter().any(|count| !(1..=WORKERS_MAX).contains(count)) {
+            return Err(UsageError(format!(
+                "--workers takes numbers from 1 to {WORKERS_MAX}, for example 1,8"
+            )));
+        }
+        Ok(workers)
+    }
+
+    /// The fixed payload size.
+    fn payload(&self, experiment: Experiment) -> Result<usize, UsageError> {
+        let usual = if experiment == Experiment::Rebuild { REGISTRY_BYTES } else { PAYLOAD_BYTES };
+        let least = if experiment == Experiment::Perl {
+            perl::PAYLOAD_BYTES_MIN
+        } else {
+            PAYLOAD_BYTES_MIN
+        };
+        let bytes = self.payload_bytes.or(self.workload.and_then(Workload::payload_bytes));
+        let bytes = bytes.unwrap_or(usual);
+        in_range("--payload", bytes, least, PAYLOAD_BYTES_MAX)?;
+        Ok(bytes)
+    }
+
+    /// One number of sessions, or several for `scale` and `perl`.
+    fn session_counts(
+        &self,
+        experiment: Experiment,
+        preset: &Preset,
+    ) -> Result<Vec<usize>, UsageError> {
+        let of_workload = self.workload.and_then(Workload::sessions).map(|sessions| vec![sessions]);
+        let default = || preset.sessions.to_vec();
+        let sizes = ascending(self.sessions.clone().or(of_workload).unwrap_or_else(default));
+        let least = if matches!(experiment, Experiment::Gc | Experiment::Expiry) { 100 } else { 1 };
+        let most = if experiment == Experiment::Perl { SESSIONS_OF_PERL_MAX } else { SESSIONS_MAX };
+        sizes.iter().try_for_each(|sessions| in_range("--sessions", *sessions, least, most))?;
+        let several = matches!(experiment, Experiment::Scale | Experiment::Perl);
+        if sizes.is_empty() || (sizes.len() > 1 && !several) {
+            let why = "--sessions takes one number, or several for scale and perl";
+            return Err(UsageError(why.to_owned()));
+        }
+        Ok(sizes)
+    }
+
+    fn rounds(&self, experiment: Experiment, preset: &Preset) -> Result<usize, UsageError> {
+        let rounds = self.rounds.unwrap_or(preset.rounds);
+        in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
+        if experiment == Experiment::Gc && rounds != 1 {
+            let why = "gc removes what it measures, so it has one round; leave --rounds out";
+            return Err(UsageError(why.to_owned()));
+        }
+        Ok(rounds)
+    }
+
+    /// The spreads to measure, one after the other.
+    fn spreads(&self, preset: &Preset) -> Vec<PayloadSpread> {
+        match (self.workload, &self.spreads) {
+            (Some(workload), spreads) => vec![workload.spread(spreads.iter().flatten().next())],
+            (None, Some(spreads)) => spreads.clone(),
+            (None, None) => preset.spreads.to_vec(),
+        }
+    }
+}
+
+fn ascending(mut numbers: Vec<usize>) -> Vec<usize> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn in_range<T: PartialOrd + fmt::Display>(
+    flag: &str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<(), UsageError> {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    Err(UsageError(format!("{flag} is {value}, but must lie between {least} and {most}")))
+}

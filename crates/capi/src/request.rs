@@ -1,0 +1,394 @@
+//! The session of one request.
+
+use std::borrow::Cow;
+use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sessile_core::{Clock, ErrorKind, Result};
+use sessile_engine::spare;
+use sessile_handler::{Access, Closed, OnLockTimeout, Request, Rules, Save, Saved};
+
+use crate::call::{call, null_pointer};
+use crate::error::{sessile_code, sessile_error};
+use crate::store::{sessile_store, sessions_of};
+use crate::types::{sessile_bytes, write_result};
+
+/// The session of one request, and of one request after the other. Freed by
+/// `sessile_request_free`. One thread uses it at a time.
+pub struct sessile_request(Request);
+
+/// How requests of an application treat their sessions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sessile_rules {
+    /// How long a request waits for the lock of its session.
+    pub lock_wait_ms: u64,
+    /// A session lives for so long after each request.
+    pub idle_ms: u64,
+    /// A session ends so long after its creation; 0: it does not.
+    pub lifetime_ms: u64,
+    /// For so long after a regeneration the old id shows the session as it was before.
+    pub grace_ms: u64,
+    /// Whether a request whose lock is not free in time reads the session without it.
+    pub read_on_lock_timeout: bool,
+    /// Whether a new session without data gets neither a record nor a cookie.
+    pub lazy_start: bool,
+    /// Whether reading without the lock moves the expiry.
+    pub touch_unlocked: bool,
+}
+
+impl sessile_rules {
+    fn get(self) -> Rules {
+        let on_lock_timeout = match self.read_on_lock_timeout {
+            true => OnLockTimeout::ReadUnlocked,
+            false => OnLockTimeout::Fail,
+        };
+        let lifetime = Some(self.lifetime_ms).filter(|ms| *ms > 0);
+        Rules {
+            lock_wait: Duration::from_millis(self.lock_wait_ms),
+            on_lock_timeout,
+            idle: Duration::from_millis(self.idle_ms),
+            absolute_lifetime: lifetime.map(Duration::from_millis),
+            grace: Duration::from_millis(self.grace_ms),
+            lazy_start: self.lazy_start,
+            touch_unlocked: self.touch_unlocked,
+        }
+    }
+}
+
+/// What an application ends a request with.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sessile_save {
+    /// The payload.
+    pub payload: sessile_bytes,
+    /// Whether the session could be serialised; if not, there is no payload.
+    pub serialised: bool,
+    /// Whether the payload differs from the one that was opened.
+    pub changed: bool,
+    /// Whether the application has put nothing into the session.
+    pub empty: bool,
+    /// Whether a cookie of this response can still be withdrawn.
+    pub headers_open: bool,
+}
+
+/// The result of a save.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum sessile_saved {
+    /// The payload is stored.
+    SESSILE_STORED,
+    /// The payload is as stored, and lives longer now.
+    SESSILE_TOUCHED,
+    /// There was nothing to save.
+    SESSILE_NOTHING,
+    /// The session is new and empty, and was not stored: its cookie is to be withdrawn.
+    SESSILE_WITHDRAW_COOKIE,
+    /// Another request has logged out meanwhile: nothing is stored. The error says so.
+    SESSILE_LOGGED_OUT,
+    /// The id was replaced by a new one meanwhile: nothing is stored. It is logged.
+    SESSILE_REPLACED,
+    /// The session has reached the end of its absolute lifetime: nothing is stored.
+    SESSILE_ENDED,
+}
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count_fork() {
+    // Relaxed: the child has one thread.
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The number of forks between the first process and this one: identifies a process among its
+/// ancestors without a system call.
+fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+unsafe extern "C" {
+    /// POSIX: calls `child` in each forked child.
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+}
+
+/// Whether forks are counted.
+fn count_forks() -> bool {
+    static COUNTED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: the function stays for the life of the process and only adds to a number.
+    *COUNTED.get_or_init(|| unsafe { pthread_atfork(None, None, Some(count_fork)) } == 0)
+}
+
+/// # Safety
+///
+/// `request` is null or was returned by `sessile_request_new`, is not freed, and is unused
+/// elsewhere during the call.
+unsafe fn borrow<'a>(request: *mut sessile_request) -> Result<&'a mut Request> {
+    // SAFETY: the caller's promise.
+    let request = unsafe { request.as_mut() };
+    request.map(|request| &mut request.0).ok_or_else(|| null_pointer("the request"))
+}
+
+/// # Safety
+///
+/// As for `sessile_bytes::get`.
+unsafe fn text<'a>(id: sessile_bytes) -> Cow<'a, str> {
+    // SAFETY: the caller's promise.
+    let id = unsafe { id.get() };
+    // The replacement of invalid UTF-8 is refused like any other invalid character. The first check
+    // is the faster one.
+    str::from_utf8(id).map_or_else(|_| String::from_utf8_lossy(id), Cow::Borrowed)
+}
+
+/// Runs a call without an error of its own; false after a failure.
+fn ask(run: impl FnOnce() -> Result<bool>) -> bool {
+    let mut answer = false;
+    let asked = || {
+        answer = run()?;
+        Ok(())
+    };
+    // SAFETY: without an error to write to.
+    let _ = unsafe { call(std::ptr::null_mut(), asked) };
+    answer
+}
+
+/// A request without a session. Null if the system has no memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn sessile_request_new() -> *mut sessile_request {
+    if !count_forks() {
+        return std::ptr::null_mut();
+    }
+    Box::into_raw(Box::new(sessile_request(Request::new(Clock::system(), forks))))
+}
+
+/// Gives the lock back and frees the request. Null does nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_free(request: *mut sessile_request) {
+    if !request.is_null() {
+        let free = || {
+            // SAFETY: the caller's promise: made by `Box::into_raw`, and freed once.
+            drop(unsafe { Box::from_raw(request) });
+            Ok(true)
+        };
+        ask(free);
+    }
+}
+
+/// Whether a new id is taken. A free one becomes the id of this request's new session, if it is
+/// `for_this_request`. A store that fails here is not asked again: `sessile_request_open` reports
+/// the failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_is_taken(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    id: sessile_bytes,
+    for_this_request: bool,
+) -> bool {
+    // SAFETY: the caller's promises.
+    ask(|| unsafe {
+        Ok(borrow(request)?.is_taken(sessions_of(store)?, &text(id), for_this_request))
+    })
+}
+
+/// Whether strict mode takes an id: its session is stored, or another request holds it. A store
+/// that fails refuses no id: `sessile_request_open` reports the failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_validate(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    rules: sessile_rules,
+    id: sessile_bytes,
+    locked: bool,
+) -> bool {
+    // SAFETY: the caller's promises.
+    ask(|| unsafe {
+        let (request, sessions) = (borrow(request)?, sessions_of(store)?);
+        Ok(request.validate(sessions, &rules.get(), &text(id), access(locked)))
+    })
+}
+
+/// Opens the session of an id, or moves the session to it after `sessile_request_leave_id`. The
+/// payload is valid until `sessile_request_loaded`, or until the session ends.
+///
+/// If the session could be opened only without its lock, the code is `SESSILE_OK`, and the code in
+/// `error` says why; else that is `SESSILE_OK`, too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_open(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    rules: sessile_rules,
+    id: sessile_bytes,
+    locked: bool,
+    payload: *mut sessile_bytes,
+    error: *mut sessile_error,
+) -> sessile_code {
+    let open = || {
+        // SAFETY: the caller's promises.
+        let (request, sessions) = unsafe { (borrow(request)?, sessions_of(store)?) };
+        // SAFETY: the caller's promises.
+        let opened = unsafe { request.open(sessions, &rules.get(), &text(id), access(locked))? };
+        if !error.is_null() {
+            // SAFETY: the caller's promise; only the code is written if there is no warning.
+            unsafe {
+                match &opened.warning {
+                    Some(warning) => error.write(sessile_error::of(warning)),
+                    None => (&raw mut (*error).code).write(sessile_code::SESSILE_OK),
+                }
+            }
+        }
+        let bytes =
+            sessile_bytes { data: opened.payload.as_ptr().cast(), length: opened.payload.len() };
+        // SAFETY: the caller's promise.
+        unsafe { write_result(payload, "the place for the payload", || Ok(bytes)) }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, open) }
+}
+
+/// The application has the payload, which is invalid now. A request that ends before saves
+/// nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_loaded(request: *mut sessile_request) {
+    ask(|| {
+        // SAFETY: the caller's promise.
+        spare::give(unsafe { borrow(request)? }.loaded());
+        Ok(true)
+    });
+}
+
+/// Saves a session. A session that has expired meanwhile, or was lost with its server, is stored
+/// anew; one that was destroyed stays destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_save(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    rules: sessile_rules,
+    id: sessile_bytes,
+    save: sessile_save,
+    saved: *mut sessile_saved,
+    error: *mut sessile_error,
+) -> sessile_code {
+    let run = || {
+        // SAFETY: the caller's promises.
+        let (request, sessions, id) = unsafe { (borrow(request)?, sessions_of(store)?, text(id)) };
+        let sessile_save { payload, serialised, changed, empty, headers_open } = save;
+        // SAFETY: the caller's promise.
+        let payload = serialised.then(|| unsafe { payload.get() });
+        let save = Save { payload, changed, empty, headers_open };
+        let done = match request.save(sessions, &rules.get(), &id, save)? {
+            Saved::Stored => sessile_saved::SESSILE_STORED,
+            Saved::Touched => sessile_saved::SESSILE_TOUCHED,
+            Saved::Nothing => sessile_saved::SESSILE_NOTHING,
+            Saved::WithdrawCookie => sessile_saved::SESSILE_WITHDRAW_COOKIE,
+            Saved::Replaced(_) => sessile_saved::SESSILE_REPLACED,
+            Saved::Ended => sessile_saved::SESSILE_ENDED,
+            Saved::LoggedOut(why) => {
+                if !error.is_null() {
+                    // SAFETY: the caller's promise.
+                    unsafe { error.write(sessile_error::of(&why)) };
+                }
+                sessile_saved::SESSILE_LOGGED_OUT
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { write_result(saved, "the place for the result", || Ok(done)) }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, run) }
+}
+
+/// The application asks for a new id, which `sessile_request_open` will name. If it `keeps` the old
+/// id, late requests see the session there as it was before, for the grace. `SESSILE_GONE` for an
+/// id that is not open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_leave_id(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    id: sessile_bytes,
+    keeps: bool,
+    error: *mut sessile_error,
+) -> sessile_code {
+    let leave = || {
+        // SAFETY: the caller's promises.
+        let (request, sessions, id) = unsafe { (borrow(request)?, sessions_of(store)?, text(id)) };
+        let leaves = request.leave_id(sessions, &id, keeps)?;
+        leaves.then_some(()).ok_or_else(|| ErrorKind::Gone.into())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, leave) }
+}
+
+/// Whether a session waits for its new id.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_is_leaving(request: *mut sessile_request) -> bool {
+    // SAFETY: the caller's promise.
+    ask(|| Ok(unsafe { borrow(request)? }.is_leaving()))
+}
+
+/// Keeps the lock of a session that waits for its new id over one close. Returns whether it does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_pause(request: *mut sessile_request) -> bool {
+    // SAFETY: the caller's promise.
+    ask(|| Ok(unsafe { borrow(request)? }.pause()))
+}
+
+/// Destroys the session of an id: a log-out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_destroy(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    id: sessile_bytes,
+    error: *mut sessile_error,
+) -> sessile_code {
+    // SAFETY: the caller's promises.
+    unsafe { call(error, || borrow(request)?.destroy(sessions_of(store)?, &text(id))) }
+}
+
+/// Ends the use of the session, saved or not, and gives its lock back. Returns whether the cookie
+/// of a new session that was only read is to be withdrawn.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_close(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    rules: sessile_rules,
+    headers_open: bool,
+) -> bool {
+    // SAFETY: the caller's promises.
+    ask(|| unsafe {
+        let request = borrow(request)?;
+        // Without a store only the lock is given back.
+        let Ok(sessions) = sessions_of(store) else {
+            request.reset();
+            return Ok(false);
+        };
+        Ok(request.close(sessions, &rules.get(), headers_open) == Closed::WithdrawCookie)
+    })
+}
+
+/// Forgets the session and gives its lock back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_reset(request: *mut sessile_request) {
+    ask(|| {
+        // SAFETY: the caller's promise.
+        unsafe { borrow(request)? }.reset();
+        Ok(true)
+    });
+}
+
+/// Forgets the request, too: the next one begins.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_end(request: *mut sessile_request) {
+    ask(|| {
+        // SAFETY: the caller's promise.
+        unsafe { borrow(request)? }.end();
+        Ok(true)
+    });
+}
+
+fn access(locked: bool) -> Access {
+    if locked { Access::Locked } else { Access::Unlocked }
+}

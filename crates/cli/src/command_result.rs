@@ -1,0 +1,83 @@
+//! The result of a verb, and the exit codes.
+
+use std::process::ExitCode;
+
+/// The failure of a verb: a message and an exit code.
+#[derive(Debug)]
+pub struct CommandFailure {
+    code: u8,
+    message: String,
+}
+
+/// The exit code after a signal.
+pub const INTERRUPTED: u8 = 130;
+
+/// The result of a verb.
+pub type CommandResult = Result<(), CommandFailure>;
+
+/// The exit codes, for the help.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    success
+  1    something that was measured failed (errors, misses, lost updates, a worker that died),
+       verify found problems, compare found a slower row, or a figure is beyond --fail-if
+  2    usage: unknown store, malformed URL, flags that contradict each other, results that
+       cannot be compared, nothing to measure that is installed
+  3    a store cannot be opened or fails, an experiment cannot be measured to its end, or a
+       result cannot be written
+  4    the store cannot do this by its nature
+  130  interrupted";
+
+impl CommandFailure {
+    /// A measured operation failed.
+    pub fn measured(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: 1, message: message.into() }
+    }
+
+    /// A check found a problem.
+    pub fn found(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: 1, message: message.into() }
+    }
+
+    /// The command line makes no sense.
+    pub fn usage(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: 2, message: message.into() }
+    }
+
+    /// A store or file cannot be opened, read or written.
+    pub fn unavailable(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: 3, message: message.into() }
+    }
+
+    /// The store does not have this operation.
+    pub fn unsupported(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: 4, message: message.into() }
+    }
+
+    /// A signal ended the verb.
+    pub fn interrupted(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: INTERRUPTED, message: message.into() }
+    }
+
+    /// Joins the messages; the exit code is that of the first failure.
+    pub fn join(results: impl IntoIterator<Item = CommandResult>) -> CommandResult {
+        let mut failures = results.into_iter().filter_map(Result::err);
+        let Some(first) = failures.next() else { return Ok(()) };
+        let join = |all: CommandFailure, next: CommandFailure| CommandFailure {
+            message: format!("{}; {}", all.message, next.message),
+            ..all
+        };
+        Err(failures.fold(first, join))
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Prints the message and returns the exit code.
+    pub fn report(&self) -> ExitCode {
+        eprintln!("sessile: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}

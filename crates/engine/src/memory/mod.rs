@@ -1,0 +1,25 @@
+//! Memory that processes share: mapped files, words and their ordering, and where things lie.
+//!
+//! Every other room stands on this one, and uses all that is public in its files: they are the
+//! vocabulary of the protocol, and know none.
+
+mod data_file;
+mod errors;
+mod futex;
+mod layout;
+#[cfg(sessile_model)]
+#[path = "models/machine.rs"]
+pub(crate) mod machine;
+mod map;
+mod mutation;
+mod plane;
+mod size_class;
+pub mod spare;
+mod sync;
+mod words;
+
+pub use sync::crash;
+pub(crate) use {
+    data_file::*, errors::*, futex::*, layout::*, map::*, mutation::*, plane::*, size_class::*,
+    sync::*, words::*,
+};

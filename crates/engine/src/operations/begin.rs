@@ -1,0 +1,85 @@
+//! `begin`: takes a session's lock and reads its record.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use sessile_core::{Found, Key, Result, follow_aliases};
+
+use super::lease::{HeldEntry, retry};
+use crate::{memory::*, storage::*, table::*};
+
+impl RecordWriter {
+    pub fn begin(
+        &self,
+        plane: &Plane,
+        key: &Key,
+        wait_max: Duration,
+    ) -> Result<(HeldEntry, u64, Found)> {
+        let bin = self.bin_number(plane, key.bin())?;
+        // Read only for a second try: a clock costs as much as a lock.
+        let mut start: Option<Instant> = None;
+        let ((held, found), moved_to) = follow_aliases(&plane.digest_of(key), |digest| {
+            retry(|| {
+                let left = start.map_or(wait_max, |start| wait_max.saturating_sub(start.elapsed()));
+                let begun = self.try_begin(plane, *digest, bin, left)?;
+                if !matches!(begun, Some(ControlFlow::Break(_))) {
+                    start.get_or_insert_with(Instant::now);
+                }
+                Ok(begun)
+            })
+        })?;
+        let moved_to = moved_to.map(|digest| shown_key(key.bin().clone(), digest)).transpose()?;
+        let fence = held.fence;
+        Ok((held, fence, Found { moved_to, ..found }))
+    }
+
+    /// `None`: the entry has changed; `Continue`: the id leads to another one.
+    #[inline(always)]
+    fn try_begin(
+        &self,
+        plane: &Plane,
+        digest: KeyDigest,
+        bin: u64,
+        wait_max: Duration,
+    ) -> Result<Option<ControlFlow<(HeldEntry, Found), KeyDigest>>> {
+        let (entry, hint) = match plane.find_or_take(self, digest)? {
+            KeyEntry::New(entry, lock) => {
+                let (state, fence) = (entry.state(), entry.next_fence(plane.now()));
+                let held =
+                    HeldEntry { entry: entry.number, lock, digest, bin, fence, state, old: None };
+                return Ok(Some(ControlFlow::Break((held, Found::default()))));
+            }
+            KeyEntry::Existing(entry, hint) => (entry, hint),
+        };
+        let attempt = self.lock_within(plane, entry.lock(), wait_max, || entry.belongs_to(digest));
+        let lock = match attempt {
+            LockAttempt::Acquired(lock) => lock,
+            LockAttempt::Moved => return Ok(None),
+            LockAttempt::TimedOut(owner) => return Err(entry.timed_out(plane, owner, wait_max)),
+        };
+        let now = plane.now();
+        let outcome = match entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES) {
+            Ok(EntryView::Stored(stored, snapshot)) => {
+                let state = snapshot.state;
+                match stored.look_up(snapshot.payload, now) {
+                    ControlFlow::Continue(target) => Ok(Some(ControlFlow::Continue(target))),
+                    ControlFlow::Break(found) => {
+                        if let Some(record) = &found.record {
+                            let bytes = record.payload.len() as u64;
+                            self.slots.expect_replacement(plane, state.location(), bytes);
+                        }
+                        let (entry, fence) = (entry.number, entry.next_fence(now));
+                        let old = found.record.as_ref().map(|record| record.head);
+                        let held = HeldEntry { entry, lock, digest, bin, fence, state, old };
+                        return Ok(Some(ControlFlow::Break((held, found))));
+                    }
+                }
+            }
+            Ok(EntryView::Leaving) => return entry.finish_removal(plane, lock).map(|()| None),
+            Ok(EntryView::Elsewhere | EntryView::Contended) => Ok(None),
+            Err(error) => Err(error),
+        };
+        entry.lock().unlock(lock);
+        outcome
+    }
+}

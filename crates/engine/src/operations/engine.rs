@@ -1,0 +1,242 @@
+//! The store itself: one directory, attached by this process.
+
+use std::ops::Deref;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use sessile_core::{
+    Budget, Capabilities, Cursor, Details, Durability, Error, ErrorKind, Expiry, Filter, Found,
+    Key, Locking, Ownership, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Ttl,
+    Verified, Waiting,
+};
+
+use super::lease::HeldEntry;
+use super::maintenance::Maintenance;
+use crate::{memory::*, storage::*, table::*};
+
+/// What the engine can do in memory.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    persistent_from: None,
+    shared_by_processes: true,
+    shared_by_hosts: false,
+    server: None,
+    locking: Locking::Native,
+    waiting: Waiting::Event,
+    ownership: Ownership::Process,
+    expiry: Expiry::Changes,
+    value_bytes_max: PAYLOAD_BYTES_MAX,
+    id_bytes_max: 256,
+    sessions_bounded_by: SessionsBound::SharedMemory,
+    listing: true,
+    durability: &[Durability::None],
+};
+
+/// What the engine can do on a disk.
+pub const CAPABILITIES_ON_DISK: Capabilities = Capabilities {
+    persistent_from: Some(Durability::None),
+    sessions_bounded_by: SessionsBound::Disk { inodes: false },
+    durability: &[Durability::None, Durability::Second],
+    ..CAPABILITIES
+};
+
+/// The store.
+pub struct Engine {
+    pub(crate) plane: Plane,
+    directory: StoreDirectory,
+    mark: ForkMark,
+    finish_dead: FinishDead,
+    first: Attachment,
+}
+
+/// A process on the store. A forked child adds its own as `next`; each process uses the last one.
+pub(crate) struct Attachment {
+    writer: RecordWriter,
+    maintenance: Mutex<Maintenance>,
+    run: (u32, u64),
+    next: OnceLock<Box<Attachment>>,
+}
+
+impl Attachment {
+    fn new(
+        plane: &Plane,
+        directory: &StoreDirectory,
+        finish_dead: FinishDead,
+    ) -> Result<Attachment> {
+        let attached = directory.attach()?;
+        let process =
+            AttachedProcess::register(plane, directory.beacons(plane)?, attached, finish_dead)?;
+        Ok(Attachment {
+            writer: RecordWriter::new(process),
+            maintenance: Mutex::default(),
+            run: this_run(),
+            next: OnceLock::new(),
+        })
+    }
+}
+
+impl Deref for Attachment {
+    type Target = RecordWriter;
+
+    fn deref(&self) -> &RecordWriter {
+        &self.writer
+    }
+}
+
+impl Engine {
+    pub(crate) fn new(
+        plane: Plane,
+        directory: StoreDirectory,
+        finish_dead: FinishDead,
+    ) -> Result<Engine> {
+        let first = Attachment::new(&plane, &directory, finish_dead)?;
+        let mark = ForkMark::new()?;
+        mark.word().store(1, Release);
+        Ok(Engine { plane, directory, mark, finish_dead, first })
+    }
+
+    /// A forked child gets a slot of its own at its first call.
+    #[inline]
+    pub(crate) fn me(&self) -> Result<&Attachment> {
+        match self.mark.word().load(Acquire) {
+            1 => Ok(&self.first),
+            0 => self.attach_child(),
+            depth => Ok(self.attachment(depth)),
+        }
+    }
+
+    fn attachment(&self, depth: u64) -> &Attachment {
+        let mut last = &self.first;
+        for _ in 1..depth {
+            let Some(next) = last.next.get() else { break };
+            last = next;
+        }
+        last
+    }
+
+    #[cold]
+    fn attach_child(&self) -> Result<&Attachment> {
+        let run = this_run();
+        let (mut last, mut depth) = (&self.first, 1);
+        // Of two threads of a fresh child, the second finds the attachment of the first.
+        while last.run != run {
+            if last.next.get().is_none() {
+                let child = Attachment::new(&self.plane, &self.directory, self.finish_dead)?;
+                let _ = last.next.set(Box::new(child));
+            }
+            let Some(next) = last.next.get() else { break };
+            (last, depth) = (next, depth + 1);
+        }
+        self.mark.word().store(depth, Release);
+        Ok(last)
+    }
+
+    /// Makes a change, then takes a few steps of maintenance.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&Plane, &Attachment, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        let (plane, me, now) = (&self.plane, self.me()?, self.plane.now());
+        let changed = change(plane, me, now);
+        // Unless another thread is at it. A forked child has an attachment of its own.
+        if let Ok(mut maintenance) = me.maintenance.try_lock() {
+            if let Err(error) = maintenance.step(plane, me, now) {
+                log::debug!("maintenance was put off: {error:#}");
+            }
+            drop(maintenance);
+            me.appender.background_sync.sync_if_due(plane, me, now);
+        }
+        changed
+    }
+}
+
+impl Drop for Engine {
+    /// A forked child that never used the store is not in the table: its parent stays.
+    fn drop(&mut self) {
+        let depth = self.mark.word().load(Acquire);
+        if depth > 0 {
+            let me = self.attachment(depth);
+            me.appender.leave_segments(&self.plane, me);
+            me.leave_table(&self.plane);
+        }
+    }
+}
+
+impl Store for Engine {
+    type Held = HeldEntry;
+
+    fn capabilities(&self) -> Capabilities {
+        if self.plane.log.is_some() { CAPABILITIES_ON_DISK } else { CAPABILITIES }
+    }
+
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(HeldEntry, u64, Found)> {
+        self.me()?.begin(&self.plane, key, wait_max)
+    }
+
+    fn peek(&self, key: &Key) -> Result<Found> {
+        self.me()?.peek(&self.plane, key)
+    }
+
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.change(|plane, me, now| me.create(plane, key, payload, ttl, now))
+    }
+
+    fn commit(&self, held: HeldEntry, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.change(|plane, me, now| me.commit(plane, &held, payload, ttl, now))
+    }
+
+    fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
+        self.change(|plane, me, _| me.touch(plane, key, ttl))
+    }
+
+    fn touch_held(&self, held: &mut HeldEntry, ttl: Ttl) -> Result<()> {
+        self.me()?.touch_held(&self.plane, held, ttl)
+    }
+
+    fn release(&self, held: HeldEntry) -> Result<()> {
+        self.change(|plane, me, _| me.release(plane, &held))
+    }
+
+    fn destroy(&self, key: &Key) -> Result<()> {
+        self.change(|plane, me, _| me.destroy(plane, key))
+    }
+
+    fn regenerate(&self, held: &mut HeldEntry, new: &Key, grace: Duration) -> Result<()> {
+        self.change(|plane, me, _| me.regenerate(plane, held, new, grace))
+    }
+
+    fn sweep(&self, budget: Budget) -> Result<Swept> {
+        let me = self.me()?;
+        let mut maintenance = me.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        maintenance.sweep(&self.plane, me, budget)
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        Ok(self.plane.stat())
+    }
+
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        self.plane.list(cursor, filter)
+    }
+
+    fn details(&self) -> Result<Details> {
+        Ok(self.me()?.details(&self.plane))
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        Ok(self.plane.verify(progress))
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.plane.log.is_none() {
+            let why = "the store is in memory, which nothing writes to a disk";
+            return Err(Error::new(ErrorKind::Unsupported, why)
+                .advice("use a directory on a disk for sessions that must survive a restart"));
+        }
+        self.me()?.sync_log(&self.plane)
+    }
+
+    fn stored_key(&self, key: &Key) -> Key {
+        shown_key(key.bin().clone(), self.plane.digest_of(key)).unwrap_or_else(|_| key.clone())
+    }
+}

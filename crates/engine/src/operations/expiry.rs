@@ -1,0 +1,188 @@
+//! The hand: expired records are removed a few per call, in a circle over all entries.
+//!
+//! Invariant: a record is removed only under its lock and only after it was closed to touches, so
+//! no acknowledged touch is lost. docs/engine.md, "Expiry", bounds how many expired records can
+//! wait.
+
+use std::time::{Duration, Instant};
+
+use sessile_core::{Result, Timestamp};
+
+use crate::{memory::*, storage::*};
+
+/// Records examined in one call.
+const RECORDS_MAX: u64 = 4;
+/// Entries that the hand of a process takes at a time; they share a word of the bitmap.
+const GROUP: u64 = 64;
+const HAND_TRIES: usize = 100;
+/// A record that keeps changing has not expired as far as the hand can tell.
+const UNKNOWN: Timestamp = Timestamp::from_ms(u64::MAX);
+
+#[derive(Default)]
+pub struct Hand {
+    next: u64,
+    end: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Examination {
+    Removed,
+    /// A tombstone, an alias, or an empty or half-taken entry was removed.
+    Cleaned,
+    Kept,
+}
+
+impl Hand {
+    /// How many entries were due, and how long they took.
+    pub fn step(
+        &mut self,
+        plane: &Plane,
+        me: &RecordWriter,
+        now: Timestamp,
+    ) -> Result<(u64, Duration)> {
+        if self.next >= self.end {
+            let count = plane.entry_count();
+            if count == 0 {
+                return Ok((0, Duration::ZERO));
+            }
+            self.next = plane.header(header::HAND).add(1) % (count / GROUP) * GROUP;
+            self.end = self.next + GROUP;
+        }
+        let (first, used) = (self.next, plane.used_bit(self.next).0.load(Relaxed));
+        self.next += RECORDS_MAX;
+        let due = |number: &u64| used >> (number % GROUP) & 1 == 1 && plane.is_due(*number, now);
+        let mut start = None;
+        let mut examined = 0;
+        for number in (first..first + RECORDS_MAX).filter(due) {
+            start.get_or_insert_with(Instant::now);
+            examined += 1;
+            me.examine(plane, number, now)?;
+        }
+        Ok((examined, start.map_or(Duration::ZERO, |start| start.elapsed())))
+    }
+}
+
+impl TableEntry<'_> {
+    /// Puts the due time off to the expiry that was found, and reads that once more: a touch may
+    /// have brought it forward meanwhile and left the due time.
+    fn correct_due(self, plane: &Plane, expires: Timestamp) -> Result<()> {
+        let mut written = expires;
+        if written == UNKNOWN {
+            return Ok(());
+        }
+        loop {
+            self.set_due(plane, written);
+            // Pairs with the compare-and-swap of a touch, which reads the due time after it: one of
+            // the two sees the other.
+            fence(SeqCst);
+            match self.expiry_of(plane)? {
+                Some(expires) if expires < written => written = expires,
+                Some(_) => return Ok(()),
+                None => {
+                    self.set_due(plane, Timestamp::ZERO);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Whether an entry has not expired; its due time is corrected then.
+    fn is_kept(self, plane: &Plane, now: Timestamp) -> Result<bool> {
+        let expires = self.expiry_of(plane)?.filter(|expires| *expires > now);
+        expires.map_or(Ok(()), |expires| self.correct_due(plane, expires))?;
+        Ok(expires.is_some())
+    }
+
+    /// The expiry of an entry; `None` for one that may not be unlocked in this state.
+    fn expiry_of(self, plane: &Plane) -> Result<Option<Timestamp>> {
+        let state = self.state();
+        Ok(match state.kind() {
+            EntryKind::Destroyed => Some(state.forgotten_at()),
+            EntryKind::Live | EntryKind::Regenerated => {
+                match self.read_entry(plane, self.digest(), ReadDepth::Header, HAND_TRIES)? {
+                    EntryRead::Record(snapshot) => Some(snapshot.head.expires),
+                    _ => Some(UNKNOWN),
+                }
+            }
+            EntryKind::Free | EntryKind::Empty | EntryKind::Leaving => None,
+        })
+    }
+}
+
+impl RecordWriter {
+    pub fn examine(&self, plane: &Plane, number: u64, now: Timestamp) -> Result<Examination> {
+        let entry = plane.entry(number);
+        // Without the lock first: most due entries were touched or committed since.
+        if entry.is_kept(plane, now)? {
+            return Ok(Examination::Kept);
+        }
+        let Some(mine) = self.try_lock(plane, entry.lock()) else { return Ok(Examination::Kept) };
+        let outcome = self.examine_locked(plane, entry, mine, now);
+        if !matches!(outcome, Ok(Examination::Removed | Examination::Cleaned)) {
+            entry.lock().unlock(mine);
+        }
+        outcome
+    }
+
+    /// Gives the lock back if it removes the entry.
+    fn examine_locked(
+        &self,
+        plane: &Plane,
+        entry: TableEntry<'_>,
+        mine: LockWord,
+        now: Timestamp,
+    ) -> Result<Examination> {
+        let state = entry.state();
+        if state.kind() == EntryKind::Free {
+            // A process died between setting the bit and taking the entry.
+            entry.clear_used(plane);
+            entry.lock().unlock(mine);
+            return Ok(Examination::Cleaned);
+        }
+        if state.kind() == EntryKind::Leaving {
+            entry.finish_removal(plane, mine)?;
+            return Ok(Examination::Cleaned);
+        }
+        let touched = entry.touched().load(Relaxed);
+        if entry.is_kept(plane, now)? {
+            return Ok(Examination::Kept);
+        }
+        // Closed: a later touch finds the record gone; an earlier one has changed the word.
+        let live = state.kind() == EntryKind::Live;
+        if live && !entry.touched().cas(touched, Override::closed(state).0) {
+            return Ok(Examination::Kept);
+        }
+        let removed = match plane.remembered_until(state, now) {
+            None => self.remove_session(plane, entry, mine, state)?,
+            Some(until) => match self.leave_tombstone(plane, entry, state, until)? {
+                Some(until) => {
+                    entry.set_due(plane, until);
+                    entry.lock().unlock(mine);
+                    true
+                }
+                None => false,
+            },
+        };
+        if !removed {
+            return Ok(Examination::Kept);
+        }
+        if live {
+            self.count(plane, process_word::REMOVED, 1);
+            return Ok(Examination::Removed);
+        }
+        Ok(Examination::Cleaned)
+    }
+}
+
+impl Plane {
+    /// Until when an expired record must be remembered, because the disk has an older one that
+    /// expires later.
+    fn remembered_until(&self, state: EntryState, now: Timestamp) -> Option<Timestamp> {
+        self.log.as_ref().filter(|_| state.has_record())?;
+        let (line, header) = self.read_logged(state.location())?;
+        let own = granted(header.head.written, header.head.expires);
+        // Its own expiry may be later, too, if a touch has moved it back.
+        let outlived = line.lineage.longest > own || header.head.expires > now;
+        Some(line.lineage.longest).filter(|longest| outlived && *longest > now)
+    }
+}

@@ -1,0 +1,322 @@
+//! Tests: what a power cut leaves, and what a sync that fails asks for. The file of the log is one
+//! that remembers what was written since the last sync; a cut keeps an arbitrary part of that,
+//! sector by sector.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sessile_core::{Clock, Key, Result, Store, Timestamp, Ttl};
+
+use crate::memory::{DataFile, Relaxed, SyncStart};
+use crate::memory::{PAGE_BYTES, header};
+use crate::storage::KernelFile;
+use crate::{Engine, EngineOptions, open};
+
+const SECTOR: usize = 512;
+const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
+
+/// What the disk has for sure, and what it may have besides.
+#[derive(Default)]
+struct Disk {
+    synced: Vec<u8>,
+    since: Vec<(u64, Vec<u8>)>,
+    /// Offsets and lengths that it was asked to begin with.
+    begun: Vec<(u64, u64)>,
+    fails: bool,
+}
+
+impl Disk {
+    fn apply(image: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+        let offset = offset as usize;
+        image.resize(image.len().max(offset + bytes.len()), 0);
+        image[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// What a cut leaves: of each sector written since the last sync any of its contents since
+    /// then.
+    fn cut(&self, random: &mut fastrand::Rng) -> Vec<u8> {
+        let mut image = self.synced.clone();
+        let kept = random.u8(0..=100);
+        for (offset, bytes) in &self.since {
+            let mut at = 0;
+            while at < bytes.len() {
+                let end = bytes.len().min(at + SECTOR - (*offset as usize + at) % SECTOR);
+                if random.u8(0..100) < kept {
+                    Disk::apply(&mut image, offset + at as u64, &bytes[at..end]);
+                }
+                at = end;
+            }
+        }
+        image
+    }
+}
+
+struct Recorder {
+    file: KernelFile,
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl DataFile for Recorder {
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.disk.lock().unwrap().since.push((offset, bytes.to_vec()));
+        self.file.write(bytes, offset)
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read(into, offset)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut disk = self.disk.lock().unwrap();
+        let since = std::mem::take(&mut disk.since);
+        if disk.fails {
+            // The kernel drops what it could not write, and the next sync has nothing to complain
+            // of.
+            disk.fails = false;
+            return Err(sessile_core::Error::new(
+                sessile_core::ErrorKind::Io,
+                "the log cannot be synced",
+            ));
+        }
+        since.iter().for_each(|(offset, bytes)| Disk::apply(&mut disk.synced, *offset, bytes));
+        Ok(())
+    }
+
+    fn begin_write_back(&self, offset: u64, bytes: u64) {
+        self.disk.lock().unwrap().begun.push((offset, bytes));
+    }
+
+    fn begin_sync(&self) -> SyncStart {
+        SyncStart::Refused
+    }
+
+    fn end_of_sync(&self) -> Option<Result<()>> {
+        None
+    }
+
+    fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.file.allocate(offset, bytes)
+    }
+
+    fn punch(&self, offset: u64, bytes: u64) {
+        self.disk.lock().unwrap().since.push((offset, vec![0; bytes as usize]));
+        self.file.punch(offset, bytes);
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.file.length()
+    }
+}
+
+fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
+    let mut engine = open(path, clock.clone(), &EngineOptions::default()).unwrap();
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path.join("data")).unwrap();
+    let file = KernelFile::new(file.into());
+    engine.plane.log.as_mut().unwrap().file = Box::new(Recorder { file, disk: Arc::clone(&disk) });
+    (engine, disk)
+}
+
+/// The file of stages as a cut leaves it: the kernel has written each of its pages whenever it
+/// liked, or never.
+fn mixed(stages: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut image = vec![0; stages.iter().map(Vec::len).max().unwrap_or(0)];
+    // The latest more often: what is only there is what a rebuild has to find.
+    let latest = random.u8(0..=100);
+    for (page, into) in image.chunks_mut(PAGE_BYTES as usize).enumerate() {
+        let at = if random.u8(0..100) < latest {
+            stages.len() - 1
+        } else {
+            random.usize(0..stages.len())
+        };
+        let from = stages[at].chunks(PAGE_BYTES as usize).nth(page).unwrap_or_default();
+        into[..from.len()].copy_from_slice(from);
+    }
+    image
+}
+
+fn key(number: usize) -> Key {
+    Key::session(&format!("session-{number}")).unwrap()
+}
+
+fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(3_600)).unwrap()
+}
+
+pub fn remove_control(store: &Path) {
+    let text = std::fs::read_to_string(store.join("plane")).unwrap();
+    std::fs::remove_dir_all(text.lines().next().unwrap().strip_prefix("control ").unwrap())
+        .unwrap();
+}
+
+fn value(engine: &Engine, number: usize) -> Option<Vec<u8>> {
+    engine.peek(&key(number)).unwrap().record.map(|record| record.payload)
+}
+
+/// What each session was at the last sync, and everything that it has been since.
+type History = HashMap<usize, Vec<Option<Vec<u8>>>>;
+
+fn change(engine: &Engine, random: &mut fastrand::Rng, history: &mut History) {
+    let number = random.usize(0..40);
+    let past = history.entry(number).or_insert_with(|| vec![None]);
+    if random.u8(0..10) == 0 {
+        engine.destroy(&key(number)).unwrap();
+        past.push(None);
+    } else {
+        let bytes = if random.u8(0..50) == 0 { 150_000 } else { random.usize(0..9_000) };
+        let payload = vec![random.u8(..); bytes];
+        let locked = engine.begin(&key(number), Duration::ZERO).unwrap();
+        engine.commit(locked.0, &payload, ttl()).unwrap();
+        past.push(Some(payload));
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_every_session_as_it_was_at_the_last_sync_or_later() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..12 {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+        let (mut engine, disk) = recorded(&path, &clock);
+        if random.u8(0..4) == 0 {
+            // As on a file system on which they are not used.
+            engine.plane.log.as_mut().unwrap().stages = None;
+        }
+        let mut history = History::new();
+        let mut stages = vec![Vec::new()];
+        for _ in 0..random.usize(1..6) {
+            // Enough to empty segments and use them again.
+            (0..random.usize(1..800)).for_each(|_| change(&engine, &mut random, &mut history));
+            stages.push(std::fs::read(path.join("stages")).unwrap());
+            engine.sync().unwrap();
+            history.values_mut().for_each(|past| drop(past.drain(..past.len() - 1)));
+        }
+        (0..random.usize(0..800)).for_each(|_| change(&engine, &mut random, &mut history));
+        stages.push(std::fs::read(path.join("stages")).unwrap());
+        for _ in 0..4 {
+            let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
+            for name in ["format", "bins"] {
+                std::fs::copy(path.join(name), copy.path().join(name)).unwrap();
+            }
+            std::fs::write(copy.path().join("data"), disk.lock().unwrap().cut(&mut random))
+                .unwrap();
+            std::fs::write(copy.path().join("stages"), mixed(&stages, &mut random)).unwrap();
+            let after = open(copy.path(), clock.clone(), &EngineOptions::default()).unwrap();
+            let verified = after.verify(&mut |_| ()).unwrap();
+            assert!(verified.problems.is_empty(), "seed {seed}: {:?}", verified.problems);
+            for (number, past) in &history {
+                let found = value(&after, *number);
+                assert!(
+                    past.contains(&found),
+                    "seed {seed}: session {number} is older than the last sync"
+                );
+            }
+            drop(after);
+            remove_control(copy.path());
+        }
+        drop(engine);
+        remove_control(&path);
+    }
+}
+
+#[test]
+fn the_disk_begins_with_whole_pages_that_are_written_each_once() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    (0..600).for_each(|number| engine.create(&key(number), &[1; 1_500], ttl()).unwrap());
+    let disk = disk.lock().unwrap();
+    let written: u64 = disk.since.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    let ends = disk.since.iter().map(|(offset, bytes)| offset + bytes.len() as u64);
+    let end = ends.max().unwrap();
+    let mut begun = disk.begun.clone();
+    begun.sort_unstable();
+    let pages = |(offset, bytes): &(u64, u64)| {
+        offset % PAGE_BYTES == 0 && bytes % PAGE_BYTES == 0 && offset + bytes <= end
+    };
+    assert!(begun.iter().all(pages), "{begun:?}");
+    assert!(begun.is_sorted_by(|one, next| one.0 + one.1 <= next.0), "a page twice: {begun:?}");
+    let asked: u64 = begun.iter().map(|(_, bytes)| bytes).sum();
+    assert!(asked > written * 9 / 10, "{asked} of {written} bytes");
+    drop(disk);
+    drop(engine);
+    remove_control(&path);
+}
+
+#[test]
+fn the_disk_is_asked_for_nothing_more_while_a_sync_is_under_way() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    let syncing = engine.plane.header(header::SYNCING_SINCE);
+    for (since, asked, numbers) in [(START.as_ms(), false, 0..300), (0, true, 300..600)] {
+        syncing.store(since, Relaxed);
+        numbers.for_each(|number| engine.create(&key(number), &[1; 1_500], ttl()).unwrap());
+        assert_eq!(!disk.lock().unwrap().begun.is_empty(), asked);
+    }
+    drop(engine);
+    remove_control(&path);
+}
+
+#[test]
+fn a_sync_does_not_count_while_somebody_has_a_stage_and_goes_on_after_that() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    let other = open(&path, clock.clone(), &EngineOptions::default()).unwrap();
+    let word = |word| engine.plane.header(word).load(Relaxed);
+    engine.create(&key(1), &[7; 2_000], ttl()).unwrap();
+    let dirty = word(header::DIRTY_SINCE);
+    let lock = other.plane.stage_lock(0).unwrap();
+    let held = other.me().unwrap().try_lock(&other.plane, lock).unwrap();
+    for second in 1..4 {
+        clock.set(START.plus(Duration::from_secs(second)));
+        engine.create(&key(1 + second as usize), &[7; 2_000], ttl()).unwrap();
+        assert_eq!(
+            (word(header::SYNCS_DONE), word(header::DIRTY_SINCE)),
+            (0, dirty),
+            "second {second}"
+        );
+    }
+    lock.unlock(held);
+    engine.create(&key(9), &[7; 2_000], ttl()).unwrap();
+    assert!(word(header::SYNCS_DONE) != 0 && word(header::DIRTY_SINCE) != dirty);
+    let found = disk
+        .lock()
+        .unwrap()
+        .synced
+        .windows(2_000)
+        .step_by(128)
+        .filter(|window| *window == [7; 2_000])
+        .count();
+    assert_eq!(found, 5, "sessions on the disk");
+    drop((engine, other));
+    remove_control(&path);
+}
+
+#[test]
+fn after_a_sync_that_failed_everything_is_written_again() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    let word = |word| engine.plane.header(word).load(Relaxed);
+    (0..50)
+        .for_each(|number| engine.create(&key(number), &vec![number as u8; 2_000], ttl()).unwrap());
+    disk.lock().unwrap().fails = true;
+    engine.sync().unwrap_err();
+    assert_eq!(word(header::SYNCS_DONE), 0);
+    assert!(word(header::DIRTY_SINCE) != 0 && word(header::SYNC_FAILED) != 0);
+    engine.sync().unwrap();
+    assert!(word(header::SYNCS_DONE) != 0 && word(header::SYNC_FAILED) == 0);
+    let synced = disk.lock().unwrap().synced.clone();
+    let lost = (0..50_u8).find(|number| {
+        !synced.windows(2_000).step_by(128).any(|window| window == [*number; 2_000])
+    });
+    assert_eq!(lost, None, "a session is not on the disk although a sync has ended well");
+    drop(engine);
+    remove_control(&path);
+}

@@ -1,0 +1,300 @@
+//! The control plane of a directory: found, created, mapped.
+//!
+//! Invariants: it is created only under the exclusive lock of the file `format`, so one that was
+//! unlinked is never replaced while processes use it. A file named `control` is complete; `plane`
+//! names it only after that.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, FlockOperation, OFlags, RenameFlags, fchmod};
+use rustix::io::Errno;
+use sessile_core::{Clock, Error, ErrorKind, Result};
+
+use super::home::{CONTROL_FILE, boot_id};
+use super::salvage::salvage;
+use crate::{memory::*, storage::*};
+
+const CONTROL_NEW: &str = "control.new";
+const ENTRIES_FILE: &str = "entries";
+const INDEX_FILE: &str = "index";
+const STAMPS_FILE: &str = "stamps";
+const STAGES_FILE: &str = "stages";
+const BINS_FILE: &str = "bins";
+/// statfs(2): ext2 to ext4, which write a page in place. Elsewhere (on XFS with shared extents) a
+/// write of a mapped page may find no room, which kills the process.
+const IN_PLACE: u32 = 0xef53;
+/// The list of bins is short; a longer file is not one.
+const BINS_BYTES_MAX: u64 = 64 << 10;
+const REMOVE_CONTROL: &str = "end the processes that use it, then remove the directory that its \
+                              file `plane` names: locks and index are made anew from the log";
+const REMOVE: &str =
+    "end the processes that use it, then remove the directory: its sessions are lost";
+
+pub struct OpeningContext {
+    pub directory: StoreDirectory,
+    pub format: Format,
+    pub clock: Clock,
+    pub interval: Duration,
+}
+
+pub fn attach_plane(opening: &OpeningContext) -> Result<OwnedFd> {
+    let directory = &opening.directory;
+    let start = Instant::now();
+    loop {
+        let attached = directory.attach()?;
+        if directory.find_control()? {
+            return Ok(attached);
+        }
+        if try_lock_format(&attached, FlockOperation::NonBlockingLockExclusive)? {
+            // Once more: another process may have been faster.
+            if !directory.find_control()? {
+                create_plane(opening)?;
+            }
+        } else if start.elapsed() >= CREATION_MAX {
+            let why = format!(
+                "the control plane is not here, while processes {}still use one with these data",
+                lock_holders(&attached)
+            );
+            return Err(Error::new(ErrorKind::Io, why).advice(
+                "if it was removed, end or restart them, and keep tmp cleaners and RemoveIPC= \
+                 away from it; if they run in another container, give both the same /dev/shm",
+            ));
+        }
+    }
+}
+
+/// Under the exclusive lock: existing files are left of an earlier plane.
+fn create_plane(opening: &OpeningContext) -> Result<()> {
+    let OpeningContext { directory, format, .. } = opening;
+    if directory.medium == DataMedium::Disk {
+        directory.create_data_files()?;
+        directory.make_control_directory(format.uuid)?;
+    }
+    directory.create_control_files()?;
+    let plane = map_files(CONTROL_NEW, opening)?;
+    plane.control.back(0, CONTROL_BACKED)?;
+    // Existing data are not refused; the opening process sets the limit.
+    plane.header(header::BYTES_MAX).store(u64::MAX, Relaxed);
+    plane.entries.back(0, BLOCK_BYTES)?;
+    plane.create_index()?;
+    let beacons = directory.open_control(BEACONS_FILE, OFlags::RDONLY);
+    let beacons = beacons.explained("the file of beacons cannot be opened")?;
+    let data = file_identity(plane.data.file())?;
+    plane.set_pair(header::UUID, format.uuid);
+    plane.set_pair(header::BOOT, boot_id());
+    plane.set_pair(header::DATA, data);
+    plane.header(header::BEACONS).store(file_identity(&beacons)?.1, Relaxed);
+    plane.header(header::FORMAT).store(FORMAT, Relaxed);
+    plane.header(header::ENTRY_BLOCKS).store(1, Relaxed);
+    if let Some(log) = &plane.log {
+        let stages = directory.open_file(STAGES_FILE, OFlags::RDWR);
+        salvage(log, &stages.explained("the file `stages` cannot be opened")?)?;
+        // A disk without room for stages has none.
+        if let Some(stages) = log.stages.as_ref().filter(|at| at.back(0, STAGES_AT).is_ok()) {
+            plane.set_pair(header::STAGES, file_identity(stages.file())?);
+        }
+        plane.restore_bins(&directory.read_bins()?);
+        plane.rebuild(log)?;
+        if directory.was_of_this_boot()? {
+            // The plane was lost without a reboot, and with it whether a sync had failed: the page
+            // cache may have what the disk has not, so all is written once more.
+            plane.header(header::SYNCS_BEGUN).store(1, Relaxed);
+            plane.header(header::SYNC_FAILED).store(1, Relaxed);
+        }
+    }
+    plane.header(header::BYTES_MAX).store(0, Relaxed);
+    plane.header(header::MAGIC).store(MAGIC, SeqCst);
+    let (fd, flags) = (directory.control_fd(), RenameFlags::NOREPLACE);
+    rustix::fs::renameat_with(fd, CONTROL_NEW, fd, CONTROL_FILE, flags)
+        .explained("the control plane cannot be put in place")?;
+    match directory.medium {
+        DataMedium::Memory => Ok(()),
+        DataMedium::Disk => directory.name_control(data),
+    }
+}
+
+impl StoreDirectory {
+    fn create_control_files(&self) -> Result<()> {
+        let mut files = vec![CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE];
+        files.extend((self.medium == DataMedium::Memory).then_some(DATA_FILE));
+        for name in std::iter::once(&CONTROL_FILE).chain(&files) {
+            match rustix::fs::unlinkat(self.control_fd(), *name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => {
+                    return Err(refused("a file of an earlier store cannot be removed", errno));
+                }
+            }
+        }
+        files.iter().try_for_each(|name| {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+            make_private(self.open_control(name, flags))
+        })
+    }
+
+    fn create_data_files(&self) -> Result<()> {
+        for name in [DATA_FILE, BINS_FILE, STAGES_FILE] {
+            make_private(self.open_file(name, OFlags::RDWR | OFlags::CREATE))?;
+        }
+        // Their names have to survive a power cut, too.
+        rustix::fs::fsync(&self.fd).explained("the directory cannot be synced")
+    }
+
+    fn read_bins(&self) -> Result<String> {
+        let file = self.open_file(BINS_FILE, OFlags::RDONLY);
+        let file = file.explained("`bins` cannot be opened")?;
+        let mut bytes = Vec::new();
+        std::fs::File::from(file)
+            .take(BINS_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::new(ErrorKind::Io, "`bins` cannot be read").source(error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// `None` on other file systems, or when a program that knew no stages has made the control
+    /// plane.
+    fn map_stages(&self) -> Result<Option<Region>> {
+        let stages = match self.open_file(STAGES_FILE, OFlags::RDWR) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened.explained("the file `stages` cannot be opened")?,
+        };
+        let in_place = file_system(&stages)?.0 == IN_PLACE;
+        in_place
+            .then(|| Region::map(stages, "stages", STAGES_AT + STAGES * SEGMENT_BYTES, true))
+            .transpose()
+    }
+
+    fn repair(&self) -> &'static str {
+        match self.medium {
+            DataMedium::Memory => REMOVE,
+            DataMedium::Disk => REMOVE_CONTROL,
+        }
+    }
+}
+
+/// Sets the rights of a file that was just created: umask may take rights away that we need.
+fn make_private(created: rustix::io::Result<OwnedFd>) -> Result<()> {
+    let file = created.explained("a file cannot be created")?;
+    fchmod(&file, FILE_MODE).explained("the rights of a file cannot be set")
+}
+
+impl Plane {
+    fn set_pair(&self, word: u64, (first, second): (u64, u64)) {
+        self.header(word).store(first, Relaxed);
+        self.header(word + 8).store(second, Relaxed);
+    }
+
+    fn pair(&self, word: u64) -> (u64, u64) {
+        let load = |word| self.header(word).load(Relaxed);
+        (load(word), load(word + 8))
+    }
+
+    fn stages_fault(&self) -> Result<Option<&'static str>> {
+        let stages = self.log.as_ref().and_then(|log| log.stages.as_ref());
+        let found = stages.map_or(Ok((0, 0)), |stages| file_identity(stages.file()))?;
+        if found != self.pair(header::STAGES) {
+            return Ok(Some("the control plane belongs to another file of stages"));
+        }
+        let Some(stages) = stages else { return Ok(None) };
+        let length = || file_bytes(stages.file());
+        // Other processes take stages meanwhile: each has its room before it is taken, so the
+        // length is read last.
+        let cut = length() < STAGES_AT || stages_end(stages) > length();
+        Ok(cut.then_some("the file `stages` is cut short"))
+    }
+}
+
+pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
+    let OpeningContext { directory, format, .. } = opening;
+    let unsound = |why| Err(Error::new(ErrorKind::Corrupt, why).advice(directory.repair()));
+    let mut plane = map_files(CONTROL_FILE, opening)?;
+    if file_bytes(plane.control.file()) < CONTROL_BACKED {
+        return unsound("the control plane is cut short");
+    }
+    let word = |word| plane.header(word).load(Relaxed);
+    if word(header::MAGIC) != MAGIC || word(header::FORMAT) != FORMAT {
+        let why = "the control plane has another format than this program";
+        return Err(Error::new(ErrorKind::Incompatible, why).advice(match directory.medium {
+            DataMedium::Memory => {
+                "end the processes of the other version, then remove the directory"
+            }
+            DataMedium::Disk => {
+                "end the processes of the other version, then remove the directory that the file \
+                 `plane` names: no session is lost"
+            }
+        }));
+    }
+    // A segment has its memory before it is open; the newest may be counted and not have it yet.
+    let backed = |segment: &u64| plane.segment_state(*segment).usage() != SegmentUse::Unbacked;
+    let segments = (0..plane.segment_count()).rev().find(backed).map_or(0, |last| last + 1);
+    let entries = plane.entry_count() / ENTRIES_OF_BLOCK * BLOCK_BYTES;
+    if file_bytes(plane.entries.file()) < entries
+        || file_bytes(plane.data.file()) < segments * SEGMENT_BYTES
+    {
+        return unsound("a file of the store is cut short");
+    }
+    if plane.pair(header::STAGES).1 == 0
+        && let Some(log) = &mut plane.log
+    {
+        log.stages = None;
+    }
+    if let Some(why) = plane.stages_fault()? {
+        return unsound(why);
+    }
+    let data = file_identity(plane.data.file())?;
+    for (word, here, why) in [
+        (header::UUID, format.uuid, "the control plane belongs to another store"),
+        (header::DATA, data, "the control plane belongs to another file of data"),
+        (header::BOOT, boot_id(), "the control plane is a copy from before the last boot"),
+    ] {
+        if plane.pair(word) != here {
+            return unsound(why);
+        }
+    }
+    Ok(plane)
+}
+
+fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {
+    let OpeningContext { directory, format, clock, interval } = opening;
+    let file_system_bytes = directory.file_system_bytes;
+    // Room for a file system that grows, at least 64 GiB: only address space.
+    let data_bytes = file_system_bytes
+        .saturating_mul(4)
+        .clamp(SEGMENTS_MAX / 32 * SEGMENT_BYTES, SEGMENTS_MAX * SEGMENT_BYTES)
+        .next_multiple_of(SEGMENT_BYTES);
+    let opened = |file: rustix::io::Result<OwnedFd>, name| {
+        file.map_err(|errno| match errno {
+            Errno::NOENT => {
+                Error::new(ErrorKind::Corrupt, format!("the file of {name} was removed"))
+                    .advice(directory.repair())
+            }
+            errno => refused("a file of the store cannot be opened", errno),
+        })
+    };
+    let map = |file: &str, name, bytes| {
+        let file = opened(directory.open_control(file, OFlags::RDWR), name)?;
+        Region::map(file, name, bytes, true)
+    };
+    let data = || opened(directory.open_file(DATA_FILE, OFlags::RDWR), "data");
+    let on_disk = directory.medium == DataMedium::Disk;
+    let open_log = || -> Result<DiskLog> {
+        let file = Box::new(KernelFile::new(data()?));
+        let bins = directory.open_file(BINS_FILE, OFlags::WRONLY | OFlags::APPEND);
+        let (bins, stages) = (opened(bins, "bins")?, directory.map_stages()?);
+        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        Ok(DiskLog::new(file, bins, stages, &format.secret, interval_ms))
+    };
+    let log = on_disk.then(open_log).transpose()?;
+    Ok(Plane {
+        control: map(control, "the control plane", CONTROL_BYTES)?,
+        entries: map(ENTRIES_FILE, "entries", BLOCKS_MAX * BLOCK_BYTES)?,
+        index: map(INDEX_FILE, "the index", INDEX_BYTES)?,
+        stamps: map(STAMPS_FILE, "stamps", data_bytes / SEGMENT_BYTES * STAMPS_BYTES)?,
+        data: Region::map(data()?, "data", data_bytes, !on_disk)?,
+        log,
+        clock: clock.clone(),
+        secret: format.secret,
+        file_system_bytes,
+    })
+}

@@ -1,0 +1,177 @@
+//! Where the control plane of a store on a disk is: a directory in memory, which the file `plane`
+//! names.
+//!
+//! ```text
+//! control /dev/shm/sessile-UUID-DEVICE-INODE
+//! file 26 4711          device and inode of the file `control` in it
+//! data 2049 1234        device and inode of the file `data` beside this one
+//! boot 8f1c...          the boot id of the kernel
+//! ```
+//!
+//! Invariant: the directory is used only if all four are true now; a copied directory or a rebooted
+//! machine names none.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdir, open, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use sessile_core::{Error, ErrorKind, Result};
+
+use crate::{memory::*, storage::*};
+
+pub const CONTROL_FILE: &str = "control";
+const PLANE_FILE: &str = "plane";
+const PLANE_NEW: &str = "plane.new";
+const BYTES_MAX: u64 = 8_192;
+const DIRECTORY_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
+impl StoreDirectory {
+    /// Whether there is a control plane; on a disk its directory is known then.
+    pub fn find_control(&self) -> Result<bool> {
+        if self.medium == DataMedium::Memory {
+            return match statat(&self.fd, CONTROL_FILE, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => Ok(false),
+                found => found.explained("the control plane cannot be examined").map(|_| true),
+            };
+        }
+        let Some(text) = self.read_plane_file()? else { return Ok(false) };
+        let Some(path) = value(&text, "control").map(PathBuf::from) else { return Ok(false) };
+        let pair = |name| {
+            let (first, second) = value(&text, name)?.split_once(' ')?;
+            Some((first.parse::<u64>().ok()?, second.parse::<u64>().ok()?))
+        };
+        let ours = match self.open_file(DATA_FILE, OFlags::RDONLY) {
+            Ok(data) => Some(file_identity(&data)?),
+            Err(_) => None,
+        };
+        if ours.is_none() || pair("data") != ours || !is_of_this_boot(&text) {
+            return Ok(false);
+        }
+        let Ok(found) = open(&path, DIRECTORY_FLAGS, Mode::empty()) else { return Ok(false) };
+        check_owner(&found, &path)?;
+        let control = statat(&found, CONTROL_FILE, AtFlags::SYMLINK_NOFOLLOW);
+        let same = control.is_ok_and(|stat| Some((stat.st_dev, stat.st_ino)) == pair("file"));
+        if same {
+            let _ = self.control.set(found);
+        }
+        Ok(same)
+    }
+
+    pub fn was_of_this_boot(&self) -> Result<bool> {
+        Ok(self.read_plane_file()?.is_some_and(|text| is_of_this_boot(&text)))
+    }
+
+    fn read_plane_file(&self) -> Result<Option<String>> {
+        let file = match self.open_file(PLANE_FILE, OFlags::RDONLY) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(refused("the file `plane` cannot be opened", errno)),
+        };
+        let mut text = String::new();
+        // An unreadable file names nothing: the control plane is made anew, or refused if it is in
+        // use.
+        let read = std::fs::File::from(file).take(BYTES_MAX).read_to_string(&mut text);
+        Ok(read.is_ok().then_some(text))
+    }
+
+    /// Under the exclusive lock: an existing one is left of an earlier plane.
+    pub fn make_control_directory(&self, uuid: (u64, u64)) -> Result<()> {
+        let data = self.open_file(DATA_FILE, OFlags::RDONLY);
+        let (device, inode) = file_identity(&data.explained("`data` cannot be opened")?)?;
+        let parent = &self.control_parent;
+        let path =
+            parent.join(format!("sessile-{:016x}{:016x}-{device:x}-{inode:x}", uuid.0, uuid.1));
+        match mkdir(&path, DIRECTORY_MODE) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => {
+                let why = format!("{} for the control plane cannot be created", path.display());
+                return Err(Error::new(ErrorKind::Io, why)
+                    .advice("name a directory in memory that exists: `?control=/run/shop`")
+                    .source(std::io::Error::from(errno)));
+            }
+        }
+        let made = open(&path, DIRECTORY_FLAGS, Mode::empty())
+            .explained("the directory of the control plane cannot be opened")?;
+        check_owner(&made, &path)?;
+        if !is_in_memory(&made)? {
+            let why = format!("{} is not on a file system in memory (tmpfs)", parent.display());
+            return Err(Error::new(ErrorKind::Unsupported, why)
+                .advice("name one that is: `?control=/dev/shm`"));
+        }
+        let _ = self.control.set(made);
+        Ok(())
+    }
+
+    /// The last step of making a control plane.
+    pub fn name_control(&self, data: (u64, u64)) -> Result<()> {
+        let control = self.open_control(CONTROL_FILE, OFlags::RDONLY);
+        let control = file_identity(&control.explained("the control plane cannot be opened")?)?;
+        // The path as the kernel has it, so that it means the same to every process.
+        let link = format!("/proc/self/fd/{}", self.control_fd().as_raw_fd());
+        let path = std::fs::read_link(link).unwrap_or_default();
+        let path = path.to_str().filter(|path| !path.contains('\n')).ok_or_else(|| {
+            let why = "the path of the control plane is not plain text";
+            Error::new(ErrorKind::InvalidArgument, why)
+        })?;
+        let text = format!(
+            "control {path}\nfile {} {}\ndata {} {}\nboot {}\n",
+            control.0,
+            control.1,
+            data.0,
+            data.1,
+            boot_text()
+        );
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let file = self.open_file(PLANE_NEW, flags).explained("`plane` cannot be created")?;
+        if let Err(error) = std::fs::File::from(file).write_all(text.as_bytes()) {
+            // The present file has its room. Half of it, after a power cut, names nothing.
+            return self.overwrite_plane_file(&text).map_err(|_| {
+                Error::new(ErrorKind::Full, "the file `plane` cannot be written").source(error)
+            });
+        }
+        renameat(&self.fd, PLANE_NEW, &self.fd, PLANE_FILE)
+            .explained("the file `plane` cannot be put in place")
+    }
+
+    fn overwrite_plane_file(&self, text: &str) -> std::io::Result<()> {
+        let _ = unlinkat(&self.fd, PLANE_NEW, AtFlags::empty());
+        let mut file = std::fs::File::from(self.open_file(PLANE_FILE, OFlags::WRONLY)?);
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)
+    }
+}
+
+fn is_of_this_boot(text: &str) -> bool {
+    value(text, "boot") == Some(&boot_text())
+}
+
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+}
+
+pub fn boot_id() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let id = u128::from_str_radix(&digits, 16).unwrap_or(0);
+    ((id >> 64) as u64, id as u64)
+}
+
+fn boot_text() -> String {
+    let (first, second) = boot_id();
+    format!("{first:016x}{second:016x}")
+}
+
+/// Refuses the directory of another user: directories in memory are often writable for everyone.
+fn check_owner(directory: &OwnedFd, path: &Path) -> Result<()> {
+    let stat =
+        fstat(directory).explained("the directory of the control plane cannot be examined")?;
+    if stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let why = format!("{} belongs to another user or is open to others", path.display());
+    Err(Error::new(ErrorKind::Denied, why)
+        .advice("run as the owner of the store, or remove that directory"))
+}

@@ -1,0 +1,10 @@
+//! What a store starts from: found, made anew from its log, or left by the dead.
+
+mod control;
+mod dead;
+mod home;
+mod open;
+mod rebuild;
+mod salvage;
+
+pub use open::{EngineOptions, open};

@@ -1,0 +1,150 @@
+//! Appending to the log: a process has one open segment for records that move, and one for chunks
+//! and their lists.
+//!
+//! Invariants: granules are counted as appended before they are claimed; a record in one piece is
+//! put into the stage under the mutex of its claim, so every record before it is complete.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sessile_core::Result;
+
+use super::flush::BackgroundSync;
+use super::lane::{ClaimTarget, Lane, SlotClaim};
+use super::log_line::{LogRecord, granules};
+use super::log_segment::{OpenSegment, SegmentRequest};
+use super::reserve::ClaimPurpose;
+use super::segment::{length_mark, note_stamp, record_location};
+use super::stage::put_in_stage;
+use crate::{memory::*, table::*};
+
+#[derive(Default)]
+pub struct Appender {
+    records: Mutex<Option<OpenSegment>>,
+    /// Of chunks and their lists.
+    unmoved: Mutex<Option<OpenSegment>>,
+    pub background_sync: BackgroundSync,
+}
+
+impl Appender {
+    /// Claims granules for a chunk or a list of chunks.
+    pub fn claim_unmoved(
+        &self,
+        lane: &Lane<'_>,
+        granules: u64,
+        purpose: ClaimPurpose,
+        target: ClaimTarget,
+    ) -> Result<SlotClaim> {
+        let mut open = locked(&self.unmoved);
+        let request = self.request(lane, LOG_CHUNKS, granules, purpose);
+        advance(&mut open, request, lane, lane.stamp(), target).map(|(claim, ..)| claim)
+    }
+
+    fn request<'a>(
+        &'a self,
+        lane: &Lane<'a>,
+        class: u64,
+        granules: u64,
+        purpose: ClaimPurpose,
+    ) -> SegmentRequest<'a> {
+        let (plane, me, background_sync) = (lane.plane, lane.process, &self.background_sync);
+        SegmentRequest { plane, me, background_sync, class, granules, purpose }
+    }
+
+    /// Appends a record in one piece, or a note. After an error its granules are free again.
+    pub fn append(
+        &self,
+        lane: &Lane<'_>,
+        log: &DiskLog,
+        record: &LogRecord<'_>,
+        purpose: ClaimPurpose,
+    ) -> Result<SlotClaim> {
+        let plane = lane.plane;
+        let mut open = locked(&self.records);
+        let request = self.request(lane, LOG, granules(record.body.len() as u64), purpose);
+        let note = record.kind.is_note();
+        let stamp = if note { note_stamp(lane.stamp()) } else { lane.stamp() };
+        let target = if note { ClaimTarget::Chunk } else { ClaimTarget::Record };
+        let (claim, next, stage) = advance(&mut open, request, lane, stamp, target)?;
+        let record = record.encode(plane, log, claim);
+        // Not before the encoding: the segment keeps its generation only while it is held.
+        close_shared(&mut open, request);
+        let Some((stage, stages)) = stage.zip(log.stages.as_ref()) else {
+            drop(open);
+            record.write(log).inspect_err(|_| lane.discard(claim))?;
+            plane.note_unsynced();
+            return Ok(claim);
+        };
+        put_in_stage(stages, stage, &record, next);
+        plane.note_unsynced();
+        lane.process.write_portion(plane, stage).inspect_err(|_| lane.discard(claim))?;
+        Ok(claim)
+    }
+
+    /// Shares the segment that room was made into with all processes that may.
+    pub fn share_segment(&self, plane: &Plane, me: &AttachedProcess) {
+        if let Some(at) = locked(&self.records).take_if(|at| at.shared) {
+            plane.header(header::SHARED).store(at.segment + 1, Relaxed);
+            at.close(plane, me);
+        }
+    }
+
+    pub fn leave_segments(&self, plane: &Plane, me: &AttachedProcess) {
+        for (class, open) in (LOG..).zip([&self.records, &self.unmoved]) {
+            if let Some(at) = locked(open).take() {
+                let (segment, next) = (at.segment, at.next);
+                at.close(plane, me);
+                if next < SLOTS_MAX / 2 {
+                    let partial = plane.header(header::PARTIAL + (class - LOG) * 8);
+                    partial.store(segment + 1, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+fn locked(open: &Mutex<Option<OpenSegment>>) -> MutexGuard<'_, Option<OpenSegment>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Closes a shared segment, which only the process that makes room keeps.
+fn close_shared(open: &mut Option<OpenSegment>, request: SegmentRequest<'_>) {
+    if let Some(shared) = open.take_if(|at| at.shared && request.purpose != ClaimPurpose::Room) {
+        shared.close(request.plane, request.me);
+    }
+}
+
+/// Claims; returns the granule after it and the stage, too.
+fn advance(
+    open: &mut Option<OpenSegment>,
+    request: SegmentRequest<'_>,
+    lane: &Lane<'_>,
+    stamp: u64,
+    target: ClaimTarget,
+) -> Result<(SlotClaim, u64, Option<u64>)> {
+    let SegmentRequest { plane, me, class, granules, .. } = request;
+    close_shared(open, request); // another thread makes room
+    if let Some(at) = open.as_mut() {
+        at.leave_page(plane);
+        at.begin_write_back(plane);
+    }
+    loop {
+        if let Some(filled) = open.take_if(|at| at.next + granules > slots(class)) {
+            filled.close(plane, me);
+        }
+        let at = match open {
+            Some(at) => at,
+            None => open.insert(request.open()?),
+        };
+        let first = at.next;
+        at.next += granules;
+        let claim = SlotClaim { location: record_location(at.segment, class, first), stamp };
+        lane.about_to_claim(target, claim);
+        plane.segment(at.segment).appended.store(at.next, Release);
+        if granules > 1 {
+            plane.stamp(at.segment, first + 1).store(length_mark(granules), Relaxed);
+        }
+        if plane.stamp(at.segment, first).cas(0, stamp) {
+            return Ok((claim, at.next, at.stage));
+        }
+    }
+}

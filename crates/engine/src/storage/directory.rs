@@ -1,0 +1,227 @@
+//! The directory of a store: opened, checked, attached to.
+//!
+//! Invariant: every attached process holds a shared lock of the file `format`.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, fstatfs, mkdir, open, openat};
+use rustix::io::Errno;
+use sessile_core::{Error, ErrorKind, Result};
+
+use super::format::DataMedium;
+use crate::memory::*;
+
+pub const BEACONS_FILE: &str = "beacons";
+pub const DATA_FILE: &str = "data";
+const FORMAT_FILE: &str = "format";
+pub const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+pub const DIRECTORY_MODE: Mode = Mode::RWXU;
+const TMPFS_MAGIC: u32 = 0x0102_1994;
+/// Their files can change without this kernel, and locks may not reach every process.
+const FOREIGN: [(u32, &str); 10] = [
+    (0x6969, "NFS"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB"),
+    (0x517b, "SMB"),
+    (0x6573_5546, "FUSE"),
+    (0x0102_1997, "9P"),
+    (0x00c3_6400, "Ceph"),
+    (0x5346_414f, "AFS"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+];
+/// To create a control plane in memory, and to rebuild one from a disk.
+pub const CREATION_MAX: Duration = Duration::from_secs(3);
+const REBUILD_MAX: Duration = Duration::from_secs(600);
+/// Between two tries to lock `format`.
+const ATTACH_PAUSE: Duration = Duration::from_millis(2);
+pub const STORE_BYTES_MIN: u64 = 4 << 20;
+/// At this size a file system is probably a container's default /dev/shm.
+const SMALL_FILE_SYSTEM: u64 = 64 << 20;
+
+pub struct StoreDirectory {
+    pub fd: OwnedFd,
+    pub medium: DataMedium,
+    pub file_system_bytes: u64,
+    pub control_parent: PathBuf,
+    /// The directory of the control plane, once it is found.
+    pub control: OnceLock<OwnedFd>,
+}
+
+impl StoreDirectory {
+    /// Opens a directory, creating its last component.
+    pub fn open(path: &Path, control_parent: PathBuf) -> Result<StoreDirectory> {
+        match mkdir(path, DIRECTORY_MODE) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(Errno::NOENT) => {
+                return Err(Error::new(ErrorKind::Io, "the directory and its parent are missing")
+                    .advice("create the parent; only the last component is created here"));
+            }
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) if path.exists() => {}
+            Err(errno) => return Err(refused("the directory cannot be created", errno)),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = open(path, flags, Mode::empty()).map_err(|errno| match errno {
+            Errno::NOTDIR => Error::new(ErrorKind::Io, "the path is not a directory"),
+            errno => refused("the directory cannot be opened", errno),
+        })?;
+        let stat = fstat(&fd).explained("the directory cannot be examined")?;
+        let own = rustix::process::geteuid().as_raw();
+        if stat.st_uid != own {
+            let why = format!(
+                "the directory belongs to user id {}, this process runs as user id {own}",
+                stat.st_uid
+            );
+            return Err(Error::new(ErrorKind::Denied, why)
+                .advice("run as the directory's owner or give it to this user"));
+        }
+        if stat.st_mode & 0o022 != 0 {
+            return Err(Error::new(ErrorKind::Denied, "others may write to the directory")
+                .advice("take that right away (chmod 700), or use a directory inside it"));
+        }
+        let (medium, file_system_bytes) = check_file_system(&fd, path)?;
+        Ok(StoreDirectory {
+            fd,
+            medium,
+            file_system_bytes,
+            control_parent,
+            control: OnceLock::new(),
+        })
+    }
+
+    pub fn open_file(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        openat(&self.fd, name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, FILE_MODE)
+    }
+
+    pub fn control_fd(&self) -> &OwnedFd {
+        self.control.get().unwrap_or(&self.fd)
+    }
+
+    pub fn open_control(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        openat(self.control_fd(), name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, FILE_MODE)
+    }
+
+    /// The file of beacons, opened anew: its locks belong to this process. In another file than
+    /// theirs, all other processes would look dead.
+    pub fn beacons(&self, plane: &Plane) -> Result<File> {
+        let lost = || {
+            Error::new(ErrorKind::Io, "the file of beacons was removed or replaced").advice(
+                "end the processes that use the store and remove the directory; keep tmp cleaners \
+                 away from it",
+            )
+        };
+        let file = self.open_control(BEACONS_FILE, OFlags::RDWR).map_err(|errno| match errno {
+            Errno::NOENT => lost(),
+            errno => refused("the file of beacons cannot be opened", errno),
+        })?;
+        let inode = file_identity(&file)?.1;
+        if inode != plane.header(header::BEACONS).load(Relaxed) {
+            return Err(lost());
+        }
+        Ok(File::from(file))
+    }
+
+    /// The shared lock of an attached process, on a description of its own.
+    pub fn attach(&self) -> Result<OwnedFd> {
+        let opened = self.open_file(FORMAT_FILE, OFlags::RDONLY);
+        let file = opened.explained("the file `format` cannot be opened")?;
+        // How long another process may have the exclusive lock.
+        let wait_max = if self.medium == DataMedium::Disk { REBUILD_MAX } else { CREATION_MAX };
+        let start = Instant::now();
+        while !try_lock_format(&file, FlockOperation::NonBlockingLockShared)? {
+            if start.elapsed() >= wait_max {
+                let why = format!(
+                    "another process {}does not finish creating the control plane",
+                    lock_holders(&file)
+                );
+                return Err(Error::new(ErrorKind::Io, why).advice("look at that process"));
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// Tries to lock the file `format`. False, after a moment, when another process has it.
+pub fn try_lock_format(file: &OwnedFd, operation: FlockOperation) -> Result<bool> {
+    match flock(file, operation) {
+        Err(Errno::WOULDBLOCK) => {
+            std::thread::sleep(ATTACH_PAUSE);
+            Ok(false)
+        }
+        locked => locked.explained("the file `format` cannot be locked").map(|()| true),
+    }
+}
+
+fn check_file_system(fd: &OwnedFd, path: &Path) -> Result<(DataMedium, u64)> {
+    let (magic, bytes) = file_system(fd)?;
+    if let Some((_, name)) = FOREIGN.iter().find(|(foreign, _)| *foreign == magic) {
+        let why =
+            format!("the directory is on a file system of another machine or program ({name})");
+        return Err(Error::new(ErrorKind::Unsupported, why).advice(
+            "use a local disk or /dev/shm; stores for several hosts are the servers, such as \
+             redis:",
+        ));
+    }
+    if bytes < STORE_BYTES_MIN * 2 {
+        let why = format!("the file system has only {bytes} bytes");
+        return Err(Error::new(ErrorKind::Full, why).advice("use a larger one"));
+    }
+    if magic != TMPFS_MAGIC {
+        return Ok((DataMedium::Disk, bytes));
+    }
+    if bytes <= SMALL_FILE_SYSTEM {
+        let path = path.display();
+        log::warn!(
+            "{path} is on a file system of {bytes} bytes; containers get more by --shm-size"
+        );
+    }
+    Ok((DataMedium::Memory, bytes))
+}
+
+/// The kind of a file system, as statfs tells it, and its bytes.
+pub fn file_system(of: &impl AsFd) -> Result<(u32, u64)> {
+    let statfs = fstatfs(of).explained("the file system cannot be examined")?;
+    let block = u64::try_from(statfs.f_bsize).unwrap_or(4_096);
+    let bytes = (statfs.f_blocks as u64).saturating_mul(block);
+    // A tmpfs without a limit of its own says 0.
+    Ok(((statfs.f_type as u64 & 0xffff_ffff) as u32, if bytes == 0 { 1 << 40 } else { bytes }))
+}
+
+pub fn is_in_memory(of: &impl AsFd) -> Result<bool> {
+    Ok(file_system(of)?.0 == TMPFS_MAGIC)
+}
+
+pub fn file_identity(file: &impl AsFd) -> Result<(u64, u64)> {
+    let stat = fstat(file).explained("a file cannot be examined")?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Bytes of a file; 0 for one that cannot be examined.
+pub fn file_bytes(file: &impl AsFd) -> u64 {
+    fstat(file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+}
+
+/// The pids that hold a lock on a file: `(1, 2) ` or nothing.
+pub fn lock_holders(file: &impl AsFd) -> String {
+    let Ok((_, inode)) = file_identity(file) else { return String::new() };
+    let inode = format!(":{inode}");
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let own = std::process::id().to_string();
+    let holder = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        match fields[..] {
+            [_, "FLOCK", _, _, pid, place, ..] if place.ends_with(&inode) && pid != own => {
+                Some(pid.to_owned())
+            }
+            _ => None,
+        }
+    };
+    let mut pids: Vec<String> = locks.lines().filter_map(holder).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    if pids.is_empty() { String::new() } else { format!("({}) ", pids.join(", ")) }
+}

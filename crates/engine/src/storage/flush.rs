@@ -1,0 +1,201 @@
+//! Durability of the log: when writes are brought to the disk, and by which process.
+//!
+//! Invariant: a sync counts as done only if it ended well and everything that failed before it was
+//! written again.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use sessile_core::{Error, ErrorKind, Result, Timestamp};
+
+use super::log_line::parse_segment;
+use super::stage::stage_is_busy;
+use crate::{memory::*, table::*};
+
+/// After so many intervals a sync whose end no process has noticed is repeated.
+const FORGOTTEN: u64 = 10;
+/// An explicit sync waits for another one, and for a stage.
+const SYNC_WAIT_MAX: Duration = Duration::from_secs(60);
+const STAGES_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long an overdue sync waits for a stage, in a call of an application.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What this process has begun and the kernel carries out.
+#[derive(Default)]
+pub struct BackgroundSync(Mutex<Option<SyncRound>>);
+
+/// A sync, and the oldest write that it covers (0: none was noted).
+#[derive(Clone, Copy)]
+struct SyncRound {
+    number: u64,
+    oldest: u64,
+}
+
+impl BackgroundSync {
+    /// Notices the end of a sync, and begins one if the interval is over. Waits for the disk only
+    /// where the kernel offers nothing else.
+    pub fn sync_if_due(&self, plane: &Plane, me: &AttachedProcess, now: Timestamp) {
+        let Some(log) = plane.log.as_ref().filter(|log| log.interval_ms > 0) else { return };
+        let Ok(mut under_way) = self.0.try_lock() else { return };
+        if let Some(round) = *under_way {
+            let Some(result) = log.file.end_of_sync() else { return };
+            *under_way = None;
+            log_failure(plane.end_round(round, result));
+        }
+        let age = |word| match plane.header(word).load(Relaxed) {
+            0 => 0,
+            since => now.as_ms().saturating_sub(since),
+        };
+        // A process that began a sync may have died, or may make no call that notices the end.
+        let dirty = age(header::DIRTY_SINCE);
+        if dirty >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN {
+            let overdue = dirty >= 2 * log.interval_ms;
+            let patience = if overdue { PATIENCE } else { Duration::ZERO };
+            *under_way = me.begin_or_sync(plane, log, patience);
+        }
+    }
+
+    /// Begins a sync before its time, unless this process has one under way.
+    pub fn sync_early(&self, plane: &Plane, me: &AttachedProcess) {
+        let (Some(log), Ok(mut under_way)) = (&plane.log, self.0.try_lock()) else { return };
+        if under_way.is_none() {
+            *under_way = me.begin_or_sync(plane, log, PATIENCE);
+        }
+    }
+}
+
+impl AttachedProcess {
+    /// Begins a sync in the background, or syncs here where the kernel does not offer that.
+    fn begin_or_sync(&self, plane: &Plane, log: &DiskLog, patience: Duration) -> Option<SyncRound> {
+        let failed = || plane.header(header::SYNC_FAILED).load(SeqCst) != 0;
+        let mut drawn = None;
+        if !failed() {
+            // Most of it before a number is drawn: after each number every appender leaves its
+            // page.
+            let emptied = self.write_all_stages(plane, patience).and_then(|emptied| {
+                drawn = emptied.then(|| plane.begin_round());
+                drawn.map_or(Ok(false), |round| self.empty_stages(plane, round, PATIENCE))
+            });
+            match emptied {
+                Ok(true) => {}
+                // Another process writes from a stage at this moment: a later call tries again.
+                Ok(false) => return None,
+                Err(error) => {
+                    log_failure(Err(error));
+                    return None;
+                }
+            }
+            // Once more: this sync does not make good for a failure noted meanwhile.
+            if !failed() && log.file.begin_sync() == SyncStart::UnderWay {
+                return drawn;
+            }
+        }
+        // Only one process at a time writes everything again: it might overwrite later writes.
+        let _held = self.try_hold(plane, plane.header(header::SYNC_LOCK))?;
+        log_failure(self.sync_here(plane, log, drawn.unwrap_or_else(|| plane.begin_round())));
+        None
+    }
+
+    /// Brings what was written before the call to the disk.
+    pub fn sync_log(&self, plane: &Plane) -> Result<()> {
+        let Some(log) = &plane.log else { return Ok(()) };
+        let lock = plane.header(header::SYNC_LOCK);
+        let Some(_held) = self.hold(plane, lock, SYNC_WAIT_MAX) else {
+            let why = "another process does not finish syncing the store";
+            return Err(
+                Error::new(ErrorKind::Io, why).advice("look at that process and at the disk")
+            );
+        };
+        self.sync_here(plane, log, plane.begin_round())
+    }
+
+    /// False when another process keeps a stage: then the sync counts as not begun.
+    fn empty_stages(&self, plane: &Plane, round: SyncRound, wait_max: Duration) -> Result<bool> {
+        match self.write_all_stages(plane, wait_max) {
+            Ok(false) if round.oldest != 0 => {
+                plane.header(header::DIRTY_SINCE).store(round.oldest, SeqCst);
+                plane.header(header::SYNCING_SINCE).cas(round.oldest, 0);
+                Ok(false)
+            }
+            Err(error) => plane.end_round(round, Err(error)).map(|()| true),
+            emptied => emptied,
+        }
+    }
+
+    fn sync_here(&self, plane: &Plane, log: &DiskLog, round: SyncRound) -> Result<()> {
+        if !self.empty_stages(plane, round, STAGES_WAIT_MAX)? {
+            return Err(stage_is_busy());
+        }
+        let attempt = || {
+            if plane.header(header::SYNC_FAILED).load(SeqCst) != 0 {
+                plane.write_again(log)?;
+            }
+            log.file.sync()
+        };
+        plane.end_round(round, attempt())
+    }
+}
+
+fn log_failure(synced: Result<()>) {
+    if let Err(error) = synced {
+        log::error!("sessions of the last seconds may be lost if the power fails now: {error:#}");
+    }
+}
+
+impl Plane {
+    fn begin_round(&self) -> SyncRound {
+        let since = self.header(header::DIRTY_SINCE);
+        let number = self.header(header::SYNCS_BEGUN).add(1) + 1;
+        let oldest = since.load(SeqCst);
+        if oldest != 0 {
+            self.header(header::SYNCING_SINCE).store(oldest, SeqCst);
+            since.cas(oldest, 0);
+        }
+        SyncRound { number, oldest }
+    }
+
+    fn end_round(&self, round: SyncRound, result: Result<()>) -> Result<()> {
+        let SyncRound { number, oldest } = round;
+        let failed = self.header(header::SYNC_FAILED);
+        match &result {
+            Ok(()) => {
+                // A sync that began before a failure may end well after it: the failed writes were
+                // not written again then.
+                let seen = failed.load(SeqCst);
+                if seen < number && (seen == 0 || failed.cas(seen, 0)) {
+                    self.header(header::SYNCS_DONE).raise(number);
+                }
+                self.header(header::SYNCING_SINCE).cas(oldest, 0);
+            }
+            Err(_) => {
+                failed.raise(self.header(header::SYNCS_BEGUN).load(SeqCst));
+                let since = if oldest == 0 { self.now().as_ms().max(1) } else { oldest };
+                self.header(header::DIRTY_SINCE).store(since, SeqCst);
+            }
+        }
+        result
+    }
+
+    /// Writes every complete record again: the kernel may have dropped or call clean what it could
+    /// not write. No segment is reused meanwhile.
+    fn write_again(&self, log: &DiskLog) -> Result<()> {
+        let mut bytes = vec![0; SEGMENT_BYTES as usize];
+        for segment in 0..self.segment_count() {
+            let seen = self.segment_state(segment);
+            if !is_log(seen.class()) || !seen.has_slots() {
+                continue;
+            }
+            log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;
+            for record in parse_segment(log, &bytes, segment) {
+                // Remains of an earlier generation are not what the stamp stands for: that record
+                // may be in a stage still.
+                let granule = record.start as u64 / GRANULE_BYTES;
+                let stamp = self.stamp(segment, granule).load(SeqCst);
+                if record.header.stamp == stamp {
+                    log.file.write(record.bytes, segment * SEGMENT_BYTES + record.start as u64)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! Records and where they lie: slots in memory, or the log and its stages on a disk.
+//!
+//! It reads, writes, frees and syncs records, and knows no operation of the contract.
+
+mod append;
+mod directory;
+mod disk_file;
+mod flush;
+mod format;
+mod header;
+mod kernel_aio;
+mod lane;
+mod log_line;
+mod log_segment;
+mod notes;
+mod record;
+mod reserve;
+mod segment;
+mod slots;
+mod stage;
+mod unsynced;
+mod write;
+
+pub(crate) use {
+    directory::*, disk_file::*, format::*, header::*, lane::*, log_line::*, notes::*, record::*,
+    reserve::*, segment::*, stage::*, write::*,
+};

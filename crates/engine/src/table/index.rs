@@ -1,0 +1,441 @@
+//! The index: from the digest of a key to its entry, growing bucket by bucket.
+//!
+//! ```text
+//! head  entry 32 | sequence 24 | cell 3 | step 2 | kind 3
+//! cell  entry + 1: 32 | tag 16 | sequence 16
+//! ```
+//!
+//! Invariants: one compare-and-swap of the head announces and decides a change; then any process
+//! can carry it out, so none waits for another. Each change gives a cell another sequence, so a
+//! late helper fails. docs/engine.md, "Index", goes through the cases.
+
+use sessile_core::Result;
+
+use super::hint::{Hint, copy_hint};
+use crate::memory::*;
+
+const SEQUENCE_BITS: u64 = 24;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum BucketKind {
+    /// Its parent has not split yet.
+    Unused,
+    Active,
+    /// Frozen: its cells are being copied to its children.
+    Splitting,
+    /// Its children have them.
+    Split,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum BucketChange {
+    Rest,
+    Insert,
+    Remove,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct BucketHead(u64);
+
+impl BucketHead {
+    fn kind(self) -> BucketKind {
+        match self.0 & 7 {
+            1 => BucketKind::Active,
+            2 => BucketKind::Splitting,
+            3 => BucketKind::Split,
+            _ => BucketKind::Unused,
+        }
+    }
+
+    fn change(self) -> BucketChange {
+        match self.0 >> 3 & 3 {
+            1 => BucketChange::Insert,
+            2 => BucketChange::Remove,
+            _ => BucketChange::Rest,
+        }
+    }
+
+    fn cell(self) -> usize {
+        (self.0 >> 5 & 7) as usize
+    }
+
+    fn sequence(self) -> u64 {
+        self.0 >> 8 & ((1 << SEQUENCE_BITS) - 1)
+    }
+
+    fn entry(self) -> u64 {
+        self.0 >> 32
+    }
+
+    /// Announces a change of a cell. The sequence differs from the cell's and is not zero.
+    fn announce(
+        self,
+        change: BucketChange,
+        cell: usize,
+        present: BucketCell,
+        entry: u64,
+    ) -> BucketHead {
+        let mut sequence = self.sequence() + 1;
+        while sequence & 0xffff == 0 || sequence & 0xffff == present.sequence() {
+            sequence += 1;
+        }
+        let mut sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+        if mutated(Mutation::SequenceComesRound) {
+            sequence = if present.sequence() == 1 { 2 } else { 1 };
+        }
+        BucketHead(
+            BucketKind::Active as u64
+                | (change as u64) << 3
+                | (cell as u64) << 5
+                | sequence << 8
+                | entry << 32,
+        )
+    }
+
+    fn rested(self, kind: BucketKind) -> BucketHead {
+        BucketHead(kind as u64 | self.sequence() << 8)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct BucketCell(u64);
+
+impl BucketCell {
+    fn new(entry: u64, digest: KeyDigest, sequence: u64) -> BucketCell {
+        BucketCell((entry + 1) << 32 | tag(digest) << 16 | sequence & 0xffff)
+    }
+
+    fn empty(sequence: u64) -> BucketCell {
+        BucketCell(sequence & 0xffff)
+    }
+
+    fn entry(self) -> Option<u64> {
+        (self.0 >> 32).checked_sub(1)
+    }
+
+    fn tag(self) -> u64 {
+        self.0 >> 16 & 0xffff
+    }
+
+    fn sequence(self) -> u64 {
+        self.0 & 0xffff
+    }
+}
+
+fn tag(digest: KeyDigest) -> u64 {
+    digest.0 >> 48
+}
+
+fn bucket_number(level: u32, digest: KeyDigest) -> u64 {
+    (1 << level) + (digest.0 & ((1 << level) - 1))
+}
+
+type Bucket<'a> = &'a [Word; LINE_WORDS];
+
+struct BucketRef<'a> {
+    level: u32,
+    number: u64,
+    bucket: Bucket<'a>,
+}
+
+fn bucket_head(bucket: Bucket<'_>) -> BucketHead {
+    BucketHead(bucket[0].load(SeqCst))
+}
+
+fn cells(bucket: Bucket<'_>) -> impl Iterator<Item = (usize, BucketCell)> + '_ {
+    // Acquire: pairs with the compare-and-swap that filled the cell, so the entry's digest is seen.
+    bucket.iter().skip(1).enumerate().map(|(at, word)| (at, BucketCell(word.load(Acquire))))
+}
+
+fn cell_word(bucket: Bucket<'_>, at: usize) -> &Word {
+    bucket.get(at + 1).unwrap_or(&bucket[LINE_WORDS - 1])
+}
+
+pub enum Insertion {
+    Inserted,
+    Existing(u64),
+}
+
+impl Plane {
+    pub fn create_index(&self) -> Result<()> {
+        for number in 1 << LEVEL_FIRST..2 << LEVEL_FIRST {
+            self.back_bucket(number)?;
+            self.bucket(number)[0].cas(0, BucketHead(BucketKind::Active as u64 | 1 << 8).0);
+        }
+        Ok(())
+    }
+
+    fn is_backed(&self, number: u64) -> bool {
+        let part = number / BUCKETS_OF_PART;
+        self.control.word(INDEX_PARTS + part / 64 * 8).load(Acquire) >> (part % 64) & 1 == 1
+    }
+
+    fn back_bucket(&self, number: u64) -> Result<()> {
+        if self.is_backed(number) {
+            return Ok(());
+        }
+        if !self.may_grow(INDEX_PART_BYTES) {
+            return Err(full());
+        }
+        let part = number / BUCKETS_OF_PART;
+        self.index.back(part * INDEX_PART_BYTES, INDEX_PART_BYTES)?;
+        self.control.word(INDEX_PARTS + part / 64 * 8).set(1 << (part % 64));
+        Ok(())
+    }
+
+    /// The level of most buckets: seven cells are two thirds full on average.
+    fn usual_level(&self) -> u32 {
+        (self.entry_count() / 4).max(1).ilog2().clamp(LEVEL_FIRST, LEVEL_LAST)
+    }
+
+    /// Prefetches the buckets at the usual level, and above and below: a third of the keys are
+    /// there.
+    pub fn prefetch_buckets(&self, digest: KeyDigest) {
+        let level = self.usual_level();
+        for near in level.saturating_sub(1).max(LEVEL_FIRST)..=(level + 1).min(LEVEL_LAST) {
+            self.prefetch_bucket(bucket_number(near, digest));
+        }
+    }
+
+    /// Signposts are followed from the level where most buckets are.
+    fn find_bucket(&self, digest: KeyDigest) -> BucketRef<'_> {
+        let mut level = self.usual_level();
+        loop {
+            let number = bucket_number(level, digest);
+            if self.is_backed(number) {
+                let bucket = self.bucket(number);
+                match bucket_head(bucket).kind() {
+                    BucketKind::Active | BucketKind::Splitting => {
+                        return BucketRef { level, number, bucket };
+                    }
+                    BucketKind::Split if level < LEVEL_LAST => {
+                        level += 1;
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            // Not there yet: its parent is in charge. The first level always exists.
+            if level == LEVEL_FIRST {
+                return BucketRef { level, number, bucket: self.bucket(number) };
+            }
+            level -= 1;
+        }
+    }
+
+    /// The entry of a digest. `probable` gets its cell while the entry is on its way from memory.
+    fn entry_with<T>(
+        &self,
+        bucket: Bucket<'_>,
+        digest: KeyDigest,
+        probable: impl Fn(usize) -> T,
+    ) -> Option<(u64, T)> {
+        cells(bucket).find_map(|(at, cell)| {
+            let entry = cell
+                .entry()
+                .filter(|entry| cell.tag() == tag(digest) && *entry < self.entry_count())?;
+            let found = self.entry(entry).digest();
+            let meanwhile = probable(at);
+            (found == digest).then_some((entry, meanwhile))
+        })
+    }
+
+    pub fn find_entry(&self, digest: KeyDigest) -> Option<u64> {
+        self.prefetch_buckets(digest);
+        self.look_up(digest, |_| {}).map(|(entry, ())| entry)
+    }
+
+    /// The entry of a key whose record will be read: the record is prefetched, too.
+    pub fn find_to_read(&self, digest: KeyDigest) -> Option<(u64, Hint)> {
+        self.look_up(digest, |word| self.follow_hint(word))
+    }
+
+    fn look_up<T>(&self, digest: KeyDigest, probable: impl Fn(&Word) -> T) -> Option<(u64, T)> {
+        loop {
+            let BucketRef { number, bucket, .. } = self.find_bucket(digest);
+            let before = bucket_head(bucket);
+            let probable = |at| probable(cell_word(self.hints(number), at));
+            let found = self.entry_with(bucket, digest, probable);
+            if found.is_some() {
+                return found;
+            }
+            fence(Acquire);
+            // Not found only counts if no cell can have moved or changed in between.
+            let after = bucket_head(bucket);
+            if before == after && matches!(after.kind(), BucketKind::Active | BucketKind::Splitting)
+            {
+                return None;
+            }
+        }
+    }
+
+    pub fn insert_entry(&self, digest: KeyDigest, entry: u64) -> Result<Insertion> {
+        self.prefetch_buckets(digest);
+        loop {
+            let place = self.find_bucket(digest);
+            let bucket = place.bucket;
+            let Some(seen) = self.settled(&place)? else { continue };
+            if let Some((existing, ())) = self.entry_with(bucket, digest, |_| {}) {
+                return Ok(Insertion::Existing(existing));
+            }
+            let Some((at, free)) = cells(bucket).find(|(_, cell)| cell.entry().is_none()) else {
+                if place.level == LEVEL_LAST {
+                    return Err(full());
+                }
+                // Memory first: a frozen bucket that cannot be split would keep its sessions from
+                // leaving.
+                children(&place).into_iter().try_for_each(|child| self.back_bucket(child))?;
+                if mutated(Mutation::SplitsUnfrozen) {
+                    self.split_bucket(&place, seen)?;
+                }
+                bucket[0].cas(seen.0, seen.rested(BucketKind::Splitting).0);
+                continue;
+            };
+            let seen = if mutated(Mutation::AnnouncesUnseen) { bucket_head(bucket) } else { seen };
+            // The compare-and-swap fails if anything was announced since `seen`: cells and the
+            // digests behind them have not changed.
+            let announced = seen.announce(BucketChange::Insert, at, free, entry);
+            if bucket[0].cas(seen.0, announced.0) {
+                self.carry_out(bucket, announced);
+                return Ok(Insertion::Inserted);
+            }
+        }
+    }
+
+    pub fn remove_entry(&self, digest: KeyDigest, entry: u64) -> Result<bool> {
+        self.prefetch_buckets(digest);
+        loop {
+            let place = self.find_bucket(digest);
+            let bucket = place.bucket;
+            let Some(seen) = self.settled(&place)? else { continue };
+            let Some((at, cell)) = cells(bucket).find(|(_, cell)| cell.entry() == Some(entry))
+            else {
+                if bucket_head(bucket) == seen {
+                    return Ok(false);
+                }
+                continue;
+            };
+            let announced = seen.announce(BucketChange::Remove, at, cell, entry);
+            if bucket[0].cas(seen.0, announced.0) {
+                self.carry_out(bucket, announced);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The head after helping; `None` when another bucket is in charge.
+    fn settled(&self, place: &BucketRef<'_>) -> Result<Option<BucketHead>> {
+        loop {
+            let seen = bucket_head(place.bucket);
+            match (seen.kind(), seen.change()) {
+                (BucketKind::Active, BucketChange::Rest) => return Ok(Some(seen)),
+                (BucketKind::Active, _) => self.carry_out(place.bucket, seen),
+                (BucketKind::Splitting, _) => self.split_bucket(place, seen)?,
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Carries out what a head announces. Any number of processes may, at any later time.
+    fn carry_out(&self, bucket: Bucket<'_>, announced: BucketHead) {
+        let word = cell_word(bucket, announced.cell());
+        let present = BucketCell(word.load(SeqCst));
+        let entry = announced.entry();
+        let digest =
+            if entry < self.entry_count() { self.entry(entry).digest() } else { KeyDigest(0, 0) };
+        // If the announcement still stands now, it stood while digest and cell were read: the fence
+        // keeps the reads above from being answered later than the one below.
+        fence(Acquire);
+        if bucket_head(bucket) != announced && !mutated(Mutation::HelperTrusts) {
+            return;
+        }
+        if present.sequence() != announced.sequence() & 0xffff {
+            let next = match announced.change() {
+                BucketChange::Insert => BucketCell::new(entry, digest, announced.sequence()),
+                _ => BucketCell::empty(announced.sequence()),
+            };
+            word.cas(present.0, next.0);
+        }
+        bucket[0].cas(announced.0, announced.rested(BucketKind::Active).0);
+    }
+
+    /// Copies the cells of a frozen bucket to its children and turns it into a signpost.
+    fn split_bucket(&self, place: &BucketRef<'_>, frozen: BucketHead) -> Result<()> {
+        let BucketRef { level, number, bucket } = *place;
+        let children = children(place);
+        for child in children {
+            self.back_bucket(child)?;
+        }
+        let [low, high] = children.map(|child| (self.bucket(child), self.hints(child)));
+        for (at, cell) in cells(bucket) {
+            let Some(entry) = cell.entry().filter(|entry| *entry < self.entry_count()) else {
+                continue;
+            };
+            let digest = self.entry(entry).digest();
+            // While the bucket is frozen its entries keep their digests; later nothing read here
+            // counts.
+            fence(Acquire);
+            if bucket_head(bucket) != frozen {
+                return Ok(());
+            }
+            let (child, hints) = if digest.0 >> level & 1 == 0 { low } else { high };
+            // It may belong to another key by now: a hint may be wrong.
+            copy_hint(cell_word(self.hints(number), at), cell_word(hints, at));
+            // A virgin cell is zero, one that was ever used is not: a late helper changes nothing.
+            cell_word(child, at).cas(0, BucketCell::new(entry, digest, 1).0);
+        }
+        for (child, _) in [low, high] {
+            child[0].cas(0, BucketHead(BucketKind::Active as u64 | 1 << 8).0);
+        }
+        bucket[0].cas(frozen.0, frozen.rested(BucketKind::Split).0);
+        Ok(())
+    }
+
+    /// Calls `wrong` with each bucket and cell that leads to an entry that does not belong there.
+    pub fn check_index(&self, mut wrong: impl FnMut(u64, u64)) {
+        let backed = (1 << LEVEL_FIRST..2 << LEVEL_LAST)
+            .step_by(64)
+            .filter(|number| self.is_backed(*number));
+        for number in backed.flat_map(|first| first..first + 64) {
+            let bucket = self.bucket(number);
+            if !matches!(bucket_head(bucket).kind(), BucketKind::Active | BucketKind::Splitting) {
+                continue;
+            }
+            let level = number.ilog2();
+            for (_, cell) in cells(bucket) {
+                let Some(entry) = cell.entry() else { continue };
+                let belongs = entry < self.entry_count() && {
+                    let (digest, state) = (self.entry(entry).digest(), self.entry(entry).state());
+                    state.kind() != EntryKind::Free
+                        && tag(digest) == cell.tag()
+                        && bucket_number(level, digest) == number
+                };
+                if !belongs
+                    && matches!(
+                        bucket_head(bucket).kind(),
+                        BucketKind::Active | BucketKind::Splitting
+                    )
+                {
+                    wrong(number, cell.0);
+                }
+            }
+        }
+    }
+}
+
+impl TableEntry<'_> {
+    pub fn store_hint(self, plane: &Plane, location: Location, payload_bytes: u64) {
+        let BucketRef { number, bucket, .. } = plane.find_bucket(self.digest());
+        if let Some((at, _)) = cells(bucket).find(|(_, cell)| cell.entry() == Some(self.number)) {
+            // Relaxed: it publishes nothing.
+            let hint = Hint::new(location, payload_bytes);
+            cell_word(plane.hints(number), at).store(hint.0, Relaxed);
+        }
+    }
+}
+
+fn children(place: &BucketRef<'_>) -> [u64; 2] {
+    let BucketRef { level, number, .. } = *place;
+    let index = number - (1 << level);
+    [index, index + (1 << level)].map(|index| (2 << level) + index)
+}

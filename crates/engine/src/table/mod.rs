@@ -1,0 +1,15 @@
+//! The table of sessions: from a key to its entry and its lock, and the processes that own locks.
+//!
+//! It knows neither records nor the log.
+
+mod entries;
+mod hint;
+mod index;
+mod keys;
+mod liveness;
+mod lock;
+mod process;
+
+#[cfg(all(test, sessile_model))]
+pub(crate) use index::Insertion;
+pub(crate) use {entries::*, hint::*, keys::*, lock::*, process::*};

@@ -1,0 +1,223 @@
+//! The process table: which processes are attached.
+//!
+//! Invariants: the owner of a slot holds its beacon, an open-file-description lock on the byte of
+//! that number, opened after the last fork; the generation grows with each owner, so a lock word
+//! names one process for ever.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use rustix::process::{Pid, test_kill_process};
+use sessile_core::{Error, ErrorKind, Result};
+
+use super::liveness::{RunFact, SlotFact, is_owner_dead};
+use crate::memory::process_word as word;
+use crate::memory::*;
+
+/// Finishes what the owner of a slot left, in this life of it: locks know no records.
+pub type FinishDead = fn(&Plane, slot: u64, life: u64);
+
+pub struct AttachedProcess {
+    pub slot: u64,
+    generation: u64,
+    /// Holds the beacon. A forked child never uses it: its own slot has its own.
+    beacon: File,
+    /// Holds the shared lock that says that the control plane is in use.
+    _attached: OwnedFd,
+    pub lanes_in_use: [AtomicBool; LANES as usize],
+    nonce: AtomicU64,
+    pid_namespace: u64,
+    finish_dead: FinishDead,
+    /// A hint: where a free entry was found last.
+    pub entries_from: AtomicU64,
+}
+
+impl AttachedProcess {
+    /// Takes a slot. `beacon` is the file of beacons, opened for this process alone.
+    pub fn register(
+        plane: &Plane,
+        beacon: File,
+        attached: OwnedFd,
+        finish_dead: FinishDead,
+    ) -> Result<AttachedProcess> {
+        for slot in 0..PROCESSES_MAX {
+            match fcntl(&beacon, FcntlArg::F_OFD_SETLK(&byte_lock(slot))) {
+                Ok(_) => {
+                    let generation = plane.take_slot(slot, finish_dead);
+                    return Ok(AttachedProcess {
+                        slot,
+                        generation,
+                        beacon,
+                        _attached: attached,
+                        lanes_in_use: Default::default(),
+                        nonce: AtomicU64::new(0),
+                        pid_namespace: pid_namespace(),
+                        finish_dead,
+                        entries_from: AtomicU64::new(0),
+                    });
+                }
+                Err(Errno::EAGAIN | Errno::EACCES) => {}
+                Err(errno) => {
+                    let why = "the beacon of a process cannot be locked";
+                    return Err(Error::new(ErrorKind::Io, why).source(std::io::Error::from(errno)));
+                }
+            }
+        }
+        let why = format!("{PROCESSES_MAX} processes are attached, which is the most that fit");
+        Err(Error::new(ErrorKind::Full, why)
+            .advice("lower the number of workers, or split the store"))
+    }
+
+    /// Leaves the table. Locks that are still held are taken over like those of the dead.
+    pub fn leave_table(&self, plane: &Plane) {
+        (self.finish_dead)(plane, self.slot, life_of(self.generation));
+    }
+
+    /// A lock word that this process has not used for its last four million locks.
+    pub fn new_lock_word(&self) -> LockWord {
+        let nonce = self.nonce.fetch_add(1, Relaxed);
+        LockWord::owned((self.slot, self.generation), nonce)
+    }
+
+    pub fn owns(&self, lock: LockWord) -> bool {
+        lock.owner() == Some((self.slot, self.generation))
+    }
+
+    pub fn is_dead(&self, plane: &Plane, owner: Owner) -> bool {
+        let slot = match owner {
+            (slot, _) if slot >= PROCESSES_MAX => SlotFact::OutOfRange,
+            owner if owner == (self.slot, self.generation) => SlotFact::Own,
+            owner if plane.was_recovered(owner) => SlotFact::Past,
+            _ => SlotFact::Current,
+        };
+        let recorded = |word| plane.process_word(owner.0, word).load(Relaxed);
+        let pid = || u32::try_from(recorded(word::PID)).unwrap_or(0);
+        is_owner_dead(
+            slot,
+            || {
+                let mut probe = byte_lock(owner.0);
+                fcntl(&self.beacon, FcntlArg::F_OFD_GETLK(&mut probe)).is_ok()
+                    && i32::from(probe.l_type) == libc::F_UNLCK
+            },
+            || recorded(word::PID_NAMESPACE) == self.pid_namespace,
+            // The kernel itself: /proc may hide processes, and opening it may fail.
+            || {
+                let pid = i32::try_from(pid()).ok().and_then(Pid::from_raw);
+                pid.map(test_kill_process) == Some(Err(rustix::io::Errno::SRCH))
+            },
+            || match (run_of(pid()), recorded(word::STARTED)) {
+                (None, _) => RunFact::Unknown,
+                (Some((_, true)), _) => RunFact::Ended,
+                (Some((started, _)), recorded) if recorded != 0 && started != recorded => {
+                    RunFact::Other
+                }
+                _ => RunFact::Runs,
+            },
+        )
+    }
+
+    pub fn recover_if_dead(&self, plane: &Plane, slot: u64) {
+        if slot >= PROCESSES_MAX {
+            return;
+        }
+        let life = plane.process_word(slot, word::LIFE).load(SeqCst);
+        if life & 1 == 1 && self.is_dead(plane, (slot, life >> 1)) {
+            (self.finish_dead)(plane, slot, life);
+        }
+    }
+
+    pub fn count(&self, plane: &Plane, word: u64, by: u64) {
+        let word = plane.process_word(self.slot, word);
+        // Threads may lose a count to each other: the price of no locked instruction.
+        word.store(word.load(Relaxed) + by, Relaxed);
+    }
+
+    pub fn count_cpu(&self, plane: &Plane, word: u64, since: Duration) {
+        let used = thread_cpu().saturating_sub(since);
+        self.count_most(plane, word, u64::try_from(used.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    pub fn count_most(&self, plane: &Plane, word: u64, value: u64) {
+        let word = plane.process_word(self.slot, word);
+        if word.load(Relaxed) < value {
+            word.store(value, Relaxed);
+        }
+    }
+}
+
+fn life_of(generation: u64) -> u64 {
+    generation << 1 | 1
+}
+
+impl Plane {
+    fn take_slot(&self, slot: u64, finish_dead: FinishDead) -> u64 {
+        let life = self.process_word(slot, word::LIFE).load(SeqCst);
+        if life & 1 == 1 {
+            // Its owner is dead, for we have its beacon: recover before its lanes are used again.
+            finish_dead(self, slot, life);
+        }
+        let generation = ((life >> 1) + 1) & ((1 << LockWord::GENERATION_BITS) - 1);
+        let (pid, started) = this_run();
+        for (word, value) in [
+            (word::PID, u64::from(pid)),
+            (word::STARTED, started),
+            (word::PID_NAMESPACE, pid_namespace()),
+        ] {
+            self.process_word(slot, word).store(value, Relaxed);
+        }
+        (0..LANES).for_each(|lane| self.lane(slot, lane)[1].store(0, Relaxed));
+        // Release by SeqCst: a process that sees the generation sees pid, start time and empty
+        // lanes.
+        self.process_word(slot, word::LIFE).store(life_of(generation), SeqCst);
+        generation
+    }
+
+    /// Whether an owner was recovered from, or its slot has another owner by now.
+    pub fn was_recovered(&self, (slot, generation): Owner) -> bool {
+        slot >= PROCESSES_MAX
+            || self.process_word(slot, word::LIFE).load(SeqCst) != life_of(generation)
+    }
+}
+
+/// A system call: not for each call.
+pub fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+fn byte_lock(slot: u64) -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: slot.cast_signed(),
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+pub fn this_run() -> (u32, u64) {
+    let pid = std::process::id();
+    (pid, run_of(pid).map_or(0, |(started, _)| started))
+}
+
+/// Start time and end from /proc/PID/stat: after the name, which may contain anything, field 3 is
+/// the state and field 22 the start.
+fn run_of(pid: u32) -> Option<(u64, bool)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let started = fields.nth(18)?.parse().ok()?;
+    let threads =
+        || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(usize::MAX, Iterator::count);
+    Some((started, matches!(state, "X" | "x") || state == "Z" && threads() <= 1))
+}
+
+fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}

@@ -1,0 +1,63 @@
+//! The settings of an application.
+
+use std::time::Duration;
+
+use sessile_core::{Head, Limits, Result, Timestamp, Ttl};
+
+/// How requests of an application treat their sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How long a request waits for the lock of its session.
+    pub lock_wait: Duration,
+    /// What follows when the lock is not free by then.
+    pub on_lock_timeout: OnLockTimeout,
+    /// A session lives for so long after each request.
+    pub idle: Duration,
+    /// A session ends so long after its creation, whatever its requests do.
+    pub absolute_lifetime: Option<Duration>,
+    /// For so long after a regeneration the old id shows the session as it was before.
+    pub grace: Duration,
+    /// A new session without data gets neither a record nor a cookie.
+    pub lazy_start: bool,
+    /// Reading without the lock moves the expiry, too.
+    pub touch_unlocked: bool,
+}
+
+/// What follows when the lock of a session is not free in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLockTimeout {
+    /// The request fails.
+    #[default]
+    Fail,
+    /// The request reads the session without its lock and cannot change it.
+    ReadUnlocked,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            lock_wait: Duration::from_secs(30),
+            on_lock_timeout: OnLockTimeout::Fail,
+            idle: Duration::from_secs(1440),
+            absolute_lifetime: None,
+            grace: Duration::from_secs(30),
+            lazy_start: true,
+            touch_unlocked: false,
+        }
+    }
+}
+
+impl Rules {
+    /// The time to live of a save. Out of range times become the nearest that a store takes:
+    /// applications write any large number for "for ever".
+    pub(crate) fn ttl(&self) -> Result<Ttl> {
+        let clamped = |time: Duration| time.clamp(Duration::from_millis(1), Limits::TTL_MAX);
+        let ttl = Ttl::sliding(clamped(self.idle))?;
+        self.absolute_lifetime.map_or(Ok(ttl), |lifetime| ttl.within(clamped(lifetime)))
+    }
+
+    /// The moment after which nothing of a session may be saved.
+    pub(crate) fn end(&self, head: &Head) -> Option<Timestamp> {
+        self.absolute_lifetime.map(|lifetime| head.created.plus(lifetime))
+    }
+}

@@ -1,0 +1,112 @@
+//! The connections of one opened store to one server, and retries on them.
+//!
+//! Invariants: an idle connection holds no lock and is in no transaction; when one is found broken,
+//! the idle ones go too, because they are as old; only idempotent requests are retried.
+//!
+//! Not for SQLite, whose connections a child has to close before it opens its first
+//! (`sqlite/connection.rs`): [`Idle`] only drops them.
+
+use sessile_core::Error;
+
+use super::idle::Idle;
+use super::retry::retry;
+
+pub(crate) trait AttemptFailure {
+    /// Whether the same request may succeed after a short wait, or on a new connection.
+    fn is_transient(&self) -> bool;
+    /// Whether the connection cannot be used any more, and with it what its session held is lost.
+    fn breaks_connection(&self) -> bool;
+}
+
+pub(crate) trait PooledConnection: Sized {
+    type Settings;
+    type Failure: AttemptFailure;
+
+    fn open(settings: &Self::Settings) -> Result<Self, Self::Failure>;
+    /// Whether any other request may use it.
+    fn is_reusable(&self) -> bool;
+    fn translate(settings: &Self::Settings, failure: Self::Failure) -> Error;
+}
+
+pub(crate) struct Pool<C: PooledConnection> {
+    pub settings: C::Settings,
+    idle: Idle<C>,
+}
+
+impl<C: PooledConnection> Pool<C> {
+    pub fn new(settings: C::Settings) -> Pool<C> {
+        Pool { settings, idle: Idle::default() }
+    }
+
+    /// Runs an attempt on a connection, again while its failures are transient.
+    pub fn with<T>(
+        &self,
+        attempt: impl FnMut(&mut C) -> Result<T, C::Failure>,
+    ) -> sessile_core::Result<T> {
+        let (answer, connection) = self.with_kept(attempt)?;
+        self.give_back(connection);
+        Ok(answer)
+    }
+
+    /// As [`Pool::with`], and keeps the connection.
+    pub fn with_kept<T>(
+        &self,
+        mut attempt: impl FnMut(&mut C) -> Result<T, C::Failure>,
+    ) -> sessile_core::Result<(T, C)> {
+        self.retry(|connection| self.on(connection, &mut attempt))
+    }
+
+    /// Runs an attempt once.
+    pub fn once<T>(
+        &self,
+        attempt: impl FnOnce(&mut C) -> Result<T, C::Failure>,
+    ) -> Result<T, C::Failure> {
+        let (answer, connection) = self.on(self.take()?, attempt)?;
+        self.give_back(connection);
+        Ok(answer)
+    }
+
+    /// Runs an attempt once on this connection, which is given back if it failed and is fit.
+    pub fn on<T>(
+        &self,
+        mut connection: C,
+        attempt: impl FnOnce(&mut C) -> Result<T, C::Failure>,
+    ) -> Result<(T, C), C::Failure> {
+        match attempt(&mut connection) {
+            Ok(answer) => Ok((answer, connection)),
+            Err(failure) => {
+                if !failure.breaks_connection() {
+                    self.give_back(connection);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// As [`Pool::with`], for an attempt that keeps or returns its connection.
+    pub fn retry<T>(
+        &self,
+        mut attempt: impl FnMut(C) -> Result<T, C::Failure>,
+    ) -> sessile_core::Result<T> {
+        let attempt = || {
+            let done = self.take().and_then(&mut attempt);
+            if done.as_ref().err().is_some_and(C::Failure::breaks_connection) {
+                self.idle.clear();
+            }
+            done
+        };
+        retry(C::Failure::is_transient, attempt)
+            .map_err(|failure| C::translate(&self.settings, failure))
+    }
+
+    /// Takes back a connection that holds nothing.
+    pub fn give_back(&self, connection: C) {
+        if connection.is_reusable() {
+            self.idle.put(connection);
+        }
+    }
+
+    fn take(&self) -> Result<C, C::Failure> {
+        self.idle.take().map_or_else(|| C::open(&self.settings), Ok)
+    }
+}

@@ -1,0 +1,56 @@
+//! `stat` and `list` of both modes. They take no lock, hold up nobody and remove nothing.
+
+use std::time::{Duration, Instant};
+
+use sessile_core::{Cursor, Filter, Listed, Page, Result, Stat};
+
+use super::mode::{FileRole, Mode};
+use super::walk::{Walk, walk_in_order};
+
+/// `stat` stops here and says that it is not complete.
+const STAT_TIME_MAX: Duration = Duration::from_secs(10);
+
+pub fn stat(mode: &impl Mode) -> Result<Stat> {
+    let (start, now) = (Instant::now(), mode.now());
+    let (mut stat, mut walk) = (Stat::default(), Walk::new(mode)?);
+    while start.elapsed() < STAT_TIME_MAX {
+        let Some(found) = walk.next(mode)? else {
+            stat.complete = true;
+            break;
+        };
+        if let FileRole::Session(key) = &found.role
+            && let Some((head, bytes)) = mode.read_head(key)
+        {
+            stat.count(&head, bytes, now);
+        }
+    }
+    Ok(stat)
+}
+
+pub fn list(mode: &impl Mode, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+    let now = mode.now();
+    let after = cursor.map(|cursor| cursor.parse(|path| parse(mode, path))).transpose()?;
+    let (mut page, mut looked_at) = (Page::default(), 0);
+    let only = filter.bin.as_ref();
+    walk_in_order(mode, "", after.unwrap_or_default(), only, &mut |path, key| {
+        looked_at += 1;
+        // The bin first: no file of another bin is read.
+        if filter.matches(key, u64::MAX)
+            && let Some((head, bytes)) = mode.read_head(key)
+            && !head.expired(now)
+            && filter.matches(key, bytes)
+        {
+            page.entries.push(Listed { key: key.clone(), payload_bytes: bytes, head });
+        }
+        let full = looked_at == filter.entries_max;
+        page.next = full.then(|| Cursor(path.to_owned()));
+        Ok(!full)
+    })?;
+    Ok(page)
+}
+
+/// A path, if it is that of a session's file.
+fn parse<'c>(mode: &impl Mode, path: &'c str) -> Option<&'c str> {
+    let (folder, name) = path.split_at_checked(path.rfind('/').map_or(0, |slash| slash + 1))?;
+    matches!(mode.role(folder, name), FileRole::Session(_)).then_some(path)
+}

@@ -1,0 +1,97 @@
+//! The two modes of the store, and what differs between them. store.rs has what is common.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::Stat;
+use sessile_core::{Bin, Error, ErrorKind, Head, Key, Result, Stored, Timestamp, Ttl, Verified};
+
+use super::directory::{Directory, FileName, Opened};
+use super::system::Identity;
+
+/// A lease.
+pub struct Held {
+    pub file: OwnedFd,
+    pub identity: Identity,
+    pub key: Key,
+    /// A forked child inherits the lock; it must not release it.
+    pub pid: u32,
+    /// The live record.
+    pub read: Option<Head>,
+    pub file_bytes: u64,
+    /// This process begins the session again and again.
+    pub looping: bool,
+}
+
+pub trait Mode: Send + Sync + 'static {
+    /// Folders and paths are relative to it.
+    fn root(&self) -> &Directory;
+    /// The directory of the format file and the queue.
+    fn side(&self) -> &Arc<Directory>;
+    fn now(&self) -> Timestamp;
+    fn file(&self, key: &Key) -> Result<FileName<'_>>;
+    /// `folder` is empty or ends in a slash.
+    fn role(&self, folder: &str, name: &str) -> FileRole;
+
+    /// A consistent snapshot without the lock.
+    fn peek(&self, key: &Key) -> Result<(Stored, Vec<u8>)>;
+    /// The content of the key's file, which the caller has locked. After an error the gate is
+    /// released.
+    fn read(&self, key: &Key, file: &OwnedFd, stat: &Stat) -> Result<(Stored, Vec<u8>)>;
+    /// The head of a record, live or expired, and the size of its payload; `None` for anything
+    /// else, and for a file that cannot be read.
+    fn read_head(&self, key: &Key) -> Option<(Head, u64)>;
+    /// Where the key leads: by the file that it has, or because it has none.
+    fn leads_to(&self, key: &Key, opened: Option<&Opened>) -> Result<Option<Key>>;
+
+    /// Before the lock is asked for. True if this process begins the session again and again.
+    fn yield_lock(&self, _key: &Key) -> bool {
+        false
+    }
+    /// Finishes the commit of a killed process, under the lock. Returns the file's new state, if
+    /// there was one.
+    fn repair(&self, _key: &Key, _file: &OwnedFd) -> Result<Option<Stat>> {
+        Ok(None)
+    }
+    fn before_release(&self, held: &Held) -> Result<()>;
+
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
+    /// Releases the lease if it succeeds. After an error the gate may still be held.
+    fn commit(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()>;
+    /// The caller has the gate.
+    fn touch(&self, file: &OwnedFd, stat: &Stat, ttl: Ttl) -> Result<()>;
+    /// Puts a tombstone in place of the file that the name had. False if it has another by now.
+    fn destroy(&self, key: &Key, opened: Option<&Opened>) -> Result<bool>;
+    fn move_record(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()>;
+    /// Removes a file that is no longer needed. True if it was an expired record.
+    fn sweep_file(&self, role: &FileRole, name: &FileName<'_>) -> Result<bool>;
+    fn verify(&self, _progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        Err(Error::new(ErrorKind::Unsupported, "this store cannot check what it has stored"))
+    }
+}
+
+/// The kinds of files in the directory of a store.
+pub enum FileRole {
+    Session(Key),
+    /// A tombstone or alias beside PHP's files.
+    Past,
+    /// A commit that is under way beside PHP's files.
+    Redo(Key),
+    Temporary,
+    /// A directory; of this bin only, if there is one.
+    Folder(Option<Bin>),
+    Foreign,
+}
+
+pub fn session_role(bin: &str, id: &str) -> FileRole {
+    let key = Bin::new(bin).and_then(|bin| Key::in_bin(bin, id));
+    key.map_or(FileRole::Foreign, FileRole::Session)
+}
+
+pub fn bin_role(name: &str) -> FileRole {
+    match Bin::new(name) {
+        Ok(bin) if !matches!(name, "format" | "waiting") => FileRole::Folder(Some(bin)),
+        _ => FileRole::Foreign,
+    }
+}

@@ -1,0 +1,131 @@
+//! The directory that is shared with PHP, and the files beside PHP's.
+//!
+//! ```text
+//!   dir/sess_<id>                  a session, as PHP names it; with depth=2: dir/a/b/sess_ab...
+//!   dir/.sessile/format, waiting, .turns   as in the store's own mode
+//!   dir/.sessile/<bin>/past/<id>   a tombstone or alias (frame.rs), while no session has the id
+//!   dir/.sessile/<bin>/redo/<id>   an overwriting that is under way (redo.rs)
+//!   dir/.sessile/<bin>/data/sess_<id>   sessions of other bins than `session`, hidden from PHP
+//! ```
+//!
+//! Invariant: only `sess_<id>` of the bin `session` and `.sessile` are created where PHP looks. A
+//! file in `past` is replaced or removed only under its gate, as in the store's own mode.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use sessile_core::{Bin, Clock, Error, ErrorKind, Key, Result, Stored, Timestamp};
+
+use crate::files::claim::{claim, incompatible};
+use crate::files::content::{read, write};
+use crate::files::directory::{Directory, FileName};
+use crate::files::temporary::Temporary;
+
+pub const PREFIX: &str = "sess_";
+pub const BESIDE: &str = ".sessile";
+
+pub struct SharedDirectory {
+    pub root: Directory,
+    pub beside: Arc<Directory>,
+    pub depth: usize,
+}
+
+impl SharedDirectory {
+    pub fn open(path: &Path, depth: usize, clock: &Clock) -> Result<SharedDirectory> {
+        let root = Directory::open(path, true)?;
+        if root.name("format").stat()?.is_some() && root.name("waiting").stat()?.is_some() {
+            return Err(incompatible(
+                "the directory is one of the store's own mode",
+                "remove ?php=1, or use the directory in session.save_path",
+            ));
+        }
+        let beside = Arc::new(root.subdirectory(BESIDE)?);
+        claim(&beside, clock)?;
+        check_depth(&root, depth)?;
+        Ok(SharedDirectory { root, beside, depth })
+    }
+
+    pub fn file(&self, key: &Key) -> Result<FileName<'_>> {
+        if *key.bin() != Bin::SESSION {
+            return Ok(self.beside_file("data", key, PREFIX));
+        }
+        let mut name = String::new();
+        let mut letters = key.id().chars();
+        for letter in letters.by_ref().take(self.depth) {
+            name.extend([letter, '/']);
+        }
+        if letters.next().is_none() {
+            let why =
+                format!("the id is malformed: with depth {} it needs more characters", self.depth);
+            return Err(Error::new(ErrorKind::InvalidId, why));
+        }
+        Ok(self.root.name(name + PREFIX + key.id()))
+    }
+
+    fn beside_file(&self, part: &str, key: &Key, prefix: &str) -> FileName<'_> {
+        self.beside.name(format!("{}/{part}/{prefix}{}", key.bin().name(), key.id()))
+    }
+
+    /// The file of a commit that is under way.
+    pub fn redo(&self, key: &Key) -> FileName<'_> {
+        self.beside_file("redo", key, "")
+    }
+
+    /// The file of a tombstone or alias.
+    pub fn past(&self, key: &Key) -> FileName<'_> {
+        self.beside_file("past", key, "")
+    }
+
+    pub fn remembered(&self, key: &Key) -> Result<Stored> {
+        match self.past(key).open_checked(OFlags::RDWR)? {
+            None => Ok(Stored::Nothing),
+            Some((file, stat)) => read(key, &file, &stat).map(|(stored, _)| stored),
+        }
+    }
+
+    pub fn remember(&self, key: &Key, past: &Stored, now: Timestamp) -> Result<()> {
+        let name = self.past(key);
+        let mut new = Temporary::create(&name)?;
+        write(&new, past, b"", now, false)?;
+        while !new.link(&name)? {
+            let Some(old) = name.open_checked(OFlags::RDWR)? else { continue };
+            if name.enter_gate(&old)?.is_some() {
+                return new.publish(&name);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn forget(&self, key: &Key) -> Result<()> {
+        let name = self.past(key);
+        let Some(file) = name.open_checked(OFlags::RDWR)? else { return Ok(()) };
+        if name.enter_gate(&file)?.is_some() { name.unlink() } else { Ok(()) }
+    }
+}
+
+/// A setting of PHP decides the first characters of ids. So neither PHP nor this store creates the
+/// directories of `session.save_path = "N;..."`.
+fn check_depth(root: &Directory, depth: usize) -> Result<()> {
+    let digits = || "0123456789abcdef".chars();
+    let mut expected = Vec::new();
+    if depth > 0 {
+        expected.extend(digits().map(String::from));
+    }
+    if depth > 1 {
+        expected.extend(digits().flat_map(|one| digits().map(move |two| format!("{one}/{two}"))));
+    }
+    let mut missing = Vec::new();
+    for name in expected {
+        if root.name(name.as_str()).stat()?.is_none() {
+            missing.push(name);
+        }
+    }
+    let Some(first) = missing.first() else { return Ok(()) };
+    let count = missing.len();
+    let why = format!("{count} of the directories of depth {depth} are missing, first {first:?}");
+    let braces = "/{0,1,2,3,4,5,6,7,8,9,a,b,c,d,e,f}".repeat(depth);
+    Err(Error::new(ErrorKind::Io, why).advice(format!(
+        "PHP does not create them either: in bash, mkdir -p -m 700 DIR{braces}, owned by PHP's user"
+    )))
+}

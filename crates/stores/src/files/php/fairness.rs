@@ -1,0 +1,45 @@
+//! Fairness to a PHP that waits for a session. PHP blocks in flock and is not in the queue: a
+//! worker that takes the session again right after its release would always win against it. So a
+//! worker that loops like this checks, before a release, whether a PHP is blocked, and then waits a
+//! moment before its next begin. Other workers pay nothing.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use sessile_core::Key;
+
+use crate::files::holder;
+use crate::files::mode::Held;
+use crate::locks::lock;
+
+/// A begin this soon after a release of the same session is a loop, not another request.
+const LOOP_PAUSE_MAX: Duration = Duration::from_millis(5);
+/// Enough for the kernel to wake a process that then takes the lock.
+const YIELD: Duration = Duration::from_millis(1);
+
+#[derive(Default)]
+pub struct PhpFairness(Mutex<Option<LastRelease>>);
+
+struct LastRelease {
+    key: Key,
+    at: Instant,
+    php_waits: bool,
+}
+
+impl PhpFairness {
+    /// Waits if a PHP waited for this session. True if this process loops on it.
+    pub fn yield_to_php(&self, key: &Key) -> bool {
+        let last = lock(&self.0).take();
+        let last = last.filter(|last| last.key == *key && last.at.elapsed() < LOOP_PAUSE_MAX);
+        if last.as_ref().is_some_and(|last| last.php_waits) {
+            std::thread::sleep(YIELD);
+        }
+        last.is_some()
+    }
+
+    pub fn before_release(&self, held: &Held) {
+        let php_waits = held.looping && holder::has_blocked_waiter(held.identity);
+        let (key, at) = (held.key.clone(), Instant::now());
+        *lock(&self.0) = Some(LastRelease { key, at, php_waits });
+    }
+}

@@ -1,0 +1,179 @@
+//! The operations, as far as both modes do the same.
+
+use std::ops::ControlFlow::{Break, Continue};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use sessile_core::{
+    Budget, Capabilities, Cursor, ErrorKind, Filter, Found, Key, Page, Result, Stat, Store, Swept,
+    Ttl, Verified, destroy_aliases, follow_aliases,
+};
+
+use super::lock::{SessionLocks, lock_free, unlock};
+use super::mode::{Held, Mode};
+use super::sweep::{SweepPosition, sweep};
+use super::system::{Identity, fence, size};
+use super::{gate, list};
+use crate::file_system;
+use crate::locks::check_process;
+
+pub struct Files<M> {
+    mode: M,
+    locks: SessionLocks,
+    capabilities: Capabilities,
+    swept_to: SweepPosition,
+}
+
+impl<M: Mode> Files<M> {
+    pub fn new(mode: M, capabilities: Capabilities) -> Result<Files<M>> {
+        let locks = SessionLocks::open(Arc::clone(mode.side()))?;
+        Ok(Files { mode, locks, capabilities, swept_to: SweepPosition::default() })
+    }
+}
+
+impl<M: Mode> Store for Files<M> {
+    type Held = Held;
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn begin(&self, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+        let start = Instant::now();
+        let ((held, fence, found), moved_to) = follow_aliases(asked, |key| -> Result<_> {
+            let looping = !wait_max.is_zero() && self.mode.yield_lock(key);
+            let (file, stat) = match self.locks.lock(&self.mode, key, start, wait_max)? {
+                Break(locked) => locked,
+                Continue(next) => return Ok(Continue(next)),
+            };
+            let stat = self.mode.repair(key, &file)?.unwrap_or(stat);
+            let (stored, payload) = self.mode.read(key, &file, &stat)?;
+            Ok(stored.look_up(payload, self.mode.now()).map_break(|found| {
+                let held = Held {
+                    identity: Identity::of(&stat),
+                    key: key.clone(),
+                    pid: std::process::id(),
+                    read: found.record.as_ref().map(|record| record.head),
+                    file_bytes: size(&stat),
+                    looping,
+                    file,
+                };
+                (held, fence(), found)
+            }))
+        })?;
+        Ok((held, fence, Found { moved_to, ..found }))
+    }
+
+    fn peek(&self, asked: &Key) -> Result<Found> {
+        let now = self.mode.now();
+        let (found, moved_to) = follow_aliases(asked, |key| -> Result<_> {
+            let (stored, payload) = self.mode.peek(key)?;
+            Ok(stored.look_up(payload, now))
+        })?;
+        Ok(Found { moved_to, ..found })
+    }
+
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.mode.create(key, payload, ttl)
+    }
+
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        check_process(held.pid)?;
+        let committed = self.mode.commit(&held, payload, ttl);
+        if committed.is_err() {
+            gate::release(&held.file);
+            // The lease ends, whatever failed. The error of the commit says more.
+            let _ = self.release(held);
+        }
+        committed
+    }
+
+    fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
+        let touched = follow_aliases(asked, |key| {
+            let name = self.mode.file(key)?;
+            // Starts over when the name has got another file. Each round is the progress of another
+            // request, so the loop ends when they do.
+            loop {
+                let opened = name.open_checked(OFlags::RDWR)?;
+                if let Some(next) = self.mode.leads_to(key, opened.as_ref())? {
+                    return Ok(Continue(next));
+                }
+                let opened = opened.ok_or(ErrorKind::Gone)?;
+                // Under the gate, so that a sweep does not remove the file meanwhile.
+                if let Some(stat) = name.enter_gate(&opened)? {
+                    return self.mode.touch(&opened.0, &stat, ttl).map(Break);
+                }
+            }
+        });
+        touched.map(drop)
+    }
+
+    fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
+        check_process(held.pid)?;
+        gate::within(&held.file, || {
+            let stat = self.mode.file(&held.key)?.check_lease(held.identity)?;
+            self.mode.touch(&held.file, &stat, ttl)
+        })
+    }
+
+    fn release(&self, held: Held) -> Result<()> {
+        if held.pid != std::process::id() {
+            return Ok(());
+        }
+        self.mode.before_release(&held)?;
+        unlock(&held.file)
+    }
+
+    fn destroy(&self, asked: &Key) -> Result<()> {
+        destroy_aliases(asked, |key, visited| {
+            let name = self.mode.file(key)?;
+            loop {
+                let opened = name.open_checked(OFlags::RDWR)?;
+                // Unreadable bytes lead nowhere, and can be destroyed too.
+                let next = self.mode.leads_to(key, opened.as_ref()).unwrap_or_default();
+                if let Some(next) = next.filter(|next| !visited.contains(next)) {
+                    return Ok(Some(next));
+                }
+                if self.mode.destroy(key, opened.as_ref())? {
+                    return Ok(None);
+                }
+            }
+        })
+    }
+
+    fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+        check_process(held.pid)?;
+        if held.read.is_some() {
+            return self.mode.move_record(held, new, grace);
+        }
+        // Without a record only the lock moves, to the file of the new id.
+        let name = self.mode.file(&held.key)?;
+        gate::within(&held.file, || name.check_lease(held.identity))?;
+        let (file, stat) = lock_free(&self.mode, new)?;
+        gate::release(&file);
+        let (identity, file_bytes) = (Identity::of(&stat), size(&stat));
+        let moved = Held { file, identity, key: new.clone(), file_bytes, ..*held };
+        self.release(std::mem::replace(held, moved))
+    }
+
+    fn sweep(&self, budget: Budget) -> Result<Swept> {
+        sweep(&self.mode, &self.swept_to, budget)
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        list::stat(&self.mode)
+    }
+
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        list::list(&self.mode, cursor, filter)
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+        self.mode.verify(progress)
+    }
+
+    fn sync(&self) -> Result<()> {
+        file_system::sync(&self.mode.root().fd)
+    }
+}

@@ -1,0 +1,116 @@
+//! Walks through the files of a store, in the order of directories or of names.
+
+use std::collections::BTreeSet;
+
+use rustix::fs::Dir;
+use sessile_core::{Bin, Key, Result};
+
+use super::directory::cannot_list;
+use super::mode::{FileRole, Mode};
+
+/// Names that an ordered walk holds in memory for each level.
+const BATCH: usize = 10_000;
+
+pub struct Walked {
+    pub folder: String,
+    pub path: String,
+    pub inode: u64,
+    pub role: FileRole,
+}
+
+/// A walk in the order of directories: a stack of open directories. No listing is held in memory.
+#[derive(Default)]
+pub struct Walk(Vec<(String, Dir)>);
+
+impl Walk {
+    pub fn new(mode: &impl Mode) -> Result<Walk> {
+        Ok(Walk(open_listing(mode, "")?.map(|root| (String::new(), root)).into_iter().collect()))
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next file that is no folder.
+    pub fn next(&mut self, mode: &impl Mode) -> Result<Option<Walked>> {
+        while let Some((folder, listing)) = self.0.last_mut() {
+            let Some(entry) = listing.read() else {
+                self.0.pop();
+                continue;
+            };
+            let entry = entry.map_err(cannot_list)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if matches!(name.as_str(), "." | "..") {
+                continue;
+            }
+            let (path, role) = (format!("{folder}{name}"), mode.role(folder, &name));
+            if let FileRole::Folder(_) = role {
+                let opened = open_listing(mode, &path)?;
+                self.0.extend(opened.map(|listing| (path + "/", listing)));
+                continue;
+            }
+            return Ok(Some(Walked { folder: folder.clone(), path, inode: entry.ino(), role }));
+        }
+        Ok(None)
+    }
+}
+
+fn open_listing(mode: &impl Mode, folder: &str) -> Result<Option<Dir>> {
+    mode.root().open_listing(if folder.is_empty() { "." } else { folder.trim_end_matches('/') })
+}
+
+/// Visits the sessions below a folder, of one bin or all, in the order of their paths, after a
+/// path. `visit` returns whether the walk continues. The order of readdir is not stable everywhere.
+pub fn walk_in_order(
+    mode: &impl Mode,
+    folder: &str,
+    after: &str,
+    only: Option<&Bin>,
+    visit: &mut impl FnMut(&str, &Key) -> Result<bool>,
+) -> Result<bool> {
+    let mut from = after.to_owned();
+    loop {
+        let names = first_names(mode, folder, &from)?;
+        let last = names.len() < BATCH;
+        for name in names {
+            let path = format!("{folder}{name}");
+            let go_on = match mode.role(folder, &name) {
+                FileRole::Session(key) if path.as_str() > after => visit(&path, &key)?,
+                FileRole::Folder(bin)
+                    if bin.is_none() || only.is_none() || bin.as_ref() == only =>
+                {
+                    walk_in_order(mode, &format!("{path}/"), after, only, visit)?
+                }
+                _ => true,
+            };
+            if !go_on {
+                return Ok(false);
+            }
+            from = path;
+        }
+        if last {
+            return Ok(true);
+        }
+    }
+}
+
+/// The first names of a folder after a path, in order, and the folder that leads to that path.
+fn first_names(mode: &impl Mode, folder: &str, after: &str) -> Result<BTreeSet<String>> {
+    let mut first = BTreeSet::new();
+    for entry in open_listing(mode, folder)?.into_iter().flatten() {
+        let entry = entry.map_err(cannot_list)?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        let path = format!("{folder}{name}");
+        let leads_there =
+            after.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        if (path.as_str() > after || leads_there)
+            && matches!(mode.role(folder, name), FileRole::Session(_) | FileRole::Folder(_))
+        {
+            first.insert(name.to_owned());
+            if first.len() > BATCH {
+                first.pop_last();
+            }
+        }
+    }
+    Ok(first)
+}

@@ -1,0 +1,80 @@
+//! `symfony+mysql:`, `django+postgres:` and others: the table of one framework's sessions.
+//!
+//! Source: Symfony's `PdoSessionHandler::createTable` and `read`; Django's `AbstractBaseSession`.
+
+use sessile_core::{Clock, Result};
+
+use super::table::{self, Moment, Table, named, no_table, sum};
+use super::{Layout, Walk};
+use crate::registry::OptionHelp;
+use crate::store_url::StoreUrl;
+
+pub const SYMFONY: Layout = Layout {
+    program: "symfony",
+    storages: table::SCHEMES,
+    reads: "the table of Symfony's PdoSessionHandler",
+    example: "symfony+postgres://user@host/database",
+    options: &[
+        OptionHelp { name: "table", help: "db_table (default sessions)" },
+        OptionHelp { name: "id_col", help: "db_id_col (default sess_id)" },
+        OptionHelp { name: "data_col", help: "db_data_col (default sess_data)" },
+        OptionHelp { name: "lifetime_col", help: "db_lifetime_col (default sess_lifetime)" },
+        OptionHelp { name: "time_col", help: "db_time_col (default sess_time)" },
+    ],
+    of_connection: table::options,
+    open: open_symfony,
+};
+
+/// The largest lifetime in seconds. `sess_lifetime` is the end of a session. Up to version 4.4 it
+/// was a number of seconds after `sess_time`; small numbers still mean that.
+const LIFETIME_MAX: u64 = 315_576_000;
+
+fn open_symfony(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
+    let (id, content) = (named(url, "id_col", "sess_id")?, named(url, "data_col", "sess_data")?);
+    let (lifetime, time) =
+        (named(url, "lifetime_col", "sess_lifetime")?, named(url, "time_col", "sess_time")?);
+    let end = sum(&lifetime, &format!("\"{time}\""));
+    let expires =
+        format!("CASE WHEN \"{lifetime}\" <= {LIFETIME_MAX} THEN {end} ELSE \"{lifetime}\" END");
+    let table = Table {
+        name: named(url, "table", "sessions")?,
+        key: vec![id.clone()],
+        shows_keys: false,
+        content: content.clone(),
+        created: Moment::Absent,
+        used: Moment::Seconds(format!("\"{time}\"")),
+        expires: Moment::Seconds(expires),
+    };
+    let walk = table::walk(url, table, &[&id, &content, &lifetime, &time])?;
+    walk.ok_or_else(|| {
+        no_table("table of Symfony's sessions").advice(
+            "name the database, the table with ?table=, and its columns with ?id_col= and the like \
+             (scan --help)",
+        )
+    })
+}
+
+pub const DJANGO: Layout = Layout {
+    program: "django",
+    storages: table::SCHEMES,
+    reads: "the sessions that Django keeps in a database",
+    example: "django+sqlite:/srv/shop/db.sqlite3",
+    options: &[OptionHelp { name: "table", help: "name of the table (default django_session)" }],
+    of_connection: table::options,
+    open: open_django,
+};
+
+/// The table has only the end of a session: age and idle time are unknown.
+fn open_django(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
+    let table = Table {
+        name: named(url, "table", "django_session")?,
+        key: vec!["session_key".to_owned()],
+        shows_keys: false,
+        content: "session_data".to_owned(),
+        created: Moment::Absent,
+        used: Moment::Absent,
+        expires: Moment::Date("expire_date"),
+    };
+    let walk = table::walk(url, table, &["session_key", "session_data", "expire_date"])?;
+    walk.ok_or_else(|| no_table("table of Django's sessions"))
+}

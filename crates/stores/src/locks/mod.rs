@@ -1,0 +1,31 @@
+//! Locks for stores whose storage has none that fit.
+
+#![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
+
+pub(crate) mod byte_lock;
+pub(crate) mod host;
+pub(crate) mod orphans;
+pub(crate) mod range_lock;
+pub(crate) mod token;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sessile_core::{Error, ErrorKind, Result};
+
+/// Locks what no panic can leave half-changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Refuses a lease that was inherited by fork: it may be neither used nor released.
+///
+/// # Errors
+///
+/// `Stale` when `owner` is another process.
+pub(crate) fn check_process(owner: u32) -> Result<()> {
+    if owner == std::process::id() {
+        return Ok(());
+    }
+    let why = "the lease belongs to the process that this one was forked from";
+    Err(Error::new(ErrorKind::Stale, why).advice("begin anew in the child"))
+}

@@ -1,0 +1,66 @@
+//! The owner of a lock that is a key on a server: a random token, a note for waiters, and how long
+//! the lock lives.
+//!
+//! Invariant: a process owns a lock if it knows the token; the note (process, host, since when) is
+//! only shown. Each store lays out the rest of its locks.
+
+use std::time::Duration;
+
+use sessile_core::{Error, ErrorKind, Holder, Limits, Result, Timestamp};
+
+use crate::locks::host;
+use crate::registry::OptionHelp;
+use crate::store_url::StoreUrl;
+
+pub(crate) type Token = [u8; 16];
+
+pub(crate) fn new_token() -> Result<Token> {
+    random_bytes()
+}
+
+/// The mark that a token leaves in what it writes: its first bytes.
+pub(crate) fn mark(token: &Token) -> u64 {
+    u128::from_le_bytes(*token) as u64
+}
+
+/// Random bytes from the kernel, so that parent and child never draw the same.
+pub(crate) fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(ErrorKind::Io, "the kernel gives no random bytes").source(error)
+    })?;
+    Ok(bytes)
+}
+
+/// The note: process id (4 bytes), since (8 bytes), host (0 to 64 bytes).
+pub(crate) fn holder_bytes(since: Timestamp) -> Vec<u8> {
+    let mut bytes = std::process::id().to_le_bytes().to_vec();
+    bytes.extend_from_slice(&since.as_ms().to_le_bytes());
+    bytes.extend_from_slice(host::name().as_bytes());
+    bytes
+}
+
+/// The holder of a lock, as far as its note says, which may be foreign.
+pub(crate) fn holder(note: &[u8]) -> Holder {
+    let pid = note.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    let since = note.get(4..12).and_then(|bytes| bytes.try_into().ok());
+    let name = note.get(12..).filter(|name| !name.is_empty() && name.len() <= host::NAME_BYTES_MAX);
+    let name =
+        name.filter(|name| name.iter().all(u8::is_ascii_graphic)).map(String::from_utf8_lossy);
+    Holder {
+        pid,
+        host: name.map(std::borrow::Cow::into_owned),
+        since: since.map(|bytes| Timestamp::from_ms(u64::from_le_bytes(bytes))),
+    }
+}
+
+pub(crate) const LOCK_TTL_MS: OptionHelp = OptionHelp {
+    name: "lock_ttl_ms",
+    help: "a lock whose holder died is free after this (default 60000)",
+};
+
+/// How long the server keeps a lock whose holder does not come back.
+pub(crate) fn lock_ttl(url: &StoreUrl) -> Result<Duration> {
+    let hour_ms = u64::try_from(Limits::TOMBSTONE_TTL.as_millis()).unwrap_or(u64::MAX);
+    url.number("lock_ttl_ms", 60_000, 10..=hour_ms).map(Duration::from_millis)
+}

@@ -1,0 +1,75 @@
+//! Reading: what an item means, and what a lease remembers of it.
+
+use sessile_core::{Head, Key, Result, Stored, Timestamp};
+
+use super::Memcached;
+use super::data::Decoded;
+use super::failure::{fault, unexpected};
+use super::lock::Lock;
+use super::reply::{Cas, Item, Reply};
+use super::request::Commands;
+
+/// The item that was read under a lock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadItem {
+    pub cas: Cas,
+    /// `None` when there was no item with a header, or an invalidated one.
+    pub writer: Option<u64>,
+    /// What the next version goes on from; `None` when there was no live record.
+    pub head: Option<Head>,
+    /// It has no bytes: a begin made it to have a CAS number.
+    pub placeholder: bool,
+}
+
+impl ReadItem {
+    pub fn new(item: &Item, head: Option<Head>) -> ReadItem {
+        let placeholder = item.value.is_empty() && !item.stale;
+        ReadItem { cas: item.cas, writer: item.writer(), head, placeholder }
+    }
+}
+
+impl Memcached {
+    pub fn data_of(&self, key: &Key) -> Result<Option<Item>> {
+        let [reply] = self.servers.send(key, Commands::default().get(&self.data_name(key)))?;
+        reply.item()
+    }
+
+    /// What a data item says, and the payload. Asks a second time for the rare first half of a
+    /// regeneration.
+    pub fn decode(&self, key: &Key, item: Item) -> Result<(Stored, Vec<u8>)> {
+        if item.stale {
+            let forget = Timestamp::from_ms(u64::MAX);
+            return Ok((Stored::Tombstone { mark: item.cas.number, forget }, Vec::new()));
+        }
+        let Some(Decoded { stored, payload, pending_from }) = item.decode(key)? else {
+            return Ok((Stored::Nothing, Vec::new()));
+        };
+        match pending_from {
+            Some(old) if !self.is_alias(&old, key)? => Ok((Stored::Nothing, Vec::new())),
+            _ => Ok((stored, payload)),
+        }
+    }
+
+    /// Whether the item of an old id is an alias to a new one, spent or not.
+    fn is_alias(&self, old: &Key, new: &Key) -> Result<bool> {
+        let decoded = self.data_of(old)?.unwrap_or_default().decode(old)?;
+        let stored = decoded.map(|decoded| decoded.stored);
+        Ok(matches!(stored, Some(Stored::Alias { target, .. }) if target == *new))
+    }
+}
+
+impl Reply {
+    /// The item of an answer to a get.
+    pub fn item(self) -> Result<Option<Item>> {
+        match self {
+            Reply::Done(item) => Ok(Some(item)),
+            Reply::Missing => Ok(None),
+            Reply::Failed(why) => Err(fault(why, 0, 0)),
+            Reply::Refused => Err(unexpected()),
+        }
+    }
+
+    pub fn lock(self) -> Result<Option<Lock>> {
+        Ok(self.item()?.as_ref().map(Lock::of))
+    }
+}

@@ -1,0 +1,73 @@
+//! Writing the record and giving up the lock, all or nothing.
+
+use redis::{Connection, Value};
+use sessile_core::{Head, Limits, Result, Store, Stored, Ttl};
+
+use super::Redis;
+use super::begin::Held;
+use super::script::{COMMIT, done, stale};
+use crate::locks::check_process;
+
+/// An unleased touch may move the absolute end between the two trips of a request, but not for
+/// ever.
+const COMMIT_ATTEMPTS: usize = 8;
+
+pub fn commit(store: &Redis, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    check_process(held.pid)?;
+    if let Some(connection) = held.watching.take()
+        && store.write_if_untouched(&held, connection, payload, ttl)
+    {
+        return Ok(());
+    }
+    for _ in 0..COMMIT_ATTEMPTS {
+        let (value, px) = store.next_value(&held, payload, ttl);
+        // Nothing read and nothing there proves that nothing was destroyed only while a tombstone
+        // would last.
+        let trusted = store.clock.now().since(held.since) < Limits::TOMBSTONE_TTL;
+        let args = (&held.token, &held.read, value, px, trusted);
+        match store.run(&COMMIT, &held.key, &[], args).map(done) {
+            Ok(Ok(Some(stamp))) => held.touched(stamp),
+            Ok(committed) => return committed.map(drop),
+            Err(error) => {
+                // The lock must not stay until its time is over because the server had no memory.
+                let _ = store.release(held);
+                return Err(error);
+            }
+        }
+    }
+    let _ = store.release(held);
+    Err(stale())
+}
+
+impl Redis {
+    /// Commits with plain commands in one write. The server carries them out only if lock and
+    /// record are as they were when they were read (see begin.rs). False when they are not, or
+    /// when it is unknown whether the commands were carried out: commit.lua then finds out, and
+    /// recognises its own writer.
+    fn write_if_untouched(
+        &self,
+        held: &Held,
+        connection: Connection,
+        payload: &[u8],
+        ttl: Ttl,
+    ) -> bool {
+        let (value, px) = self.next_value(held, payload, ttl);
+        let [lock, data, _] = self.names.of(&held.key);
+        let mut commands = redis::pipe();
+        commands.cmd("MULTI").ignore();
+        commands.cmd("SET").arg(data).arg(value).arg("PX").arg(px).ignore();
+        commands.cmd("DEL").arg(lock).ignore().cmd("EXEC");
+        match self.pool.on(connection, |connection| commands.query(connection)) {
+            Ok(((answer,), connection)) => {
+                self.pool.give_back(connection);
+                matches!(answer, Value::Array(_))
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn next_value(&self, held: &Held, payload: &[u8], ttl: Ttl) -> (Vec<u8>, u64) {
+        let now = self.clock.now();
+        self.value(&Stored::Live(Head::next(held.head, ttl, now)), &held.token, payload, now)
+    }
+}

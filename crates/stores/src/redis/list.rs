@@ -1,0 +1,119 @@
+//! Looking at many records: SCAN in bounded steps, never KEYS.
+//!
+//! SCAN sees every key that exists all the time at least once, perhaps twice. It works in whole
+//! buckets and may return a few more names than asked for; a page keeps those in its cursor, so
+//! that its bound holds.
+
+use std::time::{Duration, Instant};
+
+use sessile_core::{Bin, Cursor, Filter, Head, Key, Listed, Page, Result, Stat, Stored};
+
+use super::Redis;
+use super::value::{HEADER_BYTES, decode_header};
+
+const STEP: usize = 1_000;
+/// A count that takes longer stops and says so. Each step blocks the server for well under a
+/// millisecond.
+const COUNT_FOR: Duration = Duration::from_secs(5);
+
+pub fn stat(store: &Redis) -> Result<Stat> {
+    let (now, start) = (store.clock.now(), Instant::now());
+    let (mut stat, mut cursor) = (Stat::default(), String::from("0"));
+    while !stat.complete && start.elapsed() <= COUNT_FOR {
+        let (next, keys) = store.scan(&cursor, None, STEP)?;
+        for (_, head, payload_bytes) in store.heads(keys)? {
+            stat.count(&head, payload_bytes, now);
+        }
+        stat.complete = next == "0";
+        cursor = next;
+    }
+    Ok(stat)
+}
+
+pub fn list(store: &Redis, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+    let (mut at, mut keys) = match cursor {
+        None => (Some(String::from("0")), Vec::new()),
+        Some(cursor) => cursor.parse(parse)?,
+    };
+    if keys.is_empty() {
+        let from = at.unwrap_or_else(|| String::from("0"));
+        let (next, scanned) = store.scan(&from, filter.bin.as_ref(), filter.entries_max)?;
+        (at, keys) = ((next != "0").then_some(next), scanned);
+    }
+    let rest = keys.split_off(filter.entries_max.min(keys.len()));
+    let now = store.clock.now();
+    let mut entries = Vec::new();
+    for (key, head, payload_bytes) in store.heads(keys)? {
+        if !head.expired(now) && filter.matches(&key, payload_bytes) {
+            entries.push(Listed { key, payload_bytes, head });
+        }
+    }
+    let more = at.is_some() || !rest.is_empty();
+    Ok(Page { entries, next: more.then(|| print(at.as_deref(), &rest)) })
+}
+
+impl Redis {
+    fn scan(&self, cursor: &str, bin: Option<&Bin>, count: usize) -> Result<(String, Vec<Key>)> {
+        let mut command = redis::cmd("SCAN");
+        command.arg(cursor).arg("MATCH").arg(self.names.data_pattern(bin)).arg("COUNT").arg(count);
+        let (next, names): (_, Vec<Vec<u8>>) = self.pool.with(|server| command.query(server))?;
+        Ok((next, names.iter().filter_map(|name| self.names.parse_data(name)).collect()))
+    }
+
+    /// The heads of records, live or expired, and the sizes of their payloads, in one round trip.
+    /// Keys that are gone by now or hold something else are left out.
+    fn heads(&self, keys: Vec<Key>) -> Result<Vec<(Key, Head, u64)>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for key in &keys {
+            let name = self.names.data(key);
+            pipeline.cmd("GETRANGE").arg(&name).arg(0).arg(HEADER_BYTES - 1);
+            pipeline.cmd("STRLEN").arg(&name);
+        }
+        let answers: Vec<(Vec<u8>, u64)> = self.pool.with(|server| pipeline.query(server))?;
+        let records = keys.into_iter().zip(answers).filter_map(|(key, (header, bytes))| {
+            let stored: Stored<()> = decode_header(&header, |_| Ok(())).ok()?;
+            Some((key, stored.head()?, bytes.checked_sub(HEADER_BYTES as u64)?))
+        });
+        Ok(records.collect())
+    }
+}
+
+/// `SCAN cursor or -|bin/id|bin/id...`
+fn print(at: Option<&str>, rest: &[Key]) -> Cursor {
+    let tags = rest.iter().map(|key| Cursor::from(key).0);
+    let parts: Vec<String> = [at.unwrap_or("-").to_owned()].into_iter().chain(tags).collect();
+    Cursor(parts.join("|"))
+}
+
+fn parse(cursor: &str) -> Option<(Option<String>, Vec<Key>)> {
+    let mut parts = cursor.split('|');
+    let at = match parts.next()? {
+        "-" => None,
+        at => Some(at.parse::<u64>().ok()?.to_string()),
+    };
+    let key = |tag: &str| Key::try_from(&Cursor(tag.to_owned())).ok();
+    let rest: Vec<Key> = parts.map(key).collect::<Option<_>>()?;
+    // Neither a place to go on nor keys: no page ends like that.
+    (at.is_some() || !rest.is_empty()).then_some((at, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_and_a_foreign_one_is_refused() {
+        let other = Key::in_bin(Bin::new("c").unwrap(), "x:y.z").unwrap();
+        let keys = vec![Key::session("a,b").unwrap(), other];
+        for at in [Some("17"), None] {
+            let read = parse(&print(at, &keys).0);
+            assert_eq!(read, Some((at.map(str::to_owned), keys.clone())));
+        }
+        for foreign in ["", "-", "x", "session/a", "1|", "1|session", "-1|session/a"] {
+            assert_eq!(parse(foreign), None, "{foreign}");
+        }
+    }
+}

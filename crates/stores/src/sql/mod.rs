@@ -1,0 +1,95 @@
+//! A session as a row of a table: what the stores on SQL share.
+//!
+//! A store contributes its statements and its driver's access to columns ([`row::Columns`]).
+//!
+//! Invariant: every change compares the row with what the lease has read (`Stored::check_lease`, or
+//! a WHERE that says the same). So a commit is right even if the lock was lost.
+
+#![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
+
+pub(crate) mod list;
+pub(crate) mod row;
+pub(crate) mod sweep;
+pub(crate) mod value;
+
+use std::ops::ControlFlow;
+
+use sessile_core::{
+    Capabilities, Clock, Durability, Error, ErrorKind, Expiry, Key, Limits, Locking, Ownership,
+    Result, SessionsBound, Stored, Timestamp, Waiting, follow_aliases,
+};
+
+use crate::locks::token::random_bytes;
+
+/// A number as a column has it.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A time as a column has it. One that does not fit is the end of time.
+pub(crate) fn ms(time: Timestamp) -> i64 {
+    signed(time.as_ms())
+}
+
+/// The error of a row that this program cannot have written. Rows are never repaired silently.
+pub(crate) fn corrupt(what: &'static str) -> Error {
+    Error::new(ErrorKind::Corrupt, what)
+        .advice("the row was left as it is; see the page of the store in docs/stores/, Repair")
+}
+
+pub(crate) fn random_mark() -> Result<i64> {
+    random_bytes().map(i64::from_le_bytes)
+}
+
+/// The schema of the tables of all SQL stores.
+pub(crate) const SCHEMA: i64 = 1;
+
+/// Refuses (`Incompatible`) tables of another schema. `what` has them: "the table", "the file".
+pub(crate) fn check_schema(what: &str, found: i64) -> Result<()> {
+    let why = match found {
+        SCHEMA => return Ok(()),
+        newer if newer > SCHEMA => format!("{what} has schema {newer}; this is {SCHEMA}"),
+        _ => format!("{what} has a schema that no release has written"),
+    };
+    let advice = format!("update this program, or name another; {what} was not changed");
+    Err(Error::new(ErrorKind::Incompatible, why).advice(advice))
+}
+
+pub(crate) fn foreign_table() -> Error {
+    Error::new(ErrorKind::Incompatible, "the table belongs to another program")
+        .advice("name another table (table=); this one was not changed")
+}
+
+/// What a store in a table on a server can do. It adds the server and the largest value.
+pub(crate) const ON_A_SERVER: Capabilities = Capabilities {
+    persistent_from: Some(Durability::None),
+    shared_by_processes: true,
+    shared_by_hosts: true,
+    server: None,
+    // The lock lies beside the row: destroying a session does not take it from the holder.
+    locking: Locking::Emulated,
+    waiting: Waiting::Event,
+    ownership: Ownership::Process,
+    expiry: Expiry::Sweep,
+    value_bytes_max: 0,
+    id_bytes_max: Limits::ID_BYTES_MAX,
+    sessions_bounded_by: SessionsBound::ServerDisk,
+    listing: true,
+    durability: &[Durability::None, Durability::Second, Durability::Commit],
+};
+
+/// Touches the record to which an id leads. `touch_row` moves the expiry of a live record, or
+/// returns what is there instead.
+pub(crate) fn touch<E: From<Error>>(
+    asked: &Key,
+    clock: &Clock,
+    mut touch_row: impl FnMut(&Key, Timestamp) -> std::result::Result<Option<Stored>, E>,
+) -> std::result::Result<(), E> {
+    let touched = follow_aliases(asked, |key| -> std::result::Result<_, E> {
+        let now = clock.now();
+        let Some(there) = touch_row(key, now)? else { return Ok(ControlFlow::Break(())) };
+        let target = there.leads_to(now).ok_or(Error::from(ErrorKind::Gone))?;
+        Ok(ControlFlow::Continue(target.clone()))
+    });
+    touched.map(drop)
+}
