@@ -111,8 +111,8 @@ mod tests {
     }
 
     /// The memory of this machine was taken for the space of every store given by URL: a store of
-    /// files on a small disk was filled until the disk was full, and a server on a large machine was
-    /// refused on a small one.
+    /// files on a small disk was filled until the disk was full, and a server on a large machine
+    /// was refused on a small one.
     #[test]
     fn a_store_of_the_users_lies_where_its_url_says() {
         for (url, path) in [
