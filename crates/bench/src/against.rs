@@ -53,7 +53,6 @@ pub(crate) fn is_counterpart(variant: &str) -> bool {
     variant.ends_with(COUNTERPART_MARK)
 }
 
-/// The variant without the counterpart's mark.
 pub(crate) fn without_mark(variant: &str) -> &str {
     variant.strip_suffix(COUNTERPART_MARK).unwrap_or(variant)
 }

@@ -104,7 +104,6 @@ fn subject(about: &str) -> (Option<Experiment>, Option<String>) {
     }
 }
 
-/// The contenders of one experiment.
 pub(crate) struct BoundScope {
     pub experiment: Experiment,
     /// Name and title of each contender.

@@ -87,7 +87,6 @@ fn bytes_text(bytes: u64) -> String {
     format!("{:.1} {name}", bytes as f64 / f64::from(unit))
 }
 
-/// Bytes that a contender needs.
 pub(crate) fn required_space(
     medium: &StorageLocation,
     filling: PlannedFill,

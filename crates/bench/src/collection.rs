@@ -16,7 +16,6 @@ pub struct Collection {
     /// A signal ended the run: experiments or rows are missing. Left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// One report for each experiment.
     pub runs: Vec<Report>,
     /// Experiments without a report, and why. Left out when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -31,12 +30,10 @@ pub struct Collection {
 /// One experiment of a series, or one form of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesPart {
-    /// The experiment's name.
     pub experiment: String,
     /// Flags that distinguish this form, for example `--as-published`. Left out when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub flags: String,
-    /// How far it came.
     pub state: PartState,
     /// Why it has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,11 +44,9 @@ pub struct SeriesPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartState {
-    /// Not begun.
     NotStarted,
     /// Running when this was written.
     Running,
-    /// Measured to its end.
     Done,
     /// Ended by a signal; verified rows are kept.
     Interrupted,
@@ -68,12 +63,9 @@ impl SeriesPart {
     }
 }
 
-/// An experiment without a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOutExperiment {
-    /// The experiment.
     pub experiment: String,
-    /// Why.
     pub reason: String,
 }
 
@@ -96,11 +88,7 @@ impl From<Report> for Collection {
 }
 
 impl Collection {
-    /// Reads a collection, or one report as a collection of one.
-    ///
-    /// # Errors
-    ///
-    /// A sentence for the user when the text is something else or of another version.
+    /// Reads a collection, or one report as a collection of one; refuses another version.
     pub fn from_json(text: &str) -> Result<Collection, UsageError> {
         let value: serde_json::Value = serde_json::from_str(text)
             .map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
@@ -126,11 +114,6 @@ impl Collection {
             .map_err(|error| UsageError(format!("it is not a whole result: {error}")))
     }
 
-    /// The collection as JSON.
-    ///
-    /// # Errors
-    ///
-    /// None in practice, as for [`Report::to_json`].
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
     }

@@ -16,15 +16,10 @@ pub trait Contender {
     }
 
     /// Begins a request, timed. Reconnecting contenders connect here.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store, for all methods.
     fn start_request(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Stores a new session.
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()>;
 
     /// Reads without a lock. `None` is a miss.
@@ -55,13 +50,11 @@ pub trait Contender {
         None
     }
 
-    /// Removes a session.
     fn destroy(&mut self, session: usize) -> Result<()> {
         let _ = session;
         Err(unsupported("remove sessions"))
     }
 
-    /// Removes expired sessions within a budget.
     fn sweep(&mut self, budget: Budget) -> Result<Swept> {
         let _ = budget;
         Err(unsupported("sweep"))

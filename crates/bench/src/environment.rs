@@ -16,7 +16,6 @@ pub struct Environment {
     pub cpu: String,
     /// Logical processors that this process may use.
     pub cores: usize,
-    /// Memory in bytes.
     pub memory_bytes: u64,
     /// Kernel and its version numbers.
     pub kernel: String,
@@ -47,7 +46,6 @@ const LIBRARIES: [&str; 8] = [
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
 impl Environment {
-    /// Inspects this machine.
     pub fn detect() -> Environment {
         let disk = std::env::var_os("SESSILE_DISK")
             .map_or_else(|| "/var/tmp".into(), std::path::PathBuf::from);

@@ -1,6 +1,5 @@
 //! The names of the experiments, and of the operations of `cycle` and `scale`.
 
-/// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
     /// Create, read and change, each on its own.
@@ -28,7 +27,6 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    /// All experiments.
     pub const ALL: &[Experiment] = &[
         Experiment::Ops,
         Experiment::Cycle,
@@ -43,12 +41,10 @@ impl Experiment {
         Experiment::Rebuild,
     ];
 
-    /// The experiment of this name.
     pub fn from_name(name: &str) -> Option<Experiment> {
         Experiment::ALL.iter().copied().find(|experiment| experiment.name() == name)
     }
 
-    /// The name in commands and results.
     pub const fn name(self) -> &'static str {
         match self {
             Experiment::Ops => "ops",
@@ -81,7 +77,6 @@ pub enum CycleOp {
 }
 
 impl CycleOp {
-    /// The word in `--op` and in results.
     pub const fn name(self) -> &'static str {
         match self {
             CycleOp::Cycle => "cycle",
@@ -89,7 +84,6 @@ impl CycleOp {
         }
     }
 
-    /// The operation of this name.
     pub fn from_name(name: &str) -> Option<CycleOp> {
         [CycleOp::Cycle, CycleOp::Peek].into_iter().find(|op| op.name() == name)
     }

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use sessile_fixtures::resident_bytes;
 
-/// Where space is measured.
 #[derive(Clone, Debug)]
 pub(crate) enum FootprintSource {
     /// A private directory, and shared memory that workers map elsewhere.
@@ -44,7 +43,6 @@ impl Footprint {
         footprint
     }
 
-    /// Bytes that the sessions take now.
     pub(crate) fn bytes(&self) -> u64 {
         let now = match &self.place {
             FootprintSource::Directory(dir) => occupied(dir) + mapped_elsewhere(self.worker, dir),

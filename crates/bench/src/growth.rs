@@ -14,7 +14,6 @@ use crate::storage_location::StorageLocation;
 #[derive(Clone, Debug)]
 pub(crate) struct GrowthLimit {
     medium: StorageLocation,
-    /// Space of one session.
     session: SpaceBytes,
     /// The reserve that stays free.
     spare: SpaceBytes,

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use crate::monotonic::now_ns;
 
-/// The message of an interrupted run.
 pub const INTERRUPTION: &str = "interrupted; workers, servers and directories are removed, and so \
                                 are the sessions of the run in stores that were given by URL, \
                                 unless a warning above says how many remain";

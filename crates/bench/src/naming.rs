@@ -15,11 +15,8 @@ pub(crate) fn split_title(word: &str) -> (&str, Option<&str>) {
     word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)))
 }
 
-/// The entries of a table that words name; a name alone means all variants.
-///
-/// # Errors
-///
-/// When a word is unknown, or two words name one entry.
+/// The entries of a table that words name; a name alone means all variants. Fails when a word is
+/// unknown, or two words name one entry.
 pub(crate) fn select_entries<'a, T>(
     table: &'static [T],
     words: impl IntoIterator<Item = &'a str>,

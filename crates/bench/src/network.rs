@@ -64,7 +64,6 @@ impl DelayedNetwork {
         Ok(DelayedNetwork { socket, dir, ended, accepting: Some(accepting) })
     }
 
-    /// The delayed socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }

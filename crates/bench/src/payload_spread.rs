@@ -14,7 +14,6 @@ use crate::payload::PAYLOAD_BYTES_MIN;
 /// A distribution of payload sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PayloadSpread {
-    /// One size.
     #[default]
     Fixed,
     /// Median 1 KiB, mean about 3 KB, cut at 1 MiB, which one of 500,000 sessions reaches.
@@ -35,7 +34,6 @@ const LARGE_BYTES_MIN: usize = 4 << 10;
 const LARGE_BYTES_MAX: usize = 256 << 10;
 
 impl PayloadSpread {
-    /// The word in `--spread` and in results.
     pub const fn name(&self) -> &'static str {
         match self {
             PayloadSpread::Fixed => "fixed",
@@ -78,7 +76,6 @@ impl PayloadSpread {
         usize::try_from(total / sizes.len() as u64).unwrap_or(fixed)
     }
 
-    /// The largest possible size.
     pub(crate) fn largest(&self, fixed: usize) -> usize {
         match self {
             PayloadSpread::Fixed => fixed,

@@ -4,7 +4,6 @@
 use crate::experiment::Experiment;
 use crate::payload_spread::PayloadSpread;
 
-/// The settings of a preset.
 pub(crate) struct Preset {
     /// Empty: the powers of two up to the number of processors, and that number.
     pub workers: &'static [usize],

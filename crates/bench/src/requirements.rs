@@ -13,12 +13,10 @@ use crate::perl::{self, KEEPERS};
 use crate::php::{self, HANDLERS, Handler};
 use crate::reference::REFERENCES;
 
-/// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Requirement {
     /// For example `redis-server` or `PHP's extension apcu`.
     pub name: String,
-    /// Whether it is installed.
     pub present: bool,
     /// Its Debian package.
     pub package: Option<String>,

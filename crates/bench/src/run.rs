@@ -62,11 +62,7 @@ impl From<UsageError> for RunError {
 }
 
 /// Runs an experiment. Drop the returned `PendingCleanup` after writing the result: that removes
-/// what is left of the run.
-///
-/// # Errors
-///
-/// See [`RunError`]. Failures of a contender are part of the report.
+/// what is left of the run. Failures of a contender are part of the report.
 pub fn run(
     experiment: Experiment,
     options: &Options,
@@ -89,10 +85,6 @@ pub(crate) fn run_in_series(
 
 /// Measures another program and this one in the same rounds; returns the report of the other one
 /// first.
-///
-/// # Errors
-///
-/// As [`run`], and when the other program is not one of ours.
 pub fn run_against(
     experiment: Experiment,
     options: &Options,
@@ -176,10 +168,6 @@ pub(crate) fn resolve(
 }
 
 /// Refuses bounds that apply to no row, before anything is started.
-///
-/// # Errors
-///
-/// When there is such a bound, or the options make no sense.
 pub fn check_bounds(
     experiment: Experiment,
     options: &Options,

@@ -15,7 +15,6 @@ use crate::redact;
 use crate::reference::{self, AfterDeath, REFERENCES, Reference};
 use crate::stock;
 
-/// A chosen contender.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The registry name, or that of the reference row.
@@ -26,7 +25,6 @@ pub struct Choice {
     pub shown_url: String,
     /// What is opened.
     pub target: ContenderSource,
-    /// Whether it is reached over a socket.
     pub over_socket: bool,
     /// Whether several workers can share it.
     pub shared_by_processes: bool,
@@ -47,7 +45,6 @@ pub enum ContenderSource {
     FixtureOn(&'static StoreEntry, &'static Fixture, &'static [&'static str]),
     /// An existing store.
     Url(&'static StoreEntry, &'static str),
-    /// A reference row.
     Reference(&'static Reference),
     /// A session handler inside PHP.
     Handler(&'static Handler),
@@ -61,13 +58,10 @@ pub enum ContenderSource {
 /// A contender or row that is not measured, and why.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftOut {
-    /// Its name.
     pub store: String,
-    /// Its variant.
     pub variant: String,
     /// At this number of workers; `None`: at all.
     pub workers: Option<usize>,
-    /// Why.
     pub reason: String,
 }
 
@@ -99,7 +93,6 @@ impl Selection {
     }
 }
 
-/// All reasons in one line.
 pub(crate) fn reasons_text(left_out: &[LeftOut]) -> String {
     let reasons_text: Vec<String> =
         left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
@@ -116,7 +109,6 @@ impl LeftOut {
 }
 
 impl Choice {
-    /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(self.store, &self.variant)
     }

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Spread {
     /// The middle value; of an even number the mean of the middle two.
     pub median: f64,
-    /// The lowest.
     pub low: f64,
-    /// The highest.
     pub high: f64,
 }
 

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::payload_spread::PayloadSpread;
 
-/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workload {
     /// Workload A of the Yahoo! Cloud Serving Benchmark.
@@ -39,7 +38,6 @@ pub(crate) struct RequestMix {
     pub new_session: u8,
 }
 
-/// What one request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     Read,
@@ -58,11 +56,9 @@ const BOT_BYTES: usize = 500;
 const SCATTER: usize = 2_654_435_761;
 
 impl Workload {
-    /// All workloads.
     pub const ALL: &[Workload] =
         &[Workload::YcsbA, Workload::Shop, Workload::Bots, Workload::BigAdmin, Workload::Profile];
 
-    /// The word in `--workload` and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Workload::YcsbA => "ycsb-a",
@@ -73,12 +69,10 @@ impl Workload {
         }
     }
 
-    /// The workload of this name.
     pub fn from_name(name: &str) -> Option<Workload> {
         Workload::ALL.iter().copied().find(|workload| workload.name() == name)
     }
 
-    /// One sentence for users.
     pub const fn description(self) -> &'static str {
         match self {
             Workload::YcsbA => {

@@ -33,10 +33,7 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// Parses a size: bytes, or a number with `K`, `M`, `G`, also as `KiB` or `KB`; all are binary.
-///
-/// # Errors
-///
-/// Examples of sizes, if the text is none.
+/// The error has examples.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase();

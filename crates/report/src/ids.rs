@@ -4,7 +4,6 @@
 
 use std::cell::Cell;
 
-/// Generates ids.
 #[derive(Debug, Default)]
 pub(crate) struct ElementIds(Cell<usize>);
 

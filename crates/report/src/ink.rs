@@ -12,13 +12,9 @@ pub(crate) const SERIES: u8 = 8;
 /// A role of colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// Main text.
     Text,
-    /// Secondary text.
     Quiet,
-    /// Grid lines.
     Grid,
-    /// Failures.
     Bad,
     /// The background, around overlapping marks.
     Paper,

@@ -112,7 +112,6 @@ fn absent(runs: &PageReports<'_>) -> Vec<&'static str> {
         .collect()
 }
 
-/// The commands of results without rows.
 fn without_rows<'a>(runs: &PageReports<'a>) -> Vec<&'a str> {
     let empty = runs.reports.iter().filter(|report| report.results.is_empty());
     empty.map(|report| report.command.as_str()).collect()

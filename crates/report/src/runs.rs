@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use sessile_bench::report::{Environment, Row};
 use sessile_bench::{Collection, LeftOutExperiment, Report, SeriesPart, reference};
 
-/// All reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageReports<'a> {
     pub reports: &'a [Report],
@@ -79,7 +78,6 @@ impl<'a> PageReports<'a> {
         self.reports.iter().enumerate().map(run).filter(|run| !run.rows.is_empty()).collect()
     }
 
-    /// The names of all experiments with rows.
     pub(crate) fn experiments(&self) -> BTreeSet<&'a str> {
         self.reports
             .iter()

@@ -7,18 +7,13 @@ use maud::{Markup, html};
 
 use crate::ids::ElementIds;
 
-/// A cell.
 #[derive(Clone, Debug)]
 pub(crate) enum TableCell {
-    /// Text.
     Text(String),
     /// A figure, aligned to the right.
     Figure(String),
-    /// A failure.
     Bad(String),
-    /// No content.
     Empty,
-    /// Other markup.
     Rich(Markup),
 }
 
@@ -33,7 +28,6 @@ pub(crate) struct HtmlTable {
 }
 
 impl HtmlTable {
-    /// An empty table.
     pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> HtmlTable {
         HtmlTable {
             caption: caption.into(),
@@ -43,7 +37,6 @@ impl HtmlTable {
         }
     }
 
-    /// Marks a table of prose.
     pub(crate) fn wordy(mut self) -> HtmlTable {
         self.wordy = true;
         self
@@ -54,12 +47,10 @@ impl HtmlTable {
         self.rows.push(cells);
     }
 
-    /// Whether it has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The element.
     pub(crate) fn draw(&self, ids: &ElementIds) -> Markup {
         let caption = ids.next("table");
         let numeric = |column: usize| {
@@ -129,12 +120,10 @@ impl TableCell {
     }
 }
 
-/// A text cell.
 pub(crate) fn text(text: impl ToString) -> TableCell {
     TableCell::Text(text.to_string())
 }
 
-/// A figure cell.
 pub(crate) fn right(text: impl ToString) -> TableCell {
     TableCell::Figure(text.to_string())
 }

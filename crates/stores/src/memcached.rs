@@ -227,11 +227,8 @@ impl Memcached {
         Commands::default().put(&name, data::kind_of(value), exptime, value, over)
     }
 
-    /// Whether an item was stored; if not, there is another one.
-    ///
-    /// # Errors
-    ///
-    /// When the server could not: `TooLarge`, `OutOfMemory`, `Io`.
+    /// Whether an item was stored; if not, there is another one. Fails when the server could not:
+    /// `TooLarge`, `OutOfMemory`, `Io`.
     fn is_stored(&self, key: &Key, reply: Reply, payload_bytes: usize) -> Result<bool> {
         match reply {
             Reply::Done(_) => Ok(true),

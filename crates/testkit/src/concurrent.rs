@@ -121,10 +121,6 @@ pub fn spin(during: Duration) {
 }
 
 /// Locks, works for 0.2 ms and commits in a closed loop. Returns how often.
-///
-/// # Errors
-///
-/// Whatever the store says.
 pub fn count_cycles(store: &TestStore, key: &Key, during: Duration) -> StoreResult<u64> {
     let (start, mut count) = (Instant::now(), 0);
     while start.elapsed() < during {

@@ -42,7 +42,6 @@ const OVERFLOW: f64 = 15.0;
 const KEEPER: f64 = 1.5e-3;
 const WHOLE_CACHE: f64 = 60e-6;
 
-/// The expected time of an experiment.
 pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
     let seconds: f64 = match settings.experiment {
         Experiment::Scale => {

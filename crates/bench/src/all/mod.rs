@@ -24,31 +24,23 @@ pub use plan::{FinishedPart, SeriesPlan};
 use presets::SeriesEntry;
 pub use summary::SeriesSummary;
 
-/// The options of a series.
 #[derive(Clone, Debug)]
 pub struct SeriesOptions {
     /// Contenders; each experiment takes those it knows. Empty for all.
     pub stores: Vec<String>,
     /// Only these experiments; empty for all.
     pub only: Vec<Experiment>,
-    /// Experiments to skip.
     pub skip: Vec<Experiment>,
-    /// Seed of ids, payloads, choices and order.
     pub seed: u64,
     /// The short form, about ten minutes.
     pub quick: bool,
-    /// The tier.
     pub durability: Durability,
     /// The command line, for the results.
     pub command: Vec<String>,
 }
 
 impl SeriesOptions {
-    /// Plans what can be measured.
-    ///
-    /// # Errors
-    ///
-    /// When the options make no sense or nothing can be measured.
+    /// Fails when the options make no sense or nothing can be measured.
     pub fn plan(&self) -> Result<SeriesPlan, UsageError> {
         run::refuse_debug_build()?;
         self.check_words()?;

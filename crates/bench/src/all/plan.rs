@@ -22,7 +22,6 @@ pub struct SeriesPlan {
     pub(super) parts: Vec<SeriesPart>,
 }
 
-/// A part that can be measured.
 #[derive(Debug)]
 pub(super) struct PlannedPart {
     pub experiment: Experiment,
@@ -32,20 +31,16 @@ pub(super) struct PlannedPart {
     pub part: usize,
 }
 
-/// A part that has ended.
 #[derive(Clone, Debug)]
 pub struct FinishedPart {
     /// Experiment and flags.
     pub title: String,
-    /// Its number.
     pub number: usize,
     /// The number of parts.
     pub of: usize,
-    /// Rows measured.
     pub rows: usize,
     /// Rows in which something went wrong.
     pub bad: usize,
-    /// Time taken.
     pub took: Duration,
     /// Why it has no row.
     pub reason: Option<String>,
@@ -75,10 +70,6 @@ impl SeriesPlan {
     }
 
     /// Refuses bounds that apply to no row.
-    ///
-    /// # Errors
-    ///
-    /// When there is such a bound.
     pub fn check_bounds(&self, bounds: &[Bound]) -> Result<(), UsageError> {
         if bounds.is_empty() {
             return Ok(());

@@ -15,9 +15,7 @@ pub(super) struct SeriesEntry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExperimentForm {
-    /// Without flags.
     Plain,
-    /// `ops` in the published form.
     AsPublished,
     /// `cycle` at a rate that stores sustain in tier `none`; disk commits may fall behind.
     Paced,
@@ -32,7 +30,6 @@ impl SeriesEntry {
         SeriesEntry { experiment, form: ExperimentForm::Plain }
     }
 
-    /// The flags of this form.
     pub(super) const fn flags(&self) -> &'static str {
         match self.form {
             ExperimentForm::Plain => "",

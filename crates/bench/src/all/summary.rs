@@ -9,7 +9,6 @@ use super::FinishedPart;
 use crate::collection::{Collection, PartState, SeriesPart};
 use crate::report::table::{new_table, right_aligned};
 
-/// The summary of a series.
 #[derive(Clone, Debug)]
 pub struct SeriesSummary {
     ended: Vec<FinishedPart>,

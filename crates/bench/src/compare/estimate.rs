@@ -17,7 +17,6 @@ const TRIMMED: f64 = 0.2;
 /// Fewer have no usable spread.
 pub(super) const ROUNDS_MIN: usize = 3;
 
-/// A mean with its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Estimate {
     pub mean: f64,
@@ -96,7 +95,6 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Sum of squared deviations from the mean.
 fn squared_deviations(values: &[f64]) -> f64 {
     let mean = mean(values);
     values.iter().map(|value| (value - mean).powi(2)).sum()

@@ -51,7 +51,6 @@ pub(super) struct MatchedRows {
 }
 
 impl Measure {
-    /// The word in the result.
     pub(super) fn name(self) -> &'static str {
         match self {
             Measure::OpsPerSecond => "ops_per_second",
@@ -113,13 +112,11 @@ impl RowName {
         }
     }
 
-    /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(&self.store, &self.variant)
     }
 }
 
-/// Matches the rows, run by run.
 pub(super) fn match_rows(old: &Collection, new: &Collection) -> MatchedRows {
     let (runs, alone) = runs::pair_runs(old, new);
     let (mut matched, mut compared) = (MatchedRows::default(), Vec::new());
@@ -170,7 +167,6 @@ impl MatchedRows {
         }
     }
 
-    /// Why nothing can be compared.
     pub(super) fn nothing_to_compare(&self) -> String {
         let row = self
             .not_compared

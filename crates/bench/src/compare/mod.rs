@@ -29,7 +29,6 @@ pub const THRESHOLD: f64 = 0.05;
 /// The comparison. Its JSON form is a promise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Version of this shape.
     pub schema: u32,
     /// Smallest slowdown that counts: 0.05 is 5 %.
     pub threshold: f64,
@@ -40,20 +39,17 @@ pub struct Comparison {
     pub rows: Vec<ComparedRow>,
     /// The rows that show the machine's drift.
     pub yardstick: Vec<YardstickRow>,
-    /// Rows that cannot be compared, and why.
     pub not_compared: Vec<NotCompared>,
     /// Experiments and forms that cannot be compared, and why.
     pub runs_not_compared: Vec<RunNotCompared>,
     /// Experiments without rounds: only rows that became bad are reported.
     pub measured_once: Vec<String>,
-    /// What to know before believing it.
     pub notes: Vec<String>,
 }
 
 /// One measure of a row.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparedRow {
-    /// The row.
     #[serde(flatten)]
     pub row: RowName,
     /// `ops_per_second`, `p50_us` or `p99_us`.
@@ -66,11 +62,9 @@ pub struct ComparedRow {
     pub ratio: f64,
     /// Lower end of the interval of the ratio.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
     /// The smallest slowdown that is reported with 95 % probability, as a fraction.
     pub would_see: f64,
-    /// The basis of the drift estimate.
     pub basis: DriftBasis,
     /// Number of rows or stores it comes from.
     pub yardstick_rows: usize,
@@ -81,13 +75,10 @@ pub struct ComparedRow {
     pub apart: f64,
     /// Number of setups that the interval comes from; 0: rounds.
     pub setups: usize,
-    /// The conclusion.
     pub verdict: Verdict,
 }
 
-/// Identifies a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[allow(missing_docs, reason = "the fields are those of a row of a report")]
 pub struct RowName {
     pub experiment: String,
     /// Flags of the experiment's form (`--as-published`). Left out when empty.
@@ -103,13 +94,10 @@ pub struct RowName {
     pub durability: String,
 }
 
-/// A row of the yardstick.
 #[derive(Clone, Debug, Serialize)]
 pub struct YardstickRow {
-    /// The row.
     #[serde(flatten)]
     pub row: RowName,
-    /// The measure.
     pub measure: &'static str,
     /// NEW divided by OLD as measured.
     pub ratio: f64,
@@ -118,19 +106,15 @@ pub struct YardstickRow {
 /// A row that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotCompared {
-    /// The row.
     #[serde(flatten)]
     pub row: RowName,
-    /// Why.
     pub why: String,
-    /// The kind of reason.
     #[serde(skip)]
     pub reason: NotComparedReason,
     /// Whether a store's row was sound in OLD and is bad in NEW.
     pub broken: bool,
 }
 
-/// Why a row cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotComparedReason {
     /// Only one result has it.
@@ -146,11 +130,9 @@ pub enum NotComparedReason {
 pub struct RunNotCompared {
     /// Experiment with flags.
     pub experiment: String,
-    /// Why.
     pub why: String,
 }
 
-/// The conclusion from an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -165,10 +147,7 @@ pub enum Verdict {
 }
 
 /// Compares two results row by row. `threshold`: the smallest slowdown that counts, as a fraction.
-///
-/// # Errors
-///
-/// When no store has a row in both, or the settings differ.
+/// Fails when no store has a row in both, or the settings differ.
 pub fn compare(
     old: &Collection,
     new: &Collection,
@@ -266,7 +245,6 @@ impl Comparison {
         distinct(rows.chain(self.not_compared.iter().map(|row| &row.row)).map(RowName::run))
     }
 
-    /// The rows that became slower.
     pub fn slower(&self) -> impl Iterator<Item = &ComparedRow> {
         self.of(Verdict::Slower)
     }

@@ -167,7 +167,6 @@ impl Comparison {
         writeln!(f, "{} would have been seen in every row{half}", slowdown(would_see.high))
     }
 
-    /// What cannot be compared, grouped by reason.
     fn write_not_compared(&self, f: &mut fmt::Formatter<'_>, several: bool) -> fmt::Result {
         let mut reasons: Vec<(String, &str, Vec<String>)> = Vec::new();
         let mut add = |head: String, why, place| match reasons

@@ -31,7 +31,6 @@ pub(super) struct RowDifference {
     pub difference: Estimate,
 }
 
-/// The estimated drift.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DriftEstimate {
     /// To be subtracted from the difference of a row.

@@ -53,7 +53,6 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
     selection.require_any()
 }
 
-/// The PHP handlers of all contenders.
 pub(crate) fn handlers() -> impl Iterator<Item = &'static Handler> {
     CACHES.iter().map(|cache| &cache.handler)
 }

@@ -22,7 +22,6 @@ const ROUNDS_OF_SETUP: usize = 5;
 /// With fewer there is one setup.
 pub(crate) const ROUNDS_MIN: usize = SETUPS_MIN * ROUNDS_OF_SETUP;
 
-/// Whether a setup ends before this round.
 pub(super) fn ends_before(round: usize, rounds: usize) -> bool {
     let setups = if rounds < ROUNDS_MIN { 1 } else { SETUPS_MAX.min(rounds / ROUNDS_OF_SETUP) };
     let setup = |round: usize| round * setups / rounds.max(1);

@@ -19,15 +19,12 @@ pub(crate) use settings::Settings;
 pub struct Options {
     /// Registry names, `name#variant`, reference rows or URLs; empty for all.
     pub stores: Vec<String>,
-    /// Numbers of workers.
     pub workers: Option<Vec<usize>>,
     /// Sessions to fill: one number, several for `scale` and `perl`.
     pub sessions: Option<Vec<usize>>,
-    /// Payload size.
     pub payload_bytes: Option<usize>,
     /// Seconds of a sample.
     pub seconds: Option<f64>,
-    /// Rounds.
     pub rounds: Option<usize>,
     /// Requests a second of each worker, instead of a closed loop.
     pub rate: Option<f64>,
@@ -49,11 +46,8 @@ pub struct Options {
     pub workload: Option<Workload>,
     /// Seed of ids, payloads, choices and order.
     pub seed: u64,
-    /// The short preset.
     pub quick: bool,
-    /// The tier.
     pub durability: Durability,
-    /// The command line, for the result.
     pub command: Vec<String>,
 }
 

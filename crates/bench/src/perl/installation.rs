@@ -59,7 +59,6 @@ impl PerlInstallation {
         Ok(PerlInstallation { perl, versions, private_memory: private_memory() })
     }
 
-    /// Whether a module can be loaded.
     pub(crate) fn has(&self, module: &str) -> bool {
         self.versions.contains_key(module)
     }

@@ -8,7 +8,6 @@ use crate::naming;
 use crate::options::UsageError;
 use crate::selection::{Choice, ContenderSource};
 
-/// A keeper and its settings.
 #[derive(Debug)]
 pub struct Keeper {
     /// In `--stores` and in results.
@@ -24,13 +23,10 @@ pub struct Keeper {
     pub settings: &'static [(&'static str, &'static str)],
     /// Perl modules that it needs, with their Debian packages.
     pub modules: &'static [(&'static str, &'static str)],
-    /// The private server that it needs.
     pub server: Option<&'static str>,
-    /// Its tiers.
     pub durability: &'static [Durability],
     /// How it separates two requests on one session.
     pub locking: KeeperLocking,
-    /// Where its sessions take space.
     pub space: SpaceSource,
     /// The module that it represents.
     pub stands_for: Option<&'static str>,
@@ -53,7 +49,6 @@ pub enum KeeperLocking {
 }
 
 impl KeeperLocking {
-    /// The word in results.
     pub const fn name(self) -> &'static str {
         match self {
             KeeperLocking::Nothing => "none",
@@ -260,12 +255,10 @@ pub(crate) fn named(stores: &[String]) -> Result<(Vec<&'static Keeper>, bool), U
 }
 
 impl Keeper {
-    /// Name and variant.
     pub fn title(&self) -> String {
         naming::title(self.name, self.variant)
     }
 
-    /// The keeper as a contender.
     pub fn choice(&'static self, durability: Durability) -> Choice {
         let session =
             self.settings.iter().find(|(name, _)| *name == "session").map(|(_, class)| *class);

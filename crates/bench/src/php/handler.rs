@@ -8,14 +8,12 @@ use crate::naming;
 use crate::options::UsageError;
 use crate::selection::{Choice, ContenderSource};
 
-/// A handler and its settings.
 #[derive(Clone, Debug)]
 pub struct Handler {
     /// In `--stores` and in results.
     pub name: &'static str,
     /// Its difference from others of the same name.
     pub variant: &'static str,
-    /// `session.save_handler`.
     pub save_handler: &'static str,
     /// `session.save_path`. `{shm}` and `{disk}` stand for private directories, `{socket}` for the
     /// server's socket in `{socket_dir}`.
@@ -24,16 +22,13 @@ pub struct Handler {
     pub extensions: &'static [&'static str],
     /// The Debian package that contains them.
     pub package: &'static str,
-    /// The private server that it needs.
     pub server: Option<&'static str>,
     /// A request has its session exclusively until it ends.
     pub locks: bool,
-    /// Its tiers.
     pub durability: &'static [Durability],
     /// Settings that PHP reads only at its start; `{sessions}` and `{megabytes}` suffice for the
     /// whole run.
     pub at_start: &'static [(&'static str, &'static str)],
-    /// Further settings.
     pub settings: &'static [(&'static str, &'static str)],
     /// The text of a handler that is written in PHP.
     pub source: Option<&'static str>,
@@ -210,12 +205,10 @@ pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageErr
 }
 
 impl Handler {
-    /// Name and variant.
     pub fn title(&self) -> String {
         naming::title(self.name, self.variant)
     }
 
-    /// The handler as a contender.
     pub fn choice(&'static self, durability: Durability) -> Choice {
         Choice {
             store: self.name,

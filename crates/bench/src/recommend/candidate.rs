@@ -39,15 +39,11 @@ pub enum StorageMedium {
 pub struct Candidate {
     /// The registry name.
     pub store: &'static str,
-    /// The variant.
     pub variant: &'static str,
     /// Its URL, with `<disk>`, `<shm>` and `<host>` as placeholders.
     pub url: String,
-    /// What the store declares.
     pub capabilities: Capabilities,
-    /// Where its sessions lie.
     pub medium: StorageMedium,
-    /// Its figures in the results.
     pub measured: MeasuredFigures,
 }
 
@@ -66,29 +62,20 @@ pub enum SpaceBasis {
 /// The conditions under which compared figures were measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conditions {
-    /// Processor model.
     pub cpu: String,
-    /// Number of processors.
     pub cores: usize,
-    /// Its memory in bytes.
     pub memory_bytes: u64,
-    /// The kind of build.
     pub build: String,
     /// How many times sessions were rewritten before.
     pub churn: usize,
     /// Whether processors were kept awake.
     pub processors_awake: bool,
-    /// The experiment.
     pub experiment: String,
-    /// Number of workers.
     pub workers: usize,
-    /// Sessions in the store.
     pub sessions: usize,
-    /// Payload size.
     pub payload_bytes: usize,
     /// How payload sizes differ.
     pub payload_spread: String,
-    /// The tier.
     pub durability: String,
     /// Simulated round trip to servers, in microseconds.
     pub round_trip_us: f64,
@@ -97,7 +84,6 @@ pub struct Conditions {
 }
 
 impl Candidate {
-    /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(self.store, self.variant)
     }
@@ -166,7 +152,6 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
     (candidates, question)
 }
 
-/// Where a fixture keeps its sessions.
 fn medium(fixture: &Fixture, capabilities: &Capabilities) -> StorageMedium {
     match capabilities.sessions_bounded_by {
         SessionsBound::ProcessMemory | SessionsBound::ServerMemory { .. } => StorageMedium::Memory,
@@ -280,7 +265,6 @@ pub(super) fn log_distance(one: u64, other: u64) -> f64 {
     (one.max(1) as f64 / other.max(1) as f64).ln().abs()
 }
 
-/// Whether the candidate has this durability tier.
 pub(super) fn offers_tier(candidate: &Candidate, durability: Durability) -> bool {
     candidate.capabilities.durability.contains(&durability)
 }

@@ -30,16 +30,13 @@ pub struct LargePayloads {
 /// A payload that was acknowledged and missing afterwards, or origin refusal destroyed the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPayload {
-    /// Size in bytes.
     pub payload_bytes: u64,
     /// The save had been acknowledged.
     pub silent: bool,
 }
 
-/// A payload that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedPayload {
-    /// Size in bytes.
     pub payload_bytes: u64,
     /// The limit in bytes that the error named.
     pub limit: Option<u64>,

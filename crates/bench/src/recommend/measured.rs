@@ -12,14 +12,11 @@ use crate::report::faults::{ALL, SERVER};
 use crate::report::{Report, Row};
 use crate::statistics::Spread;
 
-/// The figures of one candidate.
 #[derive(Clone, Debug, Default)]
 pub struct MeasuredFigures {
     /// Locked requests a second under the chosen conditions.
     pub cycles: Option<Spread>,
-    /// Their 99th percentile in microseconds.
     pub p99_us: f64,
-    /// Measured space of a session.
     pub footprint: Option<MeasuredSpace>,
     /// The slowest sweeps within requests that were a second mode.
     pub sweep: Option<SlowSweep>,
@@ -43,18 +40,14 @@ pub struct MeasuredFigures {
 pub struct MeasuredSpace {
     /// Bytes of one session.
     pub bytes: u64,
-    /// Its payload in bytes.
     pub payload_bytes: u64,
-    /// Number of sessions.
     pub sessions: u64,
 }
 
 /// Requests that swept and were slower than all others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowSweep {
-    /// Their 90th percentile in microseconds.
     pub p90_us: f64,
-    /// Number of sessions.
     pub sessions: u64,
 }
 
@@ -64,7 +57,6 @@ pub struct SlowSweep {
 pub struct RestartLoss {
     /// Sessions lost over all kills.
     pub sessions: u64,
-    /// Number of kills.
     pub kills: u64,
 }
 
@@ -157,7 +149,6 @@ pub(super) fn is_of_store(row: &Row) -> bool {
         && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
 }
 
-/// Sessions lost at a restart.
 fn restart_loss(row: &Row) -> Option<RestartLoss> {
     let restarted = row.experiment == "faults" && matches!(row.op.as_str(), SERVER | ALL);
     let faults = row.faults.as_ref().filter(|_| restarted)?;

@@ -33,9 +33,7 @@ use crate::report::Report;
 /// The recommendation. Its JSON form is a promise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recommendation {
-    /// Version of this shape.
     pub schema: u32,
-    /// The site in question.
     pub site: Site,
     /// The conditions of the compared rows; `None` without results.
     pub question: Option<Conditions>,
@@ -43,16 +41,12 @@ pub struct Recommendation {
     pub ranking: Vec<RankedStore>,
     /// Why the results may not belong together.
     pub warnings: Vec<String>,
-    /// What to know before believing it.
     pub notes: Vec<String>,
 }
 
-/// One candidate in the ranking.
 #[derive(Clone, Debug, Serialize)]
 pub struct RankedStore {
-    /// The registry name.
     pub store: &'static str,
-    /// The variant.
     pub variant: &'static str,
     /// Its URL, with `<disk>`, `<shm>` and `<host>` as placeholders.
     pub url: String,
@@ -60,33 +54,24 @@ pub struct RankedStore {
     pub excluded: bool,
     /// Locked requests a second.
     pub ops_per_second: Option<f64>,
-    /// 99th percentile in microseconds.
     pub p99_us: Option<f64>,
-    /// Where its sessions lie.
     pub medium: StorageMedium,
     /// Bytes of all sessions of the site.
     pub bytes: u64,
     /// Where these bytes are; for a server on a disk only memory is measured.
     pub bytes_in: StorageMedium,
-    /// The basis of these bytes.
     pub bytes_are: SpaceBasis,
-    /// The rules that fired.
     pub rules: Vec<FiredRule>,
 }
 
-/// A rule that fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FiredRule {
-    /// Its name.
     pub rule: &'static str,
-    /// Its effect.
     pub effect: RuleEffect,
-    /// Why.
     pub why: String,
 }
 
 impl RankedStore {
-    /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(self.store, self.variant)
     }
@@ -95,7 +80,6 @@ impl RankedStore {
         self.rules.iter().filter(|fired| fired.effect == effect).count()
     }
 
-    /// The fired rules with this effect.
     pub fn fired(&self, effect: RuleEffect) -> impl Iterator<Item = &FiredRule> {
         self.rules.iter().filter(move |fired| fired.effect == effect)
     }

@@ -28,12 +28,9 @@ pub enum RuleEffect {
     Note,
 }
 
-/// One rule.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// Its printed name.
     pub name: &'static str,
-    /// What it does.
     pub effect: RuleEffect,
     /// Returns the reason if it fires.
     pub fires: fn(&Site, &Candidate) -> Option<String>,

@@ -3,7 +3,6 @@
 use serde::Serialize;
 use sessile_core::Durability;
 
-/// A site.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Site {
     /// Hosts that run the application.
@@ -22,7 +21,6 @@ pub struct Site {
     pub restart_may_log_out: bool,
     /// Mean session size in bytes.
     pub payload_bytes: u64,
-    /// The required tier.
     #[serde(serialize_with = "by_name")]
     pub durability: Durability,
     /// Installed servers, named as in capabilities.
@@ -36,14 +34,11 @@ fn by_name<S: serde::Serializer>(
     serializer.serialize_str(durability.name())
 }
 
-/// A kind of site.
 #[derive(Clone, Debug)]
 pub struct SiteKind {
-    /// Its name.
     pub name: &'static str,
     /// One sentence.
     pub description: &'static str,
-    /// Its figures.
     pub site: Site,
 }
 
@@ -70,7 +65,6 @@ impl Site {
         self.web_servers > 1 && !self.affinity
     }
 
-    /// Sessions that remain with lazy start.
     pub fn sessions_with_lazy_start(&self) -> u64 {
         (self.sessions as f64 * (1.0 - self.anonymous_percent / 100.0)).ceil() as u64
     }

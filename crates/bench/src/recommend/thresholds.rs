@@ -10,9 +10,7 @@ use std::fmt;
 pub struct Threshold {
     /// Its name in `docs/recommend.md`.
     pub name: &'static str,
-    /// The number.
     pub value: u64,
-    /// Its unit.
     pub unit: &'static str,
     /// Why it exists, and when a row overrides it.
     pub why: &'static str,
@@ -108,7 +106,6 @@ pub(super) const WORKER: Threshold = Threshold {
     why: "of equally close questions that with the most workers is taken, as a site has many",
 };
 
-/// All thresholds.
 pub const THRESHOLDS: &[Threshold] = &[
     LOAD_MAX,
     BOTS_MANY,

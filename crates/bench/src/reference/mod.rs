@@ -36,7 +36,6 @@ pub enum AfterDeath {
     NoLock,
 }
 
-/// A reference row.
 #[derive(Debug)]
 pub struct Reference {
     /// In `--stores` and in results.
@@ -45,9 +44,7 @@ pub struct Reference {
     pub sentence: &'static str,
     /// Several workers can share it.
     pub shared_by_processes: bool,
-    /// The private server that it needs.
     pub server: Option<&'static str>,
-    /// Its tiers.
     pub durability: &'static [Durability],
     /// Samples may create sessions.
     pub creates: bool,
@@ -120,7 +117,6 @@ fn unprepared() -> Error {
     Error::new(ErrorKind::InvalidArgument, "no id was prepared for this session")
 }
 
-/// The reference row of this name.
 pub fn by_name(name: &str) -> Option<&'static Reference> {
     REFERENCES.iter().find(|reference| reference.name == name)
 }

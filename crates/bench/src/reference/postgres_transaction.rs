@@ -87,7 +87,6 @@ fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     Ok(Box::new(PostgresTransaction { connection, ids, ttl: opening.ttl, out: None, begun: None }))
 }
 
-/// One connection with its buffers.
 struct PostgresConnection {
     stream: UnixStream,
     request: BytesMut,

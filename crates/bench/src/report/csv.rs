@@ -63,11 +63,6 @@ const COLUMNS: [Column; 53] = [
 ];
 
 impl Report {
-    /// The rows as CSV.
-    ///
-    /// # Errors
-    ///
-    /// None in practice: it writes into memory.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
         rows_to_csv(std::slice::from_ref(self))
     }
@@ -75,10 +70,6 @@ impl Report {
 
 impl Collection {
     /// The rows of all reports as CSV.
-    ///
-    /// # Errors
-    ///
-    /// None in practice: it writes into memory.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
         rows_to_csv(&self.runs)
     }

@@ -24,7 +24,6 @@ pub(crate) const ALL: &str = "all-killed";
 /// What the kills of a row cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
-    /// Number of kills.
     pub kills: u64,
     /// What the tier promises.
     pub promise: DurabilityPromise,
@@ -89,7 +88,6 @@ impl DurabilityPromise {
         }
     }
 
-    /// The word in tables.
     const fn word(self) -> &'static str {
         match self {
             DurabilityPromise::Everything => "all",

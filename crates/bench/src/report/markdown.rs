@@ -24,7 +24,6 @@ pub(super) fn write_section(
     write_table(f, table)
 }
 
-/// Writes a table.
 pub(super) fn write_table(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
     // The empty line keeps the next text from becoming a row.
     if f.alternate() { writeln!(f, "{}\n", plain(table)) } else { writeln!(f, "{table}") }

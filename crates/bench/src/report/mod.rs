@@ -47,24 +47,17 @@ pub(crate) const SCHEMA: u32 = 1;
 /// The result of a run. Its JSON form is a promise: `schema` changes when a field changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Version of this shape.
     pub schema: u32,
-    /// Where it was measured.
     pub environment: Environment,
     /// The redacted command line.
     pub command: String,
-    /// Seed of ids, payloads, choices and order.
     pub seed: u64,
-    /// The settings used.
     pub settings: Settings,
     /// A signal ended the run, so rows or rounds are missing. Left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// One entry a row.
     pub results: Vec<Row>,
-    /// What was not measured, and why.
     pub left_out: Vec<LeftOut>,
-    /// What to know before believing a figure.
     pub warnings: Vec<String>,
 }
 
@@ -84,14 +77,12 @@ impl Default for Report {
     }
 }
 
-/// The settings used.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// Seconds of a sample.
     pub seconds: f64,
     /// Unrecorded time before each sample.
     pub warm_up_seconds: f64,
-    /// Session ttl in seconds.
     pub ttl_seconds: u64,
     /// Fixed requests a second of each worker.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +112,6 @@ pub struct Settings {
 /// A measured combination of contender, operation and number of workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
-    /// The experiment.
     pub experiment: String,
     /// Registry name or reference row.
     pub store: String,
@@ -129,7 +119,6 @@ pub struct Row {
     pub url: String,
     /// Distinguishes contenders of one name.
     pub variant: String,
-    /// The operation.
     pub op: String,
     /// Number of worker processes.
     pub workers: usize,
@@ -142,7 +131,6 @@ pub struct Row {
     /// The workload, unless each request is a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// The tier.
     pub durability: String,
     /// `embedded` or `socket`; compare figures only within one.
     pub kind: String,
@@ -179,13 +167,10 @@ pub struct Row {
     /// The verdict of `expiry`, on the row with expired sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<ExpiryVerdict>,
-    /// What happened to a large payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversize: Option<Oversize>,
-    /// What kills cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
-    /// What happened to a page's cache entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<Rebuild>,
     /// Memory of the row's workers after the last sample.
@@ -194,22 +179,18 @@ pub struct Row {
     /// The lowest cycle count of a worker over the mean: 1 is fair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// Waits of begins on one session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waits>,
     /// Latency counts, with the same bounds in all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Buckets>,
-    /// A sweep or deletion beside the measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removal: Option<Removal>,
     /// Whether sweeping requests are a second mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<Modes>,
-    /// Figures from a web server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web: Option<WebFigures>,
-    /// Figures from Perl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeper: Option<KeeperFigures>,
     /// Details of `make php-gc-bench`, as it wrote them. Such a row is of a handler in PHP's
@@ -218,9 +199,7 @@ pub struct Row {
     pub php: Option<serde_json::Value>,
 }
 
-/// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say which quantile")]
 pub struct LatencyUs {
     pub min: f64,
     pub p50: f64,
@@ -230,7 +209,6 @@ pub struct LatencyUs {
     pub max: f64,
 }
 
-/// CPU time in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuUs {
     /// Of the workers.
@@ -247,13 +225,9 @@ pub struct Waits {
     pub begins: u64,
     /// Begins that found the session locked.
     pub taken: u64,
-    /// Median of those.
     pub taken_p50: f64,
-    /// Their 99th percentile.
     pub taken_p99: f64,
-    /// Median over all begins.
     pub all_p50: f64,
-    /// Their 99th percentile.
     pub all_p99: f64,
 }
 
@@ -314,7 +288,6 @@ impl LatencyUs {
 }
 
 impl Row {
-    /// Name and variant as one word.
     pub fn title(&self) -> String {
         naming::title(&self.store, &self.variant)
     }
@@ -330,7 +303,6 @@ impl Row {
         self.failed.is_some() || self.errors + self.misses + self.lost > 0
     }
 
-    /// What went wrong, in words.
     pub(crate) fn fault(&self) -> String {
         let counts = || {
             format!("{} errors, {} misses, {} lost updates", self.errors, self.misses, self.lost)
@@ -359,7 +331,6 @@ impl Report {
         flags.into_iter().flatten().collect::<Vec<String>>().join(" ")
     }
 
-    /// The workload, if any.
     pub fn workload(&self) -> Option<&str> {
         self.results.first()?.workload.as_deref()
     }
@@ -369,16 +340,11 @@ impl Report {
         experiment::title(&row.experiment, &self.flags())
     }
 
-    /// Rows in which something went wrong.
     pub fn bad_rows(&self) -> impl Iterator<Item = &Row> {
         self.results.iter().filter(|row| row.is_bad())
     }
 
-    /// Reads a report.
-    ///
-    /// # Errors
-    ///
-    /// A sentence for the user when the text is something else or of another version.
+    /// Refuses a text of another version.
     pub fn from_json(text: &str) -> Result<Report, UsageError> {
         let value: serde_json::Value = serde_json::from_str(text)
             .map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
@@ -403,11 +369,6 @@ impl Report {
             .map_err(|error| UsageError(format!("it is not a whole result: {error}")))
     }
 
-    /// The report as JSON.
-    ///
-    /// # Errors
-    ///
-    /// None in practice: all keys are texts.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
     }

@@ -23,7 +23,6 @@ pub struct Oversize {
     pub limit: Option<u64>,
     /// Median time of reading it back, in microseconds.
     pub read_us: f64,
-    /// The error.
     pub message: Option<String>,
 }
 

@@ -12,7 +12,6 @@ use crate::report::table::{
 };
 use crate::report::{Report, Row};
 
-/// Figures from Perl.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeeperFigures {
     /// What concurrent requests of a session lock: `none`, `shared` or `whole`.

@@ -37,12 +37,9 @@ pub struct Rebuild {
     pub siege: Siege,
 }
 
-/// An entry of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LargestEntry {
-    /// Its size.
     pub bytes: u64,
-    /// Its bin.
     pub bin: String,
     /// The tag of its id; empty where a store keeps only digests.
     pub name: String,

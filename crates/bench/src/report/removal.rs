@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::table::{grouped, three_digits};
 
-/// A removal beside a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "StoredRemoval")]
 pub struct Removal {

@@ -90,7 +90,6 @@ impl fmt::Display for Report {
 }
 
 impl Row {
-    /// The row's failure in one line.
     pub(crate) fn failure_line(&self) -> String {
         let (title, op, workers) = (self.title(), &self.op, self.workers);
         let why = self
@@ -329,7 +328,6 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
-/// A figure, or a dash if unknown.
 pub(super) fn or_dash(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), three_digits)
 }

@@ -13,7 +13,6 @@ use crate::report::{Report, Row};
 pub(crate) const OP: &str = "visitors";
 pub(crate) const OP_EAGER: &str = "visitors-eager";
 
-/// Figures of visitors over all rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Visitors {
     /// Visitors, each with one request that starts a session.
@@ -32,19 +31,16 @@ pub struct Visitors {
     pub server: Option<ServerWork>,
 }
 
-/// Work of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerWork {
     /// Changes of data, locks included.
     pub changes: u64,
-    /// Bytes received.
     pub received_bytes: u64,
     /// Growth of its memory.
     pub grown_bytes: i64,
 }
 
 impl Row {
-    /// The figures of visitors, if any.
     pub fn visitors(&self) -> Option<&Visitors> {
         self.web.as_ref()?.visitors.as_ref()
     }

@@ -74,11 +74,8 @@ pub enum FoundContent {
 /// the processors.
 const REST: Duration = Duration::from_millis(1);
 
-/// Does a task. `reopen` replaces a contender that cannot reconnect to its server.
-///
-/// # Errors
-///
-/// When the parent no longer listens.
+/// Does a task. `reopen` replaces a contender that cannot reconnect to its server. Fails when the
+/// parent no longer listens.
 pub(crate) fn perform(
     contender: &mut Box<dyn Contender>,
     payloads: &Payloads,

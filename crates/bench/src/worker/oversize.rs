@@ -73,7 +73,6 @@ impl SaveOutcome {
         }
     }
 
-    /// The word in tables.
     pub const fn name(self) -> &'static str {
         match self {
             SaveOutcome::Stored => "stored",
@@ -84,11 +83,8 @@ impl SaveOutcome {
     }
 }
 
-/// Saves a large payload over a small one.
-///
-/// # Errors
-///
-/// When the small one cannot be stored, or the session cannot be read afterwards.
+/// Saves a large payload over a small one. Fails when the small one cannot be stored, or the
+/// session cannot be read afterwards.
 pub(crate) fn save(
     contender: &mut dyn Contender,
     save: &SaveTask,

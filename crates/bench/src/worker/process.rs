@@ -21,18 +21,12 @@ use crate::worker::protocol::{ContenderFailure, OpenRequest, TaskTotals, WorkerR
 /// How to start a program as a worker.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The executable.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
 }
 
 impl Launch {
     /// This program with the hidden verb.
-    ///
-    /// # Errors
-    ///
-    /// When the program's own file cannot be found.
     pub fn this_program(verb: &str) -> std::io::Result<Launch> {
         Ok(Launch { program: env::current_exe()?, arguments: vec![verb.into()] })
     }

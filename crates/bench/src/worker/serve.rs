@@ -23,10 +23,6 @@ use crate::worker::{faults, oversize};
 pub type OpenTest<'a> = &'a dyn Fn(&str, &std::path::Path, usize) -> Option<Box<dyn Contender>>;
 
 /// Runs a worker until its parent closes the pipe.
-///
-/// # Errors
-///
-/// When the pipe breaks or the parent does not speak the protocol.
 pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
     // A worker never outlives its parent. The default timer slack would lengthen each sleep by 50
     // us.

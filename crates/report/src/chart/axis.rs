@@ -10,7 +10,6 @@ use crate::number::{exact, tick};
 
 /// Above this ratio of the largest to the smallest value a linear axis hides small values.
 const FACTOR_LINEAR_MAX: f64 = 12.0;
-/// The largest number of ticks.
 const TICKS: f64 = 6.0;
 
 #[derive(Clone, Debug)]
@@ -19,7 +18,6 @@ pub(crate) struct Axis {
     pub label: String,
     /// Positions of ticks, with their labels.
     pub ticks: Vec<(f64, String)>,
-    /// The first and last position.
     pub range: (f64, f64),
     logarithmic: bool,
 }
@@ -110,7 +108,6 @@ impl Axis {
         format!("{} (logarithmic: each line is {lines} the one before)", self.label)
     }
 
-    /// Whether it is logarithmic.
     pub(crate) fn is_logarithmic(&self) -> bool {
         self.logarithmic
     }

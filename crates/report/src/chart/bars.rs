@@ -26,7 +26,6 @@ const BAR: i32 = 12;
 const STEP: i32 = 18;
 const GAP: i32 = 10;
 
-/// The chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
     pub words: ChartText,
@@ -46,9 +45,7 @@ pub(crate) struct BarRow {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
-    /// The colour.
     pub series: u8,
-    /// The label of the series.
     pub name: String,
     pub length: BarLength,
 }

@@ -24,7 +24,6 @@ const BOTTOM: i32 = 50;
 /// Height of a name in pixels.
 const NAME: i32 = 16;
 
-/// The chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Curves {
     pub words: ChartText,
@@ -124,7 +123,6 @@ impl CurveLabel<'_> {
     }
 }
 
-/// Marks a failure.
 fn cross(canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
     line(canvas, (x - 6, y - 6), (x + 6, y + 6), Ink::Bad, 2)?;
     line(canvas, (x - 6, y + 6), (x + 6, y - 6), Ink::Bad, 2)

@@ -83,7 +83,6 @@ pub(super) enum TextAnchor {
     Under,
 }
 
-/// Draws text.
 pub(super) fn write(
     canvas: &Canvas<'_>,
     text: &str,
@@ -105,7 +104,6 @@ pub(super) fn style(pixels: f64, ink: Ink, side: TextAnchor) -> TextStyle<'stati
     TextStyle { font, color: ink.code().to_backend_color(), pos: position }
 }
 
-/// Draws a straight line.
 pub(super) fn line(
     canvas: &Canvas<'_>,
     from: (i32, i32),

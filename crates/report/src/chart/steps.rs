@@ -19,7 +19,6 @@ const TITLE: i32 = 24;
 const PANEL: i32 = 92;
 const BOTTOM: i32 = 40;
 
-/// The chart.
 #[derive(Clone, Debug)]
 pub(crate) struct StackedHistograms {
     pub words: ChartText,
@@ -30,7 +29,6 @@ pub(crate) struct StackedHistograms {
     pub panels: Vec<HistogramPanel>,
 }
 
-/// A histogram.
 #[derive(Clone, Debug)]
 pub(crate) struct HistogramPanel {
     pub name: String,

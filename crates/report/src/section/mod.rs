@@ -38,7 +38,6 @@ use crate::table::{TableCell, text};
 /// A part of the page under one heading.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// The id for links.
     pub id: &'static str,
     pub title: &'static str,
     pub body: Markup,
@@ -91,7 +90,6 @@ fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {
     }
 }
 
-/// The conditions of a run.
 fn conditions(run: &ExperimentRows<'_>) -> Markup {
     let settings = &run.report.settings;
     let mut said = Vec::new();

@@ -106,7 +106,6 @@ fn pairs<'a>(
     rows(published).into_iter().map(|row| (row, partner(row))).collect()
 }
 
-/// The contender of a pair.
 fn title((published, corrected): &PublishedPair<'_>) -> String {
     corrected.unwrap_or(published).title()
 }

@@ -28,7 +28,6 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
     })
 }
 
-/// The axes of a chart.
 struct ScaleChart {
     x_label: &'static str,
     x: fn(&Row) -> usize,
@@ -82,7 +81,6 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawErro
     })
 }
 
-/// The charts of comparable rows.
 fn of_place(
     run: &ExperimentRows<'_>,
     rows: &[&Row],

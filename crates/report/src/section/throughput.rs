@@ -30,7 +30,6 @@ pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, 
     })
 }
 
-/// `ops`.
 pub(super) fn ops(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let (as_published, corrected): (Vec<ExperimentRows<'_>>, Vec<ExperimentRows<'_>>) =
         runs.of_experiment("ops").into_iter().partition(|run| run.report.settings.as_published);
@@ -46,7 +45,6 @@ pub(super) fn ops(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, Dr
     })
 }
 
-/// All charts and tables of a run.
 pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     let ops = ops_in_order(&run.rows);

@@ -64,10 +64,7 @@ pub(crate) fn to_header<'b>(stored: &'b Stored, payload: &'b [u8]) -> Option<(u8
     })
 }
 
-/// What a header says, from its kind and head. `target` reads the new id of an alias.
-///
-/// # Errors
-///
+/// What a header says, from its kind and head. `target` reads the new id of an alias. Errors:
 /// `Corrupt` for an unknown kind, and those of `target`.
 pub(crate) fn from_header<K>(
     kind: u8,

@@ -35,9 +35,7 @@ pub(crate) struct Timeouts {
 }
 
 impl Timeouts {
-    /// # Errors
-    ///
-    /// `InvalidUrl` for a time outside its range.
+    /// Errors: `InvalidUrl` for a time outside its range.
     pub fn parse(url: &StoreUrl) -> Result<Timeouts> {
         let millis =
             |name, default, range| url.number(name, default, range).map(Duration::from_millis);
@@ -60,10 +58,7 @@ pub(crate) enum Address {
 
 impl Address {
     /// Schemes that end in `+unix` name a socket by its path, all others a host and perhaps a port.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidUrl` when the path is relative or the host is missing.
+    /// Errors: `InvalidUrl` when the path is relative or the host is missing.
     pub fn parse(url: &StoreUrl, default_port: u16) -> Result<Address> {
         if is_unix(url) {
             return Ok(Address::Unix(url.path()?));
@@ -94,11 +89,7 @@ pub(crate) struct Login {
 
 impl Login {
     /// From `user:password@` before a host, from the options `user` and `password_file` at a
-    /// socket.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidUrl` for contradictions, `Denied` for a file that cannot be read.
+    /// socket. Errors: `InvalidUrl` for contradictions, `Denied` for a file that cannot be read.
     pub fn parse(url: &StoreUrl) -> Result<Login> {
         let (mut user, mut password) = (url.text("user").map(str::to_owned), None);
         if !is_unix(url) {
@@ -128,11 +119,7 @@ impl Login {
 }
 
 /// The database that a URL names: its path, or the option `database` at a socket. `scheme` is that
-/// of a host.
-///
-/// # Errors
-///
-/// `InvalidUrl` for the option beside a host.
+/// of a host. Errors: `InvalidUrl` for the option beside a host.
 pub(crate) fn database(url: &StoreUrl, scheme: &str) -> Result<String> {
     match url.text("database") {
         option if is_unix(url) => Ok(option.unwrap_or_default().to_owned()),

@@ -38,11 +38,8 @@ use crate::store_url::{StoreUrl, invalid};
 pub trait Walk {
     /// Shows about `entries_max` further entries; returns false at the end.
     ///
-    /// An entry that exists during the whole walk is shown at least once, perhaps twice.
-    ///
-    /// # Errors
-    ///
-    /// Those of the storage. Entries that were shown before stay valid.
+    /// An entry that exists during the whole walk is shown at least once, perhaps twice. Errors:
+    /// those of the storage. Entries that were shown before stay valid.
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(ScannedEntry)) -> Result<bool>;
 
     /// The meaning of this walk's sizes.
@@ -100,11 +97,8 @@ impl Layout {
     }
 }
 
-/// Begins a walk. Returns its label, without a password.
-///
-/// # Errors
-///
-/// `InvalidUrl` for an unknown layout or option, and the errors of the storage.
+/// Begins a walk. Returns its label, without a password. Errors: `InvalidUrl` for an unknown layout
+/// or option, and the errors of the storage.
 pub fn open(url: &str, clock: &Clock) -> Result<(String, Box<dyn Walk>)> {
     let layout = Layout::of(url).ok_or_else(|| {
         let schemes: Vec<String> = LAYOUTS.iter().flat_map(Layout::schemes).collect();

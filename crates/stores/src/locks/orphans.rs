@@ -45,11 +45,8 @@ impl Orphans {
         });
     }
 
-    /// Releases all locks that may still exist, which wakes their waiters.
-    ///
-    /// # Errors
-    ///
-    /// `Unreachable` while the server still does not answer: the caller's request would fail too.
+    /// Releases all locks that may still exist, which wakes their waiters. Errors: `Unreachable`
+    /// while the server still does not answer: the caller's request would fail too.
     pub fn release_all(
         &self,
         lock_ttl: Duration,

@@ -87,11 +87,8 @@ impl Memcached {
         }
     }
 
-    /// What the item that is there now means for a lease whose item it is not.
-    ///
-    /// # Errors
-    ///
-    /// `Destroyed`, `Stale`, `Gone`, `Evicted` when the lease is worthless.
+    /// What the item that is there now means for a lease whose item it is not. Errors: `Destroyed`,
+    /// `Stale`, `Gone`, `Evicted` when the lease is worthless.
     pub fn check_item(&self, held: &Held, now: Option<Item>) -> Result<ItemChange> {
         // What came after a restart of the server is none of this lease, whatever its numbers.
         let now = now.filter(|item| item.cas.generation == held.read.cas.generation);

@@ -70,11 +70,7 @@ pub struct Decoded {
     pub pending_from: Option<Key>,
 }
 
-/// Decodes the item of a key.
-///
-/// # Errors
-///
-/// `Corrupt` when the bytes are not what was written.
+/// Decodes the item of a key. Errors: `Corrupt` when the bytes are not what was written.
 pub fn decode(key: &Key, mut value: Vec<u8>) -> Result<Decoded> {
     let head = decode_header(&value).ok_or_else(corrupt)?;
     let kind = kind_of(&value);

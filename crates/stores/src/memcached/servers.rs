@@ -42,10 +42,7 @@ impl Servers {
     }
 
     /// Sends commands to the server of a session; its answers, as many as the caller expects.
-    ///
-    /// # Errors
-    ///
-    /// `Unreachable`, `Denied`, `Incompatible`. A refusal by the server is an answer.
+    /// Errors: `Unreachable`, `Denied`, `Incompatible`. A refusal by the server is an answer.
     pub fn send<const ANSWERS: usize>(
         &self,
         key: &Key,

@@ -48,10 +48,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// # Errors
-    ///
-    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be
-    /// read.
+    /// Errors: `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that
+    /// cannot be read.
     pub(crate) fn parse(url: &StoreUrl) -> Result<Options> {
         let timeouts = Timeouts::parse(url)?;
         let (database, table) = (database_name(url)?, table(url)?);

@@ -66,10 +66,8 @@ pub(super) struct Tls {
 }
 
 impl Options {
-    /// # Errors
-    ///
-    /// `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that cannot be
-    /// read.
+    /// Errors: `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that
+    /// cannot be read.
     pub fn parse(url: &StoreUrl) -> Result<Options> {
         let mut address = Address::parse(url, DEFAULT_PORT)?;
         if let Address::Unix(path) = &mut address

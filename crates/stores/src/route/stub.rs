@@ -90,11 +90,8 @@ pub fn inline(payload: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     [MAGIC, [KIND_PAYLOAD].as_slice(), payload].concat().into()
 }
 
-/// Decodes the bytes of the home store.
-///
-/// # Errors
-///
-/// `Corrupt` for a damaged stub, `Incompatible` for an unknown kind.
+/// Decodes the bytes of the home store. Errors: `Corrupt` for a damaged stub, `Incompatible` for an
+/// unknown kind.
 pub fn open(mut bytes: Vec<u8>) -> Result<HomeContent> {
     if !bytes.starts_with(MAGIC) {
         return Ok(HomeContent::Payload(bytes));

@@ -12,11 +12,8 @@ const LIVE: i64 = 0;
 const TOMBSTONE: i64 = 1;
 pub(crate) const ALIAS: i64 = 2;
 
-/// The columns of one row, as a driver gives them. `None` is NULL.
-///
-/// # Errors
-///
-/// `Corrupt` for a value of another type, and for a column that is not there: [`wrong_type`].
+/// The columns of one row, as a driver gives them. `None` is NULL. Errors: `Corrupt` for a value of
+/// another type, and for a column that is not there: [`wrong_type`].
 pub(crate) trait Columns {
     fn integer(&self, column: usize) -> Result<Option<i64>>;
     fn text(&self, column: usize) -> Result<Option<&str>>;
@@ -68,11 +65,7 @@ pub(crate) fn stored(row: &impl Columns, first: usize, key: &Key) -> Result<Stor
     }
 }
 
-/// The payload that was read beside a row.
-///
-/// # Errors
-///
-/// `Corrupt` for a record without one.
+/// The payload that was read beside a row. Errors: `Corrupt` for a record without one.
 pub(crate) fn payload(stored: &Stored, payload: Option<Vec<u8>>) -> Result<Vec<u8>> {
     match (stored, payload) {
         (Stored::Live(_), None) => Err(corrupt("a stored session has no payload")),

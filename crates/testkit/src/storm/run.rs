@@ -30,11 +30,7 @@ const SPACE_SLACK_BYTES: u64 = 8 << 20;
 const KEPT_PART: u64 = 3;
 const BEGUN_BYTES_MAX: u64 = 210_000;
 
-/// Runs a storm over a store.
-///
-/// # Errors
-///
-/// When the harness itself fails. What the store does wrong is in the report.
+/// Runs a storm over a store. What the store does wrong is in the report.
 pub fn run(options: &StormOptions, target: &StormTarget) -> Result<StormReport, Failure> {
     let store = target.open(Clock::system())?;
     let nonce = fastrand::u64(..);

@@ -60,10 +60,6 @@ pub struct StopOneReport {
 }
 
 /// Measures: `stops` times one process is stopped for `stop_seconds`.
-///
-/// # Errors
-///
-/// When the harness itself fails.
 pub fn stop_one(
     program: &Path,
     target: &StormTarget,

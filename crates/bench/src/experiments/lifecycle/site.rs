@@ -40,7 +40,6 @@ pub(super) struct LifecycleSite {
     _disk: Option<PrivateDir>,
 }
 
-/// The requirements of an experiment.
 pub(super) struct SiteOptions {
     pub durability: Durability,
     /// To hold.
@@ -193,7 +192,6 @@ impl LifecycleSite {
         self.server.as_ref().and_then(|server| cpu_time(server.pid())).unwrap_or_default()
     }
 
-    /// The last PHP message in the log.
     pub(super) fn last_php_message(&self) -> String {
         self.redact(self.web.log().lines().rfind(|line| line.contains("PHP ")).unwrap_or_default())
     }

@@ -15,7 +15,6 @@ pub(super) struct SessionValues {
     bytes: usize,
 }
 
-/// Counts of sessions with wrong values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WrongSessions {
     /// Empty.

@@ -151,7 +151,6 @@ impl RebuildSite {
             .collect()
     }
 
-    /// Lines that the pages have logged.
     pub(super) fn log(&self) -> Vec<String> {
         let hide = |line: &str| redact::ids(&redact::message(line, &self.hidden));
         self.web.log().lines().map(hide).collect()
