@@ -48,7 +48,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 const EXIT_CHECK: WaitPidFlag =
     WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
 
-/// Whether the variant is that of a counterpart.
 pub(crate) fn is_counterpart(variant: &str) -> bool {
     variant.ends_with(COUNTERPART_MARK)
 }

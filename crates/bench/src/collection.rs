@@ -11,7 +11,6 @@ use crate::report::{Report, SCHEMA};
 /// Results of several experiments, in the order of measuring.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Collection {
-    /// Version of this shape; reports have the same.
     pub schema: u32,
     /// A signal ended the run: experiments or rows are missing. Left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -40,7 +39,6 @@ pub struct SeriesPart {
     pub reason: Option<String>,
 }
 
-/// How far a part of a series came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartState {

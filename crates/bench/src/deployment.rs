@@ -169,7 +169,6 @@ impl Deployment {
         self.server_pid
     }
 
-    /// CPU time of the private server so far.
     pub(crate) fn server_cpu(&self) -> Duration {
         self.server_pid.and_then(cpu_time).unwrap_or_default()
     }

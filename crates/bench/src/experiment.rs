@@ -67,7 +67,6 @@ pub(crate) fn title(experiment: &str, flags: &str) -> String {
     [experiment, flags].join(" ").trim_end().to_owned()
 }
 
-/// What a request does in `cycle` and `scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CycleOp {
     /// Begin, read, change, commit.

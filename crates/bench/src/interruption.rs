@@ -45,7 +45,6 @@ fn on_signal() {
     }
 }
 
-/// Whether a signal asked the run to end.
 pub(crate) fn interrupted() -> bool {
     FIRST_NS.load(Ordering::Relaxed) != 0
 }
@@ -55,7 +54,6 @@ pub(crate) fn out_of_time() -> bool {
     is_past(Duration::ZERO)
 }
 
-/// Whether the time to remove sessions from the user's stores is over.
 pub(crate) fn out_of_time_to_clear() -> bool {
     is_past(CLEAR_WITHIN)
 }

@@ -98,7 +98,6 @@ pub(crate) fn choices(durability: Durability) -> Vec<Choice> {
     raised.chain(routes).collect()
 }
 
-/// The store `route` with memcached as home store.
 fn route() -> Option<&'static StoreEntry> {
     static ROUTE: OnceLock<Option<StoreEntry>> = OnceLock::new();
     let entry = ROUTE.get_or_init(|| {

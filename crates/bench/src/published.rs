@@ -15,7 +15,6 @@ const DATABASES: [&str; 2] = ["mysql", "postgres"];
 /// The reference row that shows what drawing a payload costs.
 const HARNESS: &str = "null";
 
-/// The contenders of the published form. Others are left out.
 pub(crate) fn contenders(selection: Selection) -> Selection {
     let mut published = Selection { choices: Vec::new(), left_out: selection.left_out };
     for choice in selection.choices {

@@ -71,7 +71,6 @@ pub fn run(
     run_in_series(experiment, options, launch, None)
 }
 
-/// Runs an experiment, alone or as part of a series.
 pub(crate) fn run_in_series(
     experiment: Experiment,
     options: &Options,

@@ -55,7 +55,6 @@ pub enum ContenderSource {
     Test(&'static str, &'static str),
 }
 
-/// A contender or row that is not measured, and why.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftOut {
     pub store: String,
@@ -65,7 +64,6 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// The contenders of a run, and those left out.
 #[derive(Default)]
 pub(crate) struct Selection {
     pub choices: Vec<Choice>,
@@ -119,7 +117,6 @@ impl Choice {
         LeftOut { store, variant, workers: None, reason: reason.into() }
     }
 
-    /// What happens to the lock of a killed holder.
     pub(crate) fn after_death(&self) -> AfterDeath {
         match self.target {
             ContenderSource::Fixture(entry, _)
@@ -345,7 +342,6 @@ pub(crate) fn missing_tier(tiers: &[Durability], durability: Durability) -> Opti
     (!tiers.contains(&durability)).then(why)
 }
 
-/// Why a contender cannot be measured on this machine.
 fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
     let (tiers, server) = match choice.target {
         ContenderSource::Fixture(

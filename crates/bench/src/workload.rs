@@ -107,7 +107,6 @@ impl Workload {
         }
     }
 
-    /// The fixed payload size, if there is one.
     pub(crate) const fn payload_bytes(self) -> Option<usize> {
         match self {
             Workload::YcsbA => Some(YCSB_BYTES),
@@ -158,7 +157,6 @@ impl Workload {
 impl RequestMix {
     const NOTHING: RequestMix = RequestMix { read: 0, touch: 0, change: 0, new_session: 0 };
 
-    /// The request for a drawn percentile, 0 to 99.
     pub(crate) const fn kind_at(self, drawn: u8) -> RequestKind {
         if drawn < self.read {
             RequestKind::Read

@@ -1,16 +1,15 @@
 //! `memcached:`, sessions on one or several memcached servers, for one or many web servers.
 //!
 //! One locked request is two round trips: one write that adds the lock and gets the record, one
-//! that replaces the record and deletes the lock. Expiry is native. Who finds the lock taken queues
-//! in the lock item and looks at it every few hundred microseconds. The protocol with its
-//! interleavings, the layout and the operator's side are in `docs/stores/memcached.md`; why the
-//! client is our own in `docs/decisions/0012-a-client-for-memcached.md`.
+//! that replaces the record and deletes the lock. Expiry is native. A waiter queues in the lock
+//! item and looks at it every few hundred microseconds. Protocol, layout and operation:
+//! `docs/stores/memcached.md`. Why the client is our own:
+//! `docs/decisions/0012-a-client-for-memcached.md`.
 //!
-//! Invariants: a record is only ever replaced by its CAS number, so that no update is lost,
-//! whatever happens to the lock (a server short of memory may drop it); a session that somebody has
-//! begun has an item, if need be an empty one, so that there is a CAS number to compare; every
-//! request may be sent twice with the same effect as once; no decision about expiry is left to the
-//! server's clock, which only frees memory.
+//! Invariants: a record is replaced only by its CAS number, so that no update is lost even if a
+//! server short of memory drops the lock; a session that was begun has an item, perhaps an empty
+//! one, so that there is a CAS number; every request may be sent twice with the effect of once; the
+//! server's clock decides no expiry, it only frees memory.
 //!
 //! Not here: listing (`lru_crawler metadump` shows all keys of the server or none, so a page would
 //! cost as much as everything), TLS, the binary protocol and its SASL.
@@ -97,13 +96,12 @@ const CAPABILITIES: Capabilities = Capabilities {
 };
 
 const PREFIX_BYTES_MAX: usize = 32;
-/// Longest id: what a key of memcached, which has at most 250 bytes without spaces, has left beside
-/// the longest prefix and bin.
+/// Longest id: what the 250 bytes of a key of memcached leave beside the longest prefix and bin.
 const ID_BYTES_MAX: usize =
     250 - PREFIX_BYTES_MAX - ":d:".len() - Limits::BIN_BYTES_MAX - "/".len();
-/// Native expiry comes this much (and the time of a lock) later than the exact one in the record:
-/// web servers whose clocks differ a little never lose a session that one of them thinks alive, and
-/// a record that expires under a lease is still there for its commit.
+/// Native expiry comes later than the exact one in the record by this and the time of a lock: for
+/// web servers whose clocks differ a little, and for the commit of a record that expires under its
+/// lease.
 const EXPIRY_SLACK: Duration = Duration::from_secs(10);
 /// The server takes longer times for moments.
 const RELATIVE_EXPTIME_MAX: u64 = 30 * 86_400;
@@ -148,8 +146,8 @@ pub(crate) struct Held {
 }
 
 impl Memcached {
-    /// Connects, so that a wrong password shows now and not in a visitor's request, reads the
-    /// limits, and warns of a server that is short of memory.
+    /// Connects: a wrong password shows now and not in a visitor's request. Reads the limits, and
+    /// warns of a server that is short of memory.
     fn check_servers(&mut self, label: &str) -> Result<()> {
         let value_bytes_max = CAPABILITIES.value_bytes_max;
         self.payload_bytes_max = self.servers.payload_bytes_max()?.min(value_bytes_max);

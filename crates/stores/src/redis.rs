@@ -2,13 +2,12 @@
 //!
 //! One locked request is two round trips: one that takes the lock and reads the record, and one
 //! that writes and unlocks. Both are plain commands while nobody interferes, and scripts otherwise.
-//! Expiry is native. Waiters sleep in a blocking pop until they are woken, in order of arrival. The
-//! protocol with its interleavings, the key layout and the operator's side are in
-//! `docs/stores/redis.md`.
+//! Expiry is native. Waiters sleep in a blocking pop until they are woken, in order of arrival.
+//! Protocol, key layout and operation: `docs/stores/redis.md`.
 //!
-//! Invariants: who owns a lock is decided by comparing a random token for equality, on the server;
-//! every request may be sent twice with the same effect as once; no decision about expiry is left
-//! to the server's clock (it only frees memory).
+//! Invariants: the server decides the owner of a lock, by equality of a random token; every request
+//! may be sent twice with the effect of once; the server's clock decides no expiry (it only frees
+//! memory).
 //!
 //! Not here: Redis Cluster, which needs a client that follows slots, a fence counter in each slot,
 //! and a `regenerate` over two of them.
@@ -104,7 +103,7 @@ const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// Native expiry comes this much later than the exact one in the record: web servers whose clocks
-/// differ a little never lose a session that one of them thinks alive.
+/// differ a little lose no session.
 const EXPIRY_SLACK: Duration = Duration::from_secs(10);
 
 const PREFIX_BYTES_MAX: usize = 64;
@@ -130,8 +129,8 @@ struct Redis {
 }
 
 impl Redis {
-    /// Connects, so that a wrong password shows now and not in a visitor's request, and warns of a
-    /// server that would drop sessions to make room.
+    /// Connects: a wrong password shows now and not in a visitor's request. Warns of a server that
+    /// would drop sessions to make room.
     fn check_server(&self, label: &str) -> Result<()> {
         self.pool.with(|connection| redis::cmd("PING").exec(connection))?;
         let mut ask = redis::cmd("CONFIG");
@@ -189,7 +188,6 @@ impl Redis {
     }
 }
 
-/// A duration as the milliseconds that a command takes.
 fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -14,7 +14,6 @@ use crate::options::{Options, UsageError};
 use crate::run::{self, RunError};
 use crate::worker::Launch;
 
-/// What will be measured, and what cannot be.
 #[derive(Debug)]
 pub struct SeriesPlan {
     pub(super) steps: Vec<PlannedPart>,
@@ -48,7 +47,6 @@ pub struct FinishedPart {
     pub state: PartState,
 }
 
-/// The position of a series, for its progress line.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesPosition {
     pub title: String,
@@ -59,7 +57,6 @@ pub(crate) struct SeriesPosition {
 }
 
 impl SeriesPlan {
-    /// Titles of the parts to measure, in order.
     pub fn experiments(&self) -> Vec<String> {
         self.steps.iter().map(|step| self.title(step)).collect()
     }
@@ -136,7 +133,6 @@ impl SeriesPlan {
     }
 }
 
-/// The state of a part without a report.
 fn without_report(error: &RunError) -> (PartState, Option<String>) {
     match error {
         RunError::Interrupted => (

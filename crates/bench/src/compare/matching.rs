@@ -27,7 +27,6 @@ pub(super) enum Measure {
     P99,
 }
 
-/// A row and measure that both results have.
 #[derive(Clone, Debug)]
 pub(super) struct RowPair {
     pub name: RowName,
@@ -268,7 +267,6 @@ fn check_settings(old: &Report, new: &Report) -> Result<(), String> {
     }
 }
 
-/// Notes on possible explanations, each once with its runs.
 fn notes(runs: &[&RunPair]) -> Vec<String> {
     let mut notes: Vec<(String, Vec<String>)> = Vec::new();
     for run in runs {

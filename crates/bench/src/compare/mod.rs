@@ -35,12 +35,10 @@ pub struct Comparison {
     /// Probability that all intervals contain the truth, if no row varies between runs by more than
     /// its `apart`.
     pub confidence: f64,
-    /// One entry for each common row and measure.
     pub rows: Vec<ComparedRow>,
     /// The rows that show the machine's drift.
     pub yardstick: Vec<YardstickRow>,
     pub not_compared: Vec<NotCompared>,
-    /// Experiments and forms that cannot be compared, and why.
     pub runs_not_compared: Vec<RunNotCompared>,
     /// Experiments without rounds: only rows that became bad are reported.
     pub measured_once: Vec<String>,
@@ -125,7 +123,6 @@ pub enum NotComparedReason {
     FewSamples,
 }
 
-/// An experiment or form that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunNotCompared {
     /// Experiment with flags.
@@ -239,7 +236,6 @@ impl RowName {
 }
 
 impl Comparison {
-    /// All experiments and forms with rows, in order.
     pub fn runs(&self) -> Vec<String> {
         let rows = self.rows.iter().map(|row| &row.row);
         distinct(rows.chain(self.not_compared.iter().map(|row| &row.row)).map(RowName::run))
@@ -249,12 +245,10 @@ impl Comparison {
         self.of(Verdict::Slower)
     }
 
-    /// The rows for which these runs cannot tell.
     pub fn unclear(&self) -> impl Iterator<Item = &ComparedRow> {
         self.of(Verdict::Unclear)
     }
 
-    /// The stores' rows that were sound in OLD and are bad in NEW.
     pub fn broken(&self) -> impl Iterator<Item = &NotCompared> {
         self.not_compared.iter().filter(|row| row.broken)
     }

@@ -27,7 +27,6 @@ struct TitledRun<'a> {
     report: &'a Report,
 }
 
-/// Pairs of runs, and runs without a partner.
 pub(super) fn pair_runs<'a>(
     old: &'a Collection,
     new: &'a Collection,

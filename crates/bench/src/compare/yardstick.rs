@@ -61,7 +61,6 @@ pub enum DriftBasis {
 }
 
 impl DriftEstimate {
-    /// The drift for a row of this store.
     pub(super) fn for_row(
         store: &str,
         socket: bool,

@@ -41,7 +41,6 @@ struct HandlerContender {
     site: LifecycleSite,
 }
 
-/// A contender with a number of parallel requests.
 struct PageSeries {
     contender: usize,
     parallel: usize,
@@ -219,7 +218,6 @@ impl HandlerContender {
     }
 }
 
-/// The reason why these requests are not valid.
 fn invalid_reason(load: &AbReport, requests: usize) -> Option<String> {
     let AbReport { complete, failed, not_2xx, body_bytes, .. } = load;
     let requests = requests as u64;

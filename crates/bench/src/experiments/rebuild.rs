@@ -224,7 +224,6 @@ fn of_a_save(line: &str) -> Option<String> {
     words.contains("too large").then(|| words.to_owned())
 }
 
-/// The reason why a sample is not valid.
 fn invalid_reason(load: &AbReport, views: &[PageView], requests: usize) -> Option<String> {
     if load.complete != requests as u64 || load.body_bytes != ANSWER_BYTES {
         return Some(format!(

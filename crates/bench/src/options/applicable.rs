@@ -9,7 +9,6 @@ use crate::payload_spread::PayloadSpread;
 use crate::workload::Workload;
 
 impl Options {
-    /// Refuses flags that mean nothing, or something impossible, for the experiment.
     pub(super) fn check_applicable(
         &self,
         experiment: Experiment,
@@ -82,7 +81,6 @@ impl Options {
         }
     }
 
-    /// Refuses flags that a published page or test fixes.
     fn check_fixed_flags(&self, experiment: Experiment) -> Result<(), UsageError> {
         let flags = [
             ("--payload", self.payload_bytes.is_some() && experiment == Experiment::Lifecycle),

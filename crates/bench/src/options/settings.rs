@@ -175,7 +175,6 @@ impl Options {
         Ok(rounds)
     }
 
-    /// The spreads to measure, one after the other.
     fn spreads(&self, preset: &Preset) -> Vec<PayloadSpread> {
         match (self.workload, &self.spreads) {
             (Some(workload), spreads) => vec![workload.spread(spreads.iter().flatten().next())],

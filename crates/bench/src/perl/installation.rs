@@ -63,7 +63,6 @@ impl PerlInstallation {
         self.versions.contains_key(module)
     }
 
-    /// The reason why a keeper cannot be used here.
     pub(crate) fn obstacle(&self, keeper: &Keeper) -> Option<String> {
         let installs = "`sessile bench setup --install` installs it";
         let missing_tier =
@@ -105,7 +104,6 @@ impl PerlInstallation {
             .map(|(name, it)| (name.clone(), it.clone()))
     }
 
-    /// The command that starts Perl for a keeper.
     pub(crate) fn command(&self, keeper: &Keeper) -> Command {
         if !keeper.shares_key {
             return Command::new(&self.perl);

@@ -25,7 +25,6 @@ pub struct Keeper {
     pub modules: &'static [(&'static str, &'static str)],
     pub server: Option<&'static str>,
     pub durability: &'static [Durability],
-    /// How it separates two requests on one session.
     pub locking: KeeperLocking,
     pub space: SpaceSource,
     /// The module that it represents.

@@ -52,7 +52,6 @@ impl PhpInstallation {
         Ok(PhpInstallation { version, extension_dir: extension_dir.into(), built_in, module })
     }
 
-    /// The reason why a handler cannot be used here.
     pub(crate) fn obstacle(&self, handler: &Handler) -> Option<String> {
         let (server, package) = (handler.server.and_then(ServerKind::by_name), handler.package);
         let missing_tier = handler.extensions.iter().find(|name| !self.has(name));
@@ -93,7 +92,6 @@ impl PhpInstallation {
         settings
     }
 
-    /// Whether an extension is built in or can be loaded.
     pub(crate) fn has(&self, extension: &str) -> bool {
         self.is_built_in(extension) || self.file(extension).is_file()
     }

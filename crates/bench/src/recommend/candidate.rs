@@ -88,7 +88,6 @@ impl Candidate {
         naming::title(self.store, self.variant)
     }
 
-    /// Whether all hosts of the site can find a visitor's session in it.
     pub(super) fn serves_all_hosts(&self, site: &Site) -> bool {
         !site.needs_shared_store() || self.capabilities.shared_by_hosts
     }

@@ -86,7 +86,6 @@ impl RankedStore {
 }
 
 impl Recommendation {
-    /// The recommended store, if any can be used.
     pub fn best(&self) -> Option<&RankedStore> {
         self.ranking.first().filter(|ranked| !ranked.excluded)
     }

@@ -76,7 +76,6 @@ impl PacedRun {
     }
 }
 
-/// The highest total rate kept up with, at a load no lighter than the site's.
 pub(super) fn kept_up(runs: &[PacedRun], site: &Site) -> Option<f64> {
     runs.iter()
         .filter(|run| run.kept_up && run.is_as_hard_as(site))
@@ -84,7 +83,6 @@ pub(super) fn kept_up(runs: &[PacedRun], site: &Site) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// The lowest total rate missed, at a load no harder than the site's.
 pub(super) fn fell_behind(runs: &[PacedRun], site: &Site) -> Option<MissedRate> {
     let too_much = |run: &&PacedRun| {
         !run.kept_up && run.is_as_light_as(site) && !runs.iter().any(|other| other.refutes(run))

@@ -14,7 +14,6 @@ use super::site::Site;
 use super::size;
 use super::thresholds::{BOTS_MANY, FELT, LOAD_MAX, MEMORY_PART, MEMORY_UNKNOWN};
 
-/// The effect of a rule on a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleEffect {

@@ -60,7 +60,6 @@ impl Default for Site {
 }
 
 impl Site {
-    /// Whether requests of a visitor may reach different hosts.
     pub(super) fn needs_shared_store(&self) -> bool {
         self.web_servers > 1 && !self.affinity
     }

@@ -10,7 +10,6 @@ use super::site::Site;
 use crate::defaults::PAYLOAD_BYTES_MAX;
 use crate::oversize::{DefaultLimit, stock};
 
-/// Why sessions of this size do not fit.
 pub(super) fn too_large(site: &Site, it: &Candidate) -> Option<String> {
     let (most, large) = (it.capabilities.value_bytes_max, &it.measured.large);
     if site.payload_bytes > most {
@@ -34,7 +33,6 @@ pub(super) fn too_large(site: &Site, it: &Candidate) -> Option<String> {
     ))
 }
 
-/// The setting to raise on a server that can take such sessions.
 pub(super) fn to_raise(site: &Site, it: &Candidate) -> Option<String> {
     let (large, server) = (&it.measured.large, it.capabilities.server?);
     if large.lost.is_some() {
@@ -90,7 +88,6 @@ fn was_refused(RefusedPayload { payload_bytes, limit, as_configured }: RefusedPa
     format!("a session of {} bytes was refused{by}{limit}", shown(payload_bytes))
 }
 
-/// What to do, and how to verify it.
 fn remedy(site: &Site, it: &Candidate) -> String {
     let (wanted, server) = (site.payload_bytes, it.capabilities.server);
     match (stock(server), server) {

@@ -134,7 +134,6 @@ impl Restarts {
     }
 }
 
-/// Begins a transaction and locks the row, if there is one.
 fn begin_locked(
     conn: &mut Conn,
     select_for_update: &Statement,

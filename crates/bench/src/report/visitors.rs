@@ -109,7 +109,6 @@ fn table(rows: &[&Row]) -> comfy_table::Table {
     table
 }
 
-/// The figures of a row; empty without visitors.
 fn figures(row: &Row) -> [String; 7] {
     let count = |value: u64| grouped(value as f64);
     let left = row.visitors();

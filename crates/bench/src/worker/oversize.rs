@@ -48,7 +48,6 @@ pub enum SaveOutcome {
     Lost,
 }
 
-/// The content of a store after a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContentAfterSave {

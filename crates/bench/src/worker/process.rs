@@ -18,7 +18,6 @@ use sessile_fixtures::runs;
 use crate::interruption::GiveUpCheck;
 use crate::worker::protocol::{ContenderFailure, OpenRequest, TaskTotals, WorkerReply};
 
-/// How to start a program as a worker.
 #[derive(Clone, Debug)]
 pub struct Launch {
     pub program: PathBuf,

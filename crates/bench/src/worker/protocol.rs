@@ -282,7 +282,6 @@ impl TaskTotals {
     }
 }
 
-/// The result of a sample of one worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SampleResult {
     /// Recorded ones.

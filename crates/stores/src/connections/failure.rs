@@ -28,7 +28,6 @@ pub(crate) const OUT_OF_MEMORY: Meaning =
 pub(crate) const REFUSED: Meaning =
     (ErrorKind::Io, "the server refuses a statement", "look up the number in the cause");
 
-/// The error of the contract.
 pub(crate) fn error((kind, why, advice): Meaning) -> Error {
     Error::new(kind, why).advice(advice)
 }

@@ -36,7 +36,6 @@ pub(crate) fn foreign_prefix(url: &StoreUrl, default: &str) -> Result<String> {
     Ok(prefix.to_owned())
 }
 
-/// The error of bytes that the store did not write, or that have changed.
 pub(crate) fn corrupt() -> Error {
     Error::new(ErrorKind::Corrupt, "the stored bytes are not what was written").advice(
         "find out who else writes keys with this prefix; destroy the session to be rid of it",

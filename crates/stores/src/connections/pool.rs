@@ -56,7 +56,6 @@ impl<C: PooledConnection> Pool<C> {
         self.retry(|connection| self.on(connection, &mut attempt))
     }
 
-    /// Runs an attempt once.
     pub fn once<T>(
         &self,
         attempt: impl FnOnce(&mut C) -> Result<T, C::Failure>,

@@ -42,7 +42,6 @@ impl Stream {
         Ok(set_socket_timeout(&self.0, Timeout::Send, Some(longest))?)
     }
 
-    /// How long a read may wait for a byte.
     pub fn set_read_patience(&self, longest: Duration) -> io::Result<()> {
         Ok(set_socket_timeout(&self.0, Timeout::Recv, Some(longest))?)
     }

@@ -94,7 +94,6 @@ fn probe(directory: &Directory, clock: &Clock) -> Result<()> {
     Ok(())
 }
 
-/// The error of a directory that cannot be used.
 pub fn incompatible(why: impl Into<Cow<'static, str>>, advice: &'static str) -> Error {
     Error::new(ErrorKind::Incompatible, why).advice(advice)
 }

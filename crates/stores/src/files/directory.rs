@@ -145,7 +145,6 @@ fn cannot_give(errno: Errno) -> Error {
     failed("a file cannot be given to the directory's owner", errno)
 }
 
-/// The error of a directory that cannot be listed.
 pub fn cannot_list(errno: Errno) -> Error {
     let error = failed("the directory cannot be listed", errno);
     if errno != Errno::ACCESS {

@@ -158,7 +158,6 @@ pub fn retarget<K, L>(stored: &Stored<K>, target: impl FnOnce() -> Result<L>) ->
     })
 }
 
-/// The error for bytes that cannot be trusted.
 pub fn corrupt(why: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, why)
         .advice("the file is left as it is; destroy the session to remove it")

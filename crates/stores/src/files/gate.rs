@@ -47,7 +47,6 @@ pub fn release(file: impl AsFd) {
     let _ = try_lock(&file, F_UNLCK, 0);
 }
 
-/// Runs `act` under the gate.
 pub fn within<T>(file: impl AsFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
     enter(&file)?;
     let done = act();

@@ -10,7 +10,6 @@ use sessile_core::{Bin, Error, ErrorKind, Head, Key, Result, Stored, Timestamp, 
 use super::directory::{Directory, FileName, Opened};
 use super::system::Identity;
 
-/// A lease.
 pub struct Held {
     pub file: OwnedFd,
     pub identity: Identity,

@@ -17,8 +17,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Refuses a lease that was inherited by fork: it may be neither used nor released. Errors: `Stale`
-/// when `owner` is another process.
+/// Refuses (`Stale`) a lease that was inherited by fork: it may be neither used nor released.
 pub(crate) fn check_process(owner: u32) -> Result<()> {
     if owner == std::process::id() {
         return Ok(());

@@ -40,7 +40,7 @@ pub(crate) fn holder_bytes(since: Timestamp) -> Vec<u8> {
     bytes
 }
 
-/// The holder of a lock, as far as its note says, which may be foreign.
+/// The note may be foreign.
 pub(crate) fn holder(note: &[u8]) -> Holder {
     let pid = note.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
     let since = note.get(4..12).and_then(|bytes| bytes.try_into().ok());

@@ -150,8 +150,8 @@ impl Memcached {
                     data: reserved(data)?,
                 })))
             });
-            // Most likely there was no room for the record: a lock without one is of no use to us,
-            // and in the way of others.
+            // Most likely there was no room for the record: the lock would only be in the way of
+            // others.
             granted.inspect_err(|_| self.give_up_or_remember(key, token))
         })
     }
@@ -164,8 +164,8 @@ impl Memcached {
         lock.lock()
     }
 
-    /// Gives the item of a session whose lock was taken over a new CAS number and our mark, so that
-    /// the holder before, should it still live, cannot commit any more and learns why.
+    /// After a takeover: gives the item a new CAS number and our mark, so that the former holder
+    /// can no longer commit and learns why.
     fn mark(&self, key: &Key, token: &Token, mut item: Item) -> Result<Item> {
         let mark = taker(token);
         contend(|| {

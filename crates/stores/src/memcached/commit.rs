@@ -1,8 +1,8 @@
 //! Writing the record and giving up the lock.
 //!
-//! Invariant: what is replaced is the very item that was read, by its CAS number, or one that
-//! differs from it only by a touch. Any other change (a destroy, a commit, a takeover of the lock)
-//! has made the lease worthless; what the item says tells how.
+//! Invariant: a commit replaces the very item that was read, by its CAS number, or one that differs
+//! only by a touch. After any other change (a destroy, a commit, a takeover of the lock) the lease
+//! is worthless; the item tells how.
 
 use sessile_core::{Error, ErrorKind, Head, Result, Stored, Ttl};
 

@@ -58,8 +58,8 @@ fn generation_of(stats: &Statistics) -> Option<Generation> {
 }
 
 impl Connection {
-    /// Sends commands in one write and reads their answers. Of an item whose CAS number is from
-    /// before the server was restarted the answer is, without asking, that it is not there.
+    /// Sends commands in one write and reads their answers. An item whose CAS number is from before
+    /// a restart of the server counts as missing, without asking.
     pub fn run(&mut self, commands: &Commands) -> Result<Vec<Reply>, Failure> {
         self.stream.get_mut().write_all(&commands.bytes(self.generation))?;
         let sent = commands.are_sent(self.generation);
@@ -84,11 +84,9 @@ impl Connection {
         self.stream
     }
 
-    /// The text protocol has one way to log in: the first command is a `set`, of whatever key, with
-    /// user and password.
-    ///
-    /// A server that wants no login takes it for an ordinary `set`. So what is stored has expired
-    /// when it arrives: nobody can read the password, and the key is one that no application uses.
+    /// The text protocol has one way to log in: the first command is a `set`, of any key, with user
+    /// and password. A server without logins stores that. So the item has expired when it arrives,
+    /// under a key that no application uses: nobody can read the password.
     fn log_in(&mut self, user: &str, password: &str) -> Result<(), Failure> {
         let secret = format!("{user} {password}");
         let command = format!("set sessile:login 0 -1 {}\r\n{secret}\r\n", secret.len());

@@ -149,7 +149,6 @@ impl Lock {
         if self.waiters.is_empty() { self.cas } else { Cas::default() }
     }
 
-    /// Whether another waiter may append its token.
     pub fn may_queue(&self) -> bool {
         self.state != 0 && self.waiters.len() < WAITERS_MAX
     }

@@ -93,9 +93,8 @@ impl Memcached {
             if !self.put_alias(held, new, grace, old_cas)? {
                 return Ok(None);
             }
-            // The session has moved; later changes have found it under its new id. Pending, it is a
-            // record too, as long as the alias is there. And if it was destroyed already, the
-            // commit will be told so. So this step may fail.
+            // This step may fail: a pending record is one as long as the alias is there, later
+            // changes have found it, and if it was destroyed, the commit is told so.
             let commands = self.put(new, &Stored::Live(head), mark, &payload, Some(new_cas));
             let cas = self.put_new(new, commands, mark, payload.len()).unwrap_or(new_cas);
             Ok(Some(ReadItem { cas, writer: Some(mark), head: Some(head), placeholder: false }))
@@ -172,8 +171,8 @@ impl Memcached {
         counted.item()?.map(drop).ok_or_else(unexpected)
     }
 
-    /// Removes what a regeneration that failed has left under the new id: what is pending is no
-    /// record, and an empty item of no use.
+    /// Removes what a failed regeneration has left under the new id: a pending item is no record,
+    /// an empty one of no use.
     fn undo(&self, new: &Key, there: &Item) {
         let Ok(Some(item)) = self.data_of(new) else { return };
         let empty = item.cas == there.cas && item.value.is_empty();

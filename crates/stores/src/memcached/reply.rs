@@ -1,13 +1,11 @@
 //! What a server answers, from the bytes.
 //!
-//! Invariant: bytes from the server are untrusted. A line is bounded, a value is bounded and takes
-//! no memory before its bytes are there, and what cannot be understood is a [`Failure`], after
-//! which the connection is not used again. Not here: what an answer means for a session.
+//! Invariant: bytes from the server are untrusted. Lines and values are bounded, a value takes no
+//! memory before its bytes are there, and after a [`Failure`] the connection is not used again.
 //!
-//! A server begins to count CAS numbers anew when it starts, so after a restart a successor may be
-//! given the very numbers that a lease from before knows. So a number goes with the [`Generation`]
-//! of the server that gave it, and a command with a number of one generation is never sent to
-//! another (`request`, `connection`).
+//! A server that starts counts CAS numbers anew: a successor may be given the very numbers that a
+//! lease from before knows. So a number goes with the [`Generation`] of its server, and is never
+//! sent to another (`request`, `connection`).
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};

@@ -1,9 +1,8 @@
 //! Requests to a server: several commands, sent in one write.
 //!
-//! Records and locks are stored with the old commands `add` and `cas`, not with the meta command
-//! `ms`: when the server has no room for an item, `ms` drops the one that it was to replace, and
-//! `add` and `cas` leave it. Everything else is said with meta commands (protocol.txt of memcached
-//! 1.6), whose answers carry the CAS number.
+//! Records and locks are stored with `add` and `cas`: if the server has no room for the item, they
+//! leave the one to replace, which the meta command `ms` drops. All other commands are meta
+//! commands (protocol.txt of memcached 1.6), whose answers carry the CAS number.
 //!
 //! Invariant: a request knows how many answers it will get. Keys come from the store's own names,
 //! so they need no escaping.
@@ -73,8 +72,7 @@ impl Commands {
         self.line(format_args!("mg {key} c f t"), None)
     }
 
-    /// Reads an item; if there is none, makes an empty one, so that there is a CAS number in any
-    /// case.
+    /// Reads an item, or makes an empty one, so that there always is a CAS number.
     pub fn get_or_reserve(self, key: &str, exptime: Exptime) -> Commands {
         self.line(format_args!("mg {key} v c t N{exptime}"), None)
     }

@@ -1,13 +1,12 @@
 //! The servers of one opened store: asking the right one, and what each says of itself.
 //!
-//! Which server has a session is decided by consistent hashing. Each server has many points on a
-//! circle of 64-bit numbers; a session belongs to the next point after its own number. So a server
-//! that is added or removed takes or leaves only its share, and the order of the servers in the URL
-//! does not matter. The number is that of bin and id, so data and lock of a session are always
-//! together. Other clients have other circles; they would not understand our items either.
+//! Consistent hashing decides which server has a session: each server has many points on a circle
+//! of 64-bit numbers, and a session belongs to the next point after the number of its bin and id.
+//! So data and lock are together, a server that is added or removed takes or leaves only its share,
+//! and the order of the URL does not matter.
 //!
-//! Invariant: every request may be sent twice with the same effect as once (owners know their locks
-//! by tokens, writers their records by marks), so one whose connection broke is sent again, for a
+//! Invariant: every request may be sent twice with the effect of once (owners know their locks by
+//! tokens, writers their records by marks), so it is sent again if its connection broke, for a
 //! bounded time.
 
 use sessile_core::{Error, ErrorKind, Key, Result};

@@ -24,9 +24,8 @@ const IN_STEP: usize = 8;
 /// Several round trips.
 const ASIDE_MAX: Duration = Duration::from_millis(2);
 
-/// A request that has waited for so long queues. Long enough that most never do, even when eight
-/// are in a closed loop, where a turn takes a quarter of a millisecond; and shorter than the 20 ms
-/// of today's handlers.
+/// A request that has waited for so long queues: longer than most of eight requests in a closed
+/// loop wait (a turn takes 0.25 ms), shorter than the 20 ms of today's handlers.
 pub const STARVING_AFTER: Duration = Duration::from_millis(5);
 /// How long the waiter for which a lock is reserved has to come and take it.
 const RESERVATION: Duration = Duration::from_millis(100);
@@ -107,11 +106,9 @@ fn chance(seed: Duration) -> u32 {
     u32::try_from(RandomState::new().hash_one(seed) % 1_024).unwrap_or(0)
 }
 
-/// Looks and writes until nobody comes in between: `attempt` returns `None` when somebody did.
-///
-/// Each attempt that fails is a success of somebody else. But two that look and write in step would
-/// go on like that: one always writes between the look and the write of the other. So after some
-/// attempts each waits for a time of its own before it looks again.
+/// Looks and writes until nobody comes in between: `attempt` returns `None` when somebody did. Two
+/// in step could go on like that: one always writes between the look and the write of the other. So
+/// after some attempts each waits for a time of its own.
 pub fn contend<T>(mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     for failures in 0..ATTEMPTS_MAX {
         if failures >= IN_STEP {

@@ -38,9 +38,7 @@ pub(super) struct Statements {
     pub select_head: String,
     /// All but the payload, locked until the transaction ends.
     pub lock_head: String,
-    /// See [`Statements::next_version`].
     next_version: String,
-    /// See [`Statements::next_version_and_release`].
     next_version_and_release: String,
     /// What [`Statements::next_version_and_release`] leaves where there is no row.
     pub delete_forgotten: String,

@@ -25,7 +25,6 @@ impl AttemptFailure for RedisError {
     }
 }
 
-/// The error of the contract.
 pub fn translate(error: RedisError) -> Error {
     let text = error.detail().unwrap_or_default().to_owned();
     // Redis 6 wraps what failed inside a script into a text of its own.

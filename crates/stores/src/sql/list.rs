@@ -44,7 +44,7 @@ pub(crate) fn listed(row: &impl Columns) -> Result<Option<Listed>> {
     Ok(Some(Listed { key: key(row, 0)?, payload_bytes, head }))
 }
 
-/// One page of the live records, from as many rows as the filter wants.
+/// From as many rows as the filter wants.
 pub(crate) fn page(filter: &Filter, now: Timestamp, Chunk { records, last }: Chunk) -> Page {
     let full = records.len() == filter.entries_max;
     let mut page = Page { next: last.filter(|_| full), ..Page::default() };

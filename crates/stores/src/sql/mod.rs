@@ -31,7 +31,7 @@ pub(crate) fn ms(time: Timestamp) -> i64 {
     signed(time.as_ms())
 }
 
-/// The error of a row that this program cannot have written. Rows are never repaired silently.
+/// Rows that this program cannot have written are never repaired silently.
 pub(crate) fn corrupt(what: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, what)
         .advice("the row was left as it is; see the page of the store in docs/stores/, Repair")

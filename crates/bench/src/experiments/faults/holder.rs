@@ -121,7 +121,6 @@ fn receive_access(process: &mut WorkerProcess) -> Result<SessionAccess, Contende
     }
 }
 
-/// Reads all these sessions with a new worker.
 pub(super) fn check_sessions(
     run: &FaultRun<'_>,
     sessions: std::ops::Range<usize>,

@@ -90,7 +90,6 @@ impl RunningKeeper {
         self.server.as_ref().and_then(|server| cpu_time(server.pid())).unwrap_or_default()
     }
 
-    /// Bytes of its sessions, where they can be measured.
     pub(super) fn bytes(&self) -> Option<u64> {
         self.footprint.as_ref().map(Footprint::bytes)
     }

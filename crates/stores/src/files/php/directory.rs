@@ -67,12 +67,10 @@ impl SharedDirectory {
         self.beside.name(format!("{}/{part}/{prefix}{}", key.bin().name(), key.id()))
     }
 
-    /// The file of a commit that is under way.
     pub fn redo(&self, key: &Key) -> FileName<'_> {
         self.beside_file("redo", key, "")
     }
 
-    /// The file of a tombstone or alias.
     pub fn past(&self, key: &Key) -> FileName<'_> {
         self.beside_file("past", key, "")
     }

@@ -10,7 +10,7 @@
 //! # Why a destroyed session never comes back
 //!
 //! A commit writes into the inode that it leased and never gives a name. Destroy, PHP's or ours,
-//! removes the name. So a late commit writes into a file without a name. Between the store's own
+//! removes the name: a late commit writes into a file without one. Between the store's own
 //! processes it is told: commit, destroy, touch, regenerate and sweep check the name and act on it
 //! under the inode's gate (gate.rs).
 //!

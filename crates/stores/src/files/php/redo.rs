@@ -85,7 +85,6 @@ impl Redo {
         known && birth(file).is_ok_and(|birth| birth == self.birth)
     }
 
-    /// The record that the commit makes.
     pub fn record(self, maxlifetime: Duration) -> Option<(Head, Vec<u8>)> {
         let expires = self.mtime.plus(maxlifetime);
         head(&self.payload, self.mtime, expires, Some(self.note)).map(|head| (head, self.payload))
