@@ -26,7 +26,6 @@ pub struct Collection {
     pub parts: Vec<SeriesPart>,
 }
 
-/// One experiment of a series, or one form of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesPart {
     pub experiment: String,
@@ -55,7 +54,6 @@ pub enum PartState {
 }
 
 impl SeriesPart {
-    /// Experiment and flags as one text.
     pub fn title(&self) -> String {
         experiment::title(&self.experiment, &self.flags)
     }

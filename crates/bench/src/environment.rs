@@ -9,7 +9,6 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 use sessile_fixtures::{ServerKind, file_system};
 
-/// What the figures depend on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
     /// Model of the processor.
@@ -17,7 +16,6 @@ pub struct Environment {
     /// Logical processors that this process may use.
     pub cores: usize,
     pub memory_bytes: u64,
-    /// Kernel and its version numbers.
     pub kernel: String,
     /// The distribution.
     pub system: String,

@@ -10,7 +10,6 @@ use crate::options::Settings;
 use crate::selection::Choice;
 use crate::storage_location::StorageLocation;
 
-/// How many more sessions a contender may hold.
 #[derive(Clone, Debug)]
 pub(crate) struct GrowthLimit {
     medium: StorageLocation,

@@ -10,7 +10,6 @@ pub(crate) fn title(name: &str, variant: &str) -> String {
     if variant == "default" { name.to_owned() } else { format!("{name}#{variant}") }
 }
 
-/// Splits a word into name and variant.
 pub(crate) fn split_title(word: &str) -> (&str, Option<&str>) {
     word.split_once('#').map_or((word, None), |(name, variant)| (name, Some(variant)))
 }

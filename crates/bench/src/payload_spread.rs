@@ -11,7 +11,6 @@ use sessile_scan::Profile;
 use crate::defaults::PAYLOAD_BYTES_MAX;
 use crate::payload::PAYLOAD_BYTES_MIN;
 
-/// A distribution of payload sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PayloadSpread {
     #[default]

@@ -111,7 +111,6 @@ impl Choice {
         naming::title(self.store, &self.variant)
     }
 
-    /// This contender as left out at all numbers of workers.
     pub(crate) fn left_out(&self, reason: impl Into<String>) -> LeftOut {
         let (store, variant) = (self.store.to_owned(), self.variant.clone());
         LeftOut { store, variant, workers: None, reason: reason.into() }

@@ -11,7 +11,6 @@ use sessile_stores::{StoreUrl, registry};
 
 use crate::selection::{Choice, ContenderSource};
 
-/// Where sessions take space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StorageLocation {
     /// In memory only, or unknown.

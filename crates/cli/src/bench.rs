@@ -13,7 +13,6 @@ use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::{bench_against, bench_all, bench_setup, compare, page, result_file};
 
-/// Runs the experiment.
 pub fn run(arguments: &BenchArguments) -> CommandResult {
     let (experiment, arguments) = match &arguments.experiment {
         ExperimentVerb::Ops(arguments) => (Experiment::Ops, arguments),
@@ -96,7 +95,6 @@ fn spreads(arguments: &RunArguments) -> Result<Option<Vec<PayloadSpread>>, Comma
     Ok(Some(named.into_iter().chain([PayloadSpread::Profile(Box::new(profile))]).collect()))
 }
 
-/// The failure of a run, with its exit code.
 pub fn failure(error: RunError) -> CommandFailure {
     match &error {
         RunError::Usage(_) | RunError::Nothing(_) => CommandFailure::usage(error.to_string()),
@@ -145,7 +143,6 @@ pub fn show(report: &Report, outputs: [Option<&Path>; 4]) -> CommandResult {
     CommandFailure::join(written.into_iter().chain([shown]).flatten())
 }
 
-/// Writes the result as JSON.
 pub fn write_json(report: &Report, path: &Path) -> CommandResult {
     let text = report.to_json().map_err(|error| unserializable(&error))?;
     write(path, &format!("{text}\n"))
@@ -174,7 +171,6 @@ fn unwritable(path: &Path, error: &std::io::Error) -> CommandFailure {
     CommandFailure::unavailable(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Whether a path means standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }

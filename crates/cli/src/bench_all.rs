@@ -11,7 +11,6 @@ use crate::bench::{check_outputs, is_stdout, unserializable, write};
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::{page, terminal};
 
-/// Measures, writes, and shows the summary.
 pub fn run(arguments: &AllArguments) -> CommandResult {
     let [json, csv, markdown, page] =
         [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report]
@@ -51,7 +50,6 @@ fn series(arguments: &AllArguments) -> SeriesOptions {
     }
 }
 
-/// The result files.
 #[derive(Clone, Copy, Default)]
 struct ResultFiles<'a> {
     json: Option<&'a Path>,
@@ -165,7 +163,6 @@ fn judge(collection: &Collection, bounds: &[Bound]) -> CommandResult {
     if found.is_empty() { Ok(()) } else { Err(CommandFailure::measured(found.join("; "))) }
 }
 
-/// The reason of a failed part.
 fn broken(part: &SeriesPart) -> Option<String> {
     let failed = part.state == PartState::Failed;
     failed.then(|| format!("{}: {}", part.title(), part.reason.as_deref().unwrap_or("it failed")))

@@ -14,7 +14,6 @@ use crate::terminal;
 
 const SCRIPT: &str = include_str!("../../../scripts/deps.sh");
 
-/// Lists the programs, or installs missing ones.
 pub fn run(arguments: &SetupArguments) -> CommandResult {
     let before = requirements();
     let missing = missing_packages(&before);

@@ -17,7 +17,6 @@ pub fn parse() -> Arguments {
     Arguments::from_arg_matches(&complete().get_matches()).unwrap_or_else(|error| error.exit())
 }
 
-/// The command line with its complete help.
 pub fn complete() -> Command {
     let command =
         Arguments::command().mut_subcommand("scan", |scan| scan.after_help(help_of_layouts()));
@@ -48,7 +47,6 @@ fn help_of_layouts() -> String {
     format!("{text}\n{EXIT_CODES}")
 }
 
-/// Adds the help of the workloads.
 fn with_workloads(verb: Command, experiment: Experiment) -> Command {
     if experiment != Experiment::Cycle {
         return verb;

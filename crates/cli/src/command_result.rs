@@ -9,13 +9,10 @@ pub struct CommandFailure {
     message: String,
 }
 
-/// The exit code after a signal.
 pub const INTERRUPTED: u8 = 130;
 
-/// The result of a verb.
 pub type CommandResult = Result<(), CommandFailure>;
 
-/// The exit codes, for the help.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
@@ -70,7 +67,6 @@ impl CommandFailure {
         Err(failures.fold(first, join))
     }
 
-    /// The message.
     pub fn message(&self) -> &str {
         &self.message
     }

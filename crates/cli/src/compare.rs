@@ -9,7 +9,6 @@ use crate::arguments::CompareArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::terminal;
 
-/// Compares, shows, and judges.
 pub fn run(arguments: &CompareArguments) -> CommandResult {
     let (old, new) = (read_collection(&arguments.old)?, read_collection(&arguments.new)?);
     let comparison = compare(&old, &new, arguments.threshold)

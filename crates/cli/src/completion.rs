@@ -4,7 +4,6 @@ use crate::arguments::CompletionArguments;
 use crate::command_line;
 use crate::command_result::CommandResult;
 
-/// Prints the completions.
 pub fn run(arguments: &CompletionArguments) -> CommandResult {
     clap_complete::generate(
         arguments.shell,

@@ -9,7 +9,6 @@ use sessile_stores::{Context, registry};
 
 use crate::command_result::CommandFailure;
 
-/// Opens the store of a URL.
 pub fn open(url: &str) -> Result<Sessions, CommandFailure> {
     let opened = registry::check_exists(url)
         .and_then(|()| sessile_stores::open(url, &Context { clock: Clock::system() }));
@@ -19,7 +18,6 @@ pub fn open(url: &str) -> Result<Sessions, CommandFailure> {
     })
 }
 
-/// The failure of an operation on an open store.
 pub fn failure(error: &Error) -> CommandFailure {
     match error.kind() {
         ErrorKind::Unsupported => CommandFailure::unsupported(format!("{error:#}")),

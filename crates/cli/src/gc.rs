@@ -14,7 +14,6 @@ use crate::existing_store;
 use crate::terminal::{Spinner, print};
 use crate::units;
 
-/// The result of a pass over the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct GcTotals {
     examined: u64,

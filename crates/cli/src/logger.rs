@@ -35,7 +35,6 @@ impl Log for StderrLogger {
     fn flush(&self) {}
 }
 
-/// Installs the logger.
 pub fn install(is_worker: bool) {
     // Fails only if a logger is installed, which is as good.
     if log::set_logger(if is_worker { &WORKER_LOGGER } else { &ALL }).is_ok() {

@@ -8,7 +8,6 @@ use crate::arguments::PageArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::{bench, compare};
 
-/// Draws the page from result files.
 pub fn run(arguments: &PageArguments) -> CommandResult {
     let mut results = Collection::default();
     for path in &arguments.results {
@@ -21,7 +20,6 @@ pub fn run(arguments: &PageArguments) -> CommandResult {
     write(&arguments.output, &results)
 }
 
-/// Draws the page of results into a file.
 pub fn write(path: &Path, results: &Collection) -> CommandResult {
     let html = sessile_report::html(results)
         .map_err(|error| CommandFailure::unavailable(error.to_string()))?;

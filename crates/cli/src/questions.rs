@@ -7,7 +7,6 @@ use std::io::{self, BufRead, Write};
 
 use crate::arguments::{SiteAnswers, percent, requests_per_second, yes_or_no};
 
-/// Asks for the missing answers.
 pub fn ask(
     arguments: &mut SiteAnswers,
     input: &mut dyn BufRead,

@@ -11,7 +11,6 @@ use crate::arguments::RecommendArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::{compare, questions, terminal};
 
-/// Asks for missing answers, and prints the recommendation.
 pub fn run(given: &RecommendArguments) -> CommandResult {
     let read = given.results.iter().map(|path| compare::read_collection(path));
     let collections = read.collect::<Result<Vec<Collection>, CommandFailure>>()?;
@@ -32,7 +31,6 @@ pub fn run(given: &RecommendArguments) -> CommandResult {
     terminal::print(&recommendation.to_string())
 }
 
-/// The site from flags, answers and defaults.
 fn site(given: &RecommendArguments, installed: Vec<String>) -> Result<Site, CommandFailure> {
     let mut answers = given.answers.clone();
     if !given.json && stdin().is_terminal() && stderr().is_terminal() {

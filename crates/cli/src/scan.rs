@@ -22,13 +22,10 @@ use crate::existing_store;
 use crate::terminal::{Spinner, print};
 use crate::units;
 
-/// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The result of a scan.
 struct ScanResult {
     label: String,
-    /// The meaning of sizes.
     sizes_are: Sizes,
     summary: ScanSummary,
     pass: ScanPass,

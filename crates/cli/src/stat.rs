@@ -9,7 +9,6 @@ use crate::existing_store;
 use crate::terminal::print;
 use crate::units;
 
-/// Shows counts and details.
 pub fn run(arguments: &StatArguments) -> CommandResult {
     let store = existing_store::open(&arguments.url)?;
     let stat = counted(&store)?;

@@ -11,7 +11,6 @@ use sessile_stores::registry::{COMMON_OPTIONS, STORES};
 use crate::arguments::StoresArguments;
 use crate::command_result::CommandResult;
 
-/// Prints the table.
 pub fn run(arguments: &StoresArguments) -> CommandResult {
     if arguments.json {
         println!("{:#}", as_json());

@@ -8,7 +8,6 @@ use crate::existing_store;
 use crate::terminal::print;
 use crate::units;
 
-/// Syncs.
 pub fn run(arguments: &SyncArguments) -> CommandResult {
     let store = existing_store::open(&arguments.url)?;
     let start = Instant::now();

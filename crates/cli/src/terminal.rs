@@ -31,7 +31,6 @@ impl Spinner {
         Spinner(bar)
     }
 
-    /// Sets the message.
     pub fn set_message(&self, what: String) {
         self.0.set_message(what);
     }

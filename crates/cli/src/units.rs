@@ -63,7 +63,6 @@ pub fn milliseconds(milliseconds: u64) -> String {
     }
 }
 
-/// The value of a detail.
 pub fn value(value: &Detail) -> String {
     match value {
         Detail::Count(number) => count(*number),

@@ -5,13 +5,11 @@ use std::fmt::Write;
 use crate::case::Case;
 use crate::suite::{CaseVerdict, MatrixColumn};
 
-/// How often the verdict with this word was given.
 pub fn count(columns: &[MatrixColumn], word: &str) -> usize {
     let verdicts = columns.iter().flat_map(|column| &column.verdicts);
     verdicts.filter(|verdict| verdict.word() == word).count()
 }
 
-/// Draws the matrix.
 pub fn draw(cases: &[Case], columns: &[MatrixColumn]) -> String {
     let wide = cases.iter().map(|case| case.name.len()).max().unwrap_or(0);
     let mut text = format!("{:wide$}", "");
@@ -33,7 +31,6 @@ pub fn draw(cases: &[Case], columns: &[MatrixColumn]) -> String {
     text
 }
 
-/// The failures, one a line with its reason.
 pub fn failures(cases: &[Case], columns: &[MatrixColumn]) -> Vec<String> {
     let mut lines = Vec::new();
     for column in columns {

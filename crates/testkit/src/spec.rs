@@ -50,7 +50,6 @@ pub struct SpecSave<'a> {
 /// The settings of a case; times in seconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[allow(missing_docs, reason = "as in the rules of the handler")]
 pub struct SpecRules {
     pub idle: u64,
     pub lifetime: u64,

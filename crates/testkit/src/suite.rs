@@ -20,7 +20,6 @@ use crate::leak_logger;
 use crate::pairs;
 use crate::testbed::{Testbed, fixture_name, storm_factor};
 
-/// A store on which cases run.
 #[derive(Clone, Debug)]
 pub struct StoreUnderTest {
     /// Its name in the matrix: `files`, `files/shm`, `broken-...`.
@@ -30,12 +29,9 @@ pub struct StoreUnderTest {
     fault: Option<StoreFault>,
 }
 
-/// How one case ended on one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaseVerdict {
-    /// The sentence holds.
     Passed(Duration),
-    /// It does not.
     Failed(String),
     /// It is not about this store, for this reason.
     NotApplicable(&'static str),
@@ -43,21 +39,16 @@ pub enum CaseVerdict {
     Skipped(String),
 }
 
-/// How all cases ended on one store.
 #[derive(Clone, Debug)]
 pub struct MatrixColumn {
-    /// The store.
     pub store: String,
     /// One verdict for each case, in their order.
     pub verdicts: Vec<CaseVerdict>,
 }
 
-/// What is run, and how.
 #[derive(Clone, Debug)]
 pub struct SuiteOptions {
-    /// The worker program.
     pub worker: PathBuf,
-    /// The cases.
     pub cases: Vec<Case>,
     /// How many stores run side by side.
     pub side_by_side: usize,
@@ -66,7 +57,6 @@ pub struct SuiteOptions {
 }
 
 impl CaseVerdict {
-    /// Its word in the matrix.
     pub fn word(&self) -> &'static str {
         match self {
             CaseVerdict::Passed(_) => "ok",
@@ -100,7 +90,6 @@ impl StoreUnderTest {
     }
 }
 
-/// Runs cases on stores.
 pub fn run(options: &SuiteOptions, stores: &[StoreUnderTest]) -> Vec<MatrixColumn> {
     leak_logger::install();
     let (next, columns) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

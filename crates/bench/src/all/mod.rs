@@ -113,7 +113,6 @@ impl SeriesOptions {
             .collect()
     }
 
-    /// Refuses names that no experiment knows.
     fn check_words(&self) -> Result<(), UsageError> {
         let nobody =
             |word: &&String| !Experiment::ALL.iter().any(|it| is_known(word, *it, self.durability));

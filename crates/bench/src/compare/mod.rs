@@ -119,7 +119,6 @@ pub enum NotComparedReason {
     NotInBoth,
     /// It is bad in this result.
     Bad(&'static str),
-    /// Too few or empty samples.
     FewSamples,
 }
 

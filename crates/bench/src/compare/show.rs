@@ -89,7 +89,6 @@ impl Comparison {
         self.notes.extend(self.advice());
     }
 
-    /// How to get clearer results.
     fn advice(&self) -> Option<String> {
         let unclear = self.unclear().count();
         if unclear == 0 {
@@ -276,7 +275,6 @@ fn figure_name(measure: &str) -> String {
     if measure == "ops_per_second" { "per s".to_owned() } else { measure.replace('_', " ") }
 }
 
-/// A row within its experiment.
 fn place(row: &RowName) -> String {
     format!("{} {}@{}", row.title(), row.operation(), row.workers)
 }

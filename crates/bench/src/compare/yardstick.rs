@@ -21,7 +21,6 @@ const FREEDOM: f64 = 20.0;
 /// Other stores needed to estimate the drift.
 const STORES_MIN: usize = 3;
 
-/// The difference of a row that may serve as yardstick.
 #[derive(Clone, Debug)]
 pub(super) struct RowDifference {
     pub store: String,
@@ -157,7 +156,6 @@ fn assumed(deviation: f64) -> Estimate {
     Estimate { mean: 0.0, variance: 2.0 * deviation.powi(2), freedom: FREEDOM }
 }
 
-/// The typical difference of one store's rows.
 fn store_difference(store: &str, marks: &[RowDifference]) -> Estimate {
     let rows: Vec<Estimate> =
         marks.iter().filter(|mark| mark.store == store).map(|mark| mark.difference).collect();

@@ -60,7 +60,6 @@ struct PageTotals {
     kept: Option<u64>,
 }
 
-/// The handlers of `stores` that this machine can measure.
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
     let handlers = named(stores)?;
     let php = PhpInstallation::detect().map_err(UsageError)?;

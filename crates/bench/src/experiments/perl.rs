@@ -35,7 +35,6 @@ struct KeeperContender {
     keeper_process: RunningKeeper,
 }
 
-/// The keepers of `stores` that this machine can measure.
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
     let (keepers, ours) = named(stores)?;
     let perl = PerlInstallation::detect().map_err(UsageError)?;

@@ -38,7 +38,6 @@ struct CacheContender {
     failed: Option<(usize, String)>,
 }
 
-/// The places of `stores` that this machine can measure.
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
     let caches = cache::named(stores)?;
     if durability != Durability::None {
@@ -218,7 +217,6 @@ impl CacheContender {
     }
 }
 
-/// The text of a log line about a failed save.
 fn of_a_save(line: &str) -> Option<String> {
     let words = line.split_once("] ").map_or(line, |(_, words)| words);
     words.contains("too large").then(|| words.to_owned())

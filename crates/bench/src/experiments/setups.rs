@@ -33,7 +33,6 @@ fn shared_name(contender: &ReadyContender) -> (&'static str, String) {
     (contender.choice.store, against::without_mark(&contender.choice.variant).to_owned())
 }
 
-/// Numbers of the stores that have a counterpart.
 pub(super) fn paired_contenders(contenders: &[ReadyContender]) -> Vec<usize> {
     let names: Vec<_> = contenders.iter().map(shared_name).collect();
     let is_of_pair =

@@ -49,7 +49,6 @@ pub(super) const CREATE: &str = "create";
 /// A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
 
-/// Measures contenders beside each other.
 pub(super) fn run(
     bench: &mut Bench,
     choices: &[Choice],

@@ -86,7 +86,6 @@ impl PerlInstallation {
         }
     }
 
-    /// Of Perl and of the modules of these keepers.
     pub(crate) fn versions<'a>(
         &'a self,
         keepers: &'a [&Keeper],

@@ -10,7 +10,6 @@ use crate::selection::{Choice, ContenderSource};
 
 #[derive(Debug)]
 pub struct Keeper {
-    /// In `--stores` and in results.
     pub name: &'static str,
     /// Its difference from others of the same name.
     pub variant: &'static str,
@@ -35,7 +34,6 @@ pub struct Keeper {
     pub shares_key: bool,
 }
 
-/// How a keeper separates two requests on one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeeperLocking {
     /// Single calls only: one of two changes can be lost.
@@ -57,7 +55,6 @@ impl KeeperLocking {
     }
 }
 
-/// Where sessions take space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceSource {
     /// In files of its directory.

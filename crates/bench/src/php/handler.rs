@@ -10,7 +10,6 @@ use crate::selection::{Choice, ContenderSource};
 
 #[derive(Clone, Debug)]
 pub struct Handler {
-    /// In `--stores` and in results.
     pub name: &'static str,
     /// Its difference from others of the same name.
     pub variant: &'static str,

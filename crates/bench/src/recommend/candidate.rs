@@ -37,7 +37,6 @@ pub enum StorageMedium {
 /// A store in one variant.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The registry name.
     pub store: &'static str,
     pub variant: &'static str,
     /// Its URL, with `<disk>`, `<shm>` and `<host>` as placeholders.
@@ -59,7 +58,6 @@ pub enum SpaceBasis {
     Formula,
 }
 
-/// The conditions under which compared figures were measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conditions {
     pub cpu: String,
@@ -125,7 +123,6 @@ impl Candidate {
     }
 }
 
-/// All candidates with their figures, and the chosen conditions.
 pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Option<Conditions>) {
     // A decorating store is as good as its parts, which are not chosen yet.
     let mut candidates: Vec<Candidate> = STORES
@@ -160,7 +157,6 @@ fn medium(fixture: &Fixture, capabilities: &Capabilities) -> StorageMedium {
     }
 }
 
-/// Rows of locked requests.
 pub(super) fn cycles(report: &Report) -> impl Iterator<Item = &Row> {
     report.results.iter().filter(|row| is_cycle(row))
 }

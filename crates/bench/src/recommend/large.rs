@@ -14,7 +14,6 @@ use crate::oversize::{raised_setting, stock};
 use crate::report::{Row, SaveOutcome};
 use crate::selection::AS_CONFIGURED;
 
-/// What happened to payloads of about the site's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargePayloads {
     /// The worst and smallest lost payload that is no larger than the site's.

@@ -30,7 +30,6 @@ pub struct MeasuredFigures {
     pub fault: Option<String>,
     /// Sessions lost at a restart in the site's tier.
     pub lost_at_restart: Option<RestartLoss>,
-    /// What happened to large payloads.
     pub large: LargePayloads,
 }
 

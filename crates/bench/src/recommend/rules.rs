@@ -35,7 +35,6 @@ pub struct Rule {
     pub fires: fn(&Site, &Candidate) -> Option<String>,
 }
 
-/// All rules, in printed order.
 pub const RULES: &[Rule] = &[
     rule("one-process", RuleEffect::Excludes, |_, it| {
         let why = "each worker process would have sessions of its own";

@@ -38,7 +38,6 @@ pub enum AfterDeath {
 
 #[derive(Debug)]
 pub struct Reference {
-    /// In `--stores` and in results.
     pub name: &'static str,
     /// One sentence on its purpose.
     pub sentence: &'static str,

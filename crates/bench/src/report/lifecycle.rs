@@ -9,7 +9,6 @@ use crate::report::markdown::write_section;
 use crate::report::table::{abbreviated, grouped, new_table, or_dash, right_aligned, three_digits};
 use crate::report::{Report, Row, Visitors};
 
-/// What was measured through a web server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WebFigures {
     /// PHP processes.
@@ -25,7 +24,6 @@ pub struct WebFigures {
     /// What happened in a memory of fixed size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<Overflow>,
-    /// What visitors left in the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visitors: Option<Visitors>,
 }

@@ -29,7 +29,6 @@ pub(super) fn write_table(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Res
     if f.alternate() { writeln!(f, "{}\n", plain(table)) } else { writeln!(f, "{table}") }
 }
 
-/// Writes preformatted text with a heading.
 pub(super) fn write_preformatted(
     f: &mut fmt::Formatter<'_>,
     heading: &str,

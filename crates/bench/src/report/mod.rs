@@ -164,7 +164,6 @@ pub struct Row {
     /// p99.9 of each round, from the start of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999_us_of_rounds: Option<Spread>,
-    /// The verdict of `expiry`, on the row with expired sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<ExpiryVerdict>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,7 +239,6 @@ pub struct Buckets {
     pub counts: Vec<u64>,
 }
 
-/// Latencies of requests with and without a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Modes {
     /// Median without, in microseconds.

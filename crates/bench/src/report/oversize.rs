@@ -10,7 +10,6 @@ use crate::report::table::{by_tier, grouped, never_wrap, new_table, right_aligne
 use crate::report::{Report, Row};
 use crate::worker::oversize::{ContentAfterSave, SaveOutcome};
 
-/// What happened to a large payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Oversize {
     /// The worst of all rounds.

@@ -9,7 +9,6 @@ use crate::report::markdown::{write_section, write_table};
 use crate::report::table::{grouped, new_table, right_aligned, three_digits};
 use crate::report::{Report, Row};
 
-/// What happened to the entry that each view needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rebuild {
     /// Whether the cache is meant to keep it.

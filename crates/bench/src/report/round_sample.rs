@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::Latencies;
 use crate::statistics::Spread;
 
-/// One round of a row, all workers together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundSample {
     /// Operations a second.

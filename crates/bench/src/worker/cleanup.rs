@@ -39,7 +39,6 @@ impl PendingCleanup {
     }
 }
 
-/// Sessions of a run in a store that is not its own.
 pub(crate) struct CreatedSessions {
     launch: Launch,
     opening: OpenRequest,

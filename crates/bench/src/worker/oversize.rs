@@ -23,7 +23,6 @@ pub struct SaveReport {
     pub outcome: SaveOutcome,
     /// The content after the save.
     pub after: ContentAfterSave,
-    /// The store's error.
     pub error: Option<ContenderFailure>,
     /// The limit that the error names.
     pub limit: Option<u64>,
@@ -33,7 +32,6 @@ pub struct SaveReport {
     pub read_ns: u64,
 }
 
-/// What happened to a large payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SaveOutcome {

@@ -250,7 +250,6 @@ impl ContenderFailure {
     }
 }
 
-/// The totals of a task that is not a sample.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskTotals {
     /// Sessions done; of a sweep, records removed; of a churn, acknowledged commits.

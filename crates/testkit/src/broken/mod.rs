@@ -41,7 +41,6 @@ macro_rules! faults {
             /// All of them, the unbroken one first.
             pub const ALL: &'static [StoreFault] = &[$(StoreFault::$variant,)+];
 
-            /// What it does, in a sentence.
             pub const fn sentence(self) -> &'static str {
                 match self { $(StoreFault::$variant => $sentence,)+ }
             }

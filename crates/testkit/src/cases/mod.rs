@@ -38,7 +38,6 @@ mod servers;
 mod sweep;
 mod touch;
 
-/// All cases.
 pub fn all() -> Vec<Case> {
     let subjects = [
         records::CASES,

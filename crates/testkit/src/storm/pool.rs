@@ -20,12 +20,10 @@ use crate::child::ChildProcess;
 /// A stop lasts up to this long, usually much shorter.
 const STOP_MS_MAX: u64 = 60;
 
-/// What is run.
 #[derive(Clone, Debug)]
 pub struct StormOptions {
     /// The program that becomes a worker when it is told to.
     pub program: PathBuf,
-    /// How long it lasts.
     pub seconds: f64,
     /// Of all choices.
     pub seed: u64,

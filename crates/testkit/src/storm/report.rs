@@ -16,7 +16,6 @@ pub struct OccupiedSpace {
     pub limit: u64,
 }
 
-/// The result of a storm.
 #[derive(Clone, Debug)]
 pub struct StormReport {
     pub(super) store: String,
@@ -37,7 +36,6 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
 }
 
 impl StormReport {
-    /// Violations.
     pub fn problems(&self) -> u64 {
         self.counts.problems.len() as u64 + self.counts.problems_unlisted
     }
@@ -69,7 +67,6 @@ impl StormReport {
         [0.5, 0.99, 1.0].map(|share| percentile(&sorted, share))
     }
 
-    /// All numbers.
     pub fn json(&self) -> Value {
         let (options, processes, counts) = (&self.options, &self.processes, &self.counts);
         let [p50, p99, max] = self.freed_ms();

@@ -47,7 +47,6 @@ struct CycleLatency {
     max_us: f64,
 }
 
-/// The result.
 #[derive(Clone, Debug)]
 pub struct StopOneReport {
     store: String,
@@ -151,7 +150,6 @@ impl StopOneReport {
         u8::from(self.during.share() < SHARE_LEAST || self.wrong_reads > 0)
     }
 
-    /// All numbers.
     pub fn json(&self) -> Value {
         json!({
             "schema": 1,

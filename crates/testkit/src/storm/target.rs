@@ -23,7 +23,6 @@ pub(super) enum SpaceRule {
     Unchecked(&'static str),
 }
 
-/// A store to try.
 pub struct StormTarget {
     /// What the report calls it.
     pub name: String,

@@ -121,7 +121,6 @@ impl LifecycleSite {
         self.shm.path().join("percentiles")
     }
 
-    /// Makes one request and checks its answer.
     pub(super) fn check(&self) -> Result<(), String> {
         let answer =
             self.web.get("page").map_err(|error| format!("the page does not answer: {error}"))?;

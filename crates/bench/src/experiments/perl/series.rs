@@ -154,7 +154,6 @@ impl KeeperSeries {
     }
 }
 
-/// Describes wrong sessions.
 fn check_values(sessions: usize, wrong: WrongSessions, when: &str) -> Result<(), String> {
     if wrong == WrongSessions::default() {
         return Ok(());

@@ -121,7 +121,6 @@ impl RebuildSite {
         self.shm.path().join("web").join("steps")
     }
 
-    /// Requests one view and checks its answer.
     pub(super) fn check(&self) -> Result<(), String> {
         let answer = self
             .web
