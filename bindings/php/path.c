@@ -12,24 +12,15 @@
 #include "ext/standard/html.h"
 
 #define PATH_ENTRY "session.save_path"
-#define NO_URL "a malformed store URL"
 
 static ZEND_INI_MH((*set_path));
-
-/* Text that is not a URL is a path of another handler or a broken URL, with a password anywhere. */
-static void redact(const char *path, size_t length, char *shown)
-{
-	sessile_redact((sessile_bytes) { path, length }, shown, SESSILE_MESSAGE_BYTES);
-	if (!strcmp(shown, NO_URL) && !strpbrk(path, "@?#") && !strstr(path, "://")) {
-		strlcpy(shown, path, SESSILE_MESSAGE_BYTES);
-	}
-}
 
 /* The return value of a callback that has failed and has warned. */
 zend_result sessile_fail(void)
 {
 	if (*PS(save_path)) {
-		redact(PS(save_path), strlen(PS(save_path)), SESSILE_G(shown));
+		const sessile_bytes path = { PS(save_path), strlen(PS(save_path)) };
+		sessile_redact(path, SESSILE_G(shown), SESSILE_MESSAGE_BYTES);
 		PS(save_path) = SESSILE_G(shown);
 	}
 	return FAILURE;
@@ -52,7 +43,7 @@ static void show_path(zend_ini_entry *entry, int type)
 		php_printf("%s", sapi_module.phpinfo_as_text ? "no value" : "<i>no value</i>");
 		return;
 	}
-	redact(ZSTR_VAL(value), ZSTR_LEN(value), shown);
+	sessile_redact((sessile_bytes) { ZSTR_VAL(value), ZSTR_LEN(value) }, shown, sizeof(shown));
 	if (sapi_module.phpinfo_as_text) {
 		php_printf("%s", shown);
 	} else {

@@ -7,7 +7,7 @@ $inside = sys_get_temp_dir() . '/sessile-in-' . getmypid();
 mkdir($inside);
 chdir($inside);
 ini_set('open_basedir', $inside);
-foreach (['files:', 'sessile:', 'files://', 'files:///', 'redis+unix:'] as $scheme) {
+foreach (['files:', 'sessile:', 'files://', 'files:///', 'redis+unix:', ''] as $scheme) {
     var_dump(@ini_set('session.save_path', $scheme . dirname($inside) . '/sessile-out-' . getmypid() . '?x=1'));
 }
 var_dump(is_string(ini_set('session.save_path', "files:$inside/sessions")), start(fresh_id()));
@@ -20,6 +20,7 @@ foreach (new RecursiveIteratorIterator($files, RecursiveIteratorIterator::CHILD_
 rmdir($inside);
 ?>
 --EXPECT--
+bool(false)
 bool(false)
 bool(false)
 bool(false)

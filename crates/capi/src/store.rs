@@ -86,9 +86,7 @@ pub unsafe extern "C" fn sessile_redact(
     let redact = || {
         // SAFETY: the caller's promise.
         let url = String::from_utf8_lossy(unsafe { url.get() });
-        let text = StoreUrl::parse(&url)
-            .map_or_else(|_| "a malformed store URL".into(), |url| url.redacted());
-        shown = sessile_error::new(sessile_code::SESSILE_OK, &text);
+        shown = sessile_error::new(sessile_code::SESSILE_OK, &StoreUrl::redact(&url));
         Ok(())
     };
     // SAFETY: without an error to write to.

@@ -1,4 +1,5 @@
 //! Store URLs: `scheme:/path?option=value#variant` or `scheme://user:password@host:port/db?...`.
+//! `/path` is short for `sessile:/path`.
 //!
 //! Invariant: nothing printed here contains a password. Only the form is checked; each store
 //! interprets the parts.
@@ -23,6 +24,9 @@ pub struct StoreUrl {
 /// Schemes whose URLs may name several servers: `scheme://host:port,host:port/`.
 const SCHEMES_OF_SEVERAL: &[&str] = &["memcached"];
 
+/// The store of a URL that is only an absolute path.
+const SCHEME_OF_PATHS: &str = "sessile:";
+
 impl StoreUrl {
     /// Parses a URL.
     ///
@@ -30,12 +34,15 @@ impl StoreUrl {
     ///
     /// `InvalidUrl`, which does not repeat the URL (it may carry a password).
     pub fn parse(text: &str) -> Result<StoreUrl> {
-        let (text, further) = split_hosts(text);
+        if let Some(error) = form_of_php(text) {
+            return Err(error);
+        }
+        let scheme = if text.starts_with('/') { SCHEME_OF_PATHS } else { "" };
+        let text = format!("{scheme}{text}");
+        let (text, further) = split_hosts(&text);
         let url = Url::parse(&text).map_err(|error| {
-            invalid(format!("the store URL is malformed: {error}")).advice(
-                "write scheme:/absolute/path or scheme://host:port, for example \
-                         files:/var/lib/sessile",
-            )
+            invalid(format!("the store URL is malformed: {error}"))
+                .advice("write /absolute/path, scheme:/absolute/path or scheme://host:port")
         })?;
         let mut options = BTreeMap::new();
         for (name, value) in url.query_pairs() {
@@ -46,6 +53,22 @@ impl StoreUrl {
         let further_hosts =
             further.iter().map(|host| further_host(url.scheme(), host)).collect::<Result<_>>()?;
         Ok(StoreUrl { url, options, further_hosts })
+    }
+
+    /// A text for display that is meant to be a URL: without secrets, otherwise as it was written.
+    pub fn redact(text: &str) -> String {
+        match StoreUrl::parse(text) {
+            Ok(url) => {
+                let shown = url.redacted();
+                let path = shown.strip_prefix(SCHEME_OF_PATHS).filter(|_| text.starts_with('/'));
+                path.unwrap_or(&shown).to_owned()
+            }
+            // A broken URL may have a password anywhere.
+            Err(_) if text.contains(['@', '?', '#']) || text.contains("://") => {
+                "a malformed store URL".to_owned()
+            }
+            Err(_) => text.to_owned(),
+        }
     }
 
     /// The scheme, in lower case.
@@ -190,6 +213,20 @@ impl std::fmt::Debug for StoreUrl {
     }
 }
 
+/// The error for `N;/path` and `N;MODE;/path`, which PHP's own handler takes.
+fn form_of_php(text: &str) -> Option<Error> {
+    let (depth, rest) = text.split_once(';')?;
+    let is_depth = !depth.is_empty() && depth.bytes().all(|byte| byte.is_ascii_digit());
+    let path = rest.rsplit(';').next().filter(|path| is_depth && path.starts_with('/'))?;
+    // With an option or an @ it may be more than a path.
+    let path = if path.contains(['?', '#', '@']) { "/path" } else { path };
+    let why = "N;/path and N;MODE;/path are forms of PHP's own session files";
+    Some(invalid(why).advice(format!(
+        "write {path} for an engine in this directory, or files:{path}?php=1&depth={depth} for \
+         PHP's files"
+    )))
+}
+
 /// Takes the hosts after the first out of a URL: no standard has several. A comma may be written as
 /// `%2C`, where commas separate URLs.
 fn split_hosts(text: &str) -> (Cow<'_, str>, Vec<&str>) {
@@ -321,6 +358,32 @@ mod tests {
         assert!(path("files:relative").is_err());
         assert!(path("files://host/x").is_err());
         assert!(path("files:/a%00b").is_err());
+    }
+
+    #[test]
+    fn an_absolute_path_is_an_engine_there() {
+        for text in ["/var/lib/sessile", "/var/lib/sessile?durability=none#label"] {
+            let url = StoreUrl::parse(text).unwrap();
+            assert_eq!((url.scheme(), url.path().unwrap()), ("sessile", "/var/lib/sessile".into()));
+            assert_eq!(url.redacted(), "sessile:/var/lib/sessile");
+            assert_eq!(StoreUrl::redact(text), "/var/lib/sessile");
+        }
+        assert_eq!(StoreUrl::redact("sessile:/var/lib/sessile"), "sessile:/var/lib/sessile");
+        assert_eq!(StoreUrl::redact("/shop:s3cret@db"), "...@db");
+        assert!(StoreUrl::parse("//host/x").unwrap().path().is_err());
+    }
+
+    #[test]
+    fn a_path_as_php_files_has_it_is_refused_and_told_what_to_write() {
+        for (text, depth) in [("5;/var/sessions", 5), ("2;0600;/var/sessions", 2)] {
+            let error = format!("{:#}", StoreUrl::parse(text).unwrap_err());
+            assert!(error.contains(&format!("files:/var/sessions?php=1&depth={depth}")), "{error}");
+            assert_eq!(StoreUrl::redact(text), text);
+        }
+        let error = StoreUrl::parse("5;/shop:s3cret@db").unwrap_err();
+        assert!(!format!("{error:#}").contains("s3cret"));
+        let url = StoreUrl::parse("files:/srv/5;/x").unwrap();
+        assert_eq!(url.path().unwrap(), PathBuf::from("/srv/5;/x"));
     }
 
     #[test]
