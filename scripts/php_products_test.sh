@@ -13,6 +13,8 @@ dir=$(mktemp -d /dev/shm/sessile-products-XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 trap 'trap "" HUP; exit 130' HUP INT TERM
 
+"$php" -n bindings/php/integrations/test/without_extension.php
+
 # Extensions that the products need, from either place.
 modules=$("$php" -n -r 'echo ini_get("extension_dir");')
 extensions=

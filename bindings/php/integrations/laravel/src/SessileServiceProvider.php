@@ -10,6 +10,10 @@ final class SessileServiceProvider extends ServiceProvider
     public function boot(): void
     {
         $this->app->make('session')->extend('sessile', function ($app) {
+            if (!extension_loaded('sessile')) {
+                throw new \RuntimeException('the PHP extension sessile is not loaded; add'
+                    . ' extension = sessile to php.ini');
+            }
             if (ini_get('session.save_handler') !== 'sessile') {
                 throw new \RuntimeException(
                     'the session driver sessile needs session.save_handler = sessile in php.ini');

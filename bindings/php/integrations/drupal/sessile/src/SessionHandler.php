@@ -45,6 +45,10 @@ class SessionHandler extends \SessionHandler {
   }
 
   public function open(string $path, string $name): bool {
+    if (!extension_loaded('sessile')) {
+      throw new \RuntimeException(
+        'the PHP extension sessile is not loaded; add extension = sessile to php.ini');
+    }
     if (!in_array($this->module, ['sessile', 'user'], TRUE)) {
       throw new \RuntimeException(
         'the module sessile needs session.save_handler = sessile in php.ini');
