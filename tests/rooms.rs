@@ -25,6 +25,7 @@ const STORES: (&str, &[&str]) = (
         "hashed_ids",
         "server_kind",
         "registry",
+        "open_stores",
         "file_system",
         "locks",
         "connections",

@@ -37,7 +37,7 @@ if test "$PHP_SESSILE" != "no"; then
   dnl A newer archive is linked anew.
   SESSILE_SHARED_DEPENDENCIES="$SESSILE_ARCHIVE"
   PHP_SUBST([SESSILE_SHARED_DEPENDENCIES])
-  PHP_NEW_EXTENSION([sessile], [sessile.c handler.c running_call.c store.c path.c cookie.c values.c log.c], [$ext_shared],,
+  PHP_NEW_EXTENSION([sessile], [sessile.c handler.c running_call.c path.c cookie.c values.c log.c], [$ext_shared],,
     [-Wall -Wextra -Wno-unused-parameter -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1])
   PHP_ADD_EXTENSION_DEP(sessile, session)
 fi

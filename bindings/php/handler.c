@@ -63,10 +63,44 @@ static bool headers_open(void)
 	return !SG(headers_sent) || !PS(use_cookies);
 }
 
+static void show_warning(const sessile_error *error)
+{
+	/* PHP logs its warnings, unless the script handles or suppresses them. */
+	if ((EG(error_reporting) & E_WARNING) && Z_ISUNDEF(EG(user_error_handler))) {
+		sessile_log_drop(error->message);
+	}
+	php_error_docref(NULL, E_WARNING, "%s", error->message);
+}
+
 static zend_result warn(const sessile_error *error)
 {
-	sessile_warn(error);
+	show_warning(error);
 	return sessile_fail();
+}
+
+static bool open_store(const char *save_path)
+{
+	const zend_long seconds = zend_ini_long(ZEND_STRL("max_execution_time"), 0);
+	const sessile_settings settings = {
+		.payload_bytes_max = MAX(SESSILE_G(payload_limit), 0),
+		.hashed_ids = SESSILE_G(hashed_ids),
+		.request_ms_max = (uint64_t) MAX(seconds, 0) * 1000,
+	};
+	const sessile_bytes url = { save_path, strlen(save_path) };
+	sessile_error error;
+
+	SESSILE_G(store) = NULL;
+	if (!url.length) {
+		php_error_docref(NULL, E_WARNING,
+			"session.save_path is empty; set it to a store URL, for example sessile:/var/lib/sessile");
+		return false;
+	}
+	if (sessile_open_stores_get(SESSILE_G(stores), url, settings, &SESSILE_G(store), &error)
+			!= SESSILE_OK) {
+		show_warning(&error);
+		return false;
+	}
+	return true;
 }
 
 PS_OPEN_FUNC(sessile)
@@ -83,7 +117,7 @@ PS_OPEN_FUNC(sessile)
 	if (!regenerates() || !sessile_request_is_leaving(SESSILE_G(request))) {
 		sessile_request_reset(SESSILE_G(request));
 	}
-	if (!sessile_open_path(save_path)) {
+	if (!open_store(save_path)) {
 		sessile_request_reset(SESSILE_G(request));
 		sessile_log_write();
 		return sessile_fail();
@@ -130,7 +164,7 @@ PS_READ_FUNC(sessile)
 	sessile_request_loaded(SESSILE_G(request));
 	if (error.code != SESSILE_OK) {
 		/* Last: a handler of errors may end the session. */
-		sessile_warn(&error);
+		show_warning(&error);
 	}
 	return SUCCESS;
 }
@@ -226,7 +260,7 @@ PS_GC_FUNC(sessile)
 	}
 	do {
 		if (sessile_sweep(SESSILE_G(store), COLLECT_RECORDS, COLLECT_MS, &swept, &error) != SESSILE_OK) {
-			sessile_warn(&error);
+			show_warning(&error);
 			*nrdels = -1;
 			return -1;
 		}

@@ -27,14 +27,6 @@ struct sessile_log {
 	char texts[SESSILE_LOG_LINES_MAX][SESSILE_MESSAGE_BYTES];
 };
 
-/* Open stores of a thread. Each has a few files, mappings or connections. */
-#define SESSILE_STORES_MAX 8
-
-struct sessile_opened {
-	sessile_store *store;
-	char *url;
-};
-
 ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* From php.ini. */
 	double lock_wait;
@@ -50,7 +42,7 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 
 	/* The store of the last session, one of `stores`. */
 	sessile_store *store;
-	struct sessile_opened stores[SESSILE_STORES_MAX];
+	sessile_open_stores *stores;
 	/* The redacted PS(save_path), and whether PHP has printed it before it closes. */
 	char shown[SESSILE_MESSAGE_BYTES];
 	bool printed;
@@ -69,11 +61,6 @@ ZEND_TSRMLS_CACHE_EXTERN()
 
 /* handler.c */
 extern const ps_module sessile_ps_module;
-
-/* store.c */
-bool sessile_open_path(const char *save_path);
-void sessile_close_stores(zend_sessile_globals *globals);
-void sessile_warn(const sessile_error *error);
 
 /* path.c */
 void sessile_watch_path(void);

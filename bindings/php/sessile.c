@@ -98,12 +98,13 @@ static PHP_GINIT_FUNCTION(sessile)
 #endif
 	memset(sessile_globals, 0, sizeof(*sessile_globals));
 	sessile_globals->request = sessile_request_new();
+	sessile_globals->stores = sessile_open_stores_new();
 }
 
 static PHP_GSHUTDOWN_FUNCTION(sessile)
 {
 	sessile_request_free(sessile_globals->request);
-	sessile_close_stores(sessile_globals);
+	sessile_open_stores_free(sessile_globals->stores);
 }
 
 static PHP_MINIT_FUNCTION(sessile)

@@ -99,11 +99,15 @@ typedef enum {
 // return.
 typedef struct sessile_lease sessile_lease;
 
+// The stores that a thread keeps open, for URLs that change from request to request. Freed by
+// `sessile_open_stores_free`. One thread uses it at a time.
+typedef struct sessile_open_stores sessile_open_stores;
+
 // The session of one request, and of one request after the other. Freed by
 // `sessile_request_free`. One thread uses it at a time.
 typedef struct sessile_request sessile_request;
 
-// An open store. Freed by `sessile_close`.
+// An open store. `sessile_close` frees that of `sessile_open`.
 typedef struct sessile_store sessile_store;
 
 // Bytes of the caller, unchanged during the call. Null is empty.
@@ -175,6 +179,16 @@ typedef struct {
   // Whether a cookie of this response can still be withdrawn.
   bool headers_open;
 } sessile_save;
+
+// Settings of an application. An option in the URL overrides each.
+typedef struct {
+  // The largest payload in bytes; 0: the default of the store.
+  uint64_t payload_bytes_max;
+  // Whether the store gets digests of the ids.
+  bool hashed_ids;
+  // How long a request may run; 0: unknown. On a server its lock lives longer by 30 s.
+  uint64_t request_ms_max;
+} sessile_settings;
 
 // A record that was read. Freed by `sessile_record_free`.
 typedef struct {
@@ -328,6 +342,20 @@ const char *sessile_version(void);
 
 // Opens the store of a URL.
 sessile_code sessile_open(sessile_bytes url, sessile_store **store, sessile_error *error);
+
+// No stores yet.
+sessile_open_stores *sessile_open_stores_new(void);
+
+// Closes all stores, which no call may use now or later. Null does nothing.
+void sessile_open_stores_free(sessile_open_stores *stores);
+
+// The store of a URL: opened now, or one of the eight that were used last. It is valid until the
+// next call with `stores`, which closes it if there are too many.
+sessile_code sessile_open_stores_get(sessile_open_stores *stores,
+                                     sessile_bytes url,
+                                     sessile_settings settings,
+                                     sessile_store **store,
+                                     sessile_error *error);
 
 // Closes a store, which no call may use now or later. Its leases stay valid. Null does nothing.
 void sessile_close(sessile_store *store);

@@ -1,10 +1,11 @@
 //! Stores, and the operations without a lease.
 
 use std::ffi::{CString, c_char};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sessile_core::{Budget, Counter, Error, ErrorKind, Expiry, Result, Sessions};
-use sessile_stores::{Context, StoreUrl};
+use sessile_stores::{Context, OpenStores, Settings, StoreUrl};
 
 use crate::call::{call, null_pointer};
 use crate::error::{sessile_code, sessile_error};
@@ -13,15 +14,31 @@ use crate::types::{
     sessile_bytes, sessile_key, sessile_record, sessile_swept, sessile_ttl, write_result,
 };
 
-/// An open store. Freed by `sessile_close`.
+/// An open store. `sessile_close` frees that of `sessile_open`.
 pub struct sessile_store {
     sessions: Sessions,
     label: CString,
 }
 
+impl sessile_store {
+    fn of(sessions: Sessions) -> sessile_store {
+        let label = CString::new(sessions.label()).unwrap_or_default();
+        sessile_store { sessions, label }
+    }
+}
+
 /// # Safety
 ///
-/// `store` is null or was returned by `sessile_open` and not closed.
+/// As for `sessile_bytes::get`.
+unsafe fn url_of<'a>(url: sessile_bytes) -> Result<&'a str> {
+    // SAFETY: the caller's promise.
+    let url = std::str::from_utf8(unsafe { url.get() });
+    url.map_err(|_| Error::new(ErrorKind::InvalidUrl, "the store URL is not UTF-8"))
+}
+
+/// # Safety
+///
+/// `store` is null or an open store.
 pub(crate) unsafe fn sessions_of<'a>(store: *const sessile_store) -> Result<&'a Sessions> {
     // SAFETY: the caller's promise.
     unsafe { store.as_ref() }.map(|store| &store.sessions).ok_or_else(|| null_pointer("the store"))
@@ -42,12 +59,77 @@ pub unsafe extern "C" fn sessile_open(
 ) -> sessile_code {
     let open = || {
         // SAFETY: the caller's promise.
-        let url = std::str::from_utf8(unsafe { url.get() });
-        let url =
-            url.map_err(|_| Error::new(ErrorKind::InvalidUrl, "the store URL is not UTF-8"))?;
-        let sessions = sessile_stores::open(url, &Context::default())?;
-        let label = CString::new(sessions.label()).unwrap_or_default();
-        Ok(Box::into_raw(Box::new(sessile_store { sessions, label })))
+        let sessions = sessile_stores::open(unsafe { url_of(url)? }, &Context::default())?;
+        Ok(Box::into_raw(Box::new(sessile_store::of(sessions))))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, || write_result(store, "the place for the store", open)) }
+}
+
+/// The stores that a thread keeps open, for URLs that change from request to request. Freed by
+/// `sessile_open_stores_free`. One thread uses it at a time.
+pub struct sessile_open_stores(OpenStores<Arc<sessile_store>>);
+
+/// Settings of an application. An option in the URL overrides each.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct sessile_settings {
+    /// The largest payload in bytes; 0: the default of the store.
+    pub payload_bytes_max: u64,
+    /// Whether the store gets digests of the ids.
+    pub hashed_ids: bool,
+    /// How long a request may run; 0: unknown. On a server its lock lives longer by 30 s.
+    pub request_ms_max: u64,
+}
+
+impl sessile_settings {
+    fn get(self) -> Settings {
+        let given = |number: u64| Some(number).filter(|number| *number > 0);
+        Settings {
+            payload_bytes_max: given(self.payload_bytes_max),
+            hashed_ids: self.hashed_ids,
+            request_time_max: given(self.request_ms_max).map(Duration::from_millis),
+        }
+    }
+}
+
+/// No stores yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn sessile_open_stores_new() -> *mut sessile_open_stores {
+    Box::into_raw(Box::new(sessile_open_stores(OpenStores::default())))
+}
+
+/// Closes all stores, which no call may use now or later. Null does nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_open_stores_free(stores: *mut sessile_open_stores) {
+    if !stores.is_null() {
+        let close = || {
+            // SAFETY: the caller's promise: made by `Box::into_raw`, and freed once.
+            drop(unsafe { Box::from_raw(stores) });
+            Ok(())
+        };
+        // SAFETY: without an error to write to.
+        let _ = unsafe { call(std::ptr::null_mut(), close) };
+    }
+}
+
+/// The store of a URL: opened now, or one of the eight that were used last. It is valid until the
+/// next call with `stores`, which closes it if there are too many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_open_stores_get(
+    stores: *mut sessile_open_stores,
+    url: sessile_bytes,
+    settings: sessile_settings,
+    store: *mut *mut sessile_store,
+    error: *mut sessile_error,
+) -> sessile_code {
+    let open = || {
+        // SAFETY: the caller's promises.
+        let (stores, url) = unsafe { (stores.as_mut(), url_of(url)?) };
+        let stores = stores.ok_or_else(|| null_pointer("the place of the stores"))?;
+        let make = |sessions| Arc::new(sessile_store::of(sessions));
+        let store = stores.0.get(url, &settings.get(), &Context::default(), make)?;
+        Ok(Arc::as_ptr(store).cast_mut())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, || write_result(store, "the place for the store", open)) }

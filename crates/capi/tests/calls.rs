@@ -434,3 +434,35 @@ fn log_lines_reach_the_host_program() {
         sessile_close(store);
     }
 }
+
+#[test]
+fn a_thread_keeps_the_stores_of_eight_urls_and_settings_apart() {
+    unsafe {
+        let stores = sessile_open_stores_new();
+        let get = |url: &str, payload_bytes_max| {
+            let settings =
+                sessile_settings { payload_bytes_max, hashed_ids: false, request_ms_max: 30_000 };
+            let (mut store, mut error) = (null_mut(), zeroed());
+            let url = bytes(url.as_bytes());
+            let code = sessile_open_stores_get(stores, url, settings, &mut store, &mut error);
+            (code, store)
+        };
+        let (code, first) = get("memory:", 0);
+        assert_eq!(code, sessile_code::SESSILE_OK);
+        for limit in 1..8 {
+            assert_ne!(get("memory:", limit).1, first);
+        }
+        assert_eq!(get("nonsense:", 0).0, sessile_code::SESSILE_INVALID_URL);
+        let id = key("0123456789abcdef");
+        let code = sessile_create(first, id, bytes(b"cart"), TTL, null_mut());
+        assert_eq!((get("memory:", 0).1, code), (first, sessile_code::SESSILE_OK));
+        for limit in 8..16 {
+            get("memory:", limit);
+        }
+        let mut record = zeroed();
+        let (_, again) = get("memory:", 0);
+        assert_eq!(sessile_peek(again, id, &mut record, null_mut()), sessile_code::SESSILE_OK);
+        assert!(!record.found, "it was closed, and its memory is gone");
+        sessile_open_stores_free(stores);
+    }
+}

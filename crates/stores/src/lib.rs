@@ -8,6 +8,7 @@
 pub mod feature_table;
 mod hashed_ids;
 pub mod layouts;
+mod open_stores;
 pub mod registry;
 mod server_kind;
 mod store_url;
@@ -44,6 +45,7 @@ stores! {
     #[cfg(feature = "route")] route,
 }
 
+pub use open_stores::{OpenStores, Settings};
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};
 pub use server_kind::ServerKind;
 pub use store_url::StoreUrl;

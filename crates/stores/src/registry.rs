@@ -35,6 +35,11 @@ pub struct StoreEntry {
 }
 
 impl StoreEntry {
+    /// Whether its URLs may have this option.
+    pub(crate) fn takes_option(&self, name: &str) -> bool {
+        COMMON_OPTIONS.iter().chain(self.options).any(|option| option.name == name)
+    }
+
     /// For a store whose `open` creates nothing.
     pub const ALWAYS_EXISTS: fn(&StoreUrl) -> Result<bool> = |_| Ok(true);
 
@@ -98,10 +103,27 @@ pub const COMMON_OPTIONS: &[OptionHelp] = &[
 ///
 /// `InvalidUrl` for an unknown scheme or option, and the store's own errors.
 pub fn open(url: &str, context: &Context) -> Result<Sessions> {
-    let url = StoreUrl::parse(url)?;
+    open_with_defaults(url, &[], context)
+}
+
+/// Opens the store of a URL. Each option of `defaults` that the store takes and the URL lacks is
+/// added to the URL.
+///
+/// # Errors
+///
+/// Those of [`open`].
+pub(crate) fn open_with_defaults(
+    url: &str,
+    defaults: &[(&str, String)],
+    context: &Context,
+) -> Result<Sessions> {
+    let mut url = StoreUrl::parse(url)?;
     let label = url.redacted();
     let opened = entry_for(&url).and_then(|entry| {
         check_options(entry, &url)?;
+        for (name, value) in defaults.iter().filter(|(name, _)| entry.takes_option(name)) {
+            url.set_default(name, value);
+        }
         let hashed = url.word("ids", false, "plain, hashed", |word| match word {
             "plain" => Some(false),
             "hashed" => Some(true),

@@ -116,6 +116,11 @@ impl StoreUrl {
         self.options.get(name).map(String::as_str)
     }
 
+    /// Adds an option, unless it is given.
+    pub(crate) fn set_default(&mut self, name: &str, value: &str) {
+        self.options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+    }
+
     /// An option that is a whole number within a range.
     ///
     /// # Errors

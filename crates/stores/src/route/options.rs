@@ -11,6 +11,8 @@ use sessile_core::{Bin, Error, Operation, Result, Sessions};
 use crate::registry::{self, Context, OptionHelp};
 use crate::store_url::{StoreUrl, invalid};
 
+const LOCK_TTL: &str = "lock_ttl_ms";
+
 pub const HELP: &[OptionHelp] = &[
     OptionHelp {
         name: "home",
@@ -31,8 +33,9 @@ pub const HELP: &[OptionHelp] = &[
     },
     OptionHelp { name: "bins_in", help: "URL of the store for these bins" },
     OptionHelp {
-        name: "lock_ttl_ms",
-        help: "passed on to `home`, if that is a store whose locks end with time",
+        name: LOCK_TTL,
+        help: "passed on to `home`, if that is a store whose locks end with time and says nothing \
+               itself",
     },
 ];
 
@@ -64,15 +67,22 @@ pub fn open_stores(url: &StoreUrl, context: &Context) -> Result<RouteStores> {
         }
         _ => Ok(()),
     }?;
-    let home = open_named_store("home", &with_lock_ttl(home, url.text("lock_ttl_ms")), context)?;
-    let open = |name| url.text(name).map(|url| open_named_store(name, url, context)).transpose();
+    let lock_ttl = url.text(LOCK_TTL).map(|value| (LOCK_TTL, value.to_owned()));
+    let home = open_named_store("home", home, lock_ttl.as_slice(), context)?;
+    let open =
+        |name| url.text(name).map(|url| open_named_store(name, url, &[], context)).transpose();
     let (large, bins_in) = (open("large")?, open("bins_in")?);
     let inline_bytes_max = url.text("larger_than").map_or(Ok(u64::MAX), bytes)?;
     Ok(RouteStores { home, large, elsewhere: bins.zip(bins_in), inline_bytes_max })
 }
 
-fn open_named_store(option: &str, url: &str, context: &Context) -> Result<Sessions> {
-    registry::open(&decoded(url), context).map_err(|error| {
+fn open_named_store(
+    option: &str,
+    url: &str,
+    defaults: &[(&str, String)],
+    context: &Context,
+) -> Result<Sessions> {
+    registry::open_with_defaults(&decoded(url), defaults, context).map_err(|error| {
         let why = format!("the store of the option {option} cannot be opened: {error}");
         Error::new(error.kind().clone(), why).source(error).during(Operation::Open, "route:", None)
     })
@@ -81,12 +91,6 @@ fn open_named_store(option: &str, url: &str, context: &Context) -> Result<Sessio
 /// A URL from an option of another one: a plus sign was read as a space, and a URL has no spaces.
 pub fn decoded(option: &str) -> String {
     option.replace(' ', "+")
-}
-
-fn with_lock_ttl(home: &str, lock_ttl_ms: Option<&str>) -> String {
-    let Some(lock_ttl_ms) = lock_ttl_ms else { return home.to_owned() };
-    let joint = if home.contains('?') { '&' } else { '?' };
-    format!("{home}{joint}lock_ttl_ms={lock_ttl_ms}")
 }
 
 fn bins(names: &str) -> Result<BTreeSet<Bin>> {
