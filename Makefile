@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-bench php-gc-bench php-install example toolchain
+.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install example toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -67,6 +67,9 @@ php: toolchain ## Builds the session handler for the installed PHP, and says whe
 
 php-memcheck: toolchain ## Builds it with sanitizers and looks for leaks and bad accesses in its tests
 	@SESSILE_PROFILE=debug sh scripts/php.sh memcheck
+
+php-versions: toolchain ## Tests it with other versions of PHP in chroots, as root (VERSIONS='8.3 8.5')
+	@sh scripts/php_versions.sh $(or $(VERSIONS),8.4)
 
 php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=550000 ROUNDS=5)
 	@sh scripts/php.sh bench $(or $(SESSIONS),1000) $(or $(ROUNDS),5)

@@ -30,7 +30,7 @@ end() {
 trap end EXIT
 trap 'trap "" HUP; exit 130' HUP INT TERM
 
-lay_out "$dir" "$module"
+lay_out "$php" "$dir" "$module"
 user=
 nginx_user=
 if [ "$(id -u)" = 0 ]; then

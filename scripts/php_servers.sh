@@ -32,10 +32,12 @@ wait_for() {
 }
 
 # A directory with the test page and PHP's settings; root's workers are another user, as on a
-# server: lay_out DIRECTORY MODULE
+# server: lay_out PHP DIRECTORY MODULE
 lay_out() {
-    mkdir "$1/pages"
-    cp bindings/php/fpm/page.php "$1/pages/"
-    printf 'zend_extension=opcache\nopcache.enable=1\nextension=%s\n' "$2" >"$1/php.ini"
-    [ "$(id -u)" != 0 ] || chown nobody "$1" "$1/pages"
+    mkdir "$2/pages"
+    cp bindings/php/fpm/page.php "$2/pages/"
+    # Since 8.5 OPcache is part of PHP.
+    "$1" -n -r 'if (PHP_VERSION_ID < 80500) echo "zend_extension=opcache\n";' >"$2/php.ini"
+    printf 'opcache.enable=1\nextension=%s\n' "$3" >>"$2/php.ini"
+    [ "$(id -u)" != 0 ] || chown nobody "$2" "$2/pages"
 }

@@ -11,17 +11,14 @@ putenv('LD_PRELOAD');
 passthru('cc -shared -fPIC -w -o ' . escapeshellarg($library) . ' ' . escapeshellarg(__DIR__ . '/fixed_random.c') . ' -ldl');
 putenv('LD_PRELOAD=' . ltrim("$preloaded $library"));
 
-$code = 'ini_set("session.use_strict_mode", "1"); session_start(); $_SESSION["a"] = 1; echo session_id();';
-putenv('SAME_IDS=1');
-$taken = finish(child($code));
+$code = 'putenv("SAME_IDS=" . $argv[1]); ini_set("session.use_strict_mode", "1"); session_start(); $_SESSION["a"] = 1; echo session_id();';
+$taken = finish(child($code, '1'));
 // Nobody has it yet, so it is taken as it is drawn; then two are drawn in vain, and the third is another.
-putenv('SAME_IDS=2');
-$other = finish(child($code));
+$other = finish(child($code, '2'));
 var_dump(strlen($taken), strlen($other), $taken !== $other);
-putenv('SAME_IDS=3');
 // A fatal error leaves what it had in use to the heap of the request; without that heap a memory check would find it.
 putenv('USE_TRACKED_ALLOC=1');
-echo preg_replace('/ in .*/s', '', finish(child('ini_set("display_errors", "1"); ini_set("html_errors", "0");' . $code))), "\n";
+echo preg_replace('/ in .*/s', '', finish(child('ini_set("display_errors", "1"); ini_set("html_errors", "0");' . $code, '3'))), "\n";
 putenv('LD_PRELOAD=' . $preloaded);
 unlink($library);
 start($taken);
