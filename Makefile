@@ -15,10 +15,10 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install example toolchain
+.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install example test-products toolchain
 
 help: ## Lists the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
 run: build ## Builds, measures what this machine can run in every experiment (ten minutes), and leaves a report
 	target/release/sessile bench all --quick --json sessile-report.json --report sessile-report.html
@@ -82,6 +82,9 @@ php-install: php ## Copies it into PHP's directory of extensions (root)
 
 example: php ## Opens a small shop with PHP's sessions on this handler, to look at in a browser (STORE=redis://localhost)
 	@STORE='$(STORE)' sh scripts/php.sh example
+
+test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost)
+	@STORE='$(STORE)' sh scripts/php.sh products
 
 toolchain:
 	@sh scripts/toolchain.sh

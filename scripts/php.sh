@@ -8,6 +8,7 @@
 #
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, products,
 #                                examples/php and small benchmarks
+#   sh scripts/php.sh products   checks real products on the store STORE
 #   sh scripts/php.sh example    opens the shop of examples/php until Ctrl-C
 #   sh scripts/php.sh bench      compares handlers (SESSIONS ROUNDS SECONDS HANDLER...)
 #   sh scripts/php.sh gc-bench   measures the effect of garbage collection on starts
@@ -70,6 +71,9 @@ test)
     sh scripts/php_example_test.sh "$php" "$module"
     sh scripts/php_bench_test.sh "$php" "$module"
     ;;
+products)
+    sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}"
+    ;;
 memcheck)
     SESSILE_PHP_BUILD=$profile-memcheck \
         SESSILE_CFLAGS="-Werror -fno-omit-frame-pointer -fsanitize=address,undefined" \
@@ -98,7 +102,8 @@ install)
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|memcheck|example|bench|gc-bench|footprint|install" >&2
+    echo "usage: sh scripts/php.sh build|test|products|memcheck|example|bench|gc-bench|footprint" \
+        "|install" >&2
     exit 2
     ;;
 esac

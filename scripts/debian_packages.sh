@@ -1,0 +1,49 @@
+#!/bin/sh
+# Fetches Debian packages into a private directory, without installing them and without root;
+# php_session_tests.sh and php_test_products.sh source it.
+
+# Unpacks packages with those of their dependencies that this machine lacks, once:
+# unpack_packages DIRECTORY PACKAGE... leaves DIRECTORY/root.
+unpack_packages() {
+    [ ! -f "$1/unpacked" ] || return 0
+    command -v apt-get >/dev/null 2>&1 || return 1
+    place=$(mkdir -p "$1/cache/archives/partial" && cd "$1" && pwd)
+    shift
+    apt-get -qq -y -o Debug::NoLocking=1 -o Dir::Cache="$place/cache" -o APT::Sandbox::User= \
+        --no-install-recommends --download-only --reinstall install "$@" \
+        >"$place/apt.log" 2>&1 || return 1
+    rm -rf "$place/root"
+    for package in "$place"/cache/archives/*.deb; do
+        dpkg -x "$package" "$place/root" || return 1
+    done
+    : >"$place/unpacked"
+}
+
+# Fetches the archives of a source package: fetch_source DIRECTORY PACKAGE [VERSION]
+#
+# Machines rarely list sources, so the lists are private copies that do. A mirror may lack the
+# sources of the newest version; then an older one is taken.
+fetch_source() {
+    command -v apt-get >/dev/null 2>&1 || return 1
+    lists=$(mkdir -p "$1/apt/sources" "$1/apt/lists/partial" && cd "$1/apt" && pwd)
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        [ ! -f "$file" ] || sed -n 's/^deb /deb-src /p' "$file" >"$lists/sources/${file##*/}"
+    done
+    for file in /etc/apt/sources.list.d/*.sources; do
+        [ ! -f "$file" ] || sed 's/^Types:.*/Types: deb-src/' "$file" \
+            >"$lists/sources/${file##*/}"
+    done
+    mv -f "$lists/sources/sources.list" "$lists/sources/main.list" 2>/dev/null || true
+    with="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$lists/sources
+        -o Dir::State::lists=$lists/lists -o Dir::Cache=$lists/cache -o APT::Sandbox::User="
+    # shellcheck disable=SC2086 # several words
+    apt-get -qq $with update >"$lists/log" 2>&1 || return 1
+    # shellcheck disable=SC2086 # several words
+    for version in $(apt-cache $with showsrc "$2" | sed -n 's/^Version: //p' | sort -rVu); do
+        if (cd "$1" && apt-get -qq $with --download-only source "$2=$version" \
+            >>"$lists/log" 2>&1); then
+            return
+        fi
+    done
+    return 1
+}
