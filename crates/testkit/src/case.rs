@@ -5,7 +5,7 @@ use std::time::Duration;
 use sessile_core::{Capabilities, Durability, Expiry, Locking, Ownership};
 
 use crate::check::Failure;
-use crate::testbed::Testbed;
+use crate::testbed::{TestStore, Testbed};
 
 pub type CaseResult = Result<(), Failure>;
 
@@ -36,14 +36,31 @@ pub struct Case {
     pub(crate) isolation: Isolation,
     /// Then the case counts as hanging. Never a bound on a store, which may be slow on a busy disk.
     pub(crate) limit: Duration,
-    pub(crate) body: fn(&Testbed) -> CaseResult,
+    pub(crate) body: fn(&Testbed, &TestStore) -> CaseResult,
+    pub(crate) timed: bool,
 }
 
 impl Case {
     /// A case on the shared instance for every store.
-    pub(crate) const fn new(name: &'static str, body: fn(&Testbed) -> CaseResult) -> Case {
-        let limit = Duration::from_secs(120);
-        Case { name, needs: &[], isolation: Isolation::Shared, limit, body }
+    pub(crate) const fn new(
+        name: &'static str,
+        body: fn(&Testbed, &TestStore) -> CaseResult,
+    ) -> Case {
+        let (limit, isolation) = (Duration::from_secs(120), Isolation::Shared);
+        Case { name, needs: &[], isolation, limit, body, timed: false }
+    }
+
+    /// A case on a store whose clock it moves.
+    pub(crate) const fn timed(
+        name: &'static str,
+        body: fn(&Testbed, &TestStore) -> CaseResult,
+    ) -> Case {
+        Case { timed: true, ..Case::new(name, body) }
+    }
+
+    pub(crate) fn run(&self, bed: &Testbed) -> CaseResult {
+        let store = if self.timed { bed.timed()? } else { bed.open()? };
+        (self.body)(bed, &store)
     }
 
     #[must_use]

@@ -157,11 +157,11 @@ fn run_case(
 fn watched(case: &Case, testbed: Arc<Testbed>) -> CaseVerdict {
     let start = Instant::now();
     let (sender, receiver) = mpsc::channel();
-    let body = case.body;
+    let case = *case;
     let limit = case.limit.saturating_mul(u32::try_from(storm_factor()).unwrap_or(u32::MAX));
     let label = testbed.label().to_owned();
     std::thread::spawn(move || {
-        let ended = catch_unwind(AssertUnwindSafe(|| body(&testbed)));
+        let ended = catch_unwind(AssertUnwindSafe(|| case.run(&testbed)));
         // Only fails when the watchdog has already given up.
         let _ = sender.send(ended);
     });
@@ -188,12 +188,12 @@ fn watched(case: &Case, testbed: Arc<Testbed>) -> CaseVerdict {
 mod tests {
     use super::*;
     use crate::case::CaseResult;
-    use crate::testbed::new_key;
+    use crate::testbed::{TestStore, new_key};
 
     // Far longer than it takes to write the backtrace of a panic on a busy machine.
     const GENEROUS: Duration = Duration::from_secs(60);
 
-    fn verdict_of(limit: Duration, body: fn(&Testbed) -> CaseResult) -> CaseVerdict {
+    fn verdict_of(limit: Duration, body: fn(&Testbed, &TestStore) -> CaseResult) -> CaseVerdict {
         let case = Case { limit, ..Case::new("a case of this test", body) };
         let options = SuiteOptions {
             worker: PathBuf::new(),
@@ -212,20 +212,20 @@ mod tests {
     // One test: the memory stores of two would share a label, and so would their log lines.
     #[test]
     fn a_case_that_hangs_panics_or_logs_an_id_is_a_failure_and_the_suite_goes_on() {
-        assert!(matches!(verdict_of(GENEROUS, |_| Ok(())), CaseVerdict::Passed(_)));
-        let hanging = verdict_of(Duration::from_millis(500), |_| {
+        assert!(matches!(verdict_of(GENEROUS, |_, _| Ok(())), CaseVerdict::Passed(_)));
+        let hanging = verdict_of(Duration::from_millis(500), |_, _| {
             loop {
                 std::thread::park()
             }
         });
         assert!(failed_with(&hanging, "hangs"), "{hanging:?}");
-        let panicking = verdict_of(GENEROUS, |_| panic!("oh no"));
+        let panicking = verdict_of(GENEROUS, |_, _| panic!("oh no"));
         assert!(failed_with(&panicking, "oh no"), "{panicking:?}");
-        let talkative = verdict_of(GENEROUS, |testbed| {
+        let talkative = verdict_of(GENEROUS, |testbed, _| {
             log::warn!("{}: session {}", testbed.label(), new_key().id());
             Ok(())
         });
         assert!(failed_with(&talkative, "log line"), "{talkative:?}");
-        assert!(matches!(verdict_of(GENEROUS, |_| Ok(())), CaseVerdict::Passed(_)));
+        assert!(matches!(verdict_of(GENEROUS, |_, _| Ok(())), CaseVerdict::Passed(_)));
     }
 }

@@ -3,29 +3,25 @@
 use super::*;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("create refuses an id that is taken and leaves its record alone", |bed| {
-        let store = bed.open()?;
+    Case::new("create refuses an id that is taken and leaves its record alone", |_, store| {
         let key = store.stored("first")?;
         refused("a second create", store.create_text(&key, "second"), "exists")?;
         store.expect_text("the record", &key, "first")
     }),
-    Case::new("create refuses an id whose lock is held", |bed| {
-        let store = bed.open()?;
+    Case::new("create refuses an id whose lock is held", |_, store| {
         let key = new_key();
         let begun = store.lock(&key)?;
         refused("create of a leased id", store.create_text(&key, "x"), "exists")?;
         begun.commit_text("the holder's")?;
         store.expect_text("the record", &key, "the holder's")
     }),
-    Case::new("a destroyed id is free for create", |bed| {
-        let store = bed.open()?;
+    Case::new("a destroyed id is free for create", |_, store| {
         let key = store.stored("old")?;
         store.destroy(&key)?;
         store.create_text(&key, "new")?;
         store.expect_text("the record", &key, "new")
     }),
-    Case::new("an expired id is free for create", |bed| {
-        let store = bed.timed()?;
+    Case::timed("an expired id is free for create", |_, store| {
         let key = store.stored("old")?;
         store.clock.advance(MINUTE);
         store.create_text(&key, "new")?;
@@ -36,8 +32,7 @@ pub(crate) const CASES: &[Case] = &[
             format!("the version went on from the expired record: {}", record.head.version)
         })
     }),
-    Case::new("of 8 threads that create one id, one wins", |bed| {
-        let store = bed.open()?;
+    Case::new("of 8 threads that create one id, one wins", |_, store| {
         for _ in 0..20 {
             let key = new_key();
             let created = on_threads(8, |n| {
@@ -50,8 +45,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("of 8 processes that create one id, one wins", |bed| {
-        let store = bed.open()?;
+    Case::new("of 8 processes that create one id, one wins", |bed, store| {
         let mut workers = bed.workers(8)?;
         for _ in 0..10 {
             let key = new_key();

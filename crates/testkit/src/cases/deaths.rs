@@ -7,14 +7,13 @@ use super::*;
 const LAPSE_MS: u64 = 300;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("the lock of a killed holder is free at once", |bed| {
-        let store = bed.open()?;
+    Case::new("the lock of a killed holder is free at once", |bed, store| {
         let key = store.stored("kept")?;
         // With a waiter, which must notice, and without.
         soon("the waiter behind a killed holder", ms(500), || {
             let mut worker = bed.worker()?;
             worker.begin(&key)?;
-            wait_after(&store, &key, || worker.kill())
+            wait_after(store, &key, || worker.kill())
         })?;
         soon("begin after a killed holder", ms(500), || {
             let mut worker = bed.worker()?;
@@ -26,7 +25,7 @@ pub(crate) const CASES: &[Case] = &[
         })
     })
     .needs(&[PROCESSES, OWNED_BY_PROCESS]),
-    Case::new("the lock of a killed holder is free when its time is over", |bed| {
+    Case::new("the lock of a killed holder is free when its time is over", |bed, _| {
         let url = bed.impatient_url(1_500);
         let store = open(&url)?;
         let key = store.stored("kept")?;
@@ -47,8 +46,7 @@ pub(crate) const CASES: &[Case] = &[
         })
     })
     .needs(&[PROCESSES, OWNED_FOR_A_TIME]),
-    Case::new("a program that the holder started does not keep its lock", |bed| {
-        let store = bed.open()?;
+    Case::new("a program that the holder started does not keep its lock", |bed, store| {
         let key = new_key();
         soon("begin after the holder's death", ms(500), || {
             let mut worker = bed.worker()?;
@@ -61,8 +59,7 @@ pub(crate) const CASES: &[Case] = &[
         })
     })
     .needs(&[PROCESSES, OWNED_BY_PROCESS]),
-    Case::new("a killed waiter does not hold up the others", |bed| {
-        let store = bed.open()?;
+    Case::new("a killed waiter does not hold up the others", |bed, store| {
         let key = new_key();
         soon("begin behind a killed waiter", ms(500), || {
             let begun = store.lock(&key)?;
@@ -75,8 +72,7 @@ pub(crate) const CASES: &[Case] = &[
         })
     })
     .needs(&[PROCESSES]),
-    Case::new("a stopped holder keeps its lock", |bed| {
-        let store = bed.open()?;
+    Case::new("a stopped holder keeps its lock", |bed, store| {
         let key = new_key();
         let mut worker = bed.worker()?;
         worker.begin(&key)?;
@@ -88,7 +84,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_text("the record", &key, "late-but-good")
     })
     .needs(&[PROCESSES, OWNED_BY_PROCESS]),
-    Case::new("a lapsed lease without a successor still commits", |bed| {
+    Case::new("a lapsed lease without a successor still commits", |bed, _| {
         let store = open(&bed.impatient_url(LAPSE_MS))?;
         let (key, begun) = store.leased("old")?;
         // The lease is a time on the server's clock, which no test can move.
@@ -97,7 +93,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_text("the record", &key, "new")
     })
     .needs(&[OWNED_FOR_A_TIME]),
-    Case::new("a lapsed lease with a successor is Stale", |bed| {
+    Case::new("a lapsed lease with a successor is Stale", |bed, _| {
         let (store, patient) = (open(&bed.impatient_url(LAPSE_MS))?, bed.open()?);
         let (key, paused) = store.leased("old")?;
         let dropped = store.lock(&key)?;
@@ -113,8 +109,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_text("the record", &key, "new")
     })
     .needs(&[OWNED_FOR_A_TIME]),
-    Case::new("200 writers killed at random moments leave whole payloads", |bed| {
-        let store = bed.open()?;
+    Case::new("200 writers killed at random moments leave whole payloads", |bed, store| {
         for round in 0..200 * storm_factor() {
             let key = new_key();
             store.create(&key, &seal(0, 100), minute())?;

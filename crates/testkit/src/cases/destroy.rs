@@ -6,8 +6,7 @@ use super::*;
 const LOST: &str = "destroyed|stale";
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("destroy removes the session, and destroying nothing is success", |bed| {
-        let store = bed.open()?;
+    Case::new("destroy removes the session, and destroying nothing is success", |_, store| {
         let key = new_key();
         store.destroy(&key)?;
         store.create_text(&key, "x")?;
@@ -15,8 +14,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_none("peek", &key)?;
         Ok(store.destroy(&key)?)
     }),
-    Case::new("a late commit after destroy is refused and counted", |bed| {
-        let store = bed.open()?;
+    Case::new("a late commit after destroy is refused and counted", |_, store| {
         let (key, begun) = store.leased("x")?;
         store.destroy(&key)?;
         store.expect_none("peek after destroy", &key)?;
@@ -26,8 +24,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("counted", store.count(Counter::DestroyedCommits), 1)?;
         equal("counted as a failed save", store.count(Counter::FailedSaves), 1)
     }),
-    Case::new("a late commit is refused even when the session was created again", |bed| {
-        let store = bed.open()?;
+    Case::new("a late commit is refused even when the session was created again", |_, store| {
         let (key, begun) = store.leased("first")?;
         store.destroy(&key)?;
         store.create_text(&key, "second")?;
@@ -35,16 +32,14 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_text("the new session", &key, "second")
     })
     .needs(&[FREED_BY_DESTROY]),
-    Case::new("a late commit on a session that never was is refused after destroy", |bed| {
-        let store = bed.open()?;
+    Case::new("a late commit on a session that never was is refused after destroy", |_, store| {
         let key = new_key();
         let begun = store.lock(&key)?;
         store.destroy(&key)?;
         refused("the late commit", begun.commit_text("late"), "destroyed")?;
         store.expect_none("peek", &key)
     }),
-    Case::new("a late commit of another process is refused", |bed| {
-        let store = bed.open()?;
+    Case::new("a late commit of another process is refused", |bed, store| {
         let key = store.stored("x")?;
         let mut worker = bed.worker()?;
         worker.begin(&key)?;
@@ -59,8 +54,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_none("peek", &key)
     })
     .needs(&[PROCESSES]),
-    Case::new("destroy does not wait for the lock", |bed| {
-        let store = bed.open()?;
+    Case::new("destroy does not wait for the lock", |_, store| {
         soon("destroy under another's lease", ms(500), || {
             let (key, _begun) = store.leased("x")?;
             let start = Instant::now();
@@ -68,8 +62,7 @@ pub(crate) const CASES: &[Case] = &[
             Ok(start.elapsed())
         })
     }),
-    Case::new("destroy lets another begin at once", |bed| {
-        let store = bed.open()?;
+    Case::new("destroy lets another begin at once", |_, store| {
         soon("begin after destroy", FREE_WITHIN, || {
             let (key, old) = store.leased("x")?;
             store.destroy(&key)?;
@@ -83,8 +76,7 @@ pub(crate) const CASES: &[Case] = &[
         })
     })
     .needs(&[FREED_BY_DESTROY]),
-    Case::new("an old holder's release does not free its successor's lock", |bed| {
-        let store = bed.open()?;
+    Case::new("an old holder's release does not free its successor's lock", |_, store| {
         for late_commit in [false, true] {
             let (key, old) = store.leased("x")?;
             store.destroy(&key)?;
@@ -102,8 +94,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("a waiter finds nothing after destroy", |bed| {
-        let store = bed.open()?;
+    Case::new("a waiter finds nothing after destroy", |_, store| {
         let (key, begun) = store.leased("x")?;
         let waiter = behind_a_waiter(
             ms(30),
@@ -115,8 +106,7 @@ pub(crate) const CASES: &[Case] = &[
         )?;
         waiter.expect_none("what the waiter found")
     }),
-    Case::new("a session created again after destroy lives", |bed| {
-        let store = bed.open()?;
+    Case::new("a session created again after destroy lives", |_, store| {
         let key = store.stored("x")?;
         store.destroy(&key)?;
         store.save(&key, "y")?;

@@ -16,20 +16,21 @@ fn stored_capped(store: &TestStore) -> Result<Key, Failure> {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a record reads until the last millisecond of its life and not one longer", |bed| {
-        let store = bed.timed()?;
-        let key = store.stored("short")?;
-        store.clock.advance(MINUTE - ms(1));
-        store.expect_some("peek one ms before the end", &key)?;
-        store.lock(&key)?.expect_text("begin one ms before the end", "short")?;
-        store.clock.advance(ms(1));
-        store.expect_none("peek at the end", &key)?;
-        store.lock(&key)?.expect_none("begin at the end")?;
-        store.clock.advance(ms(1));
-        store.expect_none("peek after the end", &key)
-    }),
-    Case::new("expires is what the ttl says", |bed| {
-        let store = bed.timed()?;
+    Case::timed(
+        "a record reads until the last millisecond of its life and not one longer",
+        |_, store| {
+            let key = store.stored("short")?;
+            store.clock.advance(MINUTE - ms(1));
+            store.expect_some("peek one ms before the end", &key)?;
+            store.lock(&key)?.expect_text("begin one ms before the end", "short")?;
+            store.clock.advance(ms(1));
+            store.expect_none("peek at the end", &key)?;
+            store.lock(&key)?.expect_none("begin at the end")?;
+            store.clock.advance(ms(1));
+            store.expect_none("peek after the end", &key)
+        },
+    ),
+    Case::timed("expires is what the ttl says", |_, store| {
         let key = new_key();
         let in_ms = |count| store.clock.now().plus(ms(count));
         store.create(&key, &payload("x"), ttl(ms(61_234)))?;
@@ -41,8 +42,7 @@ pub(crate) const CASES: &[Case] = &[
         begun.lease.commit(&payload("y"), ttl(ms(90_001)))?;
         equal("after commit", store.record(&key)?.head.expires, in_ms(90_001))
     }),
-    Case::new("a commit starts the ttl anew", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a commit starts the ttl anew", |_, store| {
         let key = store.stored("again")?;
         for round in 1..4 {
             store.clock.advance(MINUTE - ms(1));
@@ -53,10 +53,9 @@ pub(crate) const CASES: &[Case] = &[
         store.clock.advance(MINUTE);
         store.expect_none("a minute after the last commit", &key)
     }),
-    Case::new("an absolute lifetime caps commits", |bed| {
-        let store = bed.timed()?;
+    Case::timed("an absolute lifetime caps commits", |_, store| {
         let born = store.clock.now();
-        let key = stored_capped(&store)?;
+        let key = stored_capped(store)?;
         store.clock.advance(secs(50));
         store.lock(&key)?.lease.commit(&payload("1"), capped()?)?;
         let expires = store.record(&key)?.head.expires;
@@ -66,10 +65,9 @@ pub(crate) const CASES: &[Case] = &[
         store.clock.advance(ms(1));
         store.expect_none("at the absolute end", &key)
     }),
-    Case::new("a later ttl without a lifetime keeps the absolute end", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a later ttl without a lifetime keeps the absolute end", |_, store| {
         let end = store.clock.now().plus(CAP);
-        let key = stored_capped(&store)?;
+        let key = stored_capped(store)?;
         store.clock.advance(secs(50));
         store.touch(&key, minute())?;
         equal("expires after a touch", store.record(&key)?.head.expires, end)?;
@@ -83,10 +81,9 @@ pub(crate) const CASES: &[Case] = &[
             (end, Some(end)),
         )
     }),
-    Case::new("a record that expires under a lease goes on with the commit", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a record that expires under a lease goes on with the commit", |_, store| {
         let born = store.clock.now();
-        let key = stored_capped(&store)?;
+        let key = stored_capped(store)?;
         store.clock.advance(secs(30));
         let begun = store.lock(&key)?;
         store.clock.advance(secs(40)); // 70 s: the idle time is over, the absolute end is not
@@ -97,9 +94,8 @@ pub(crate) const CASES: &[Case] = &[
         equal("its absolute end", record.head.ends, Some(born.plus(CAP)))?;
         equal("expires", record.head.expires, born.plus(CAP))
     }),
-    Case::new("a new record after expiry starts with a creation of its own", |bed| {
-        let store = bed.timed()?;
-        let key = stored_capped(&store)?;
+    Case::timed("a new record after expiry starts with a creation of its own", |_, store| {
+        let key = stored_capped(store)?;
         store.clock.advance(secs(200));
         let begun = store.lock(&key)?;
         begun.expect_none("the expired record")?;
@@ -109,8 +105,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("the absolute end", record.head.ends, None)?;
         ensure(record.head.version <= 1, || format!("the version went on: {}", record.head.version))
     }),
-    Case::new("a clock set back neither loses nor revives sessions", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a clock set back neither loses nor revives sessions", |_, store| {
         let hours = |n: u64| secs(n * 3_600);
         let (key, gone) = (new_key(), new_key());
         store.create(&key, &payload("0"), ttl(hours(3)))?;
@@ -126,8 +121,7 @@ pub(crate) const CASES: &[Case] = &[
         store.sweep(Budget::default())?;
         store.expect_some("peek after a sweep", &key)
     }),
-    Case::new("a real clock expires a record by itself", |bed| {
-        let store = bed.open()?;
+    Case::new("a real clock expires a record by itself", |_, store| {
         let brief = ms(1_200);
         // On a busy machine its life may be over before it is read: then it is tried again.
         let mut tried = 0;
@@ -155,8 +149,7 @@ pub(crate) const CASES: &[Case] = &[
         })?;
         Ok(store.create_text(&key, "anew")?)
     }),
-    Case::new("the shortest and the longest ttl work", |bed| {
-        let store = bed.timed()?;
+    Case::timed("the shortest and the longest ttl work", |_, store| {
         let (brief, endless) = (new_key(), new_key());
         store.create(&brief, &payload("1 ms"), ttl(ms(1)))?;
         store.create(&endless, &payload("10 years"), ttl(Limits::TTL_MAX))?;
@@ -169,7 +162,7 @@ pub(crate) const CASES: &[Case] = &[
         store.clock.advance(ms(1));
         store.expect_none("after ten years", &endless)
     }),
-    Case::new("a ttl of zero and one of a thousand years are refused", |_| {
+    Case::new("a ttl of zero and one of a thousand years are refused", |_, _| {
         // No such ttl reaches a store, but the contract promises it for every store.
         for idle in [Duration::ZERO, Duration::from_micros(999), Limits::TTL_MAX + ms(1)] {
             refused_early("such a ttl", Ttl::sliding(idle), "invalid-argument")?;

@@ -16,40 +16,36 @@ fn lock_after(
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("the fence grows with each holder", |bed| {
-        let store = bed.open()?;
+    Case::new("the fence grows with each holder", |_, store| {
         let (key, mut last) = (new_key(), 0);
         for round in 0..5 {
-            let begun = lock_after(&store, &key, &mut last)?;
+            let begun = lock_after(store, &key, &mut last)?;
             if round % 2 == 0 {
                 begun.commit_text("x")?;
             }
         }
         Ok(())
     }),
-    Case::new("the fence does not repeat after destroy and create", |bed| {
-        let store = bed.open()?;
+    Case::new("the fence does not repeat after destroy and create", |_, store| {
         let (key, mut last) = (new_key(), 0);
         for _ in 0..4 {
             store.create_text(&key, "x")?;
-            lock_after(&store, &key, &mut last)?.commit_text("y")?;
-            lock_after(&store, &key, &mut last)?.commit_text("y")?;
+            lock_after(store, &key, &mut last)?.commit_text("y")?;
+            lock_after(store, &key, &mut last)?.commit_text("y")?;
             store.destroy(&key)?;
         }
         Ok(())
     }),
-    Case::new("the fence does not repeat after expiry", |bed| {
-        let store = bed.timed()?;
+    Case::timed("the fence does not repeat after expiry", |_, store| {
         let (key, mut last) = (new_key(), 0);
         for _ in 0..3 {
-            lock_after(&store, &key, &mut last)?.commit_text("x")?;
+            lock_after(store, &key, &mut last)?.commit_text("x")?;
             store.clock.advance(secs(90));
             store.sweep(Budget::default())?;
         }
         Ok(())
     }),
-    Case::new("the fence grows across processes", |bed| {
-        let store = bed.open()?;
+    Case::new("the fence grows across processes", |bed, store| {
         let (key, mut last) = (new_key(), 0);
         let mut worker = bed.worker()?;
         for _ in 0..3 {
@@ -58,19 +54,18 @@ pub(crate) const CASES: &[Case] = &[
             ensure(theirs > last, || format!("fence {theirs} after {last}"))?;
             last = theirs;
             worker.ask("commit x")?;
-            lock_after(&store, &key, &mut last)?;
+            lock_after(store, &key, &mut last)?;
         }
         Ok(())
     })
     .needs(&[PROCESSES]),
-    Case::new("the fence of a lease stays while it lives", |bed| {
-        let store = bed.open()?;
+    Case::new("the fence of a lease stays while it lives", |_, store| {
         let ((_, mut begun), new) = (store.leased("x")?, new_key());
         let mut fence = begun.lease.fence();
         begun.lease.touch(minute())?;
         equal("after a touch", begun.lease.fence(), fence)?;
         begun.lease.regenerate(&new, Duration::ZERO)?;
         begun.commit_text("y")?;
-        lock_after(&store, &new, &mut fence).map(drop)
+        lock_after(store, &new, &mut fence).map(drop)
     }),
 ];

@@ -9,7 +9,7 @@ fn open_limited(bed: &Testbed) -> Result<TestStore, Failure> {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a payload at the limit is stored, one byte more is refused", |bed| {
+    Case::new("a payload at the limit is stored, one byte more is refused", |bed, _| {
         let store = open_limited(bed)?;
         let key = new_key();
         store.lock(&key)?.lease.commit(&seal(1, LIMIT), minute())?;
@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("counted as a failed save", store.count(Counter::FailedSaves), 1)?;
         equal("peek", token_of(&store.record(&key)?.payload), Some(1))
     }),
-    Case::new("a refused payload leaves the old one and frees the lock", |bed| {
+    Case::new("a refused payload leaves the old one and frees the lock", |bed, _| {
         let store = open_limited(bed)?;
         soon("begin after the refusal", FREE_WITHIN, || {
             let (key, begun) = store.leased("old")?;
@@ -32,7 +32,7 @@ pub(crate) const CASES: &[Case] = &[
             Ok(elapsed)
         })
     }),
-    Case::new("a refused create leaves nothing", |bed| {
+    Case::new("a refused create leaves nothing", |bed, _| {
         let store = open_limited(bed)?;
         let key = new_key();
         let create = |size| store.create(&key, &vec![b'x'; size], minute());
@@ -40,8 +40,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_none("peek", &key)?;
         Ok(create(LIMIT)?)
     }),
-    Case::new("the longest id works, one byte more is refused", |bed| {
-        let store = bed.open()?;
+    Case::new("the longest id works, one byte more is refused", |_, store| {
         let most = store.limits().id_bytes_max;
         let unique = new_key();
         let longest = Key::session(&format!("{:x<most$}", unique.id()))?;
@@ -56,7 +55,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("malformed ids never reach the store", |_| {
+    Case::new("malformed ids never reach the store", |_, _| {
         refused_early("an empty id", Key::session(""), "invalid-id")?;
         refused_early("a long id", Key::session(&SECRET.repeat(33)), "invalid-id")?;
         for end in ["/../x", "\0", " x", "\u{e9}", "\n", "%2e"] {
@@ -64,7 +63,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("an unknown option and a malformed number are refused on open", |bed| {
+    Case::new("an unknown option and a malformed number are refused on open", |bed, _| {
         let options = [
             ("no_such_option", "1"),
             ("payload_bytes_max", "many"),
@@ -76,8 +75,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("the limits in force lie within what the store declares", |bed| {
-        let store = bed.open()?;
+    Case::new("the limits in force lie within what the store declares", |_, store| {
         let (limits, declared) = (store.limits(), store.capabilities());
         let within = |what: &str, least: u64, in_force: u64, most: u64| {
             ensure((least..=most).contains(&in_force), || {

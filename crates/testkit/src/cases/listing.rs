@@ -33,11 +33,10 @@ fn shown(store: &TestStore, keys: &[Key]) -> BTreeSet<Key> {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a listing shows every living record over its pages", |bed| {
-        let store = bed.open()?;
-        let keys = shown(&store, &store.fill(137, MINUTE)?);
+    Case::new("a listing shows every living record over its pages", |_, store| {
+        let keys = shown(store, &store.fill(137, MINUTE)?);
         for entries_max in [1, 7, 50, 1_000] {
-            let listed = keys_of(list(&store, &Filter { entries_max, ..Filter::default() })?);
+            let listed = keys_of(list(store, &Filter { entries_max, ..Filter::default() })?);
             let missing = keys.difference(&listed).count();
             let foreign = listed.difference(&keys).count();
             ensure(missing == 0 && foreign == 0, || {
@@ -51,9 +50,8 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[LISTING])
     .on(Isolation::Own),
-    Case::new("a listing is complete for what stays while others write", |bed| {
-        let store = bed.open()?;
-        let stays = shown(&store, &store.fill(200, MINUTE)?);
+    Case::new("a listing is complete for what stays while others write", |_, store| {
+        let stays = shown(store, &store.fill(200, MINUTE)?);
         let filter = Filter { entries_max: 10, ..Filter::default() };
         let (mut listed, mut cursor) = (BTreeSet::new(), None);
         loop {
@@ -73,17 +71,16 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[LISTING])
     .on(Isolation::Own),
-    Case::new(
+    Case::timed(
         "a listing shows sizes, versions and times, and nothing expired or destroyed",
-        |bed| {
-            let store = bed.timed()?;
+        |_, store| {
             store.stored("expires")?;
             store.destroy(&store.stored("x")?)?;
             store.clock.advance(secs(30));
             let key = new_key();
             store.create(&key, &vec![b'x'; 1_234], minute())?;
             store.clock.advance(secs(30));
-            let listed = list(&store, &Filter::default())?;
+            let listed = list(store, &Filter::default())?;
             let record = store.record(&key)?;
             let wanted =
                 Listed { key: store.listed_key(&key), payload_bytes: 1_234, head: record.head };
@@ -92,8 +89,7 @@ pub(crate) const CASES: &[Case] = &[
     )
     .needs(&[LISTING])
     .on(Isolation::Own),
-    Case::new("a listing filters by bin and size", |bed| {
-        let store = bed.open()?;
+    Case::new("a listing filters by bin and size", |_, store| {
         let bin = Bin::new("cache_page")?;
         let keys = [new_key(), new_key(), new_key_in(bin.clone())];
         for (key, size) in keys.iter().zip([100, 2_000, 2_000]) {
@@ -101,7 +97,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         let [small, large, page] = keys.map(|key| store.listed_key(&key));
         let listed = |bin: Option<Bin>, payload_bytes_min| -> Result<BTreeSet<Key>, Failure> {
-            Ok(keys_of(list(&store, &Filter { bin, payload_bytes_min, ..Filter::default() })?))
+            Ok(keys_of(list(store, &Filter { bin, payload_bytes_min, ..Filter::default() })?))
         };
         equal("one bin", listed(Some(bin), 0)?, BTreeSet::from([page.clone()]))?;
         equal("sessions", listed(Some(Bin::SESSION), 0)?, BTreeSet::from([small, large.clone()]))?;
@@ -110,18 +106,16 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[LISTING])
     .on(Isolation::Own),
-    Case::new("a listing does not wait for a lock and does not show empty locks", |bed| {
-        let store = bed.open()?;
+    Case::new("a listing does not wait for a lock and does not show empty locks", |_, store| {
         let keys = store.fill(3, MINUTE)?;
         let mut held = keys.iter().map(|key| store.lock(key)).collect::<Result<Vec<_>, _>>()?;
         held.push(store.lock(&new_key())?);
-        equal("the keys", keys_of(list(&store, &Filter::default())?), shown(&store, &keys))?;
+        equal("the keys", keys_of(list(store, &Filter::default())?), shown(store, &keys))?;
         equal("stat", store.stat()?.sessions, 3)
     })
     .needs(&[LISTING])
     .on(Isolation::Own),
-    Case::new("a foreign cursor and a senseless page size are refused", |bed| {
-        let store = bed.open()?;
+    Case::new("a foreign cursor and a senseless page size are refused", |_, store| {
         for text in ["", "nonsense", "../../etc/passwd", "\u{1f980}"] {
             let page = store.list(Some(&Cursor(text.into())), &Filter::default());
             refused("such a cursor", page, "invalid-argument")?;
@@ -133,8 +127,7 @@ pub(crate) const CASES: &[Case] = &[
         Ok(())
     })
     .needs(&[LISTING]),
-    Case::new("stat counts the living, their bytes and the oldest", |bed| {
-        let store = bed.timed()?;
+    Case::timed("stat counts the living, their bytes and the oldest", |_, store| {
         equal("sessions of an empty store", store.stat()?.sessions, 0)?;
         let create = |size| store.create(&new_key(), &vec![b'x'; size], minute());
         create(7)?;
@@ -151,8 +144,7 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[LISTING])
     .on(Isolation::Own),
-    Case::new("without listing, list and stat are Unsupported", |bed| {
-        let store = bed.open()?;
+    Case::new("without listing, list and stat are Unsupported", |_, store| {
         refused("list", store.list(None, &Filter::default()), "unsupported")?;
         refused("stat", store.stat(), "unsupported").map(drop)
     })

@@ -27,8 +27,7 @@ pub(crate) fn fair(mut count_for: impl FnMut(u64) -> Result<Vec<u64>, Failure>) 
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a held lock excludes a second holder", |bed| {
-        let store = bed.open()?;
+    Case::new("a held lock excludes a second holder", |_, store| {
         let key = new_key();
         let begun = store.lock(&key)?;
         store.expect_locked("a second begin", &key)?;
@@ -37,7 +36,7 @@ pub(crate) const CASES: &[Case] = &[
         store.begin(&key, Duration::ZERO)?;
         Ok(())
     }),
-    Case::new("a held lock excludes another opener of the store", |bed| {
+    Case::new("a held lock excludes another opener of the store", |bed, _| {
         let (here, there) = (bed.open()?, bed.open()?);
         let key = new_key();
         let begun = here.lock(&key)?;
@@ -47,8 +46,7 @@ pub(crate) const CASES: &[Case] = &[
         Ok(())
     })
     .needs(&[PROCESSES]),
-    Case::new("a held lock excludes another process", |bed| {
-        let store = bed.open()?;
+    Case::new("a held lock excludes another process", |bed, store| {
         let key = new_key();
         let mut worker = bed.worker()?;
         worker.begin(&key)?;
@@ -59,8 +57,7 @@ pub(crate) const CASES: &[Case] = &[
         worker.ask_refused(&command("begin 0", &key), "lock-timeout")
     })
     .needs(&[PROCESSES]),
-    Case::new("a lock time-out comes in time and names the holder", |bed| {
-        let store = bed.open()?;
+    Case::new("a lock time-out comes in time and names the holder", |_, store| {
         let key = new_key();
         let begun = store.lock(&key)?;
         let (wait_max, pid) = (ms(300), std::process::id());
@@ -88,8 +85,7 @@ pub(crate) const CASES: &[Case] = &[
         ensure(counted_now >= counted + 2, || "not counted".into())?;
         Ok(begun.lease.release()?)
     }),
-    Case::new("a lock time-out names the process that holds the lock", |bed| {
-        let store = bed.open()?;
+    Case::new("a lock time-out names the process that holds the lock", |bed, store| {
         let key = new_key();
         let mut worker = bed.worker()?;
         worker.begin(&key)?;
@@ -100,8 +96,7 @@ pub(crate) const CASES: &[Case] = &[
         ensure(held < secs(20), || format!("it holds the lock for {held:?}, it says"))
     })
     .needs(&[PROCESSES]),
-    Case::new("a release, a commit and a dropped lease free the lock", |bed| {
-        let store = bed.open()?;
+    Case::new("a release, a commit and a dropped lease free the lock", |_, store| {
         soon("begin after a release, a commit or a dropped lease", FREE_WITHIN, || {
             let key = new_key();
             store.lock(&key)?.lease.release()?;
@@ -114,38 +109,34 @@ pub(crate) const CASES: &[Case] = &[
             Ok(after_release.max(after_commit).max(after_drop))
         })
     }),
-    Case::new("a waiter begins soon after the release", |bed| {
-        let store = bed.open()?;
+    Case::new("a waiter begins soon after the release", |_, store| {
         let key = new_key();
         soon("the waiter after a commit", SOON, || {
             let begun = store.lock(&key)?;
-            wait_after(&store, &key, || Ok(begun.commit_text("x")?))
+            wait_after(store, &key, || Ok(begun.commit_text("x")?))
         })?;
         soon("the waiter after a release", SOON, || {
             let begun = store.lock(&key)?;
-            wait_after(&store, &key, || Ok(begun.lease.release()?))
+            wait_after(store, &key, || Ok(begun.lease.release()?))
         })
     }),
-    Case::new("a waiter begins soon after the release in another process", |bed| {
-        let store = bed.open()?;
+    Case::new("a waiter begins soon after the release in another process", |bed, store| {
         let key = new_key();
         let mut worker = bed.worker()?;
         soon("the waiter", SOON, || {
             worker.begin(&key)?;
-            wait_after(&store, &key, || worker.ask("commit x").map(drop))
+            wait_after(store, &key, || worker.ask("commit x").map(drop))
         })
     })
     .needs(&[PROCESSES]),
-    Case::new("a waiter reads what the holder committed", |bed| {
-        let store = bed.open()?;
+    Case::new("a waiter reads what the holder committed", |_, store| {
         let (key, begun) = store.leased("old")?;
         // The waiter has seen the old record before it waits.
         let waiter =
             behind_a_waiter(ms(30), || Ok(store.lock(&key)?), || Ok(begun.commit_text("new")?))?;
         waiter.expect_text("what the waiter read", "new")
     }),
-    Case::new("peek does not wait and sees the old payload", |bed| {
-        let store = bed.open()?;
+    Case::new("peek does not wait and sees the old payload", |_, store| {
         let (key, begun) = store.leased("old")?;
         soon("peek under a lease", ms(500), || {
             let start = Instant::now();
@@ -155,7 +146,7 @@ pub(crate) const CASES: &[Case] = &[
         begun.commit_text("new")?;
         store.expect_text("after the commit", &key, "new")
     }),
-    Case::new("peek sees whole payloads while others commit", |bed| {
+    Case::new("peek sees whole payloads while others commit", |bed, _| {
         let writer = bed.open()?;
         let reader = bed.second_handle(&writer)?;
         let key = new_key();
@@ -177,16 +168,14 @@ pub(crate) const CASES: &[Case] = &[
         in_closed_loops(5, ms(600), read, write)?;
         equal("the last payload", peek(seen)?, written)
     }),
-    Case::new("nobody waits for another session's lock", |bed| {
-        let store = bed.open()?;
+    Case::new("nobody waits for another session's lock", |_, store| {
         let mut held = Vec::new();
         for _ in 0..300 {
             held.push(store.begin(&new_key(), FREE)?);
         }
         Ok(held.into_iter().try_for_each(|begun| begun.commit_text("x"))?)
     }),
-    Case::new("no update is lost among 8 threads", |bed| {
-        let store = bed.open()?;
+    Case::new("no update is lost among 8 threads", |_, store| {
         let key = new_key();
         on_threads(8, |_| {
             for _ in 0..200 {
@@ -199,13 +188,11 @@ pub(crate) const CASES: &[Case] = &[
         })?;
         store.expect_text("the sum", &key, "1600")
     }),
-    Case::new("threads in a closed loop are served fairly", |bed| {
-        let store = bed.open()?;
+    Case::new("threads in a closed loop are served fairly", |_, store| {
         let key = new_key();
-        fair(|for_ms| on_threads(6, |_| Ok(count_cycles(&store, &key, ms(for_ms))?)))
+        fair(|for_ms| on_threads(6, |_| Ok(count_cycles(store, &key, ms(for_ms))?)))
     }),
-    Case::new("a waiter that gave up leaves the queue", |bed| {
-        let store = bed.open()?;
+    Case::new("a waiter that gave up leaves the queue", |_, store| {
         soon("begin after waiters gave up", ms(100), || {
             let key = new_key();
             let begun = store.lock(&key)?;

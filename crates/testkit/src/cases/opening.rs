@@ -14,7 +14,7 @@ fn open_hashed(bed: &Testbed) -> Result<Option<TestStore>, Failure> {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a malformed URL is refused without repeating it", |bed| {
+    Case::new("a malformed URL is refused without repeating it", |bed, _| {
         // An unparsable URL has no label yet, so only the kind and the silence are checked.
         for url in
             ["", "no-scheme", "//x", "nonsense:/x", "redis://HuShHuSh@host:notaport/", ":", "files"]
@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
         let twice = bed.open_with("ids", "plain&ids=plain");
         refused_early("an option given twice", twice, "invalid-url").map(drop)
     }),
-    Case::new("a place that cannot be is refused, and says so", |bed| {
+    Case::new("a place that cannot be is refused, and says so", |bed, _| {
         let codes = "io|denied|unreachable|invalid-url|incompatible";
         for path in ["/proc/no-such-place/store", "/dev/null/store", "/proc/self/status/x"] {
             refused(path, open_path(bed, path), codes)?;
@@ -32,14 +32,14 @@ pub(crate) const CASES: &[Case] = &[
         Ok(())
     })
     .needs(&[EMBEDDED, PERSISTENT]),
-    Case::new("the path of a store is absolute and names no host", |bed| {
+    Case::new("the path of a store is absolute and names no host", |bed, _| {
         for path in ["relative/path", "//host/path", "", "/a%00b"] {
             refused(path, open_path(bed, path), "invalid-url")?;
         }
         Ok(())
     })
     .needs(&[EMBEDDED, PERSISTENT]),
-    Case::new("with ids=hashed everything works and no id is stored", |bed| {
+    Case::new("with ids=hashed everything works and no id is stored", |bed, _| {
         let Some(hashed) = open_hashed(bed)? else { return Ok(()) };
         let (key, new) = (hashed.stored("x")?, new_key());
         refused("a second create", hashed.create(&key, b"", minute()), "exists")?;
@@ -54,7 +54,7 @@ pub(crate) const CASES: &[Case] = &[
         hashed.expect_none("after destroy", &new)
     })
     .on(Isolation::Own),
-    Case::new("with ids=hashed a listing shows digests", |bed| {
+    Case::new("with ids=hashed a listing shows digests", |bed, _| {
         let Some(hashed) = open_hashed(bed)? else { return Ok(()) };
         let key = hashed.stored("x")?;
         let page = hashed.list(None, &Filter::default())?;
@@ -64,7 +64,7 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[LISTING])
     .on(Isolation::Own),
-    Case::new("a lease outlives its handle and may end on another thread", |bed| {
+    Case::new("a lease outlives its handle and may end on another thread", |bed, _| {
         soon("begin after the commit", FREE_WITHIN, || {
             let store = bed.open()?;
             let (key, begun) = store.leased("x")?;
@@ -77,7 +77,7 @@ pub(crate) const CASES: &[Case] = &[
             Ok(elapsed)
         })
     }),
-    Case::new("clones of an opened store share its counters", |bed| {
+    Case::new("clones of an opened store share its counters", |bed, _| {
         let store = bed.open()?;
         let key = new_key();
         let begun = store.lock(&key)?;

@@ -11,8 +11,7 @@ fn together(workers: &mut [SuiteWorker], line: &str) -> Result<Vec<String>, Fail
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("8 processes make 2,000 increments each and the sum is exact", |bed| {
-        let store = bed.open()?;
+    Case::new("8 processes make 2,000 increments each and the sum is exact", |bed, store| {
         let key = new_key();
         let mut workers = bed.workers(8)?;
         // In parts: a worker that says nothing for long counts as hanging, and a server takes a
@@ -24,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[PROCESSES])
     .within(300),
-    Case::new("8 processes in a closed loop are served fairly", |bed| {
+    Case::new("8 processes in a closed loop are served fairly", |bed, _| {
         let mut workers = bed.workers(8)?;
         locks::fair(|ms| {
             let replies = together(&mut workers, &command(&format!("cycle {ms}"), &new_key()))?;
@@ -34,7 +33,7 @@ pub(crate) const CASES: &[Case] = &[
         })
     })
     .needs(&[PROCESSES]),
-    Case::new("increments that were acknowledged before a kill are all there", |bed| {
+    Case::new("increments that were acknowledged before a kill are all there", |bed, _| {
         let url = bed.impatient_url(1_000);
         let key = new_key();
         let (mut acknowledged, mut repeated, mut killed) = (BTreeSet::new(), 0, 0);
@@ -70,16 +69,18 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[PROCESSES])
     .within(120),
-    Case::new("a forked child leaves its parent's lock alone and works on its own", |bed| {
-        let store = bed.open()?;
-        let (key, other) = (store.stored("x")?, new_key());
-        let mut worker = bed.worker()?;
-        worker.begin(&key)?;
-        worker.ask(&command("fork", &other))?;
-        store.expect_text("the child's session", &other, "from-the-child")?;
-        store.expect_locked("begin on the parent's session", &key)?;
-        worker.ask("commit from-the-parent")?;
-        store.expect_text("the parent's session", &key, "from-the-parent")
-    })
+    Case::new(
+        "a forked child leaves its parent's lock alone and works on its own",
+        |bed, store| {
+            let (key, other) = (store.stored("x")?, new_key());
+            let mut worker = bed.worker()?;
+            worker.begin(&key)?;
+            worker.ask(&command("fork", &other))?;
+            store.expect_text("the child's session", &other, "from-the-child")?;
+            store.expect_locked("begin on the parent's session", &key)?;
+            worker.ask("commit from-the-parent")?;
+            store.expect_text("the parent's session", &key, "from-the-parent")
+        },
+    )
     .needs(&[PROCESSES]),
 ];

@@ -16,7 +16,7 @@ fn each_round(bed: &Testbed, round: impl Fn(&TestStore, &TestStore) -> CaseResul
 const BACK: &str = "the session is back after destroy";
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("destroy and commit at the same moment: the session is gone", |bed| {
+    Case::new("destroy and commit at the same moment: the session is gone", |bed, _| {
         each_round(bed, |here, there| {
             let (key, begun) = here.leased("x")?;
             let (committed, destroyed) = race(|| begun.commit_text("y"), || there.destroy(&key))?;
@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
             there.expect_none(BACK, &key)
         })
     }),
-    Case::new("destroy and regenerate at the same moment: both ids are gone", |bed| {
+    Case::new("destroy and regenerate at the same moment: both ids are gone", |bed, _| {
         each_round(bed, |here, there| {
             let ((old, mut begun), new) = (here.leased("x")?, new_key());
             let regenerate = || {
@@ -40,7 +40,7 @@ pub(crate) const CASES: &[Case] = &[
             here.expect_none(BACK, &new)
         })
     }),
-    Case::new("destroy and touch at the same moment: the session is gone", |bed| {
+    Case::new("destroy and touch at the same moment: the session is gone", |bed, _| {
         each_round(bed, |here, there| {
             let key = here.stored("x")?;
             let (touched, destroyed) = race(|| here.touch(&key, minute()), || there.destroy(&key))?;
@@ -49,7 +49,7 @@ pub(crate) const CASES: &[Case] = &[
             here.expect_none(BACK, &key)
         })
     }),
-    Case::new("create and begin at the same moment: neither write is lost", |bed| {
+    Case::new("create and begin at the same moment: neither write is lost", |bed, _| {
         each_round(bed, |here, there| {
             let key = new_key();
             let change = || -> sessile_core::Result<bool> {
@@ -64,7 +64,7 @@ pub(crate) const CASES: &[Case] = &[
             here.expect_text("the record", &key, "committed")
         })
     }),
-    Case::new("touches beside commits never bring an old payload back", |bed| {
+    Case::new("touches beside commits never bring an old payload back", |bed, _| {
         let here = bed.open()?;
         let there = bed.second_handle(&here)?;
         let (key, mut count) = (here.stored("0")?, 0_u64);
@@ -77,9 +77,8 @@ pub(crate) const CASES: &[Case] = &[
         };
         in_closed_loops(300 * storm_factor(), ms(100), touch, write)
     }),
-    Case::new("a sweep beside writers removes nothing that they commit", |bed| {
-        let store = bed.timed()?;
-        let other = bed.second_handle(&store)?;
+    Case::timed("a sweep beside writers removes nothing that they commit", |bed, store| {
+        let other = bed.second_handle(store)?;
         for _ in 0..3 * storm_factor() {
             let keys = store.fill(60, MINUTE)?;
             store.clock.advance(MINUTE);

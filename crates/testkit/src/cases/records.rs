@@ -8,32 +8,28 @@ fn expect_sealed(what: &str, store: &TestStore, key: &Key, token: u64, size: usi
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a missing session is no error", |bed| {
-        let store = bed.open()?;
+    Case::new("a missing session is no error", |_, store| {
         let key = new_key();
         store.expect_none("peek", &key)?;
         let begun = store.lock(&key)?;
         begun.expect_none("the record under the lock")?;
         Ok(begun.lease.release()?)
     }),
-    Case::new("a commit on a missing session creates it", |bed| {
-        let store = bed.open()?;
+    Case::new("a commit on a missing session creates it", |_, store| {
         let key = new_key();
         store.save(&key, "new")?;
         store.expect_text("peek", &key, "new")?;
         store.lock(&key)?.expect_text("begin", "new")
     }),
-    Case::new("a commit replaces the payload, longer and shorter", |bed| {
-        let store = bed.open()?;
+    Case::new("a commit replaces the payload, longer and shorter", |_, store| {
         let key = new_key();
         for size in [100, 5_000, 57, 70_000, 4_096, 1_500] {
             store.lock(&key)?.lease.commit(&seal(size as u64, size), minute())?;
-            expect_sealed("the payload read", &store, &key, size as u64, size)?;
+            expect_sealed("the payload read", store, &key, size as u64, size)?;
         }
         Ok(())
     }),
-    Case::new("begin and release on a missing session leave nothing behind", |bed| {
-        let store = bed.open()?;
+    Case::new("begin and release on a missing session leave nothing behind", |_, store| {
         let key = new_key();
         store.lock(&key)?.lease.release()?;
         drop(store.lock(&key)?);
@@ -41,8 +37,7 @@ pub(crate) const CASES: &[Case] = &[
         store.lock(&key)?.expect_none("begin")?;
         Ok(store.create(&key, b"", minute())?)
     }),
-    Case::new("version, created and written follow create and commit", |bed| {
-        let store = bed.timed()?;
+    Case::timed("version, created and written follow create and commit", |_, store| {
         let born = store.clock.now();
         let key = store.stored("1")?;
         let first = store.record(&key)?;
@@ -59,8 +54,7 @@ pub(crate) const CASES: &[Case] = &[
             format!("versions {known:?}, wanted 1 and 2, or 0 and 0")
         })
     }),
-    Case::new("an empty payload is a record", |bed| {
-        let store = bed.open()?;
+    Case::new("an empty payload is a record", |_, store| {
         let key = new_key();
         store.lock(&key)?.lease.commit(b"", minute())?;
         store.expect_bytes("peek", &key, b"")?;
@@ -68,8 +62,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("begin", read, Some(Vec::new()))?;
         Ok(store.touch(&key, minute())?)
     }),
-    Case::new("a payload may contain any bytes", |bed| {
-        let store = bed.open()?;
+    Case::new("a payload may contain any bytes", |_, store| {
         let all: Vec<u8> = (0..=255).collect();
         let tricky: [&[u8]; 5] =
             [&all, b"\0", b"\0\0after", b"before\0", b"a\r\nb\n\xff\xfe'\"\\;--"];
@@ -80,21 +73,19 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("a payload of 8 MB comes back whole", |bed| {
-        let store = bed.open()?;
+    Case::new("a payload of 8 MB comes back whole", |_, store| {
         let key = new_key();
         let size =
             usize::try_from(store.limits().payload_bytes_max.min(8 << 20)).unwrap_or(8 << 20);
         store.lock(&key)?.lease.commit(&seal(7, size), minute())?;
-        expect_sealed("peek", &store, &key, 7, size)?;
+        expect_sealed("peek", store, &key, 7, size)?;
         let begun = store.lock(&key)?;
         let read = begun.record.as_ref().and_then(|record| token_of(&record.payload));
         equal("begin", read, Some(7))?;
         begun.commit_text("small again")?;
         store.expect_text("after it", &key, "small again")
     }),
-    Case::new("ids that differ in case are different sessions", |bed| {
-        let store = bed.open()?;
+    Case::new("ids that differ in case are different sessions", |_, store| {
         let key = new_key();
         let lower = Key::session(&key.id().to_ascii_lowercase())?;
         store.create_text(&key, "as it is")?;
@@ -102,8 +93,7 @@ pub(crate) const CASES: &[Case] = &[
         store.create_text(&lower, "lower")?;
         store.expect_text("the id as it is", &key, "as it is")
     }),
-    Case::new("every character that an id may contain works", |bed| {
-        let store = bed.open()?;
+    Case::new("every character that an id may contain works", |_, store| {
         let unique = new_key();
         let characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789,_-";
         // Also where file names, options and patterns have a meaning of their own: at the beginning
@@ -123,8 +113,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("bins do not mix, and other bins take dots and colons", |bed| {
-        let store = bed.open()?;
+    Case::new("bins do not mix, and other bins take dots and colons", |_, store| {
         let session = new_key();
         let other = Key::in_bin(Bin::new("cache_page")?, session.id())?;
         store.create_text(&session, "session")?;
@@ -140,7 +129,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(())
     }),
-    Case::new("two openers of one URL see the same", |bed| {
+    Case::new("two openers of one URL see the same", |bed, _| {
         let (here, there) = (bed.open()?, bed.open()?);
         let key = new_key();
         here.save(&key, "1")?;
@@ -150,8 +139,7 @@ pub(crate) const CASES: &[Case] = &[
         here.expect_text("the first opener", &key, "2")
     })
     .needs(&[PROCESSES]),
-    Case::new("another process sees what was stored", |bed| {
-        let store = bed.open()?;
+    Case::new("another process sees what was stored", |bed, store| {
         let (key, theirs) = (store.stored("ours")?, new_key());
         let mut worker = bed.worker()?;
         equal("the worker's peek", worker.ask(&command("peek", &key))?, "ours".into())?;
@@ -159,7 +147,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_text("our peek", &theirs, "theirs")
     })
     .needs(&[PROCESSES]),
-    Case::new("records survive the end of every handle", |bed| {
+    Case::new("records survive the end of every handle", |bed, _| {
         let key = bed.open()?.stored("kept")?;
         bed.open()?.expect_text("after opening anew", &key, "kept")
     })

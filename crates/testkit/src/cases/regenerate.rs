@@ -45,17 +45,15 @@ fn outlives_grace(bed: &Testbed, arrival: Duration) -> Result<bool, Failure> {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("regenerate moves the record and the lease", |bed| {
-        let store = bed.open()?;
-        let (_, new, begun) = regenerated(&store, MINUTE, GRACE)?;
+    Case::new("regenerate moves the record and the lease", |_, store| {
+        let (_, new, begun) = regenerated(store, MINUTE, GRACE)?;
         equal("the key of the lease", begun.lease.key(), &new)?;
         store.expect_locked("begin on the new id", &new)?;
         begun.commit_text("y")?;
         store.expect_text("peek at the new id", &new, "y")
     }),
-    Case::new("the old id leads to the new one until the grace ends", |bed| {
-        let store = bed.timed()?;
-        let (old, new, begun) = regenerated(&store, LONG, GRACE)?;
+    Case::timed("the old id leads to the new one until the grace ends", |_, store| {
+        let (old, new, begun) = regenerated(store, LONG, GRACE)?;
         commit_long(begun)?;
         store.expect_text("peek at the old id", &old, "y")?;
         store.clock.advance(GRACE - ms(1));
@@ -65,9 +63,8 @@ pub(crate) const CASES: &[Case] = &[
         store.lock(&old)?.expect_none("begin on it")?;
         store.expect_text("the new id", &new, "y")
     }),
-    Case::new("without grace the old id is gone at once", |bed| {
-        let store = bed.open()?;
-        let (old, new, begun) = regenerated(&store, MINUTE, Duration::ZERO)?;
+    Case::new("without grace the old id is gone at once", |_, store| {
+        let (old, new, begun) = regenerated(store, MINUTE, Duration::ZERO)?;
         store.expect_none("the old id before the commit", &old)?;
         begun.commit_text("y")?;
         store.expect_none("the old id after the commit", &old)?;
@@ -77,9 +74,8 @@ pub(crate) const CASES: &[Case] = &[
         equal("the key of that lease", again.lease.key(), &old)?;
         store.expect_text("the new id", &new, "y")
     }),
-    Case::new("the use of an id whose grace is over is told and counted", |bed| {
-        let store = bed.timed()?;
-        let (old, _, begun) = regenerated(&store, LONG, GRACE)?;
+    Case::timed("the use of an id whose grace is over is told and counted", |_, store| {
+        let (old, _, begun) = regenerated(store, LONG, GRACE)?;
         commit_long(begun)?;
         let counted = || store.count(Counter::SpentIds);
         store.expect_text("peek within the grace", &old, "y")?;
@@ -91,9 +87,8 @@ pub(crate) const CASES: &[Case] = &[
         equal("the absence", store.lock(&old)?.absence, Absence::Regenerated)?;
         equal("uses counted", counted(), 2)
     }),
-    Case::new("an old id in its grace can be touched and locked", |bed| {
-        let store = bed.timed()?;
-        let (old, new, begun) = regenerated(&store, MINUTE, GRACE)?;
+    Case::timed("an old id in its grace can be touched and locked", |_, store| {
+        let (old, new, begun) = regenerated(store, MINUTE, GRACE)?;
         store.expect_locked("begin on the old id", &old)?;
         begun.lease.release()?;
         store.clock.advance(secs(10));
@@ -106,18 +101,16 @@ pub(crate) const CASES: &[Case] = &[
         begun.commit_text("y")?;
         store.expect_text("the new id", &new, "y")
     }),
-    Case::new("destroying an old id in its grace destroys the session", |bed| {
-        let store = bed.open()?;
-        let (old, new, begun) = regenerated(&store, MINUTE, GRACE)?;
+    Case::new("destroying an old id in its grace destroys the session", |_, store| {
+        let (old, new, begun) = regenerated(store, MINUTE, GRACE)?;
         store.destroy(&old)?;
         store.expect_none("the new id", &new)?;
         store.expect_none("the old id", &old)?;
         refused("the late commit", begun.commit_text("late"), "destroyed")?;
         store.expect_none("the new id", &new)
     }),
-    Case::new("an old id in its grace is taken", |bed| {
-        let store = bed.open()?;
-        let (old, new, begun) = regenerated(&store, MINUTE, GRACE)?;
+    Case::new("an old id in its grace is taken", |_, store| {
+        let (old, new, begun) = regenerated(store, MINUTE, GRACE)?;
         begun.commit_text("y")?;
         refused("create of an id in its grace", store.create_text(&old, "z"), "exists")?;
         let (_, mut third) = store.leased("third")?;
@@ -125,8 +118,7 @@ pub(crate) const CASES: &[Case] = &[
         refused("regenerate onto an id in its grace", moved, "exists")?;
         store.expect_text("the new id", &new, "y")
     }),
-    Case::new("a waiter on the old id ends up on the new one", |bed| {
-        let store = bed.open()?;
+    Case::new("a waiter on the old id ends up on the new one", |_, store| {
         let ((old, mut begun), new) = (store.leased("x")?, new_key());
         let waiter = behind_a_waiter(
             ms(30),
@@ -142,19 +134,22 @@ pub(crate) const CASES: &[Case] = &[
     // A parallel request of the page arrives in time, and the holder works longer than the grace.
     // The old id would answer it with an empty session, as if its visitor were logged out, and
     // count an attack.
-    Case::new("a waiter that came within the grace keeps its session when the grace ends", |bed| {
-        // Waiting cannot be seen from outside: a waiter that came too late rightly finds a spent
-        // id.
-        for arrival_ms in [100, 500, 2_500] {
-            if outlives_grace(bed, ms(arrival_ms))? {
-                return Ok(());
+    Case::new(
+        "a waiter that came within the grace keeps its session when the grace ends",
+        |bed, _| {
+            // Waiting cannot be seen from outside: a waiter that came too late rightly finds a spent
+            // id.
+            for arrival_ms in [100, 500, 2_500] {
+                if outlives_grace(bed, ms(arrival_ms))? {
+                    return Ok(());
+                }
             }
-        }
-        let why = "three times the waiter has the old id without its session when the grace ends";
-        Err(Failure(why.into()))
-    }),
-    Case::new("regenerate refuses an id that is taken and keeps the lease", |bed| {
-        let store = bed.open()?;
+            let why =
+                "three times the waiter has the old id without its session when the grace ends";
+            Err(Failure(why.into()))
+        },
+    ),
+    Case::new("regenerate refuses an id that is taken and keeps the lease", |_, store| {
         let (other, new) = (store.stored("other")?, new_key());
         let (old, mut begun) = store.leased("x")?;
         let mut onto = |key| begun.lease.regenerate(key, GRACE);
@@ -168,8 +163,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_text("the old id", &old, "y")?;
         store.expect_text("the other", &other, "other")
     }),
-    Case::new("regenerate on a destroyed session is refused", |bed| {
-        let store = bed.open()?;
+    Case::new("regenerate on a destroyed session is refused", |_, store| {
         let ((old, mut begun), new) = (store.leased("x")?, new_key());
         store.destroy(&old)?;
         refused("regenerate", begun.lease.regenerate(&new, GRACE), "destroyed|stale")?;
@@ -178,9 +172,8 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_none("the old id", &old)?;
         Ok(store.create_text(&new, "free")?)
     }),
-    Case::new("two regenerations in a row lead from the first id to the last", |bed| {
-        let store = bed.open()?;
-        let (first, second, mut begun) = regenerated(&store, MINUTE, GRACE)?;
+    Case::new("two regenerations in a row lead from the first id to the last", |_, store| {
+        let (first, second, mut begun) = regenerated(store, MINUTE, GRACE)?;
         let third = new_key();
         begun.lease.regenerate(&third, GRACE)?;
         begun.commit_text("y")?;
@@ -193,8 +186,7 @@ pub(crate) const CASES: &[Case] = &[
         store.destroy(&first)?;
         store.expect_none("the last id after destroying the first", &third)
     }),
-    Case::new("regenerate keeps creation and absolute end", |bed| {
-        let store = bed.timed()?;
+    Case::timed("regenerate keeps creation and absolute end", |_, store| {
         let (old, new, born) = (new_key(), new_key(), store.clock.now());
         let end = born.plus(secs(100));
         store.create(&old, &payload("x"), minute().within(secs(100))?)?;
@@ -209,8 +201,7 @@ pub(crate) const CASES: &[Case] = &[
         store.clock.advance(MINUTE);
         store.expect_none("after the absolute end", &new)
     }),
-    Case::new("regenerate on a missing session moves the lock", |bed| {
-        let store = bed.open()?;
+    Case::new("regenerate on a missing session moves the lock", |_, store| {
         let new = new_key();
         let mut begun = store.lock(&new_key())?;
         begun.lease.regenerate(&new, GRACE)?;
@@ -218,19 +209,17 @@ pub(crate) const CASES: &[Case] = &[
         begun.commit_text("x")?;
         store.expect_text("the new id", &new, "x")
     }),
-    Case::new("a regenerated session that is released keeps its payload", |bed| {
-        let store = bed.open()?;
+    Case::new("a regenerated session that is released keeps its payload", |_, store| {
         soon("begin after the release", FREE_WITHIN, || {
-            let (_, new, begun) = regenerated(&store, MINUTE, Duration::ZERO)?;
+            let (_, new, begun) = regenerated(store, MINUTE, Duration::ZERO)?;
             drop(begun);
             store.expect_text("the new id", &new, "x")?;
             Ok(store.lock_free(&new)?.1)
         })
     }),
-    Case::new("another process finds a regenerated session under both ids", |bed| {
-        let store = bed.open()?;
+    Case::new("another process finds a regenerated session under both ids", |bed, store| {
         let mut worker = bed.worker()?;
-        let (old, new, begun) = regenerated(&store, MINUTE, GRACE)?;
+        let (old, new, begun) = regenerated(store, MINUTE, GRACE)?;
         worker.ask_refused(&command("begin 0", &old), "lock-timeout")?;
         begun.commit_text("y")?;
         for key in [&old, &new] {
@@ -241,8 +230,7 @@ pub(crate) const CASES: &[Case] = &[
         store.expect_text("the new id", &new, "z")
     })
     .needs(&[PROCESSES]),
-    Case::new("regenerate refuses another bin, itself, and an endless grace", |bed| {
-        let store = bed.open()?;
+    Case::new("regenerate refuses another bin, itself, and an endless grace", |_, store| {
         let ((old, mut begun), other_bin) = (store.leased("x")?, new_key_in(Bin::new("other")?));
         let mut regenerate = |key, grace| begun.lease.regenerate(key, grace);
         let invalid = "invalid-argument";

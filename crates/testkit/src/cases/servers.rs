@@ -10,8 +10,7 @@ fn kill_and_restart(bed: &Testbed) -> CaseResult {
 pub(crate) const CASES: &[Case] = &[
     Case::new(
         "every acknowledged commit survives a killed server in the most durable tier",
-        |bed| {
-            let store = bed.open()?;
+        |bed, store| {
             let keys = store.fill(30, MINUTE)?;
             keys.iter().try_for_each(|key| store.save(key, "committed"))?;
             kill_and_restart(bed)?;
@@ -25,37 +24,38 @@ pub(crate) const CASES: &[Case] = &[
     )
     .needs(&[SERVED, PERSISTENT, DURABLE])
     .on(Isolation::Durable),
-    Case::new("a server that is gone is Unreachable for every operation, in bounded time", |bed| {
-        let store = bed.open()?;
-        let (key, begun) = store.leased("x")?;
-        bed.kill_server()?;
-        let operations: [(&str, &dyn Fn() -> sessile_core::Result<()>); 5] = [
-            ("begin", &|| store.lock(&new_key()).map(drop)),
-            ("peek", &|| store.peek(&key).map(drop)),
-            ("create", &|| store.create_text(&new_key(), "")),
-            ("touch", &|| store.touch(&key, minute())),
-            ("destroy", &|| store.destroy(&new_key())),
-        ];
-        for (name, operation) in operations {
-            let start = Instant::now();
-            refused(name, operation(), "unreachable")?;
-            let elapsed = start.elapsed();
-            ensure(elapsed < secs(20), || format!("{name} took {elapsed:?} to say so"))?;
-        }
-        refused("commit", begun.commit_text("y"), "unreachable")?;
-        // Opening may look for the server or leave that to the first operation.
-        let late = bed.open().and_then(|late| late.peek(&key));
-        refused("open and peek", late, "unreachable")?;
-        bed.restart_server()?;
-        store.stored("back").map(drop).map_err(Failure::from)
-    })
+    Case::new(
+        "a server that is gone is Unreachable for every operation, in bounded time",
+        |bed, store| {
+            let (key, begun) = store.leased("x")?;
+            bed.kill_server()?;
+            let operations: [(&str, &dyn Fn() -> sessile_core::Result<()>); 5] = [
+                ("begin", &|| store.lock(&new_key()).map(drop)),
+                ("peek", &|| store.peek(&key).map(drop)),
+                ("create", &|| store.create_text(&new_key(), "")),
+                ("touch", &|| store.touch(&key, minute())),
+                ("destroy", &|| store.destroy(&new_key())),
+            ];
+            for (name, operation) in operations {
+                let start = Instant::now();
+                refused(name, operation(), "unreachable")?;
+                let elapsed = start.elapsed();
+                ensure(elapsed < secs(20), || format!("{name} took {elapsed:?} to say so"))?;
+            }
+            refused("commit", begun.commit_text("y"), "unreachable")?;
+            // Opening may look for the server or leave that to the first operation.
+            let late = bed.open().and_then(|late| late.peek(&key));
+            refused("open and peek", late, "unreachable")?;
+            bed.restart_server()?;
+            store.stored("back").map(drop).map_err(Failure::from)
+        },
+    )
     .needs(&[SERVED])
     .on(Isolation::Durable)
     .within(300),
     Case::new(
         "a lease over a server restart commits or is refused, and nothing in between",
-        |bed| {
-            let store = bed.open()?;
+        |bed, store| {
             let (key, begun) = store.leased("old")?;
             kill_and_restart(bed)?;
             let committed = begun.commit_text("new");
@@ -68,7 +68,7 @@ pub(crate) const CASES: &[Case] = &[
     )
     .needs(&[SERVED, PERSISTENT])
     .on(Isolation::Durable),
-    Case::new("increments under a server that is killed again and again are not lost", |bed| {
+    Case::new("increments under a server that is killed again and again are not lost", |bed, _| {
         let key = new_key();
         let url = bed.impatient_url(1_000);
         let (mut acknowledged, mut unknown, mut last, mut refused) = (0_u64, 0_u64, 0_u64, 0_u64);
@@ -111,8 +111,7 @@ pub(crate) const CASES: &[Case] = &[
     .needs(&[SERVED, PERSISTENT, DURABLE])
     .on(Isolation::Durable)
     .within(300),
-    Case::new("a waiter survives or is told when the server goes away", |bed| {
-        let store = bed.open()?;
+    Case::new("a waiter survives or is told when the server goes away", |bed, store| {
         let (key, begun) = store.leased("x")?;
         let wait = || {
             let start = Instant::now();

@@ -30,21 +30,22 @@ fn expect_living(store: &TestStore, keys: &[Key]) -> CaseResult {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a sweep removes the expired, counts them truly and leaves the living", |bed| {
-        let store = bed.timed()?;
-        let expired = store.fill(40, MINUTE)?;
-        let living = store.fill(30, 2 * MINUTE)?;
-        expect_removed("removed before anything expired", &store, 0)?;
-        store.clock.advance(MINUTE);
-        expect_removed("removed", &store, 40)?;
-        expect_removed("removed again", &store, 0)?;
-        expect_living(&store, &living)?;
-        expired.iter().try_for_each(|key| store.expect_none("an expired record", key))
-    })
+    Case::timed(
+        "a sweep removes the expired, counts them truly and leaves the living",
+        |_, store| {
+            let expired = store.fill(40, MINUTE)?;
+            let living = store.fill(30, 2 * MINUTE)?;
+            expect_removed("removed before anything expired", store, 0)?;
+            store.clock.advance(MINUTE);
+            expect_removed("removed", store, 40)?;
+            expect_removed("removed again", store, 0)?;
+            expect_living(store, &living)?;
+            expired.iter().try_for_each(|key| store.expect_none("an expired record", key))
+        },
+    )
     .needs(&[SWEEPING])
     .on(Isolation::Own),
-    Case::new("a sweep keeps to its budget and goes on where it stopped", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a sweep keeps to its budget and goes on where it stopped", |_, store| {
         store.fill(100, MINUTE)?;
         let living = store.fill(20, 5 * MINUTE)?;
         store.clock.advance(2 * MINUTE);
@@ -54,52 +55,49 @@ pub(crate) const CASES: &[Case] = &[
             format!("a budget of 7 records: {first:?}")
         })?;
         ensure(!first.complete, || "it says that it is complete".into())?;
-        let (calls, removed) = pass(&store, small)?;
-        let (_, rest) = pass(&store, small)?;
+        let (calls, removed) = pass(store, small)?;
+        let (_, rest) = pass(store, small)?;
         equal("removed by two passes", first.removed + removed + rest, 100)?;
         ensure(calls >= 9, || format!("100 records in {calls} calls of 7"))?;
-        expect_living(&store, &living)
+        expect_living(store, &living)
     })
     .needs(&[SWEEPING])
     .on(Isolation::Own),
-    Case::new("a sweep leaves leased records alone", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a sweep leaves leased records alone", |_, store| {
         store.fill(10, MINUTE)?;
         let (key, begun) = store.leased("leased")?;
         store.clock.advance(MINUTE);
-        expect_removed("removed", &store, 10)?;
+        expect_removed("removed", store, 10)?;
         // It expired while it was leased: the commit goes on with it.
         let born = begun.record.as_ref().map(|record| record.head.created);
         begun.commit_text("goes on")?;
         equal("created", Some(store.record(&key)?.head.created), born)?;
         store.clock.advance(MINUTE);
-        expect_removed("removed after the release", &store, 1)
+        expect_removed("removed after the release", store, 1)
     })
     .needs(&[SWEEPING])
     .on(Isolation::Own),
-    Case::new("a sweep counts neither destroyed nor regenerated ids", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a sweep counts neither destroyed nor regenerated ids", |_, store| {
         store.destroy(&store.stored("x")?)?;
         let ((old, mut begun), new) = (store.leased("x")?, new_key());
         begun.lease.regenerate(&new, secs(30))?;
         begun.lease.commit(&payload("y"), ttl(secs(86_400)))?;
-        expect_removed("removed now", &store, 0)?;
+        expect_removed("removed now", store, 0)?;
         store.expect_some("the old id in its grace", &old)?;
         store.clock.advance(secs(3 * 3_600));
-        expect_removed("removed when all is forgotten", &store, 0)?;
+        expect_removed("removed when all is forgotten", store, 0)?;
         store.expect_some("the living one", &new)?;
         store.expect_none("uses of a forgotten id", &old)?;
         Ok(store.create_text(&old, "free")?)
     })
     .needs(&[SWEEPING])
     .on(Isolation::Own),
-    Case::new("a sweep of an empty store is complete at once", |bed| {
+    Case::new("a sweep of an empty store is complete at once", |bed, _| {
         let swept = bed.open()?.sweep(Budget::default())?;
         equal("swept", (swept.removed, swept.complete), (0, true))
     })
     .on(Isolation::Own),
-    Case::new("a sweep stops when its time is up", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a sweep stops when its time is up", |_, store| {
         let (mut filled, mut removed) = (0, 0);
         soon("1 ms of budget", ms(500), || {
             // Each time as many, or a sweep that takes all of them would have nothing to do the
@@ -110,41 +108,38 @@ pub(crate) const CASES: &[Case] = &[
             removed += store.sweep(Budget { records_max: u64::MAX, time_max: ms(1) })?.removed;
             Ok(start.elapsed())
         })?;
-        let rest = pass(&store, AMPLE)?.1 + pass(&store, AMPLE)?.1;
+        let rest = pass(store, AMPLE)?.1 + pass(store, AMPLE)?.1;
         equal("removed in all", removed + rest, filled)
     })
     .needs(&[SWEEPING])
     .on(Isolation::Own),
-    Case::new("stat tells what a sweep will remove", |bed| {
-        let store = bed.timed()?;
+    Case::timed("stat tells what a sweep will remove", |_, store| {
         store.fill(12, MINUTE)?;
         store.fill(5, 2 * MINUTE)?;
         store.clock.advance(MINUTE);
         let stat = store.stat()?;
         equal("living, expired", (stat.sessions, stat.expired), (5, 12))?;
-        pass(&store, AMPLE)?;
+        pass(store, AMPLE)?;
         let stat = store.stat()?;
         equal("living, expired after the sweep", (stat.sessions, stat.expired), (5, 0))
     })
     .needs(&[SWEEPING, LISTING])
     .on(Isolation::Own),
-    Case::new("a sweep on a store with expiry of its own has nothing to do", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a sweep on a store with expiry of its own has nothing to do", |_, store| {
         let living = store.fill(5, 5 * MINUTE)?;
         store.clock.advance(MINUTE);
         equal("complete", store.sweep(Budget::default())?.complete, true)?;
-        expect_living(&store, &living)
+        expect_living(store, &living)
     })
     .needs(&[EXPIRING_NATIVELY])
     .on(Isolation::Own),
-    Case::new("two sweeps at once count each record once", |bed| {
-        let store = bed.timed()?;
+    Case::timed("two sweeps at once count each record once", |bed, store| {
         store.fill(400, MINUTE)?;
         store.clock.advance(MINUTE);
-        let other = bed.second_handle(&store)?;
+        let other = bed.second_handle(store)?;
         let small = Budget { records_max: 50, time_max: secs(5) };
-        let (ours, theirs) = race(|| pass(&store, small), || pass(&other, small))?;
-        let rest = pass(&store, AMPLE)?.1 + pass(&store, AMPLE)?.1;
+        let (ours, theirs) = race(|| pass(store, small), || pass(&other, small))?;
+        let rest = pass(store, AMPLE)?.1 + pass(store, AMPLE)?.1;
         equal("removed by both and after", ours?.1 + theirs?.1 + rest, 400)
     })
     .needs(&[SWEEPING])

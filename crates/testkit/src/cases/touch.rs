@@ -3,8 +3,7 @@
 use super::*;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::new("a touch moves the expiry and nothing else", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a touch moves the expiry and nothing else", |_, store| {
         let key = store.stored("x")?;
         let before = store.record(&key)?;
         store.clock.advance(secs(40));
@@ -16,10 +15,9 @@ pub(crate) const CASES: &[Case] = &[
         store.clock.advance(MINUTE);
         store.expect_none("a minute later", &key)
     }),
-    Case::new(
+    Case::timed(
         "a touch of a missing, destroyed or expired session says so and makes nothing",
-        |bed| {
-            let store = bed.timed()?;
+        |_, store| {
             let (missing, destroyed, expired) = (new_key(), store.stored("x")?, store.stored("x")?);
             store.destroy(&destroyed)?;
             store.clock.advance(MINUTE);
@@ -31,8 +29,7 @@ pub(crate) const CASES: &[Case] = &[
             [missing, destroyed, expired].iter().try_for_each(|key| store.expect_none("peek", key))
         },
     ),
-    Case::new("a touch under the lease keeps the lease", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a touch under the lease keeps the lease", |_, store| {
         let (key, mut begun) = store.leased("x")?;
         store.clock.advance(secs(40));
         begun.lease.touch(minute())?;
@@ -43,23 +40,20 @@ pub(crate) const CASES: &[Case] = &[
         begun.commit_text("y")?;
         store.expect_text("after the commit", &key, "y")
     }),
-    Case::new("a touch under the lease of a missing session is Gone", |bed| {
-        let store = bed.open()?;
+    Case::new("a touch under the lease of a missing session is Gone", |_, store| {
         let key = new_key();
         let mut begun = store.lock(&key)?;
         refused("touch", begun.lease.touch(minute()), "gone")?;
         begun.commit_text("the lease is still good")?;
         store.expect_some("peek", &key)
     }),
-    Case::new("a touch under a voided lease is refused", |bed| {
-        let store = bed.open()?;
+    Case::new("a touch under a voided lease is refused", |_, store| {
         let (key, mut begun) = store.leased("x")?;
         store.destroy(&key)?;
         refused("touch", begun.lease.touch(minute()), "destroyed|gone")?;
         store.expect_none("peek", &key)
     }),
-    Case::new("a touch does not wait for the lock", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a touch does not wait for the lock", |_, store| {
         let (key, begun) = store.leased("x")?;
         store.clock.advance(secs(30));
         soon("touch", ms(500), || {
@@ -70,8 +64,7 @@ pub(crate) const CASES: &[Case] = &[
         begun.commit_text("y")?;
         store.expect_text("after the commit", &key, "y")
     }),
-    Case::new("a touch can shorten a life", |bed| {
-        let store = bed.timed()?;
+    Case::timed("a touch can shorten a life", |_, store| {
         let key = new_key();
         store.create(&key, &payload("x"), ttl(secs(600)))?;
         store.touch(&key, minute())?;
