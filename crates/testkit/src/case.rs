@@ -69,8 +69,13 @@ impl Case {
     }
 
     #[must_use]
-    pub(crate) const fn on(self, isolation: Isolation) -> Case {
-        Case { isolation, ..self }
+    pub(crate) const fn alone(self) -> Case {
+        Case { isolation: Isolation::Own, ..self }
+    }
+
+    #[must_use]
+    pub(crate) const fn durable(self) -> Case {
+        Case { isolation: Isolation::Durable, ..self }
     }
 
     /// Gives it more time than the usual two minutes.

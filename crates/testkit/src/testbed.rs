@@ -220,6 +220,11 @@ impl TestStore {
         equal(what, self.text(key)?.as_deref(), Some(text))
     }
 
+    pub fn expect_commit(&self, begun: Begun, key: &Key, text: &str) -> CaseResult {
+        begun.commit_text(text)?;
+        self.expect_text("after the commit", key, text)
+    }
+
     pub fn expect_bytes(&self, what: &str, key: &Key, payload: &[u8]) -> CaseResult {
         equal(what, self.peek(key)?.map(|record| record.payload).as_deref(), Some(payload))
     }

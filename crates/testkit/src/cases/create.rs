@@ -12,8 +12,7 @@ pub(crate) const CASES: &[Case] = &[
         let key = new_key();
         let begun = store.lock(&key)?;
         refused("create of a leased id", store.create_text(&key, "x"), "exists")?;
-        begun.commit_text("the holder's")?;
-        store.expect_text("the record", &key, "the holder's")
+        store.expect_commit(begun, &key, "the holder's")
     }),
     Case::new("a destroyed id is free for create", |_, store| {
         let key = store.stored("old")?;

@@ -89,8 +89,7 @@ pub(crate) const CASES: &[Case] = &[
         let (key, begun) = store.leased("old")?;
         // The lease is a time on the server's clock, which no test can move.
         std::thread::sleep(ms(2 * LAPSE_MS));
-        begun.commit_text("new")?;
-        store.expect_text("the record", &key, "new")
+        store.expect_commit(begun, &key, "new")
     })
     .needs(&[OWNED_FOR_A_TIME]),
     Case::new("a lapsed lease with a successor is Stale", |bed, _| {
@@ -105,8 +104,7 @@ pub(crate) const CASES: &[Case] = &[
         dropped.lease.release()?;
         patient.expect_locked("a third begin", &key)?;
         store.expect_text("the record", &key, "old")?;
-        successor.commit_text("new")?;
-        store.expect_text("the record", &key, "new")
+        store.expect_commit(successor, &key, "new")
     })
     .needs(&[OWNED_FOR_A_TIME]),
     Case::new("200 writers killed at random moments leave whole payloads", |bed, store| {

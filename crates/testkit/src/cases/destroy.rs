@@ -89,8 +89,7 @@ pub(crate) const CASES: &[Case] = &[
                 old.lease.release()?;
             }
             store.expect_locked("a third begin", &key)?;
-            new.commit_text("successor")?;
-            store.expect_text("the record", &key, "successor")?;
+            store.expect_commit(new, &key, "successor")?;
         }
         Ok(())
     }),
@@ -112,7 +111,6 @@ pub(crate) const CASES: &[Case] = &[
         store.save(&key, "y")?;
         let begun = store.lock(&key)?;
         begun.expect_text("the record", "y")?;
-        begun.commit_text("z")?;
-        store.expect_text("peek", &key, "z")
+        store.expect_commit(begun, &key, "z")
     }),
 ];

@@ -49,7 +49,7 @@ pub(crate) const CASES: &[Case] = &[
         Ok(())
     })
     .needs(&[LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::new("a listing is complete for what stays while others write", |_, store| {
         let stays = shown(store, &store.fill(200, MINUTE)?);
         let filter = Filter { entries_max: 10, ..Filter::default() };
@@ -70,7 +70,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("records missing", stays.difference(&listed).count(), 0)
     })
     .needs(&[LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::timed(
         "a listing shows sizes, versions and times, and nothing expired or destroyed",
         |_, store| {
@@ -88,7 +88,7 @@ pub(crate) const CASES: &[Case] = &[
         },
     )
     .needs(&[LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::new("a listing filters by bin and size", |_, store| {
         let bin = Bin::new("cache_page")?;
         let keys = [new_key(), new_key(), new_key_in(bin.clone())];
@@ -105,7 +105,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("at least 2,001 bytes", listed(None, 2_001)?, BTreeSet::new())
     })
     .needs(&[LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::new("a listing does not wait for a lock and does not show empty locks", |_, store| {
         let keys = store.fill(3, MINUTE)?;
         let mut held = keys.iter().map(|key| store.lock(key)).collect::<Result<Vec<_>, _>>()?;
@@ -114,7 +114,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("stat", store.stat()?.sessions, 3)
     })
     .needs(&[LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::new("a foreign cursor and a senseless page size are refused", |_, store| {
         for text in ["", "nonsense", "../../etc/passwd", "\u{1f980}"] {
             let page = store.list(Some(&Cursor(text.into())), &Filter::default());
@@ -143,7 +143,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("complete", stat.complete, true)
     })
     .needs(&[LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::new("without listing, list and stat are Unsupported", |_, store| {
         refused("list", store.list(None, &Filter::default()), "unsupported")?;
         refused("stat", store.stat(), "unsupported").map(drop)

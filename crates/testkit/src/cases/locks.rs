@@ -143,8 +143,7 @@ pub(crate) const CASES: &[Case] = &[
             store.expect_text("peek", &key, "old")?;
             Ok(start.elapsed())
         })?;
-        begun.commit_text("new")?;
-        store.expect_text("after the commit", &key, "new")
+        store.expect_commit(begun, &key, "new")
     }),
     Case::new("peek sees whole payloads while others commit", |bed, _| {
         let writer = bed.open()?;

@@ -47,13 +47,12 @@ pub(crate) const CASES: &[Case] = &[
         let mut begun = hashed.lock(&key)?;
         hashed.expect_locked("a second begin", &key)?;
         begun.lease.regenerate(&new, secs(30))?;
-        begun.commit_text("y")?;
-        hashed.expect_text("peek at the old id", &key, "y")?;
+        hashed.expect_commit(begun, &key, "y")?;
         hashed.expect_text("peek at the new id", &new, "y")?;
         hashed.destroy(&key)?;
         hashed.expect_none("after destroy", &new)
     })
-    .on(Isolation::Own),
+    .alone(),
     Case::new("with ids=hashed a listing shows digests", |bed, _| {
         let Some(hashed) = open_hashed(bed)? else { return Ok(()) };
         let key = hashed.stored("x")?;
@@ -63,7 +62,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("sessions", hashed.stat()?.sessions, 1)
     })
     .needs(&[LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::new("a lease outlives its handle and may end on another thread", |bed, _| {
         soon("begin after the commit", FREE_WITHIN, || {
             let store = bed.open()?;
@@ -85,7 +84,6 @@ pub(crate) const CASES: &[Case] = &[
         clone.expect_locked("the clone's begin", &key)?;
         equal("counted", store.count(Counter::LockTimeouts), 1)?;
         drop(store);
-        begun.commit_text("x")?;
-        clone.expect_text("the record", &key, "x")
+        clone.expect_commit(begun, &key, "x")
     }),
 ];

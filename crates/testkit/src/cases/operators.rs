@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         Ok(held.lease.release()?)
     })
-    .on(Isolation::Own),
+    .alone(),
     Case::new(
         "verify finds a healthy store clean and changes nothing, or is Unsupported",
         |_, store| {
@@ -48,13 +48,12 @@ pub(crate) const CASES: &[Case] = &[
             store.expect_text("the held record", &held, "after")
         },
     )
-    .on(Isolation::Own),
+    .alone(),
     Case::new("sync succeeds or is Unsupported, and harms no lease", |_, store| {
         let key = new_key();
         let begun = store.lock(&key)?;
         unless_refused("sync", store.sync(), "unsupported")?;
-        begun.commit_text("x")?;
-        store.expect_text("the record", &key, "x")
+        store.expect_commit(begun, &key, "x")
     })
-    .on(Isolation::Durable),
+    .durable(),
 ];

@@ -92,5 +92,5 @@ pub(crate) const CASES: &[Case] = &[
         Ok(())
     })
     .needs(&[SWEEPING])
-    .on(Isolation::Own),
+    .alone(),
 ];

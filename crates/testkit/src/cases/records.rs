@@ -82,8 +82,7 @@ pub(crate) const CASES: &[Case] = &[
         let begun = store.lock(&key)?;
         let read = begun.record.as_ref().and_then(|record| token_of(&record.payload));
         equal("begin", read, Some(7))?;
-        begun.commit_text("small again")?;
-        store.expect_text("after it", &key, "small again")
+        store.expect_commit(begun, &key, "small again")
     }),
     Case::new("ids that differ in case are different sessions", |_, store| {
         let key = new_key();
@@ -135,8 +134,7 @@ pub(crate) const CASES: &[Case] = &[
         here.save(&key, "1")?;
         let begun = there.lock(&key)?;
         begun.expect_text("the other opener", "1")?;
-        begun.commit_text("2")?;
-        here.expect_text("the first opener", &key, "2")
+        here.expect_commit(begun, &key, "2")
     })
     .needs(&[PROCESSES]),
     Case::new("another process sees what was stored", |bed, store| {

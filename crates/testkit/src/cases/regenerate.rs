@@ -49,8 +49,7 @@ pub(crate) const CASES: &[Case] = &[
         let (_, new, begun) = regenerated(store, MINUTE, GRACE)?;
         equal("the key of the lease", begun.lease.key(), &new)?;
         store.expect_locked("begin on the new id", &new)?;
-        begun.commit_text("y")?;
-        store.expect_text("peek at the new id", &new, "y")
+        store.expect_commit(begun, &new, "y")
     }),
     Case::timed("the old id leads to the new one until the grace ends", |_, store| {
         let (old, new, begun) = regenerated(store, LONG, GRACE)?;
@@ -98,8 +97,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("the key of the lease", begun.lease.key(), &store.listed_key(&new))?;
         begun.expect_text("the record", "x")?;
         store.expect_locked("begin on the new id", &new)?;
-        begun.commit_text("y")?;
-        store.expect_text("the new id", &new, "y")
+        store.expect_commit(begun, &new, "y")
     }),
     Case::new("destroying an old id in its grace destroys the session", |_, store| {
         let (old, new, begun) = regenerated(store, MINUTE, GRACE)?;
@@ -137,8 +135,7 @@ pub(crate) const CASES: &[Case] = &[
     Case::new(
         "a waiter that came within the grace keeps its session when the grace ends",
         |bed, _| {
-            // Waiting cannot be seen from outside: a waiter that came too late rightly finds a spent
-            // id.
+            // Waiting cannot be seen from outside: a late waiter rightly finds a spent id.
             for arrival_ms in [100, 500, 2_500] {
                 if outlives_grace(bed, ms(arrival_ms))? {
                     return Ok(());
@@ -159,8 +156,7 @@ pub(crate) const CASES: &[Case] = &[
         held.lease.release()?;
         equal("the key of the lease", begun.lease.key(), &old)?;
         store.expect_locked("begin on the old id", &old)?;
-        begun.commit_text("y")?;
-        store.expect_text("the old id", &old, "y")?;
+        store.expect_commit(begun, &old, "y")?;
         store.expect_text("the other", &other, "other")
     }),
     Case::new("regenerate on a destroyed session is refused", |_, store| {
@@ -206,8 +202,7 @@ pub(crate) const CASES: &[Case] = &[
         let mut begun = store.lock(&new_key())?;
         begun.lease.regenerate(&new, GRACE)?;
         store.expect_locked("begin on the new id", &new)?;
-        begun.commit_text("x")?;
-        store.expect_text("the new id", &new, "x")
+        store.expect_commit(begun, &new, "x")
     }),
     Case::new("a regenerated session that is released keeps its payload", |_, store| {
         soon("begin after the release", FREE_WITHIN, || {
@@ -238,7 +233,6 @@ pub(crate) const CASES: &[Case] = &[
         refused("regenerate onto itself", regenerate(&old, GRACE), "exists")?;
         let endless = Limits::GRACE_MAX + ms(1);
         refused("an endless grace", regenerate(&new_key(), endless), invalid)?;
-        begun.commit_text("y")?;
-        store.expect_text("the old id", &old, "y")
+        store.expect_commit(begun, &old, "y")
     }),
 ];

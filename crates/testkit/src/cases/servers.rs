@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
         },
     )
     .needs(&[SERVED, PERSISTENT, DURABLE])
-    .on(Isolation::Durable),
+    .durable(),
     Case::new(
         "a server that is gone is Unreachable for every operation, in bounded time",
         |bed, store| {
@@ -51,7 +51,7 @@ pub(crate) const CASES: &[Case] = &[
         },
     )
     .needs(&[SERVED])
-    .on(Isolation::Durable)
+    .durable()
     .within(300),
     Case::new(
         "a lease over a server restart commits or is refused, and nothing in between",
@@ -67,7 +67,7 @@ pub(crate) const CASES: &[Case] = &[
         },
     )
     .needs(&[SERVED, PERSISTENT])
-    .on(Isolation::Durable),
+    .durable(),
     Case::new("increments under a server that is killed again and again are not lost", |bed, _| {
         let key = new_key();
         let url = bed.impatient_url(1_000);
@@ -109,7 +109,7 @@ pub(crate) const CASES: &[Case] = &[
         })
     })
     .needs(&[SERVED, PERSISTENT, DURABLE])
-    .on(Isolation::Durable)
+    .durable()
     .within(300),
     Case::new("a waiter survives or is told when the server goes away", |bed, store| {
         let (key, begun) = store.leased("x")?;
@@ -128,5 +128,5 @@ pub(crate) const CASES: &[Case] = &[
         equal("the record", store.peek(&key)?.is_some(), survives)
     })
     .needs(&[SERVED])
-    .on(Isolation::Durable),
+    .durable(),
 ];

@@ -44,7 +44,7 @@ pub(crate) const CASES: &[Case] = &[
         },
     )
     .needs(&[SWEEPING])
-    .on(Isolation::Own),
+    .alone(),
     Case::timed("a sweep keeps to its budget and goes on where it stopped", |_, store| {
         store.fill(100, MINUTE)?;
         let living = store.fill(20, 5 * MINUTE)?;
@@ -62,7 +62,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_living(store, &living)
     })
     .needs(&[SWEEPING])
-    .on(Isolation::Own),
+    .alone(),
     Case::timed("a sweep leaves leased records alone", |_, store| {
         store.fill(10, MINUTE)?;
         let (key, begun) = store.leased("leased")?;
@@ -76,7 +76,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_removed("removed after the release", store, 1)
     })
     .needs(&[SWEEPING])
-    .on(Isolation::Own),
+    .alone(),
     Case::timed("a sweep counts neither destroyed nor regenerated ids", |_, store| {
         store.destroy(&store.stored("x")?)?;
         let ((old, mut begun), new) = (store.leased("x")?, new_key());
@@ -91,12 +91,12 @@ pub(crate) const CASES: &[Case] = &[
         Ok(store.create_text(&old, "free")?)
     })
     .needs(&[SWEEPING])
-    .on(Isolation::Own),
+    .alone(),
     Case::new("a sweep of an empty store is complete at once", |bed, _| {
         let swept = bed.open()?.sweep(Budget::default())?;
         equal("swept", (swept.removed, swept.complete), (0, true))
     })
-    .on(Isolation::Own),
+    .alone(),
     Case::timed("a sweep stops when its time is up", |_, store| {
         let (mut filled, mut removed) = (0, 0);
         soon("1 ms of budget", ms(500), || {
@@ -112,7 +112,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("removed in all", removed + rest, filled)
     })
     .needs(&[SWEEPING])
-    .on(Isolation::Own),
+    .alone(),
     Case::timed("stat tells what a sweep will remove", |_, store| {
         store.fill(12, MINUTE)?;
         store.fill(5, 2 * MINUTE)?;
@@ -124,7 +124,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("living, expired after the sweep", (stat.sessions, stat.expired), (5, 0))
     })
     .needs(&[SWEEPING, LISTING])
-    .on(Isolation::Own),
+    .alone(),
     Case::timed("a sweep on a store with expiry of its own has nothing to do", |_, store| {
         let living = store.fill(5, 5 * MINUTE)?;
         store.clock.advance(MINUTE);
@@ -132,7 +132,7 @@ pub(crate) const CASES: &[Case] = &[
         expect_living(store, &living)
     })
     .needs(&[EXPIRING_NATIVELY])
-    .on(Isolation::Own),
+    .alone(),
     Case::timed("two sweeps at once count each record once", |bed, store| {
         store.fill(400, MINUTE)?;
         store.clock.advance(MINUTE);
@@ -143,5 +143,5 @@ pub(crate) const CASES: &[Case] = &[
         equal("removed by both and after", ours?.1 + theirs?.1 + rest, 400)
     })
     .needs(&[SWEEPING])
-    .on(Isolation::Own),
+    .alone(),
 ];

@@ -37,8 +37,7 @@ pub(crate) const CASES: &[Case] = &[
         equal("the text", text_of(&record.payload), "x".into())?;
         equal("expires", record.head.expires, store.clock.now().plus(MINUTE))?;
         store.expect_locked("another begin", &key)?;
-        begun.commit_text("y")?;
-        store.expect_text("after the commit", &key, "y")
+        store.expect_commit(begun, &key, "y")
     }),
     Case::new("a touch under the lease of a missing session is Gone", |_, store| {
         let key = new_key();
@@ -61,8 +60,7 @@ pub(crate) const CASES: &[Case] = &[
             store.touch(&key, minute())?;
             Ok(start.elapsed())
         })?;
-        begun.commit_text("y")?;
-        store.expect_text("after the commit", &key, "y")
+        store.expect_commit(begun, &key, "y")
     }),
     Case::timed("a touch can shorten a life", |_, store| {
         let key = new_key();
