@@ -34,7 +34,7 @@ use self::own::OwnMode;
 use self::php::PhpMode;
 use self::php::directory::PREFIX;
 use self::store::Files;
-use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
+use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::store_url::{StoreUrl, invalid};
 
 /// The registry line of this store.
@@ -45,22 +45,16 @@ pub const ENTRY: StoreEntry = StoreEntry {
     capabilities: CAPABILITIES,
     decorates: false,
     options: &[
-        OptionHelp {
-            name: "durability",
-            help: "none, or commit: each commit is on disk before it returns (default none)",
-        },
-        OptionHelp {
-            name: "php",
-            help: "1: share the directory with PHP's files handler (default 0)",
-        },
-        OptionHelp {
-            name: "depth",
-            help: "with php=1, the N of session.save_path = \"N;/dir\": 0 to 5 (default 0)",
-        },
-        OptionHelp {
-            name: "maxlifetime",
-            help: "with php=1, session.gc_maxlifetime in seconds: 1 to 315360000 (default 1440)",
-        },
+        option(
+            "durability",
+            "none, or commit: each commit is on disk before it returns (default none)",
+        ),
+        option("php", "1: share the directory with PHP's files handler (default 0)"),
+        option("depth", "with php=1, the N of session.save_path = \"N;/dir\": 0 to 5 (default 0)"),
+        option(
+            "maxlifetime",
+            "with php=1, session.gc_maxlifetime in seconds: 1 to 315360000 (default 1440)",
+        ),
     ],
     server: None,
     fixtures: &[

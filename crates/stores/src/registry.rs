@@ -66,6 +66,10 @@ pub struct OptionHelp {
     pub help: &'static str,
 }
 
+pub(crate) const fn option(name: &'static str, help: &'static str) -> OptionHelp {
+    OptionHelp { name, help }
+}
+
 /// A private instance of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
@@ -86,15 +90,15 @@ pub struct Context {
 
 /// Options that every store takes.
 pub const COMMON_OPTIONS: &[OptionHelp] = &[
-    OptionHelp {
-        name: "payload_bytes_max",
-        help: "largest payload in bytes; larger saves are refused (default 67108864, or the \
-               store's own limit)",
-    },
-    OptionHelp {
-        name: "ids",
-        help: "plain (default) or hashed: store a digest, so that a stolen dump logs nobody in",
-    },
+    option(
+        "payload_bytes_max",
+        "largest payload in bytes; larger saves are refused (default 67108864, or the \
+         store's own limit)",
+    ),
+    option(
+        "ids",
+        "plain (default) or hashed: store a digest, so that a stolen dump logs nobody in",
+    ),
 ];
 
 /// Opens the store of a URL.

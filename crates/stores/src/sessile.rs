@@ -10,7 +10,7 @@ use std::time::Duration;
 use sessile_core::{Durability, Error, ErrorKind, Result, Sessions};
 use sessile_engine::{CAPABILITIES_ON_DISK, EngineOptions};
 
-use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
+use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::store_url::StoreUrl;
 
 /// The registry line of this store.
@@ -21,20 +21,20 @@ pub const ENTRY: StoreEntry = StoreEntry {
     capabilities: CAPABILITIES_ON_DISK,
     decorates: false,
     options: &[
-        OptionHelp {
-            name: "size_bytes_max",
-            help: "most bytes, for all its processes at once (default: three quarters of the file \
-                   system)",
-        },
-        OptionHelp {
-            name: "durability",
-            help: "on a disk: none, 1s or 250ms (all but so much of the end survives a power cut; \
-                   default 1s)",
-        },
-        OptionHelp {
-            name: "control",
-            help: "on a disk: the directory in memory for locks and index (default /dev/shm)",
-        },
+        option(
+            "size_bytes_max",
+            "most bytes, for all its processes at once (default: three quarters of the file \
+             system)",
+        ),
+        option(
+            "durability",
+            "on a disk: none, 1s or 250ms (all but so much of the end survives a power cut; \
+             default 1s)",
+        ),
+        option(
+            "control",
+            "on a disk: the directory in memory for locks and index (default /dev/shm)",
+        ),
     ],
     server: None,
     fixtures: &[

@@ -45,7 +45,7 @@ use self::row::KeyRow;
 use self::schema::file_error;
 use crate::file_system;
 use crate::locks::byte_lock::{Acquired, ByteLock, ByteLocks, LockName, monotonic_ns};
-use crate::registry::{self, Context, Fixture, OptionHelp, StoreEntry};
+use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::sql::list::{page, stat};
 use crate::sql::sweep::SweptTo;
 use crate::store_url::StoreUrl;
@@ -56,11 +56,11 @@ pub const ENTRY: StoreEntry = StoreEntry {
     sentence: "A table in a SQLite file: all processes of one host, nothing to install",
     capabilities: CAPABILITIES,
     decorates: false,
-    options: &[OptionHelp {
-        name: "durability",
-        help: "what survives a power cut: none, 1s (all but the last second) or commit (default \
-               1s)",
-    }],
+    options: &[option(
+        "durability",
+        "what survives a power cut: none, 1s (all but the last second) or commit (default \
+         1s)",
+    )],
     server: None,
     fixtures: &[Fixture { variant: "default", url: "sqlite:{disk}/sessions.db" }],
     open,

@@ -3,11 +3,11 @@
 
 use sessile_core::{Error, ErrorKind, Head, Result, Stored, Timestamp};
 
-use crate::registry::OptionHelp;
+use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
 pub(crate) const PREFIX: OptionHelp =
-    OptionHelp { name: "prefix", help: "first part of every key name (default sessile)" };
+    option("prefix", "first part of every key name (default sessile)");
 
 pub(crate) fn prefix(url: &StoreUrl, bytes_max: usize) -> Result<String> {
     let prefix = url.text("prefix").unwrap_or("sessile");

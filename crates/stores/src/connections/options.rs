@@ -8,25 +8,19 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use sessile_core::{Error, ErrorKind, Result};
 
-use crate::registry::OptionHelp;
+use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
 pub(crate) const USER: OptionHelp =
-    OptionHelp { name: "user", help: "user name at a unix socket (a host takes it before the @)" };
-pub(crate) const DATABASE: OptionHelp = OptionHelp {
-    name: "database",
-    help: "name of the database at a unix socket (a host takes it as the path)",
-};
-pub(crate) const PASSWORD_FILE: OptionHelp = OptionHelp {
-    name: "password_file",
-    help: "file that holds the password; keeps it out of the URL",
-};
-pub(crate) const CONNECT_TIMEOUT_MS: OptionHelp = OptionHelp {
-    name: "connect_timeout_ms",
-    help: "longest time for one connection attempt (default 1000)",
-};
+    option("user", "user name at a unix socket (a host takes it before the @)");
+pub(crate) const DATABASE: OptionHelp =
+    option("database", "name of the database at a unix socket (a host takes it as the path)");
+pub(crate) const PASSWORD_FILE: OptionHelp =
+    option("password_file", "file that holds the password; keeps it out of the URL");
+pub(crate) const CONNECT_TIMEOUT_MS: OptionHelp =
+    option("connect_timeout_ms", "longest time for one connection attempt (default 1000)");
 pub(crate) const RESPONSE_TIMEOUT_MS: OptionHelp =
-    OptionHelp { name: "response_timeout_ms", help: "longest time for one answer (default 5000)" };
+    option("response_timeout_ms", "longest time for one answer (default 5000)");
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {

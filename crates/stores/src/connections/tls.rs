@@ -3,21 +3,16 @@
 use sessile_core::Result;
 
 use super::options::{file, is_unix};
-use crate::registry::OptionHelp;
+use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
-pub(crate) const TLS: OptionHelp = OptionHelp {
-    name: "tls",
-    help: "1: encrypt, and accept only a server with a good certificate (default 0)",
-};
-pub(crate) const TLS_CA_FILE: OptionHelp = OptionHelp {
-    name: "tls_ca_file",
-    help: "PEM of the authority that signed the server (default: the system's)",
-};
+pub(crate) const TLS: OptionHelp =
+    option("tls", "1: encrypt, and accept only a server with a good certificate (default 0)");
+pub(crate) const TLS_CA_FILE: OptionHelp =
+    option("tls_ca_file", "PEM of the authority that signed the server (default: the system's)");
 pub(crate) const TLS_CERT_FILE: OptionHelp =
-    OptionHelp { name: "tls_cert_file", help: "PEM of a client certificate; needs tls_key_file" };
-pub(crate) const TLS_KEY_FILE: OptionHelp =
-    OptionHelp { name: "tls_key_file", help: "PEM of the client's key" };
+    option("tls_cert_file", "PEM of a client certificate; needs tls_key_file");
+pub(crate) const TLS_KEY_FILE: OptionHelp = option("tls_key_file", "PEM of the client's key");
 
 /// The certificates of a TLS connection, in PEM.
 #[derive(Clone, Default)]

@@ -11,7 +11,7 @@ use sessile_core::{Clock, Limits, Result};
 
 use super::table::{self, Moment, Table, TableWalk, has, is_word, no_table, sum};
 use super::{Layout, Walk};
-use crate::registry::OptionHelp;
+use crate::registry::option;
 use crate::store_url::{StoreUrl, invalid};
 
 pub const LAYOUT: Layout = Layout {
@@ -20,15 +20,12 @@ pub const LAYOUT: Layout = Layout {
     reads: "the sessions and all cache tables of Drupal",
     example: "drupal+mysql://user@host/database",
     options: &[
-        OptionHelp {
-            name: "table",
-            help: "only this one, without the prefix (default: sessions and all cache tables)",
-        },
-        OptionHelp { name: "prefix", help: "of the names of all tables (default: none)" },
-        OptionHelp {
-            name: "maxlifetime",
-            help: "session.gc_maxlifetime in seconds (default 200000)",
-        },
+        option(
+            "table",
+            "only this one, without the prefix (default: sessions and all cache tables)",
+        ),
+        option("prefix", "of the names of all tables (default: none)"),
+        option("maxlifetime", "session.gc_maxlifetime in seconds (default 200000)"),
     ],
     of_connection: table::options,
     open,

@@ -6,7 +6,7 @@ use sessile_core::{Clock, Result};
 
 use super::table::{self, Moment, Table, named, no_table, sum};
 use super::{Layout, Walk};
-use crate::registry::OptionHelp;
+use crate::registry::option;
 use crate::store_url::StoreUrl;
 
 pub const SYMFONY: Layout = Layout {
@@ -15,11 +15,11 @@ pub const SYMFONY: Layout = Layout {
     reads: "the table of Symfony's PdoSessionHandler",
     example: "symfony+postgres://user@host/database",
     options: &[
-        OptionHelp { name: "table", help: "db_table (default sessions)" },
-        OptionHelp { name: "id_col", help: "db_id_col (default sess_id)" },
-        OptionHelp { name: "data_col", help: "db_data_col (default sess_data)" },
-        OptionHelp { name: "lifetime_col", help: "db_lifetime_col (default sess_lifetime)" },
-        OptionHelp { name: "time_col", help: "db_time_col (default sess_time)" },
+        option("table", "db_table (default sessions)"),
+        option("id_col", "db_id_col (default sess_id)"),
+        option("data_col", "db_data_col (default sess_data)"),
+        option("lifetime_col", "db_lifetime_col (default sess_lifetime)"),
+        option("time_col", "db_time_col (default sess_time)"),
     ],
     of_connection: table::options,
     open: open_symfony,
@@ -59,7 +59,7 @@ pub const DJANGO: Layout = Layout {
     storages: table::SCHEMES,
     reads: "the sessions that Django keeps in a database",
     example: "django+sqlite:/srv/shop/db.sqlite3",
-    options: &[OptionHelp { name: "table", help: "name of the table (default django_session)" }],
+    options: &[option("table", "name of the table (default django_session)")],
     of_connection: table::options,
     open: open_django,
 };

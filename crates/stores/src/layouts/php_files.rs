@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sessile_core::{Clock, Error, ErrorKind, Limits, Result, Timestamp};
 
 use super::{EntryName, Layout, ScannedEntry, Walk};
-use crate::registry::OptionHelp;
+use crate::registry::option;
 use crate::store_url::StoreUrl;
 
 pub const LAYOUT: Layout = Layout {
@@ -22,10 +22,7 @@ pub const LAYOUT: Layout = Layout {
     storages: &["files"],
     reads: "the files of PHP's own handler",
     example: "php+files:/var/lib/php/sessions",
-    options: &[OptionHelp {
-        name: "maxlifetime",
-        help: "session.gc_maxlifetime in seconds (default 1440)",
-    }],
+    options: &[option("maxlifetime", "session.gc_maxlifetime in seconds (default 1440)")],
     of_connection: |_| &[],
     open,
 };

@@ -21,7 +21,7 @@ use crate::memcached::connection::Connection;
 use crate::memcached::failure::translate;
 use crate::memcached::options::{Endpoint, OF_CONNECTION, servers};
 use crate::memcached::reply::Failure;
-use crate::registry::OptionHelp;
+use crate::registry::option;
 use crate::store_url::StoreUrl;
 
 pub const LAYOUT: Layout = Layout {
@@ -29,10 +29,7 @@ pub const LAYOUT: Layout = Layout {
     storages: &["memcached", "memcached+unix"],
     reads: "the sessions of PHP's extension memcached",
     example: "php+memcached://host:11211,host2:11211",
-    options: &[OptionHelp {
-        name: "prefix",
-        help: "memcached.sess_prefix (default memc.sess.key.)",
-    }],
+    options: &[option("prefix", "memcached.sess_prefix (default memc.sess.key.)")],
     of_connection: |_| OF_CONNECTION,
     open,
 };

@@ -16,7 +16,7 @@ use crate::connections::key_value;
 use crate::connections::pool::PooledConnection;
 use crate::redis::connection::{ClientSettings, OF_CONNECTION};
 use crate::redis::failure::{translate, unexpected};
-use crate::registry::OptionHelp;
+use crate::registry::option;
 use crate::store_url::StoreUrl;
 
 pub const LAYOUT: Layout = Layout {
@@ -24,11 +24,11 @@ pub const LAYOUT: Layout = Layout {
     storages: &["redis", "rediss", "redis+unix"],
     reads: "the sessions of PHP's extension redis",
     example: "php+redis://host/0",
-    options: &[OptionHelp {
-        name: "prefix",
-        help: "that of session.save_path (default PHPREDIS_SESSION:; in a cluster \
-               PHPREDIS_CLUSTER_SESSION:)",
-    }],
+    options: &[option(
+        "prefix",
+        "that of session.save_path (default PHPREDIS_SESSION:; in a cluster \
+         PHPREDIS_CLUSTER_SESSION:)",
+    )],
     of_connection: |_| OF_CONNECTION,
     open,
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sessile_core::{Error, ErrorKind, Holder, Limits, Result, Timestamp};
 
 use crate::locks::host;
-use crate::registry::OptionHelp;
+use crate::registry::{OptionHelp, option};
 use crate::store_url::StoreUrl;
 
 pub(crate) type Token = [u8; 16];
@@ -54,10 +54,8 @@ pub(crate) fn holder(note: &[u8]) -> Holder {
     }
 }
 
-pub(crate) const LOCK_TTL_MS: OptionHelp = OptionHelp {
-    name: "lock_ttl_ms",
-    help: "a lock whose holder died is free after this (default 60000)",
-};
+pub(crate) const LOCK_TTL_MS: OptionHelp =
+    option("lock_ttl_ms", "a lock whose holder died is free after this (default 60000)");
 
 /// How long the server keeps a lock whose holder does not come back.
 pub(crate) fn lock_ttl(url: &StoreUrl) -> Result<Duration> {

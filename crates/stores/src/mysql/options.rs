@@ -19,11 +19,11 @@ use crate::connections::options::{
 use crate::connections::tls::{
     TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider,
 };
-use crate::registry::OptionHelp;
+use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
 pub(crate) const HELP: &[OptionHelp] = &[
-    OptionHelp { name: "table", help: "name of the table (default sessile_session)" },
+    option("table", "name of the table (default sessile_session)"),
     USER,
     PASSWORD_FILE,
     DATABASE,

@@ -19,18 +19,12 @@ use crate::connections::tls::{
     TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider,
 };
 use crate::locks::host;
-use crate::registry::OptionHelp;
+use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
 pub(crate) const HELP: &[OptionHelp] = &[
-    OptionHelp {
-        name: "table",
-        help: "name of the table (default sessile); its companions begin with the same word",
-    },
-    OptionHelp {
-        name: "schema",
-        help: "schema of the table (default: the first of the user's search_path)",
-    },
+    option("table", "name of the table (default sessile); its companions begin with the same word"),
+    option("schema", "schema of the table (default: the first of the user's search_path)"),
     TLS,
     USER,
     DATABASE,

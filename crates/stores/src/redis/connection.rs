@@ -21,7 +21,7 @@ use crate::connections::tls::{
     TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider,
 };
 use crate::locks::token::LOCK_TTL_MS;
-use crate::registry::OptionHelp;
+use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
 pub const HELP: &[OptionHelp] = &[
@@ -30,10 +30,7 @@ pub const HELP: &[OptionHelp] = &[
     PREFIX,
     USER,
     PASSWORD_FILE,
-    OptionHelp {
-        name: "db",
-        help: "number of the database, for redis+unix (redis:// takes it as the path)",
-    },
+    option("db", "number of the database, for redis+unix (redis:// takes it as the path)"),
     CONNECT_TIMEOUT_MS,
     RESPONSE_TIMEOUT_MS,
     TLS_CA_FILE,

@@ -8,30 +8,21 @@ use std::collections::BTreeSet;
 
 use sessile_core::{Bin, Error, Operation, Result, Sessions};
 
-use crate::registry::{self, Context, OptionHelp};
+use crate::registry::{self, Context, OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
 const LOCK_TTL: &str = "lock_ttl_ms";
 
 pub const HELP: &[OptionHelp] = &[
-    OptionHelp {
-        name: "home",
-        help: "URL of the store that keeps, locks and expires the sessions",
-    },
-    OptionHelp {
-        name: "large",
-        help: "URL of the store for payloads that are larger than `larger_than`",
-    },
-    OptionHelp {
-        name: "larger_than",
-        help: "bytes, or with K or M in units of 1024: larger payloads go to `large` (default and \
+    option("home", "URL of the store that keeps, locks and expires the sessions"),
+    option("large", "URL of the store for payloads that are larger than `larger_than`"),
+    option(
+        "larger_than",
+        "bytes, or with K or M in units of 1024: larger payloads go to `large` (default and \
                maximum: what `home` takes)",
-    },
-    OptionHelp {
-        name: "bins",
-        help: "names of bins, with commas between them, that live in `bins_in` altogether",
-    },
-    OptionHelp { name: "bins_in", help: "URL of the store for these bins" },
+    ),
+    option("bins", "names of bins, with commas between them, that live in `bins_in` altogether"),
+    option("bins_in", "URL of the store for these bins"),
     OptionHelp {
         name: LOCK_TTL,
         help: "passed on to `home`, if that is a store whose locks end with time and says nothing \
