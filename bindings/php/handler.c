@@ -36,6 +36,8 @@ static sessile_rules rules(void)
 		.read_on_lock_timeout = *SESSILE_G(on_lock_timeout) == 'r',
 		.lazy_start = SESSILE_G(lazy_start),
 		.touch_unlocked = SESSILE_G(touch_unlocked),
+		/* PHP opens and saves the session at each update of an upload's progress. */
+		.best_effort = PS(rfc1867_progress) != NULL,
 	};
 }
 

@@ -164,6 +164,9 @@ typedef struct {
   bool lazy_start;
   // Whether reading without the lock moves the expiry.
   bool touch_unlocked;
+  // What is saved may be lost, such as the progress of an upload: a lock that is not free in
+  // time is waited for once in a request, and while it is not free nothing is saved.
+  bool best_effort;
 } sessile_rules;
 
 // What an application ends a request with.

@@ -37,6 +37,9 @@ pub struct sessile_rules {
     pub lazy_start: bool,
     /// Whether reading without the lock moves the expiry.
     pub touch_unlocked: bool,
+    /// What is saved may be lost, such as the progress of an upload: a lock that is not free in
+    /// time is waited for once in a request, and while it is not free nothing is saved.
+    pub best_effort: bool,
 }
 
 impl sessile_rules {
@@ -54,6 +57,7 @@ impl sessile_rules {
             grace: Duration::from_millis(self.grace_ms),
             lazy_start: self.lazy_start,
             touch_unlocked: self.touch_unlocked,
+            best_effort: self.best_effort,
         }
     }
 }

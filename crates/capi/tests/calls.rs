@@ -287,6 +287,7 @@ const RULES: sessile_rules = sessile_rules {
     read_on_lock_timeout: false,
     lazy_start: true,
     touch_unlocked: false,
+    best_effort: false,
 };
 
 /// Opens and loads a session for a request, as its text or the code of the failure.

@@ -99,6 +99,7 @@ fn rules(spec: SpecRules) -> sessile_rules {
         read_on_lock_timeout: spec.read_on_lock_timeout,
         lazy_start: spec.lazy_start,
         touch_unlocked: spec.touch_unlocked,
+        best_effort: spec.best_effort,
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Request {
     state: State,
     /// The last id that was made for this visitor, whose cookie is in this response.
     made: Option<Key>,
+    /// A lock was not free in time; see [`Rules::best_effort`].
+    waited: bool,
 }
 
 #[derive(Default)]
@@ -94,7 +96,14 @@ impl Request {
     /// A request on a clock. `process` answers with another number in each forked child, which
     /// must not save the session of its parent.
     pub fn new(clock: Clock, process: fn() -> u32) -> Request {
-        Request { clock, process, opened_by: process(), state: State::Closed, made: None }
+        Request {
+            clock,
+            process,
+            opened_by: process(),
+            state: State::Closed,
+            made: None,
+            waited: false,
+        }
     }
 
     /// Whether a new id is taken. A free one becomes the id of this request's new session, if it
@@ -129,7 +138,8 @@ impl Request {
         access: Access,
     ) -> bool {
         self.reset();
-        let session = Key::session(id).and_then(|key| Session::open(sessions, rules, key, access));
+        let session =
+            Key::session(id).and_then(|key| self.open_session(sessions, rules, key, access));
         match session {
             Ok(session) if session.is_known(sessions) => {
                 self.state = State::Active(session, Phase::Validated);
@@ -170,7 +180,7 @@ impl Request {
             other => {
                 // Its lock is given back first: it may be the one that is wanted.
                 drop(other);
-                Session::open(sessions, rules, Key::session(id)?, access)?
+                self.open_session(sessions, rules, Key::session(id)?, access)?
             }
         };
         self.opened_by = (self.process)();
@@ -181,6 +191,23 @@ impl Request {
             }
             _ => unreachable!("it was set above"),
         }
+    }
+
+    fn open_session(
+        &mut self,
+        sessions: &Sessions,
+        rules: &Rules,
+        key: Key,
+        access: Access,
+    ) -> Result<Session> {
+        if !rules.best_effort {
+            return Session::open(sessions, rules, key, access);
+        }
+        let mut session = Session::open(sessions, &rules.patient(self.waited), key, access)?;
+        if session.warning.is_some() && std::mem::replace(&mut self.waited, true) {
+            session.warning = None;
+        }
+        Ok(session)
     }
 
     /// The application has the payload. A request that ends before saves nothing.
@@ -234,6 +261,7 @@ impl Request {
             Hold::Locked(locked) => locked,
             _ if session.payload == payload => return Ok(Saved::Nothing),
             Hold::Late { .. } => return Ok(Saved::Replaced(replaced(sessions, &session.key))),
+            Hold::Unlocked { .. } if rules.best_effort => return Ok(Saved::Nothing),
             Hold::Unlocked { .. } => {
                 return Err(unlocked(sessions, &session.key, "nothing is saved"));
             }
@@ -354,6 +382,7 @@ impl Request {
     pub fn end(&mut self) {
         self.reset();
         self.made = None;
+        self.waited = false;
     }
 
     fn is_forked_child(&self) -> bool {

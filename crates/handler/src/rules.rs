@@ -21,6 +21,9 @@ pub struct Rules {
     pub lazy_start: bool,
     /// Reading without the lock moves the expiry, too.
     pub touch_unlocked: bool,
+    /// What is saved may be lost, such as the progress of an upload: a lock that is not free in
+    /// time is waited for once in a request, and while it is not free nothing is saved.
+    pub best_effort: bool,
 }
 
 /// What follows when the lock of a session is not free in time.
@@ -43,6 +46,7 @@ impl Default for Rules {
             grace: Duration::from_secs(30),
             lazy_start: true,
             touch_unlocked: false,
+            best_effort: false,
         }
     }
 }
@@ -54,6 +58,12 @@ impl Rules {
         let clamped = |time: Duration| time.clamp(Duration::from_millis(1), Limits::TTL_MAX);
         let ttl = Ttl::sliding(clamped(self.idle))?;
         self.absolute_lifetime.map_or(Ok(ttl), |lifetime| ttl.within(clamped(lifetime)))
+    }
+
+    /// The rules of an opening that is no failure if the lock is not free.
+    pub(crate) fn patient(&self, waited: bool) -> Rules {
+        let lock_wait = if waited { Duration::ZERO } else { self.lock_wait };
+        Rules { lock_wait, on_lock_timeout: OnLockTimeout::ReadUnlocked, ..*self }
     }
 
     /// The moment after which nothing of a session may be saved.

@@ -25,6 +25,7 @@ fn rules(spec: SpecRules) -> Rules {
         grace: Duration::from_secs(spec.grace),
         lazy_start: spec.lazy_start,
         touch_unlocked: spec.touch_unlocked,
+        best_effort: spec.best_effort,
     }
 }
 

@@ -57,6 +57,7 @@ pub struct SpecRules {
     pub read_on_lock_timeout: bool,
     pub lazy_start: bool,
     pub touch_unlocked: bool,
+    pub best_effort: bool,
 }
 
 impl Default for SpecRules {
@@ -68,6 +69,7 @@ impl Default for SpecRules {
             read_on_lock_timeout: false,
             lazy_start: true,
             touch_unlocked: false,
+            best_effort: false,
         }
     }
 }
