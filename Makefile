@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install example test-products toolchain
+.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install example test-products php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -85,6 +85,9 @@ example: php ## Opens a small shop with PHP's sessions on this handler, to look 
 
 test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost)
 	@STORE='$(STORE)' sh scripts/php.sh products
+
+php-session-tests: php ## Runs the tests of PHP's own session extension on it and on PHP's files
+	@sh scripts/php.sh session-tests
 
 toolchain:
 	@sh scripts/toolchain.sh

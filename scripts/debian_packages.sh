@@ -9,7 +9,11 @@ unpack_packages() {
     command -v apt-get >/dev/null 2>&1 || return 1
     place=$(mkdir -p "$1/cache/archives/partial" && cd "$1" && pwd)
     shift
-    apt-get -qq -y -o Debug::NoLocking=1 -o Dir::Cache="$place/cache" -o APT::Sandbox::User= \
+    # With a package that is only half installed apt-get fetches nothing.
+    awk -v RS= -v ORS='\n\n' '/\nStatus: install ok installed\n/' /var/lib/dpkg/status \
+        >"$place/status" || return 1
+    apt-get -qq -y -o Debug::NoLocking=1 -o Dir::Cache="$place/cache" \
+        -o Dir::State::status="$place/status" -o APT::Sandbox::User= \
         --no-install-recommends --download-only --reinstall install "$@" \
         >"$place/apt.log" 2>&1 || return 1
     rm -rf "$place/root"

@@ -9,6 +9,8 @@
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, products,
 #                                examples/php and small benchmarks
 #   sh scripts/php.sh products   checks real products on the store STORE
+#   sh scripts/php.sh session-tests
+#                                runs the tests of PHP's own session extension
 #   sh scripts/php.sh example    opens the shop of examples/php until Ctrl-C
 #   sh scripts/php.sh bench      compares handlers (SESSIONS ROUNDS SECONDS HANDLER...)
 #   sh scripts/php.sh gc-bench   measures the effect of garbage collection on starts
@@ -74,6 +76,9 @@ test)
 products)
     sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}"
     ;;
+session-tests)
+    sh scripts/php_session_tests.sh "$php" "$module"
+    ;;
 memcheck)
     SESSILE_PHP_BUILD=$profile-memcheck \
         SESSILE_CFLAGS="-Werror -fno-omit-frame-pointer -fsanitize=address,undefined" \
@@ -102,8 +107,8 @@ install)
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|products|memcheck|example|bench|gc-bench|footprint" \
-        "|install" >&2
+    echo "usage: sh scripts/php.sh build|test|products|session-tests|memcheck|example|bench|" \
+        "gc-bench|footprint|install" >&2
     exit 2
     ;;
 esac

@@ -64,12 +64,14 @@ write_settings() {
 
 # Serves $dir/www. The ports `http` and `https` are those of a site; `mixed_http` and `mixed_https`
 # ask Drupal for sessions over both, `own` for its own session storage. HTTPS is said, not spoken.
+# `varied` is a site with other settings: start_nginx [SETTING=VALUE]
 start_nginx() {
     http=$(free_port "$php" 18480)
     https=$(free_port "$php" $((http + 1)))
     mixed_http=$(free_port "$php" $((https + 1)))
     mixed_https=$(free_port "$php" $((mixed_http + 1)))
     own=$(free_port "$php" $((mixed_https + 1)))
+    varied=$(free_port "$php" $((own + 1)))
     {
         echo "daemon off; pid $dir/nginx.pid; error_log $dir/nginx.log; worker_processes 1;"
         [ "$(id -u)" != 0 ] || echo "user root;"
@@ -86,6 +88,7 @@ END
         listen "$mixed_http" 'fastcgi_param SITE_SESSIONS mixed;'
         listen "$mixed_https" 'fastcgi_param HTTPS on; fastcgi_param SITE_SESSIONS mixed;'
         listen "$own" 'fastcgi_param SITE_SESSIONS own;'
+        listen "$varied" "fastcgi_param PHP_VALUE '${1:-}';"
         echo '}'
     } >"$dir/nginx.conf"
     nginx -c "$dir/nginx.conf" -e "$dir/nginx.log" &
@@ -112,6 +115,11 @@ listen() {
         }
     }
 END
+}
+
+# The store URL, by default an engine, with {dir} as the private directory.
+store_url() {
+    echo "${1:-sessile:{dir\}/engine}" | sed "s|{dir}|$dir|"
 }
 
 # Starts php-fpm with 16 workers: start_pool STORE [SETTING=VALUE...]

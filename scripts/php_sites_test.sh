@@ -38,7 +38,7 @@ else
     skipped="drupal7=$archive is not there|$skipped"
 fi
 start_nginx
-start_pool "$(echo "${3:-sessile:{dir\}/engine}" | sed "s|{dir}|$dir|")"
+start_pool "$(store_url "${3:-}")"
 
 status=0
 (
