@@ -65,18 +65,9 @@ static bool headers_open(void)
 	return !SG(headers_sent) || !PS(use_cookies);
 }
 
-static void show_warning(const sessile_error *error)
-{
-	/* PHP logs its warnings, unless the script handles or suppresses them. */
-	if ((EG(error_reporting) & E_WARNING) && Z_ISUNDEF(EG(user_error_handler))) {
-		sessile_log_drop(error->message);
-	}
-	php_error_docref(NULL, E_WARNING, "%s", error->message);
-}
-
 static zend_result warn(const sessile_error *error)
 {
-	show_warning(error);
+	sessile_warn(error);
 	return sessile_fail();
 }
 
@@ -99,7 +90,7 @@ static bool open_store(const char *save_path)
 	}
 	if (sessile_open_stores_get(SESSILE_G(stores), url, settings, &SESSILE_G(store), &error)
 			!= SESSILE_OK) {
-		show_warning(&error);
+		sessile_warn(&error);
 		return false;
 	}
 	return true;
@@ -166,7 +157,7 @@ PS_READ_FUNC(sessile)
 	sessile_request_loaded(SESSILE_G(request));
 	if (error.code != SESSILE_OK) {
 		/* Last: a handler of errors may end the session. */
-		show_warning(&error);
+		sessile_warn(&error);
 	}
 	return SUCCESS;
 }
@@ -199,7 +190,7 @@ static zend_result save(zend_string *key, const zend_string *val, bool changed)
 		sessile_withdraw_cookie(key);
 	} else if (saved == SESSILE_LOGGED_OUT) {
 		/* It is counted; a log line for each would be noise. */
-		sessile_log_drop(error.message);
+		sessile_log_drop(&error);
 	}
 	return SUCCESS;
 }
@@ -262,7 +253,7 @@ PS_GC_FUNC(sessile)
 	}
 	do {
 		if (sessile_sweep(SESSILE_G(store), COLLECT_RECORDS, COLLECT_MS, &swept, &error) != SESSILE_OK) {
-			show_warning(&error);
+			sessile_warn(&error);
 			*nrdels = -1;
 			return -1;
 		}

@@ -17,16 +17,6 @@
 extern zend_module_entry sessile_module_entry;
 #define phpext_sessile_ptr &sessile_module_entry
 
-/* Log messages that wait for the end of a library call; see log.c. Further ones are counted. */
-#define SESSILE_LOG_LINES_MAX 4
-
-struct sessile_log {
-	unsigned int lines;
-	unsigned int lost;
-	sessile_level levels[SESSILE_LOG_LINES_MAX];
-	char texts[SESSILE_LOG_LINES_MAX][SESSILE_MESSAGE_BYTES];
-};
-
 ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* From php.ini. */
 	double lock_wait;
@@ -49,7 +39,6 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 
 	/* The session of this request. */
 	sessile_request *request;
-	struct sessile_log log;
 ZEND_END_MODULE_GLOBALS(sessile)
 
 ZEND_EXTERN_MODULE_GLOBALS(sessile)
@@ -89,8 +78,7 @@ bool sessile_is_empty(void);
 bool sessile_is_torn(const zend_string *text);
 
 /* log.c */
-void sessile_log_start(void);
-void sessile_log_drop(const char *text);
+void sessile_warn(const sessile_error *error);
 void sessile_log_write(void);
 
 /* cookie.c */

@@ -143,10 +143,13 @@ typedef struct {
   sessile_bytes id;
 } sessile_key;
 
-// Receives a message: the context of `sessile_log_to`, the level, UTF-8 text, its length. Runs
-// during a call of this library, on the calling thread, possibly on several threads at once. It
-// must not call this library, and must return.
-typedef void (*sessile_logger)(void *context, sessile_level level, const char *text, size_t length);
+// A log message.
+typedef struct {
+  // The level.
+  sessile_level level;
+  // UTF-8 text with a zero byte at the end; truncated to fit.
+  char text[SESSILE_MESSAGE_BYTES];
+} sessile_message;
 
 // How requests of an application treat their sessions.
 typedef struct {
@@ -246,13 +249,17 @@ sessile_code sessile_lease_regenerate(sessile_lease *lease,
 // Releases the lock without writing. Frees the lease.
 sessile_code sessile_lease_release(sessile_lease *lease, sessile_error *error);
 
-// Sends the log messages of this library to `logger` until the process ends. Returns false if the
-// process has a logger already.
-//
-// # Safety
-//
-// `logger` may be called as documented, with this context, until the process ends.
-bool sessile_log_to(sessile_logger logger, void *context);
+// Keeps log messages from now on, also what a panic says. Returns false if the process has a
+// logger already.
+bool sessile_log_start(void);
+
+// Takes the oldest message that the calls of this thread have left. Returns false if there is
+// none.
+bool sessile_log_next(sessile_message *message);
+
+// Drops the newest message of this thread if it says the same as an error, which the host program
+// has logged itself.
+void sessile_log_drop(const sessile_error *error);
 
 // POSIX: calls `child` in each forked child.
 extern int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));

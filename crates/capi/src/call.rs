@@ -21,8 +21,8 @@ pub(crate) unsafe fn call(
         Ok(Ok(())) => return sessile_code::SESSILE_OK,
         Ok(Err(failure)) => sessile_error::of(&failure),
         Err(_) => {
-            let text = "a defect of Sessile stopped this operation; please report it with the \
-                        lines before";
+            let text = "a defect of Sessile stopped this operation; please report it with what \
+                        the log says of it";
             sessile_error::new(sessile_code::SESSILE_PANIC, text)
         }
     };
@@ -37,4 +37,30 @@ pub(crate) unsafe fn call(
 /// The error for a null pointer.
 pub(crate) fn null_pointer(what: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{what} is a null pointer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logging::{sessile_log_next, sessile_log_start};
+
+    /// Its text and its place were on the standard error output only, which servers drop.
+    #[test]
+    fn a_panic_becomes_a_code_and_the_log_says_where_it_was() {
+        assert!(sessile_log_start() && !sessile_log_start());
+        let mut error = sessile_error::new(sessile_code::SESSILE_OK, "");
+        // SAFETY: the error is this test's.
+        let code = unsafe { call(&mut error, || panic!("the answer\nis 41")) };
+        assert_eq!(code, sessile_code::SESSILE_PANIC);
+        let mut logged = Vec::new();
+        let mut message = std::mem::MaybeUninit::uninit();
+        // SAFETY: there is room for a message, which is there after an answer of true.
+        while unsafe { sessile_log_next(message.as_mut_ptr()) } {
+            // SAFETY: as above; the text ends with a zero byte.
+            let text = unsafe { std::ffi::CStr::from_ptr((*message.as_ptr()).text.as_ptr()) };
+            logged.push(text.to_string_lossy().into_owned());
+        }
+        let [line] = logged.as_slice() else { panic!("{logged:?}") };
+        assert!(line.contains("src/call.rs:") && line.ends_with("the answer is 41"), "{line}");
+    }
 }

@@ -1,9 +1,19 @@
-//! Log messages of the library, passed on to the host program.
+//! Log messages of the library, kept until the host program takes them.
+//!
+//! The library logs with its locks held, and a host program may allocate or end its request by a
+//! jump in its log. So a message waits in its thread until the call has returned.
 
-use std::ffi::{c_char, c_void};
-use std::sync::OnceLock;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
+
+use crate::error::{SESSILE_MESSAGE_BYTES, sessile_code, sessile_error};
+
+/// Messages of a thread that are kept; further ones are counted.
+const MESSAGES_MAX: usize = 4;
 
 /// The level of a log message.
 #[repr(C)]
@@ -15,29 +25,55 @@ pub enum sessile_level {
     SESSILE_WARNING = 2,
 }
 
-/// Receives a message: the context of `sessile_log_to`, the level, UTF-8 text, its length. Runs
-/// during a call of this library, on the calling thread, possibly on several threads at once. It
-/// must not call this library, and must return.
-pub type sessile_logger = Option<
-    unsafe extern "C" fn(
-        context: *mut c_void,
-        level: sessile_level,
-        text: *const c_char,
-        length: usize,
-    ),
->;
-
-struct LogSink {
-    logger: unsafe extern "C" fn(*mut c_void, sessile_level, *const c_char, usize),
-    context: *mut c_void,
+/// A log message.
+#[repr(C)]
+pub struct sessile_message {
+    /// The level.
+    pub level: sessile_level,
+    /// UTF-8 text with a zero byte at the end; truncated to fit.
+    pub text: [c_char; SESSILE_MESSAGE_BYTES],
 }
 
-// SAFETY: the context is only passed on; `sessile_log_to` requires that any thread may do so.
-unsafe impl Send for LogSink {}
-// SAFETY: as above.
-unsafe impl Sync for LogSink {}
+#[derive(Default)]
+struct Messages {
+    kept: VecDeque<(sessile_level, String)>,
+    lost: usize,
+}
 
-static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
+impl Messages {
+    fn push(&mut self, level: sessile_level, text: String) {
+        if self.kept.len() < MESSAGES_MAX {
+            self.kept.push_back((level, text));
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    fn next(&mut self) -> Option<(sessile_level, String)> {
+        self.kept.pop_front().or_else(|| {
+            let lost = std::mem::take(&mut self.lost);
+            (lost > 0).then(|| (sessile_level::SESSILE_WARNING, format!("{lost} more messages")))
+        })
+    }
+}
+
+thread_local! {
+    static MESSAGES: RefCell<Messages> = RefCell::default();
+}
+
+/// Whether there ever was a message. The usual answer of `sessile_log_next` is this fast.
+static LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// Nothing while the thread ends.
+fn with_messages<T>(run: impl FnOnce(&mut Messages) -> Option<T>) -> Option<T> {
+    // Relaxed: a thread sees what it has stored itself.
+    if !LOGGED.load(Ordering::Relaxed) {
+        return None;
+    }
+    MESSAGES.try_with(|messages| run(&mut *messages.try_borrow_mut().ok()?)).ok()?
+}
+
+struct LogSink;
 
 impl Log for LogSink {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -53,29 +89,54 @@ impl Log for LogSink {
         let level =
             if failed { sessile_level::SESSILE_ERROR } else { sessile_level::SESSILE_WARNING };
         let text = record.args().to_string();
-        // SAFETY: the text lives until the logger returns; the rest is the promise of
-        // `sessile_log_to`'s caller.
-        unsafe { (self.logger)(self.context, level, text.as_ptr().cast(), text.len()) };
+        LOGGED.store(true, Ordering::Relaxed);
+        with_messages(|messages| {
+            messages.push(level, text);
+            Some(())
+        });
     }
 
     fn flush(&self) {}
 }
 
-/// Sends the log messages of this library to `logger` until the process ends. Returns false if the
-/// process has a logger already.
-///
-/// # Safety
-///
-/// `logger` may be called as documented, with this context, until the process ends.
+/// Keeps log messages from now on, also what a panic says. Returns false if the process has a
+/// logger already.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sessile_log_to(logger: sessile_logger, context: *mut c_void) -> bool {
-    let Some(logger) = logger else { return false };
-    if LOG_SINK.set(LogSink { logger, context }).is_err() {
+pub extern "C" fn sessile_log_start() -> bool {
+    if log::set_logger(&LogSink).is_err() {
         return false;
     }
-    let set = LOG_SINK.get().is_some_and(|sink| log::set_logger(sink).is_ok());
-    if set {
-        log::set_max_level(LevelFilter::Warn);
-    }
-    set
+    log::set_max_level(LevelFilter::Warn);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        log::error!("a defect: {}", panic.to_string().replace('\n', " "));
+        before(panic);
+    }));
+    true
+}
+
+/// Takes the oldest message that the calls of this thread have left. Returns false if there is
+/// none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_log_next(message: *mut sessile_message) -> bool {
+    let Some((level, text)) = with_messages(Messages::next).filter(|_| !message.is_null()) else {
+        return false;
+    };
+    let text = sessile_error::new(sessile_code::SESSILE_OK, &text).message;
+    // SAFETY: the caller's promise; not null.
+    unsafe { message.write(sessile_message { level, text }) };
+    true
+}
+
+/// Drops the newest message of this thread if it says the same as an error, which the host program
+/// has logged itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_log_drop(error: *const sessile_error) {
+    // SAFETY: the caller's promise.
+    let Some(error) = (unsafe { error.as_ref() }) else { return };
+    with_messages(|messages| {
+        let (_, newest) = messages.kept.back()?;
+        let same = sessile_error::new(error.code, newest).message == error.message;
+        if same { messages.kept.pop_back() } else { None }
+    });
 }

@@ -7,10 +7,9 @@
     reason = "tests"
 )]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::mem::zeroed;
 use std::ptr::null_mut;
-use std::sync::Mutex;
 
 use sessile_capi::*;
 
@@ -381,27 +380,23 @@ fn the_session_of_a_request() {
     }
 }
 
-static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-unsafe extern "C" fn keep(
-    context: *mut c_void,
-    level: sessile_level,
-    text: *const c_char,
-    length: usize,
-) {
-    assert_eq!(context as usize, 17);
-    let text =
-        String::from_utf8(unsafe { std::slice::from_raw_parts(text.cast(), length) }.to_vec())
-            .unwrap();
-    LINES.lock().unwrap().push(format!("{} {text}", level as u32));
+fn logged() -> Vec<String> {
+    let mut lines = Vec::new();
+    unsafe {
+        let mut message = sessile_message { level: sessile_level::SESSILE_ERROR, text: zeroed() };
+        while sessile_log_next(&mut message) {
+            let text = CStr::from_ptr(message.text.as_ptr()).to_str().unwrap();
+            lines.push(format!("{} {text}", message.level as u32));
+        }
+    }
+    lines
 }
 
 #[test]
 fn log_lines_reach_the_host_program() {
     unsafe {
-        assert!(!sessile_log_to(None, null_mut()));
-        assert!(sessile_log_to(Some(keep), 17 as *mut c_void));
-        assert!(!sessile_log_to(Some(keep), null_mut()), "the first one stays");
+        assert!(sessile_log_start() && !sessile_log_start());
+        assert!(!sessile_log_next(null_mut()));
         let store = open("memory:?payload_bytes_max=3");
         let code = sessile_create(store, key("a"), bytes(b"four"), TTL, null_mut());
         assert_eq!(code, sessile_code::SESSILE_TOO_LARGE);
@@ -418,7 +413,7 @@ fn log_lines_reach_the_host_program() {
         let full = (0..100).map(create).find(|code| *code != sessile_code::SESSILE_OK);
         assert_eq!(full, Some(sessile_code::SESSILE_FULL));
         sessile_close(small);
-        let lines = LINES.lock().unwrap();
+        let lines = logged();
         assert!(
             lines
                 .iter()
@@ -432,6 +427,17 @@ fn log_lines_reach_the_host_program() {
             lines.iter().any(|line| line.starts_with("2 sessile:") && line.contains(size)),
             "{lines:?}"
         );
+        // What the host program has logged itself is dropped, and what is too much is counted.
+        let mut error = zeroed::<sessile_error>();
+        for _ in 0..7 {
+            sessile_create(store, key("a"), bytes(b"four"), TTL, &mut error);
+        }
+        sessile_log_drop(&error);
+        error.message[0] = b'X' as c_char;
+        sessile_log_drop(&error);
+        let lines = logged();
+        assert_eq!((lines.len(), lines[3].as_str()), (4, "2 3 more messages"));
+        assert!(logged().is_empty());
         sessile_close(store);
     }
 }
