@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install example test-products php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install capi-install example test-products php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -35,6 +35,7 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	$(MODELS) test $(MODELS_OF) $(LOCKED) models
 	@sh scripts/report_test.sh
 	@SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build
+	@SESSILE_PROFILE=debug sh scripts/capi.sh test
 	@SESSILE_PROFILE=debug sh scripts/php.sh test
 	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
 		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle -- --ignored
@@ -76,6 +77,9 @@ php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=55
 
 php-gc-bench: php $(if $(JSON),build) ## Measures starts with garbage collection on 550,000 sessions, and their deletion (SESSIONS=1000 STARTS=20000 PHASES=starts,deletion,requests JSON=FILE)
 	@sh scripts/php.sh gc-bench $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(STARTS),--starts $(STARTS)) $(if $(PHASES),--phases $(PHASES)) $(if $(JSON),--json $(JSON))
+
+capi-install: toolchain ## Installs the C interface, shared and static, with a pkg-config file (PREFIX=/usr/local)
+	@sh scripts/capi.sh install $(or $(PREFIX),/usr/local)
 
 php-install: php ## Copies it into PHP's directory of extensions (root)
 	@sh scripts/php.sh install

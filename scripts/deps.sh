@@ -21,6 +21,7 @@ postgres|postgresql|the postgres store is tested and measured on private servers
 memcached|memcached|the memcached store is tested and measured on private servers
 php|php-cli|the files store is tested beside a real PHP
 phpize|php-dev|the PHP extension is built and tested
+pkg-config|pkg-config|finds the C interface for the program that tests it
 php-fpm|php-fpm|the PHP extension is tested in its workers
 nginx|nginx-light|php-fpm is tested behind it
 /usr/lib/php/*/memcached.so|php-memcached|is measured by sessile bench rebuild

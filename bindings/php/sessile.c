@@ -113,12 +113,19 @@ static PHP_MINIT_FUNCTION(sessile)
 		php_error_docref(NULL, E_WARNING, "sessile is loaded by php.ini, not by dl()");
 		return FAILURE;
 	}
+	if (sessile_abi() != SESSILE_ABI) {
+		php_error_docref(NULL, E_WARNING,
+			"the header has version %d of the library's interface, the library version %u; build the "
+			"extension again with both from one source", SESSILE_ABI, sessile_abi());
+		return FAILURE;
+	}
 	if (!SESSILE_G(request)) {
 		php_error_docref(NULL, E_WARNING, "no memory to watch for forks");
 		return FAILURE;
 	}
 	REGISTER_INI_ENTRIES();
 	sessile_watch_path();
+	/* False if the process has registered it before. */
 	sessile_log_start();
 	return php_session_register_module(&sessile_ps_module);
 }

@@ -22,6 +22,9 @@
 // Size of a message, including its zero byte.
 #define SESSILE_MESSAGE_BYTES 1024
 
+// The version of this interface. It changes when programs must be built anew.
+#define SESSILE_ABI 1
+
 // The largest time to live in milliseconds: ten years. Larger values are refused.
 #define SESSILE_TTL_MAX_MS 315360000000
 
@@ -346,6 +349,9 @@ void sessile_request_reset(sessile_request *request);
 
 // Forgets the request, too: the next one begins.
 void sessile_request_end(sessile_request *request);
+
+// The `SESSILE_ABI` of this library, which a program compares with that of its header.
+uint32_t sessile_abi(void);
 
 // The version of this library. Ends with a zero byte; never freed.
 const char *sessile_version(void);

@@ -44,6 +44,15 @@ pub(crate) unsafe fn sessions_of<'a>(store: *const sessile_store) -> Result<&'a 
     unsafe { store.as_ref() }.map(|store| &store.sessions).ok_or_else(|| null_pointer("the store"))
 }
 
+/// The version of this interface. It changes when programs must be built anew.
+pub const SESSILE_ABI: u32 = 1;
+
+/// The `SESSILE_ABI` of this library, which a program compares with that of its header.
+#[unsafe(no_mangle)]
+pub extern "C" fn sessile_abi() -> u32 {
+    SESSILE_ABI
+}
+
 /// The version of this library. Ends with a zero byte; never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sessile_version() -> *const c_char {
