@@ -22,8 +22,19 @@ static uint64_t milliseconds(double seconds)
 	return seconds > 0 ? MAX(1, (uint64_t) (seconds * 1000)) : 0;
 }
 
+static sessile_format payload_format(void)
+{
+	const char *serializer = PS(serializer) ? PS(serializer)->name : "";
+
+	return !strcmp(serializer, "php") ? SESSILE_FORMAT_PHP
+		: !strcmp(serializer, "php_serialize") ? SESSILE_FORMAT_PHP_SERIALIZE
+		: SESSILE_FORMAT_OTHER;
+}
+
 static sessile_rules rules(void)
 {
+	/* "exclusive" or "merge". */
+	const bool merge = *SESSILE_G(concurrency) == 'm';
 	/* Applications write any large number for "for ever". */
 	const zend_long idle = MIN(MAX(PS(gc_maxlifetime), 0), SESSILE_TTL_MAX_MS / 1000);
 
@@ -38,6 +49,10 @@ static sessile_rules rules(void)
 		.touch_unlocked = SESSILE_G(touch_unlocked),
 		/* PHP opens and saves the session at each update of an upload's progress. */
 		.best_effort = PS(rfc1867_progress) != NULL,
+		.merge = merge,
+		/* "last" or "fail". */
+		.fail_on_conflict = *SESSILE_G(merge_conflict) == 'f',
+		.format = merge ? payload_format() : SESSILE_FORMAT_OTHER,
 	};
 }
 

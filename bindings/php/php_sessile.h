@@ -21,6 +21,8 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* From php.ini. */
 	double lock_wait;
 	char *on_lock_timeout;
+	char *concurrency;
+	char *merge_conflict;
 	double grace;
 	double absolute_lifetime;
 	zend_long payload_limit;

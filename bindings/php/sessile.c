@@ -7,10 +7,21 @@
 
 ZEND_DECLARE_MODULE_GLOBALS(sessile)
 
-static PHP_INI_MH(on_update_lock_timeout)
+/* Settings of two words. */
+static PHP_INI_MH(on_update_word)
 {
-	if (strcmp(ZSTR_VAL(new_value), "fail") && strcmp(ZSTR_VAL(new_value), "read_only")) {
-		php_error_docref(NULL, E_WARNING, "sessile.on_lock_timeout is fail or read_only");
+	static const char *const settings[][3] = {
+		{ "sessile.on_lock_timeout", "fail", "read_only" },
+		{ "sessile.concurrency", "exclusive", "merge" },
+		{ "sessile.merge_conflict", "last", "fail" },
+	};
+	const char *const *setting = settings[0], *word = ZSTR_VAL(new_value);
+
+	while (strcmp(setting[0], ZSTR_VAL(entry->name))) {
+		setting += 3;
+	}
+	if (strcmp(word, setting[1]) && strcmp(word, setting[2])) {
+		php_error_docref(NULL, E_WARNING, "%s is %s or %s", setting[0], setting[1], setting[2]);
 		return FAILURE;
 	}
 	return OnUpdateString(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
@@ -71,10 +82,15 @@ static PHP_INI_MH(on_update_switch)
 	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_seconds, name, \
 		zend_sessile_globals, sessile_globals)
 
+#define WORD(name, value) \
+	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_word, name, \
+		zend_sessile_globals, sessile_globals)
+
 PHP_INI_BEGIN()
 	SECONDS(lock_wait, "30")
-	STD_PHP_INI_ENTRY("sessile.on_lock_timeout", "fail", PHP_INI_ALL, on_update_lock_timeout,
-		on_lock_timeout, zend_sessile_globals, sessile_globals)
+	WORD(on_lock_timeout, "fail")
+	WORD(concurrency, "exclusive")
+	WORD(merge_conflict, "last")
 	SECONDS(grace, "30")
 	SECONDS(absolute_lifetime, "0")
 	STD_PHP_INI_ENTRY("sessile.payload_limit", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, on_update_bytes,

@@ -80,6 +80,16 @@ typedef enum {
   SESSILE_WARNING = 2,
 } sessile_level;
 
+// A format of payloads.
+typedef enum {
+  // One that cannot be split. Such sessions are opened with their lock.
+  SESSILE_FORMAT_OTHER,
+  // Of PHP's `session.serialize_handler = php`.
+  SESSILE_FORMAT_PHP,
+  // Of PHP's `session.serialize_handler = php_serialize`.
+  SESSILE_FORMAT_PHP_SERIALIZE,
+} sessile_format;
+
 // The result of a save.
 typedef enum {
   // The payload is stored.
@@ -173,6 +183,12 @@ typedef struct {
   // What is saved may be lost, such as the progress of an upload: a lock that is not free in
   // time is waited for once in a request, and while it is not free nothing is saved.
   bool best_effort;
+  // Whether requests of one session run in parallel, and each applies its changes at its end.
+  bool merge;
+  // Whether the save of the second request that has changed one value fails; else it wins.
+  bool fail_on_conflict;
+  // The format of payloads, for `merge`.
+  sessile_format format;
 } sessile_rules;
 
 // What an application ends a request with.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use sessile_core::{Clock, ErrorKind, Result};
 use sessile_engine::spare;
-use sessile_handler::{Access, Closed, OnLockTimeout, Request, Rules, Save, Saved};
+use sessile_handler::{
+    Access, Closed, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save, Saved,
+};
 
 use crate::call::{call, null_pointer};
 use crate::error::{sessile_code, sessile_error};
@@ -40,6 +42,24 @@ pub struct sessile_rules {
     /// What is saved may be lost, such as the progress of an upload: a lock that is not free in
     /// time is waited for once in a request, and while it is not free nothing is saved.
     pub best_effort: bool,
+    /// Whether requests of one session run in parallel, and each applies its changes at its end.
+    pub merge: bool,
+    /// Whether the save of the second request that has changed one value fails; else it wins.
+    pub fail_on_conflict: bool,
+    /// The format of payloads, for `merge`.
+    pub format: sessile_format,
+}
+
+/// A format of payloads.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum sessile_format {
+    /// One that cannot be split. Such sessions are opened with their lock.
+    SESSILE_FORMAT_OTHER,
+    /// Of PHP's `session.serialize_handler = php`.
+    SESSILE_FORMAT_PHP,
+    /// Of PHP's `session.serialize_handler = php_serialize`.
+    SESSILE_FORMAT_PHP_SERIALIZE,
 }
 
 impl sessile_rules {
@@ -48,6 +68,13 @@ impl sessile_rules {
             true => OnLockTimeout::ReadUnlocked,
             false => OnLockTimeout::Fail,
         };
+        let format = match self.format {
+            sessile_format::SESSILE_FORMAT_OTHER => None,
+            sessile_format::SESSILE_FORMAT_PHP => Some(Format::Php),
+            sessile_format::SESSILE_FORMAT_PHP_SERIALIZE => Some(Format::PhpSerialize),
+        };
+        let on_conflict =
+            if self.fail_on_conflict { OnConflict::Fail } else { OnConflict::LastWins };
         let lifetime = Some(self.lifetime_ms).filter(|ms| *ms > 0);
         Rules {
             lock_wait: Duration::from_millis(self.lock_wait_ms),
@@ -58,6 +85,10 @@ impl sessile_rules {
             lazy_start: self.lazy_start,
             touch_unlocked: self.touch_unlocked,
             best_effort: self.best_effort,
+            concurrency: match self.merge {
+                true => Concurrency::Merge { format, on_conflict },
+                false => Concurrency::Exclusive,
+            },
         }
     }
 }

@@ -315,6 +315,7 @@ pub unsafe extern "C" fn sessile_counter(
         Counter::DestroyedCommits => c"destroyed_commits",
         Counter::LockTimeouts => c"lock_timeouts",
         Counter::SpentIds => c"spent_ids",
+        Counter::MergeConflicts => c"merge_conflicts",
     };
     // SAFETY: the caller's promises.
     unsafe {

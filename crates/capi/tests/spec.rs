@@ -7,7 +7,10 @@ use std::ptr::null_mut;
 
 use sessile_capi::*;
 use sessile_core::Clock;
-use sessile_testkit::spec::{RequestDriver, SpecCase, SpecRules, SpecSave, Started, request_cases};
+use sessile_testkit::spec::{
+    RequestDriver, SpecCase, SpecConcurrency, SpecConflict, SpecRules, SpecSave, Started,
+    request_cases,
+};
 
 struct Driver {
     request: *mut sessile_request,
@@ -100,6 +103,9 @@ fn rules(spec: SpecRules) -> sessile_rules {
         lazy_start: spec.lazy_start,
         touch_unlocked: spec.touch_unlocked,
         best_effort: spec.best_effort,
+        merge: spec.concurrency == SpecConcurrency::Merge,
+        fail_on_conflict: spec.merge_conflict == SpecConflict::Fail,
+        format: sessile_format::SESSILE_FORMAT_PHP,
     }
 }
 

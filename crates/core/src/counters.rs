@@ -20,17 +20,20 @@ pub enum Counter {
     LockTimeouts,
     /// Uses of an id whose grace after regeneration was over.
     SpentIds,
+    /// Values that two requests of a session have changed at a time.
+    MergeConflicts,
 }
 
 impl Counter {
     /// All counters, in display order.
-    pub const ALL: [Counter; 6] = [
+    pub const ALL: [Counter; 7] = [
         Counter::FailedSaves,
         Counter::TooLarge,
         Counter::StaleCommits,
         Counter::DestroyedCommits,
         Counter::LockTimeouts,
         Counter::SpentIds,
+        Counter::MergeConflicts,
     ];
 }
 
@@ -43,9 +46,9 @@ impl Counters {
         self.slot(counter).map_or(0, |slot| slot.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn add(&self, counter: Counter) {
+    pub(crate) fn add(&self, counter: Counter, events: u64) {
         // Relaxed: a counter orders nothing.
-        self.slot(counter).map(|slot| slot.fetch_add(1, Ordering::Relaxed));
+        self.slot(counter).map(|slot| slot.fetch_add(events, Ordering::Relaxed));
     }
 
     fn slot(&self, counter: Counter) -> Option<&AtomicU64> {

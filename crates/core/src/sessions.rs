@@ -97,6 +97,11 @@ impl Sessions {
         self.0.counters.get(counter)
     }
 
+    /// Counts events that a handler has seen.
+    pub fn add_to_count(&self, counter: Counter, events: u64) {
+        self.0.counters.add(counter, events);
+    }
+
     /// Takes the lock of a session and reads it. See [`Store::begin`].
     #[inline] // what it returns is large; a caller in another crate would have it copied once more
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
@@ -226,7 +231,7 @@ impl Sessions {
 
     fn count_spent_id(&self, absence: Absence, key: &Key) {
         if absence == Absence::Regenerated {
-            self.0.counters.add(Counter::SpentIds);
+            self.0.counters.add(Counter::SpentIds, 1);
             let (label, tag) = (&self.0.label, key.tag());
             log::warn!(
                 "{label}: session {tag} was used although it was regenerated and its grace is over"
@@ -251,15 +256,15 @@ impl Sessions {
         let error = error.during(operation, &self.0.label, key.map(Key::tag));
         let counters = &self.0.counters;
         match error.kind() {
-            ErrorKind::TooLarge { .. } => counters.add(Counter::TooLarge),
-            ErrorKind::LockTimeout { .. } => counters.add(Counter::LockTimeouts),
-            ErrorKind::Stale => counters.add(Counter::StaleCommits),
-            ErrorKind::Destroyed => counters.add(Counter::DestroyedCommits),
+            ErrorKind::TooLarge { .. } => counters.add(Counter::TooLarge, 1),
+            ErrorKind::LockTimeout { .. } => counters.add(Counter::LockTimeouts, 1),
+            ErrorKind::Stale => counters.add(Counter::StaleCommits, 1),
+            ErrorKind::Destroyed => counters.add(Counter::DestroyedCommits, 1),
             _ => {}
         }
         // A taken id is an answer, not a failed save.
         if operation.saves() && *error.kind() != ErrorKind::Exists {
-            counters.add(Counter::FailedSaves);
+            counters.add(Counter::FailedSaves, 1);
             if !logged {
                 log::warn!("{error:#}");
             }

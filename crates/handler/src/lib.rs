@@ -28,11 +28,14 @@
 
 #![forbid(unsafe_code)]
 
+mod diverged;
 mod late;
+mod merge;
+mod php_format;
 mod request;
 mod rules;
 mod session;
 
 pub use request::{Closed, Opened, Request, Save, Saved};
-pub use rules::{OnLockTimeout, Rules};
+pub use rules::{Concurrency, Format, OnConflict, OnLockTimeout, Rules};
 pub use session::Access;

@@ -1,12 +1,13 @@
 //! The session of one request, as a state machine.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use sessile_core::{Absence, Clock, Error, ErrorKind, Key, Limits, Result, Sessions};
 
 use crate::late;
 use crate::rules::Rules;
-use crate::session::{Access, Hold, Session};
+use crate::session::{Access, Hold, Session, replaced};
 
 /// The session of one request; it may serve one request after the other.
 pub struct Request {
@@ -257,12 +258,28 @@ impl Request {
             }
             return store_anew(sessions, rules, Key::session(id)?, payload);
         };
+        if session.end.is_some_and(|end| end <= self.clock.now()) {
+            self.reset();
+            return Ok(Saved::Ended);
+        }
+        if matches!(session.hold, Hold::Snapshot { .. }) {
+            if session.payload == payload {
+                return touch_unlocked(sessions, rules, &session.key);
+            }
+            match session.lock(sessions, rules) {
+                Err(error) if *error.kind() == ErrorKind::Gone => {
+                    return Ok(Saved::Replaced(error));
+                }
+                Err(error) => return logged_out(error),
+                Ok(()) => {}
+            }
+        }
         let locked = match &mut session.hold {
             Hold::Locked(locked) => locked,
             _ if session.payload == payload => return Ok(Saved::Nothing),
             Hold::Late { .. } => return Ok(Saved::Replaced(replaced(sessions, &session.key))),
             Hold::Unlocked { .. } if rules.best_effort => return Ok(Saved::Nothing),
-            Hold::Unlocked { .. } => {
+            Hold::Unlocked { .. } | Hold::Snapshot { .. } => {
                 return Err(unlocked(sessions, &session.key, "nothing is saved"));
             }
         };
@@ -273,9 +290,6 @@ impl Request {
                 true => {}
                 false => return Ok(Saved::Nothing),
             }
-        } else if locked.end.is_some_and(|end| end <= self.clock.now()) {
-            self.reset();
-            return Ok(Saved::Ended);
         } else if locked.stored && !save.changed {
             match locked.lease.touch(rules.ttl()?) {
                 Err(error) if *error.kind() == ErrorKind::Gone => {}
@@ -288,9 +302,13 @@ impl Request {
         else {
             unreachable!("it is open, with its lock");
         };
-        match locked.lease.commit(payload, rules.ttl()?) {
+        let payload = match &locked.diverged {
+            None => Cow::Borrowed(payload),
+            Some(diverged) => Cow::Owned(diverged.merge(sessions, rules, &key, payload)?),
+        };
+        match locked.lease.commit(&payload, rules.ttl()?) {
             Err(error) if *error.kind() == ErrorKind::Gone => {
-                store_anew(sessions, rules, key, payload)
+                store_anew(sessions, rules, key, &payload)
             }
             Err(error) => logged_out(error),
             Ok(()) => Ok(Saved::Stored),
@@ -313,7 +331,7 @@ impl Request {
             return Ok(false);
         }
         match (*phase, &session.hold) {
-            (Phase::Open, Hold::Locked(_)) => {
+            (Phase::Open, Hold::Locked(_) | Hold::Snapshot { .. }) => {
                 *phase = Phase::Leaving { keeps, paused: false };
                 Ok(true)
             }
@@ -360,8 +378,7 @@ impl Request {
         let closed = match &self.state {
             State::Active(Session { key, hold: Hold::Unlocked { found }, .. }, Phase::Open) => {
                 if *found && rules.touch_unlocked {
-                    // If it is gone meanwhile, the request succeeds all the same.
-                    let _ = rules.ttl().and_then(|ttl| sessions.touch(key, ttl));
+                    let _ = touch_unlocked(sessions, rules, key);
                 }
                 let withdraw = rules.lazy_start && !found && made == Some(key) && headers_open;
                 if withdraw { Closed::WithdrawCookie } else { Closed::Done }
@@ -408,10 +425,11 @@ impl State {
 fn move_to(
     sessions: &Sessions,
     rules: &Rules,
-    session: Session,
+    mut session: Session,
     keeps: bool,
     new: Key,
 ) -> Result<Session> {
+    session.lock(sessions, rules)?;
     let Hold::Locked(mut locked) = session.hold else {
         return Err(unlocked(sessions, &session.key, "it keeps its id"));
     };
@@ -422,7 +440,16 @@ fn move_to(
         && !grace.is_zero()
         && late::keep(sessions, locked.lease.key(), grace).unwrap_or(false);
     locked.lease.regenerate(&new, if kept { grace } else { Duration::ZERO })?;
-    Ok(Session { key: new, payload: Vec::new(), hold: Hold::Locked(locked), warning: None })
+    Ok(Session { key: new, payload: Vec::new(), hold: Hold::Locked(locked), ..session })
+}
+
+/// Lets a session live longer that was read without its lock. If it is gone meanwhile, the request
+/// succeeds all the same.
+fn touch_unlocked(sessions: &Sessions, rules: &Rules, key: &Key) -> Result<Saved> {
+    match sessions.touch(key, rules.ttl()?) {
+        Err(error) if *error.kind() == ErrorKind::Gone => Ok(Saved::Nothing),
+        touched => touched.map_or_else(logged_out, |()| Ok(Saved::Touched)),
+    }
 }
 
 /// Stores a session whose lock is not held.
@@ -449,10 +476,4 @@ fn logged_out(error: Error) -> Result<Saved> {
 fn unlocked(sessions: &Sessions, key: &Key, so: &str) -> Error {
     let why = format!("the session was read without its lock: {so}");
     sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))
-}
-
-fn replaced(sessions: &Sessions, key: &Key) -> Error {
-    let why = "this id was replaced by a new one, and late requests only read the session: \
-               nothing is saved";
-    sessions.refuse_save(key, Error::new(ErrorKind::Gone, why))
 }

@@ -1,8 +1,11 @@
 //! The settings of an application.
 
+use std::sync::Once;
 use std::time::Duration;
 
 use sessile_core::{Head, Limits, Result, Timestamp, Ttl};
+
+use crate::php_format;
 
 /// How requests of an application treat their sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,43 @@ pub struct Rules {
     /// What is saved may be lost, such as the progress of an upload: a lock that is not free in
     /// time is waited for once in a request, and while it is not free nothing is saved.
     pub best_effort: bool,
+    /// How requests of one session that come at a time share it.
+    pub concurrency: Concurrency,
+}
+
+/// How requests of one session that come at a time share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Concurrency {
+    /// They take turns.
+    #[default]
+    Exclusive,
+    /// They run in parallel, and each applies its changes at its end. A session that cannot be
+    /// split is opened as if this were `Exclusive`.
+    Merge {
+        /// The format of payloads; none if it is one that cannot be split.
+        format: Option<Format>,
+        /// What follows when two requests have changed the same value.
+        on_conflict: OnConflict,
+    },
+}
+
+/// A format of payloads that can be split into values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Of `session.serialize_handler = php`.
+    Php,
+    /// Of `session.serialize_handler = php_serialize`.
+    PhpSerialize,
+}
+
+/// What follows when two requests have changed the same value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// The value of the last one stands.
+    #[default]
+    LastWins,
+    /// The save of the last one fails.
+    Fail,
 }
 
 /// What follows when the lock of a session is not free in time.
@@ -47,6 +87,7 @@ impl Default for Rules {
             lazy_start: true,
             touch_unlocked: false,
             best_effort: false,
+            concurrency: Concurrency::Exclusive,
         }
     }
 }
@@ -64,6 +105,23 @@ impl Rules {
     pub(crate) fn patient(&self, waited: bool) -> Rules {
         let lock_wait = if waited { Duration::ZERO } else { self.lock_wait };
         Rules { lock_wait, on_lock_timeout: OnLockTimeout::ReadUnlocked, ..*self }
+    }
+
+    /// Whether a request reads this payload without the lock, and merges its changes at its end.
+    pub(crate) fn merges(&self, payload: &[u8]) -> bool {
+        static TOLD: Once = Once::new();
+        let Concurrency::Merge { format, .. } = self.concurrency else { return false };
+        let merges = format.is_some_and(|format| php_format::may_split(format, payload));
+        if !merges {
+            TOLD.call_once(|| {
+                log::warn!(
+                    "a session cannot be merged, because its serialiser is not php or \
+                     php_serialize, or because two of its values share a reference or an object; \
+                     such sessions are opened with their lock"
+                );
+            });
+        }
+        merges
     }
 
     /// The moment after which nothing of a session may be saved.

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use sessile_core::{Begun, Error, ErrorKind, Key, Lease, Result, Sessions, Timestamp};
+use sessile_core::{
+    Absence, Begun, Error, ErrorKind, Key, Lease, Record, Result, Sessions, Timestamp,
+};
 
+use crate::diverged::Diverged;
 use crate::late;
-use crate::rules::{OnLockTimeout, Rules};
+use crate::rules::{Concurrency, OnLockTimeout, Rules};
 
 /// How a request wants its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +23,18 @@ pub(crate) struct Session {
     pub(crate) key: Key,
     pub(crate) payload: Vec<u8>,
     pub(crate) hold: Hold,
+    /// The end of its absolute lifetime.
+    pub(crate) end: Option<Timestamp>,
     /// Why it was opened without its lock although that was asked for.
     pub(crate) warning: Option<Error>,
 }
 
 pub(crate) enum Hold {
     Locked(Locked),
+    /// Read to be merged at the end of the request.
+    Snapshot {
+        created: Timestamp,
+    },
     Unlocked {
         found: bool,
     },
@@ -39,8 +48,8 @@ pub(crate) struct Locked {
     pub(crate) lease: Lease,
     /// Whether there is a record; a new session has none.
     pub(crate) stored: bool,
-    /// The end of its absolute lifetime.
-    pub(crate) end: Option<Timestamp>,
+    /// What another request has stored since the session was read.
+    pub(crate) diverged: Option<Box<Diverged>>,
 }
 
 impl Session {
@@ -54,8 +63,27 @@ impl Session {
         if access == Access::Unlocked {
             return Session::peek(sessions, key, None);
         }
+        if rules.concurrency != Concurrency::Exclusive {
+            let found = sessions.find(&key)?;
+            if found.moved_to.is_some() {
+                return Session::late(sessions, key, found.record.is_some());
+            }
+            // A new session is opened with its lock: its id is valid for other requests then.
+            match found.record {
+                Some(record) if rules.merges(&record.payload) => {
+                    return Ok(Session::snapshot(rules, key, record));
+                }
+                _ => {}
+            }
+        }
         match sessions.begin(&key, rules.lock_wait) {
-            Ok(begun) if *begun.lease.key() == key => Ok(Session::locked(rules, key, begun)),
+            Ok(begun) if *begun.lease.key() == key => match begun.record {
+                // Another request has stored it by now.
+                Some(record) if rules.merges(&record.payload) => {
+                    Ok(Session::snapshot(rules, key, record))
+                }
+                _ => Ok(Session::locked(rules, key, begun)),
+            },
             Ok(begun) => {
                 let lives = begun.record.is_some();
                 // A late request must not hold the session that it cannot change.
@@ -73,9 +101,17 @@ impl Session {
     fn locked(rules: &Rules, key: Key, begun: Begun) -> Session {
         let Begun { lease, record, .. } = begun;
         let end = record.as_ref().and_then(|record| rules.end(&record.head));
-        let hold = Hold::Locked(Locked { lease, stored: record.is_some(), end });
+        let stored = record.is_some();
+        let hold = Hold::Locked(Locked { lease, stored, diverged: None });
         let payload = record.map_or(Vec::new(), |record| record.payload);
-        Session { key, payload, hold, warning: None }
+        Session { key, payload, hold, end, warning: None }
+    }
+
+    #[cold]
+    fn snapshot(rules: &Rules, key: Key, record: Record) -> Session {
+        let Record { head, payload } = record;
+        let hold = Hold::Snapshot { created: head.created };
+        Session { key, payload, hold, end: rules.end(&head), warning: None }
     }
 
     fn peek(sessions: &Sessions, key: Key, warning: Option<Error>) -> Result<Session> {
@@ -85,14 +121,37 @@ impl Session {
         }
         let hold = Hold::Unlocked { found: found.record.is_some() };
         let payload = found.record.map_or(Vec::new(), |record| record.payload);
-        Ok(Session { key, payload, hold, warning })
+        Ok(Session { key, payload, hold, end: None, warning })
+    }
+
+    /// Takes the lock of a session that was read as a snapshot.
+    #[cold]
+    pub(crate) fn lock(&mut self, sessions: &Sessions, rules: &Rules) -> Result<()> {
+        let Hold::Snapshot { created } = self.hold else { return Ok(()) };
+        let Begun { lease, record, absence } = sessions.begin(&self.key, rules.lock_wait)?;
+        if *lease.key() != self.key {
+            return Err(replaced(sessions, &self.key));
+        }
+        // A session of the same id that was created since is another visit.
+        let is_new = |record: &Record| record.head.version > 0 && record.head.created != created;
+        if absence == Absence::Destroyed || record.as_ref().is_some_and(is_new) {
+            return Err(sessions.refuse_save(&self.key, ErrorKind::Destroyed.into()));
+        }
+        let stored = record.is_some();
+        let theirs = record.map(|record| record.payload).filter(|theirs| *theirs != self.payload);
+        let diverged = theirs.map(|theirs| {
+            let base = std::mem::take(&mut self.payload);
+            Box::new(Diverged { base, theirs })
+        });
+        self.hold = Hold::Locked(Locked { lease, stored, diverged });
+        Ok(())
     }
 
     /// Under an id that was regenerated. After a log-out it shows nothing.
     fn late(sessions: &Sessions, key: Key, lives: bool) -> Result<Session> {
         let before = if lives { late::payload(sessions, &key)? } else { None };
         let payload = before.unwrap_or_default();
-        Ok(Session { key, payload, hold: Hold::Late { lives }, warning: None })
+        Ok(Session { key, payload, hold: Hold::Late { lives }, end: None, warning: None })
     }
 
     /// Whether strict mode takes its id: it is stored, or another request holds it and is about to
@@ -102,8 +161,15 @@ impl Session {
             Hold::Locked(locked) => locked.stored,
             Hold::Unlocked { found } => *found || is_held(sessions, &self.key),
             Hold::Late { lives } => *lives,
+            Hold::Snapshot { .. } => true,
         }
     }
+}
+
+pub(crate) fn replaced(sessions: &Sessions, key: &Key) -> Error {
+    let why = "this id was replaced by a new one, and late requests only read the session: \
+               nothing is saved";
+    sessions.refuse_save(key, Error::new(ErrorKind::Gone, why))
 }
 
 fn may_read_unlocked(rules: &Rules, error: &Error) -> bool {

@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use sessile_core::{Clock, Error, Sessions};
 use sessile_fixtures::{Instance, ServerOptions, StartError};
-use sessile_handler::{Access, Closed, OnLockTimeout, Request, Rules, Save, Saved};
-use sessile_testkit::spec::{RequestDriver, SpecRules, SpecSave, Started, request_cases};
+use sessile_handler::{
+    Access, Closed, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save, Saved,
+};
+use sessile_testkit::spec::{
+    RequestDriver, SpecConcurrency, SpecConflict, SpecRules, SpecSave, Started, request_cases,
+};
 
 struct Driver {
     request: Request,
@@ -26,6 +30,16 @@ fn rules(spec: SpecRules) -> Rules {
         lazy_start: spec.lazy_start,
         touch_unlocked: spec.touch_unlocked,
         best_effort: spec.best_effort,
+        concurrency: match spec.concurrency {
+            SpecConcurrency::Exclusive => Concurrency::Exclusive,
+            SpecConcurrency::Merge => Concurrency::Merge {
+                format: Some(Format::Php),
+                on_conflict: match spec.merge_conflict {
+                    SpecConflict::Last => OnConflict::LastWins,
+                    SpecConflict::Fail => OnConflict::Fail,
+                },
+            },
+        },
     }
 }
 

@@ -58,6 +58,28 @@ pub struct SpecRules {
     pub lazy_start: bool,
     pub touch_unlocked: bool,
     pub best_effort: bool,
+    pub concurrency: SpecConcurrency,
+    pub merge_conflict: SpecConflict,
+}
+
+/// `exclusive` or `merge`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "as in the rules of the handler")]
+pub enum SpecConcurrency {
+    #[default]
+    Exclusive,
+    Merge,
+}
+
+/// `last` or `fail`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "as in the rules of the handler")]
+pub enum SpecConflict {
+    #[default]
+    Last,
+    Fail,
 }
 
 impl Default for SpecRules {
@@ -70,6 +92,8 @@ impl Default for SpecRules {
             lazy_start: true,
             touch_unlocked: false,
             best_effort: false,
+            concurrency: SpecConcurrency::Exclusive,
+            merge_conflict: SpecConflict::Last,
         }
     }
 }

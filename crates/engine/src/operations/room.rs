@@ -9,7 +9,7 @@ use crate::{memory::*, storage::*};
 
 /// How often room is made for one change that gains some; and how long for a log-out.
 const ROOM_TRIES: u32 = 4;
-const TOMBSTONE_TIME_MAX: Duration = Duration::from_secs(8);
+const TOMBSTONE_TIME_MAX: Duration = Duration::from_secs(20);
 /// The free part of a segment that is emptied: as usual, then less.
 const ONE_IN: [u64; 3] = [2, 8, 64];
 

@@ -1,0 +1,210 @@
+//! The three-way merge of a session that several requests have changed at a time.
+
+use indexmap::IndexMap;
+
+/// A value of a session. What is inside a leaf is not merged.
+#[derive(Clone, Debug)]
+pub(crate) enum Value<'a, L> {
+    /// A scalar, a list or an object.
+    Leaf(L),
+    /// Values by name, in an order.
+    Map(Map<'a, L>),
+}
+
+pub(crate) type Map<'a, L> = IndexMap<&'a [u8], Value<'a, L>>;
+
+pub(crate) type Path<'a> = Vec<&'a [u8]>;
+
+impl<L: PartialEq> PartialEq for Value<'_, L> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Value::Leaf(this), Value::Leaf(other)) => this == other,
+            // As slices, because another order is a change.
+            (Value::Map(this), Value::Map(other)) => this.as_slice() == other.as_slice(),
+            _ => false,
+        }
+    }
+}
+
+/// Applies the changes from `base` to `mine` to `theirs`, and names the leaves in conflict: those
+/// that both have changed. `mine` wins there, but a removal never wins over a change.
+///
+/// Two requests that count from 1 to 2 have counted one visit, so the same change is a conflict,
+/// too.
+pub(crate) fn merge<'a, L: Clone + PartialEq>(
+    base: &Map<'a, L>,
+    mine: &Map<'a, L>,
+    theirs: &Map<'a, L>,
+) -> (Map<'a, L>, Vec<Path<'a>>) {
+    let mut merge = Merge { path: Vec::new(), conflicts: Vec::new() };
+    let merged = merge.maps(base, mine, theirs);
+    (merged, merge.conflicts)
+}
+
+struct Merge<'a> {
+    path: Path<'a>,
+    conflicts: Vec<Path<'a>>,
+}
+
+impl<'a> Merge<'a> {
+    fn maps<L: Clone + PartialEq>(
+        &mut self,
+        base: &Map<'a, L>,
+        mine: &Map<'a, L>,
+        theirs: &Map<'a, L>,
+    ) -> Map<'a, L> {
+        // Of the two orders the changed one.
+        let (first, second) =
+            if theirs.keys().eq(base.keys()) { (mine, theirs) } else { (theirs, mine) };
+        let more = second.keys().filter(|name| !first.contains_key(**name));
+        let mut merged = Map::with_capacity(first.len());
+        for name in first.keys().chain(more) {
+            self.path.push(name);
+            if let Some(value) = self.values(base.get(name), mine.get(name), theirs.get(name)) {
+                merged.insert(*name, value);
+            }
+            self.path.pop();
+        }
+        merged
+    }
+
+    fn values<L: Clone + PartialEq>(
+        &mut self,
+        base: Option<&Value<'a, L>>,
+        mine: Option<&Value<'a, L>>,
+        theirs: Option<&Value<'a, L>>,
+    ) -> Option<Value<'a, L>> {
+        if theirs == base {
+            return mine.cloned();
+        }
+        if mine == base {
+            return theirs.cloned();
+        }
+        if [mine, theirs].iter().any(|value| matches!(value, Some(Value::Leaf(_)))) {
+            self.conflicts.push(self.path.clone());
+            return mine.or(theirs).cloned();
+        }
+        // Maps, or one that was removed.
+        let none = Map::new();
+        let [base_map, mine_map, theirs_map] = [base, mine, theirs].map(|value| match value {
+            Some(Value::Map(map)) => map,
+            _ => &none,
+        });
+        let merged = self.maps(base_map, mine_map, theirs_map);
+        let kept = mine.is_some() && theirs.is_some();
+        (kept || !merged.is_empty()).then_some(Value::Map(merged))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    type Leaves = BTreeMap<Vec<u8>, u8>;
+
+    const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+
+    /// Leaves by path. Each path has two names, so that no leaf becomes a map.
+    fn tree(leaves: &Leaves) -> Map<'static, u8> {
+        let mut map = Map::new();
+        for (path, leaf) in leaves {
+            let name = |at: usize| NAMES[usize::from(path[at])];
+            let inner = map.entry(name(0)).or_insert_with(|| Value::Map(Map::new()));
+            let Value::Map(inner) = inner else { unreachable!("as above") };
+            inner.insert(name(1), Value::Leaf(*leaf));
+        }
+        map
+    }
+
+    fn leaves(map: &Map<'_, u8>) -> Leaves {
+        let number = |name: &&[u8]| NAMES.iter().position(|known| known == name).unwrap() as u8;
+        let mut leaves = Leaves::new();
+        for (first, inner) in map {
+            let Value::Map(inner) = inner else { panic!("a leaf at the top") };
+            for (second, leaf) in inner {
+                let Value::Leaf(leaf) = leaf else { panic!("a map below") };
+                leaves.insert(vec![number(first), number(second)], *leaf);
+            }
+        }
+        leaves
+    }
+
+    fn change(random: &mut fastrand::Rng, leaves: &mut Leaves) {
+        for _ in 0..random.usize(..6) {
+            let path = vec![random.u8(..4), random.u8(..4)];
+            match random.u8(..3) {
+                0 => drop(leaves.remove(&path)),
+                _ => drop(leaves.insert(path, random.u8(..4))),
+            }
+        }
+    }
+
+    /// A leaf that one request alone has changed is what that request has made of it.
+    #[test]
+    fn no_change_of_one_request_is_lost() {
+        let seed =
+            std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |it| it.parse().unwrap());
+        println!("SEED={seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..20_000 {
+            let mut base = Leaves::new();
+            change(&mut random, &mut base);
+            change(&mut random, &mut base);
+            let (mut mine, mut theirs) = (base.clone(), base.clone());
+            change(&mut random, &mut mine);
+            change(&mut random, &mut theirs);
+            let (mut expected, mut conflicts) = (Leaves::new(), 0);
+            for path in (0..16).map(|number| vec![number / 4, number % 4]) {
+                let of = |leaves: &Leaves| leaves.get(&path).copied();
+                let (base, mine, theirs) = (of(&base), of(&mine), of(&theirs));
+                let (by_me, by_them) = (mine != base, theirs != base);
+                conflicts += usize::from(by_me && by_them && mine.or(theirs).is_some());
+                let leaf = if by_me && by_them {
+                    mine.or(theirs)
+                } else if by_me {
+                    mine
+                } else {
+                    theirs
+                };
+                leaf.map(|leaf| expected.insert(path, leaf));
+            }
+            let (merged, paths) = merge(&tree(&base), &tree(&mine), &tree(&theirs));
+            assert_eq!(leaves(&merged), expected, "{base:?} {mine:?} {theirs:?}");
+            assert_eq!(paths.len(), conflicts, "{base:?} {mine:?} {theirs:?}");
+        }
+    }
+
+    fn map(text: &[(&'static [u8], Value<'static, u8>)]) -> Map<'static, u8> {
+        text.iter().cloned().collect()
+    }
+
+    #[test]
+    fn of_a_leaf_and_a_map_the_last_one_stays() {
+        let inner = Value::Map(map(&[(b"x", Value::Leaf(1))]));
+        let (base, mine, theirs) =
+            (map(&[]), map(&[(b"a", Value::Leaf(2))]), map(&[(b"a", inner.clone())]));
+        let (merged, conflicts) = merge(&base, &mine, &theirs);
+        assert_eq!(
+            (Value::Map(merged), conflicts),
+            (Value::Map(mine.clone()), vec![vec![&b"a"[..]]])
+        );
+        let (merged, _) = merge(&base, &theirs, &mine);
+        assert_eq!(Value::Map(merged), Value::Map(theirs));
+    }
+
+    /// Sorting a list of names changes no leaf, and is a change all the same.
+    #[test]
+    fn a_changed_order_stays() {
+        let of = |names: &[&'static [u8]]| {
+            names.iter().map(|name| (*name, Value::Leaf(1))).collect::<Map<'_, u8>>()
+        };
+        let (base, sorted, more) = (of(&[b"b", b"a"]), of(&[b"a", b"b"]), of(&[b"b", b"a", b"c"]));
+        let expected = Value::Map(of(&[b"a", b"b", b"c"]));
+        assert_eq!(Value::Map(merge(&base, &sorted, &base).0), Value::Map(sorted.clone()));
+        assert_eq!(Value::Map(merge(&base, &base, &sorted).0), Value::Map(sorted.clone()));
+        let more_in_place = Value::Map(merge(&base, &more, &sorted).0);
+        assert_eq!(more_in_place, expected);
+    }
+}
