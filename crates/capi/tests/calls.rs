@@ -287,6 +287,9 @@ const RULES: sessile_rules = sessile_rules {
     lazy_start: true,
     touch_unlocked: false,
     best_effort: false,
+    merge: false,
+    fail_on_conflict: false,
+    format: sessile_format::SESSILE_FORMAT_OTHER,
 };
 
 /// Opens and loads a session for a request, as its text or the code of the failure.

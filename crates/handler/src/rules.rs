@@ -104,7 +104,8 @@ impl Rules {
     /// The rules of an opening that is no failure if the lock is not free.
     pub(crate) fn patient(&self, waited: bool) -> Rules {
         let lock_wait = if waited { Duration::ZERO } else { self.lock_wait };
-        Rules { lock_wait, on_lock_timeout: OnLockTimeout::ReadUnlocked, ..*self }
+        let on_lock_timeout = OnLockTimeout::ReadUnlocked;
+        Rules { lock_wait, on_lock_timeout, concurrency: Concurrency::Exclusive, ..*self }
     }
 
     /// Whether a request reads this payload without the lock, and merges its changes at its end.
