@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Error, ErrorKind, Limits};
+use crate::{Clock, Error, ErrorKind, Found, Key, Limits, Stored};
 
 /// Follows an id to the end of its aliases. `look` returns the content of one key (`Break`), or the
 /// target of its alias (`Continue`). Returns the result of the last look, and its key if that
@@ -27,6 +27,24 @@ pub fn follow_aliases<K: Clone + PartialEq, T, E: From<Error>>(
         }
     }
     Err(alias_cycle().into())
+}
+
+/// Reads what is behind an id. `read` returns the record of one key and its payload.
+///
+/// # Errors
+///
+/// Those of `read`, and of [`follow_aliases`].
+#[inline]
+pub fn read_aliases<E: From<Error>>(
+    asked: &Key,
+    clock: &Clock,
+    mut read: impl FnMut(&Key) -> Result<(Stored, Vec<u8>), E>,
+) -> Result<Found, E> {
+    let (found, moved_to) = follow_aliases(asked, |key| -> Result<_, E> {
+        let (stored, payload) = read(key)?;
+        Ok(stored.look_up(payload, clock.now()))
+    })?;
+    Ok(Found { moved_to, ..found })
 }
 
 /// Destroys an id and its alias targets, the end of the chain first. So a crash in between leaves

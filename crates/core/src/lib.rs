@@ -24,7 +24,7 @@ pub mod store;
 mod stored;
 mod ttl;
 
-pub use aliases::{destroy_aliases, follow_aliases};
+pub use aliases::{destroy_aliases, follow_aliases, read_aliases};
 pub use capability::{
     Capabilities, Durability, Expiry, Locking, Ownership, SessionsBound, Waiting,
 };

@@ -124,36 +124,36 @@ fn schemes(entry: &StoreEntry) -> String {
 }
 
 fn locking(entry: &StoreEntry) -> String {
-    let words = match entry.capabilities.locking {
+    match entry.capabilities.locking {
         Locking::Native => "yes",
         Locking::Emulated => "yes, beside the store",
-    };
-    words.to_owned()
+    }
+    .to_owned()
 }
 
 fn waiting(entry: &StoreEntry) -> String {
-    let words = match entry.capabilities.waiting {
+    match entry.capabilities.waiting {
         Waiting::Event => "is woken",
         Waiting::Retry => "tries again after 0.2 to 5 ms",
-    };
-    words.to_owned()
+    }
+    .to_owned()
 }
 
 fn ownership(entry: &StoreEntry) -> String {
-    let words = match entry.capabilities.ownership {
+    match entry.capabilities.ownership {
         Ownership::Process => "is free at once",
         Ownership::Time => "is free after `lock_ttl`",
-    };
-    words.to_owned()
+    }
+    .to_owned()
 }
 
 fn expiry(entry: &StoreEntry) -> String {
-    let words = match entry.capabilities.expiry {
+    match entry.capabilities.expiry {
         Expiry::Native => "by the store",
         Expiry::Changes => "by each change",
         Expiry::Sweep => "by a sweep",
-    };
-    words.to_owned()
+    }
+    .to_owned()
 }
 
 /// A size in the largest unit that divides it, binary or decimal, as limits are set. Any other size

@@ -25,10 +25,7 @@ mod words;
 
 use std::time::Duration;
 
-use sessile_core::{
-    Capabilities, Durability, Expiry, Limits, Locking, Ownership, Result, Sessions, SessionsBound,
-    Waiting,
-};
+use sessile_core::{Capabilities, Durability, Limits, Result, Sessions, SessionsBound, Waiting};
 
 use self::own::OwnMode;
 use self::php::PhpMode;
@@ -69,18 +66,14 @@ pub const ENTRY: StoreEntry = StoreEntry {
 const CAPABILITIES: Capabilities = Capabilities {
     persistent_from: Some(Durability::None),
     shared_by_processes: true,
-    shared_by_hosts: false,
-    server: None,
-    locking: Locking::Native,
     waiting: Waiting::Event,
-    ownership: Ownership::Process,
-    expiry: Expiry::Sweep,
     value_bytes_max: 1 << 40,
     // A file name has at most 255 bytes.
     id_bytes_max: Limits::ID_BYTES_MAX - 1,
     sessions_bounded_by: SessionsBound::Disk { inodes: true },
     listing: true,
     durability: &[Durability::None, Durability::Commit],
+    ..Capabilities::MINIMAL
 };
 
 /// An empty directory of PHP exists, although it has no sessions.

@@ -35,9 +35,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sessile_core::{
-    Capabilities, Clock, Detail, Details, Durability, Error, ErrorKind, Expiry, Found, Head, Key,
-    Limits, Locking, Ownership, Result, Sessions, SessionsBound, Store, Stored, Timestamp, Ttl,
-    Waiting, follow_aliases,
+    Capabilities, Clock, Detail, Details, Error, ErrorKind, Expiry, Found, Head, Key, Limits,
+    Ownership, Result, Sessions, SessionsBound, Store, Stored, Timestamp, Ttl, follow_aliases,
+    read_aliases,
 };
 
 use self::data::HEADER_BYTES;
@@ -80,19 +80,15 @@ const SERVER: ServerKind = ServerKind {
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
-    persistent_from: None,
     shared_by_processes: true,
     shared_by_hosts: true,
     server: Some("memcached"),
-    locking: Locking::Native,
-    waiting: Waiting::Retry,
     ownership: Ownership::Time,
     expiry: Expiry::Native,
     value_bytes_max: reply::VALUE_BYTES_MAX - HEADER_BYTES as u64,
     id_bytes_max: ID_BYTES_MAX,
     sessions_bounded_by: SessionsBound::ServerMemory { setting: "-m", evicts: true },
-    listing: false,
-    durability: &[Durability::None],
+    ..Capabilities::MINIMAL
 };
 
 const PREFIX_BYTES_MAX: usize = 32;
@@ -266,12 +262,9 @@ impl Store for Memcached {
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
-        let (found, moved_to) = follow_aliases(asked, |key| -> Result<_> {
-            let item = self.data_of(key)?.unwrap_or_default();
-            let (stored, payload) = self.decode(key, item)?;
-            Ok(stored.look_up(payload, self.clock.now()))
-        })?;
-        Ok(Found { moved_to, ..found })
+        read_aliases(asked, &self.clock, |key| {
+            self.decode(key, self.data_of(key)?.unwrap_or_default())
+        })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {

@@ -39,11 +39,10 @@ use std::time::Duration;
 
 use sessile_core::{
     Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
-    Sessions, Stat, Store, Stored, Swept, Ttl, follow_aliases,
+    Sessions, Stat, Store, Stored, Swept, Ttl, read_aliases,
 };
 
 use self::connection::Connection;
-use self::failure::Attempt;
 use self::lock::{Held, LockNames};
 use self::options::Options;
 use self::statement::Message;
@@ -161,13 +160,10 @@ impl Store for Mysql {
 
     fn peek(&self, asked: &Key) -> Result<Found> {
         self.pool.with(|connection| {
-            let now = self.clock.now();
-            let (found, moved_to) = follow_aliases(asked, |key| -> Attempt<_> {
+            read_aliases(asked, &self.clock, |key| {
                 let row = connection.row(&self.statements.select, &key_values(key))?;
-                let (stored, payload) = row::decode(row, 0, 9, key)?;
-                Ok(stored.look_up(payload, now))
-            })?;
-            Ok(Found { moved_to, ..found })
+                Ok(row::decode(row, 0, 9, key)?)
+            })
         })
     }
 

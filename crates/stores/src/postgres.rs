@@ -36,11 +36,11 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
-    Sessions, Stat, Store, Swept, Ttl, follow_aliases,
+    Sessions, Stat, Store, Swept, Ttl, read_aliases,
 };
 
 use self::connection::Connection;
-use self::failure::{Attempt, PostgresFailure};
+use self::failure::PostgresFailure;
 use self::lock::{Held, Lease};
 use self::options::Options;
 use self::schema::Settings;
@@ -141,12 +141,11 @@ impl Store for Postgres {
 
     fn peek(&self, asked: &Key) -> Result<Found> {
         self.pool.with(|connection| {
-            let (found, moved_to) = follow_aliases(asked, |key| -> Attempt<_> {
+            read_aliases(asked, &self.clock, |key| {
                 let read = connection.run_one(Sql::Read, &key_values(key))?;
                 let (row, payload) = row::decode(&read, key)?;
-                Ok(row.stored.look_up(payload, self.clock.now()))
-            })?;
-            Ok(Found { moved_to, ..found })
+                Ok((row.stored, payload))
+            })
         })
     }
 

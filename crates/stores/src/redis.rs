@@ -28,9 +28,9 @@ use std::time::Duration;
 
 use redis::Connection;
 use sessile_core::{
-    Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, Key, Limits,
-    Locking, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp, Ttl,
-    Waiting, destroy_aliases, follow_aliases,
+    Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, Key,
+    Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp, Ttl, Waiting,
+    destroy_aliases, follow_aliases, read_aliases,
 };
 
 use self::begin::Held;
@@ -91,15 +91,14 @@ const CAPABILITIES: Capabilities = Capabilities {
     shared_by_processes: true,
     shared_by_hosts: true,
     server: Some("redis-server"),
-    locking: Locking::Native,
     waiting: Waiting::Event,
     ownership: Ownership::Time,
     expiry: Expiry::Native,
     value_bytes_max: (512 << 20) - value::HEADER_BYTES as u64,
-    id_bytes_max: Limits::ID_BYTES_MAX,
     sessions_bounded_by: SessionsBound::ServerMemory { setting: "maxmemory", evicts: false },
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
+    ..Capabilities::MINIMAL
 };
 
 /// Native expiry comes this much later than the exact one in the record: web servers whose clocks
@@ -204,14 +203,11 @@ impl Store for Redis {
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
-        let (found, moved_to) = follow_aliases(asked, |key| -> Result<ControlFlow<Found, Key>> {
+        read_aliases(asked, &self.clock, |key| {
             let mut get = redis::cmd("GET");
             get.arg(self.names.data(key));
-            let value = self.pool.with(|connection| get.query(connection))?;
-            let (stored, payload) = value::decode(key, value)?;
-            Ok(stored.look_up(payload, self.clock.now()))
-        })?;
-        Ok(Found { moved_to, ..found })
+            value::decode(key, self.pool.with(|connection| get.query(connection))?)
+        })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {

@@ -32,9 +32,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head,
-    Holder, Key, Limits, Locking, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store,
-    Stored, Swept, Ttl, Verified, Waiting, destroy_aliases, follow_aliases,
+    Budget, Capabilities, Clock, Cursor, Durability, ErrorKind, Filter, Found, Head, Holder, Key,
+    Locking, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Swept, Ttl, Verified,
+    destroy_aliases, follow_aliases, read_aliases,
 };
 
 use self::connection::{Pool, immediate};
@@ -70,18 +70,13 @@ pub const ENTRY: StoreEntry = StoreEntry {
 const CAPABILITIES: Capabilities = Capabilities {
     persistent_from: Some(Durability::None),
     shared_by_processes: true,
-    shared_by_hosts: false,
-    server: None,
     locking: Locking::Emulated,
-    waiting: Waiting::Retry,
-    ownership: Ownership::Process,
-    expiry: Expiry::Sweep,
     // SQLITE_MAX_LENGTH limits the whole row, key and target included.
     value_bytes_max: 1_000_000_000 - 1_000,
-    id_bytes_max: Limits::ID_BYTES_MAX,
     sessions_bounded_by: SessionsBound::Disk { inodes: false },
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
+    ..Capabilities::MINIMAL
 };
 
 /// Fences are 13 bits of boots and 50 bits of monotonic time in units of 512 ns (18 years). Two
@@ -194,14 +189,12 @@ impl Store for Sqlite {
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
-        let now = self.clock.now();
-        let (found, moved_to) = self.read(|connection| {
-            follow_aliases(asked, |key| {
+        self.read(|connection| {
+            read_aliases(asked, &self.clock, |key| {
                 let (row, payload) = row::read(connection, key)?;
-                Ok(row.stored.look_up(payload, now))
+                Ok((row.stored, payload))
             })
-        })?;
-        Ok(Found { moved_to, ..found })
+        })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Cursor, Details, Durability, Error, ErrorKind, Expiry, Filter, Found,
-    Key, Locking, Ownership, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Ttl,
-    Verified, Waiting,
+    Key, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use super::lease::HeldEntry;
@@ -17,19 +16,14 @@ use crate::{memory::*, storage::*, table::*};
 
 /// What the engine can do in memory.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    persistent_from: None,
     shared_by_processes: true,
-    shared_by_hosts: false,
-    server: None,
-    locking: Locking::Native,
     waiting: Waiting::Event,
-    ownership: Ownership::Process,
     expiry: Expiry::Changes,
     value_bytes_max: PAYLOAD_BYTES_MAX,
     id_bytes_max: 256,
     sessions_bounded_by: SessionsBound::SharedMemory,
     listing: true,
-    durability: &[Durability::None],
+    ..Capabilities::MINIMAL
 };
 
 /// What the engine can do on a disk.

@@ -19,15 +19,14 @@ pub const HELP: &[OptionHelp] = &[
     option(
         "larger_than",
         "bytes, or with K or M in units of 1024: larger payloads go to `large` (default and \
-               maximum: what `home` takes)",
+         maximum: what `home` takes)",
     ),
     option("bins", "names of bins, with commas between them, that live in `bins_in` altogether"),
     option("bins_in", "URL of the store for these bins"),
-    OptionHelp {
-        name: LOCK_TTL,
-        help: "passed on to `home`, if that is a store whose locks end with time and says nothing \
-               itself",
-    },
+    option(
+        LOCK_TTL,
+        "passed on to `home`, if that is a store whose locks end with time and says nothing itself",
+    ),
 ];
 
 pub struct RouteStores {

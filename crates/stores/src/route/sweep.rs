@@ -4,12 +4,12 @@
 //! Processes start with different stores: otherwise processes that sweep a little and end would
 //! never reach the last store. Large payloads do not count as removed: they are no sessions.
 
-use std::sync::PoisonError;
 use std::time::Instant;
 
 use sessile_core::{Budget, Result, Swept};
 
 use super::Route;
+use crate::locks::lock;
 
 /// The next store, and the stores in a row that were swept to their ends.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub fn sweep(route: &Route, budget: Budget) -> Result<Swept> {
     let start = Instant::now();
     let homes = route.homes().count();
     let stores: Vec<_> = route.all().collect();
-    let mut position = *route.sweep_position.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut position = *lock(&route.sweep_position);
     let mut done = Swept::default();
     let mut result = Ok(());
     while !stores.is_empty() {
@@ -61,6 +61,6 @@ pub fn sweep(route: &Route, budget: Budget) -> Result<Swept> {
             break;
         }
     }
-    *route.sweep_position.lock().unwrap_or_else(PoisonError::into_inner) = position;
+    *lock(&route.sweep_position) = position;
     result.map(|()| done)
 }

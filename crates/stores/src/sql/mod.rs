@@ -15,8 +15,8 @@ pub(crate) mod value;
 use std::ops::ControlFlow;
 
 use sessile_core::{
-    Capabilities, Clock, Durability, Error, ErrorKind, Expiry, Key, Limits, Locking, Ownership,
-    Result, SessionsBound, Stored, Timestamp, Waiting, follow_aliases,
+    Capabilities, Clock, Durability, Error, ErrorKind, Key, Locking, Result, SessionsBound, Stored,
+    Timestamp, Waiting, follow_aliases,
 };
 
 use crate::locks::token::random_bytes;
@@ -65,17 +65,13 @@ pub(crate) const ON_A_SERVER: Capabilities = Capabilities {
     persistent_from: Some(Durability::None),
     shared_by_processes: true,
     shared_by_hosts: true,
-    server: None,
     // The lock lies beside the row: destroying a session does not take it from the holder.
     locking: Locking::Emulated,
     waiting: Waiting::Event,
-    ownership: Ownership::Process,
-    expiry: Expiry::Sweep,
-    value_bytes_max: 0,
-    id_bytes_max: Limits::ID_BYTES_MAX,
     sessions_bounded_by: SessionsBound::ServerDisk,
     listing: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
+    ..Capabilities::MINIMAL
 };
 
 /// Touches the record to which an id leads. `touch_row` moves the expiry of a live record, or
