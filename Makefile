@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install capi-install example test-products php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -89,6 +89,9 @@ example: php ## Opens a small shop with PHP's sessions on this handler, to look 
 
 test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost)
 	@STORE='$(STORE)' sh scripts/php.sh products
+
+drupal-bench: php ## Measures pages of Drupal 7 with its own session storage and with this (SETTING=NAME=VALUE adds a row; ROUNDS=5 PAGE=node)
+	@STORE='$(STORE)' ROUNDS='$(ROUNDS)' ROUND_SECONDS='$(SECONDS)' PAGE='$(PAGE)' sh scripts/php.sh drupal-bench $(SETTING)
 
 php-session-tests: php ## Runs the tests of PHP's own session extension on it and on PHP's files
 	@sh scripts/php.sh session-tests

@@ -9,6 +9,8 @@
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, products,
 #                                examples/php and small benchmarks
 #   sh scripts/php.sh products   checks real products on the store STORE
+#   sh scripts/php.sh drupal-bench
+#                                measures pages of Drupal 7 (SETTING=VALUE)
 #   sh scripts/php.sh session-tests
 #                                runs the tests of PHP's own session extension
 #   sh scripts/php.sh example    opens the shop of examples/php until Ctrl-C
@@ -76,6 +78,9 @@ test)
 products)
     sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}"
     ;;
+drupal-bench)
+    sh scripts/drupal7_bench.sh "$php" "$module" "${2:-}"
+    ;;
 session-tests)
     sh scripts/php_session_tests.sh "$php" "$module"
     ;;
@@ -108,7 +113,7 @@ install)
     ;;
 *)
     echo "usage: sh scripts/php.sh build|test|products|session-tests|memcheck|example|bench|" \
-        "gc-bench|footprint|install" >&2
+        "gc-bench|drupal-bench|footprint|install" >&2
     exit 2
     ;;
 esac

@@ -79,7 +79,7 @@ passed files >"$dir/with-files"
 passed sessile >"$dir/with-sessile"
 comm -23 "$dir/with-files" "$dir/with-sessile" >"$dir/missing"
 comm -12 "$dir/with-files" "$dir/with-sessile" >"$dir/both"
-grep -o '`[A-Za-z0-9_]*\.phpt`' "$list" | tr -d '`' | sort >"$dir/listed"
+grep -oE '\<[A-Za-z0-9_]+\.phpt' "$list" | sort >"$dir/listed"
 
 archive=${archive##*/}
 echo "the tests of PHP's session extension, from ${archive%.orig.*}"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Private servers for real products: MariaDB, nginx and php-fpm; php_sites_test.sh and
-# drupal7_bench.sh source it after php_servers.sh. No configuration of the machine is used.
+# Private servers for real products: MariaDB, nginx and php-fpm; php_site_products.sh sources it. No
+# configuration of the machine is used.
 
 # Sets php, module, version and fpm, and fails if a server is missing: find_servers PHP MODULE
 find_servers() {
@@ -64,7 +64,7 @@ write_settings() {
 
 # Serves $dir/www. The ports `http` and `https` are those of a site; `mixed_http` and `mixed_https`
 # ask Drupal for sessions over both, `own` for its own session storage. HTTPS is said, not spoken.
-# `varied` is a site with other settings: start_nginx [SETTING=VALUE]
+# `varied` is a site with other settings: start_nginx SETTING=VALUE
 start_nginx() {
     http=$(free_port "$php" 18480)
     https=$(free_port "$php" $((http + 1)))
@@ -88,7 +88,7 @@ END
         listen "$mixed_http" 'fastcgi_param SITE_SESSIONS mixed;'
         listen "$mixed_https" 'fastcgi_param HTTPS on; fastcgi_param SITE_SESSIONS mixed;'
         listen "$own" 'fastcgi_param SITE_SESSIONS own;'
-        listen "$varied" "fastcgi_param PHP_VALUE '${1:-}';"
+        listen "$varied" "fastcgi_param PHP_VALUE '$1';"
         echo '}'
     } >"$dir/nginx.conf"
     nginx -c "$dir/nginx.conf" -e "$dir/nginx.log" &

@@ -8,7 +8,6 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/debian_packages.sh
 . scripts/php_servers.sh
-. scripts/php_site_servers.sh
 . scripts/php_site_products.sh
 archive=${DRUPAL7:-../shared/data/drupal-7.105.tar.gz}
 find_servers "$1" "$2" || {
@@ -37,7 +36,7 @@ if [ -f "$archive" ]; then
 else
     skipped="drupal7=$archive is not there|$skipped"
 fi
-start_nginx
+start_nginx ''
 start_pool "$(store_url "${3:-}")"
 
 status=0
