@@ -29,44 +29,34 @@ static bool is_session_cookie(const sapi_header_struct *header, const zend_strin
 		&& !memcmp(name + name_length + 1, ZSTR_VAL(value), ZSTR_LEN(value));
 }
 
-static void free_line(void *line)
-{
-	zend_string_release(*(zend_string **) line);
-}
-
 void sessile_withdraw_cookie(const zend_string *id)
 {
-	zend_llist others;
 	zend_string *value;
 	zend_llist_position at;
+	zval others, *line;
 	bool found = false;
 	sapi_header_line all = {.line = COOKIE, .line_len = strlen(COOKIE)};
 
 	if (SG(headers_sent)) {
 		return;
 	}
-	zend_llist_init(&others, sizeof(zend_string *), free_line, 0);
+	array_init(&others);
 	value = php_url_encode(ZSTR_VAL(id), ZSTR_LEN(id));
 	for (sapi_header_struct *header = zend_llist_get_first_ex(&SG(sapi_headers).headers, &at); header;
 			header = zend_llist_get_next_ex(&SG(sapi_headers).headers, &at)) {
-		if (!is_cookie(header)) {
-			continue;
-		}
-		if (is_session_cookie(header, value)) {
+		if (is_cookie(header) && is_session_cookie(header, value)) {
 			found = true;
-		} else {
-			zend_string *line = zend_string_init(header->header, header->header_len, 0);
-			zend_llist_add_element(&others, &line);
+		} else if (is_cookie(header)) {
+			add_next_index_stringl(&others, header->header, header->header_len);
 		}
 	}
 	if (found) {
 		sapi_header_op(SAPI_HEADER_DELETE, &all);
-		for (zend_string **line = zend_llist_get_first_ex(&others, &at); line;
-			line = zend_llist_get_next_ex(&others, &at)) {
-			sapi_header_line again = {.line = ZSTR_VAL(*line), .line_len = ZSTR_LEN(*line)};
+		ZEND_HASH_FOREACH_VAL(Z_ARRVAL(others), line) {
+			sapi_header_line again = {.line = Z_STRVAL_P(line), .line_len = Z_STRLEN_P(line)};
 			sapi_header_op(SAPI_HEADER_ADD, &again);
-		}
+		} ZEND_HASH_FOREACH_END();
 	}
 	zend_string_release(value);
-	zend_llist_destroy(&others);
+	zval_ptr_dtor(&others);
 }

@@ -7,10 +7,6 @@
 #include "php_sessile.h"
 #include "SAPI.h"
 
-/* The budget of a collection inside a request. The next one continues where it ended. */
-#define COLLECT_RECORDS 200
-#define COLLECT_MS 5
-
 static sessile_bytes bytes_of(const zend_string *text)
 {
 	return (sessile_bytes) { ZSTR_VAL(text), ZSTR_LEN(text) };
@@ -258,22 +254,16 @@ PS_DESTROY_FUNC(sessile)
 
 PS_GC_FUNC(sessile)
 {
+	bool all = sessile_running_call() == SESSILE_CALL_COLLECTS;
 	sessile_error error;
-	sessile_swept swept;
-	bool whole = sessile_running_call() == SESSILE_CALL_COLLECTS;
+	uint64_t removed;
 
-	*nrdels = 0;
-	if (!whole && sessile_expires_by_itself(SESSILE_G(store))) {
-		return 0;
+	*nrdels = -1;
+	if (sessile_collect(SESSILE_G(store), all, &removed, &error) != SESSILE_OK) {
+		sessile_warn(&error);
+	} else {
+		*nrdels = (zend_long) removed;
 	}
-	do {
-		if (sessile_sweep(SESSILE_G(store), COLLECT_RECORDS, COLLECT_MS, &swept, &error) != SESSILE_OK) {
-			sessile_warn(&error);
-			*nrdels = -1;
-			return -1;
-		}
-		*nrdels += (zend_long) swept.removed;
-	} while (whole && !swept.complete);
 	return *nrdels;
 }
 

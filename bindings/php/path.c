@@ -55,25 +55,11 @@ static void show_path(zend_ini_entry *entry, int type)
 	}
 }
 
-/* The directory or socket in a URL, or NULL. */
-static const char *file_of(const char *path)
-{
-	const char *file = strchr(path, ':');
-	size_t slashes;
-
-	if (!file) {
-		return NULL;
-	}
-	file++;
-	slashes = strspn(file, "/");
-	/* After two slashes follows a host. */
-	return slashes == 0 || slashes == 2 ? NULL : file + slashes - 1;
-}
-
 /* Runs before PHP sets the path. Scripts are confined, administrators are not. */
 static ZEND_INI_MH(watched_set_path)
 {
-	const char *file = file_of(ZSTR_VAL(new_value));
+	const sessile_bytes url = { ZSTR_VAL(new_value), ZSTR_LEN(new_value) };
+	char file[MAXPATHLEN];
 	bool by_script = stage == PHP_INI_STAGE_RUNTIME || stage == PHP_INI_STAGE_HTACCESS;
 
 	if (by_script && PS(save_path) == SESSILE_G(shown)
@@ -82,13 +68,9 @@ static ZEND_INI_MH(watched_set_path)
 		sessile_restore_path();
 		return FAILURE;
 	}
-	if (file && by_script && PG(open_basedir) && *PG(open_basedir)) {
-		char *name = estrndup(file, strcspn(file, "?"));
-		int outside = php_check_open_basedir(name);
-		efree(name);
-		if (outside) {
-			return FAILURE;
-		}
+	if (by_script && PG(open_basedir) && *PG(open_basedir)
+		&& sessile_path(url, file, sizeof(file)) && php_check_open_basedir(file)) {
+		return FAILURE;
 	}
 	return set_path(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
 }

@@ -21,34 +21,20 @@ static const zend_string *session_function(const zend_execute_data *call)
 		? name : NULL;
 }
 
-static zval *first_argument(zend_execute_data *call)
+/* The first argument, or an option in it if that has a name. */
+static bool is_asked_for(zend_execute_data *call, const char *option)
 {
-	zval *argument;
+	zval *argument = ZEND_CALL_NUM_ARGS(call) ? ZEND_CALL_ARG(call, 1) : NULL;
 
-	if (ZEND_CALL_NUM_ARGS(call) < 1) {
-		return NULL;
+	if (argument) {
+		ZVAL_DEREF(argument);
 	}
-	argument = ZEND_CALL_ARG(call, 1);
-	ZVAL_DEREF(argument);
-	return argument;
-}
-
-static bool reads_and_closes(zend_execute_data *session_start)
-{
-	zval *options = first_argument(session_start);
-	zval *option = NULL;
-
-	if (options && Z_TYPE_P(options) == IS_ARRAY) {
-		option = zend_hash_str_find(Z_ARRVAL_P(options), ZEND_STRL("read_and_close"));
+	if (argument && option) {
+		argument = Z_TYPE_P(argument) == IS_ARRAY
+			? zend_hash_str_find(Z_ARRVAL_P(argument), option, strlen(option)) : NULL;
+		return argument && zval_get_long(argument) > 0;
 	}
-	return option && zval_get_long(option) > 0;
-}
-
-static bool deletes(zend_execute_data *session_regenerate_id)
-{
-	zval *deletes_old = first_argument(session_regenerate_id);
-
-	return deletes_old && zend_is_true(deletes_old);
+	return argument && zend_is_true(argument);
 }
 
 sessile_call sessile_running_call(void)
@@ -60,10 +46,10 @@ sessile_call sessile_running_call(void)
 			continue;
 		}
 		if (zend_string_equals_literal(name, "session_start")) {
-			return reads_and_closes(call) ? SESSILE_CALL_READS : SESSILE_CALL_OTHER;
+			return is_asked_for(call, "read_and_close") ? SESSILE_CALL_READS : SESSILE_CALL_OTHER;
 		}
 		if (zend_string_equals_literal(name, "session_regenerate_id")) {
-			return deletes(call) ? SESSILE_CALL_REPLACES : SESSILE_CALL_REGENERATES;
+			return is_asked_for(call, NULL) ? SESSILE_CALL_REPLACES : SESSILE_CALL_REGENERATES;
 		}
 		if (zend_string_equals_literal(name, "session_create_id")) {
 			return SESSILE_CALL_MAKES_ID;

@@ -2,23 +2,29 @@
 
 #include "php_sessile.h"
 
-/* Not by the text, which depends on the serialiser. */
-bool sessile_is_empty(void)
+static HashTable *session_values(void)
 {
 	zval *session = &PS(http_session_vars);
 
 	ZVAL_DEREF(session);
-	return Z_TYPE_P(session) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL_P(session)) == 0;
+	return Z_TYPE_P(session) == IS_ARRAY ? Z_ARRVAL_P(session) : NULL;
+}
+
+/* Not by the text, which depends on the serialiser. */
+bool sessile_is_empty(void)
+{
+	const HashTable *values = session_values();
+
+	return !values || zend_hash_num_elements(values) == 0;
 }
 
 static bool has_named_value(void)
 {
-	zval *session = &PS(http_session_vars);
+	HashTable *values = session_values();
 	zend_string *name;
 
-	ZVAL_DEREF(session);
-	if (Z_TYPE_P(session) == IS_ARRAY) {
-		ZEND_HASH_FOREACH_STR_KEY(Z_ARRVAL_P(session), name) {
+	if (values) {
+		ZEND_HASH_FOREACH_STR_KEY(values, name) {
 			if (name) {
 				return true;
 			}

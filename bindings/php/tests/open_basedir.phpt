@@ -10,6 +10,7 @@ ini_set('open_basedir', $inside);
 foreach (['files:', 'sessile:', 'files://', 'files:///', 'redis+unix:', ''] as $scheme) {
     var_dump(@ini_set('session.save_path', $scheme . dirname($inside) . '/sessile-out-' . getmypid() . '?x=1'));
 }
+var_dump(@ini_set('session.save_path', "files:$inside/%2e%2e/sessile-out-" . getmypid()));
 var_dump(is_string(ini_set('session.save_path', "files:$inside/sessions")), start(fresh_id()));
 $_SESSION['a'] = 1;
 var_dump(session_write_close());
@@ -20,6 +21,7 @@ foreach (new RecursiveIteratorIterator($files, RecursiveIteratorIterator::CHILD_
 rmdir($inside);
 ?>
 --EXPECT--
+bool(false)
 bool(false)
 bool(false)
 bool(false)

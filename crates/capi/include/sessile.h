@@ -399,6 +399,11 @@ const char *sessile_label(const sessile_store *store);
 // invalid. Returns the length of the text, without the zero byte at its end.
 size_t sessile_redact(sessile_bytes url, char *text, size_t size);
 
+// Writes the path of the file, directory or socket that a store URL names to `text` of `size`
+// bytes; nothing if it names none. Returns the length of the path, without the zero byte at its
+// end.
+size_t sessile_path(sessile_bytes url, char *text, size_t size);
+
 // Locks a session and reads it. A lease is returned even without a record; its commit creates the
 // record.
 sessile_code sessile_begin(sessile_store *store,
@@ -437,9 +442,12 @@ sessile_code sessile_sweep(sessile_store *store,
                            sessile_swept *swept,
                            sessile_error *error);
 
-// Whether expired sessions are removed without sweeps, by a server or by each change. Then no
-// request needs to sweep. False for a null store.
-bool sessile_expires_by_itself(const sessile_store *store);
+// Removes expired sessions within a request: little at a time, and nothing where they are removed
+// by a server or by each change. `all` goes on to the end of the store. `removed` is their number.
+sessile_code sessile_collect(sessile_store *store,
+                             bool all,
+                             uint64_t *removed,
+                             sessile_error *error);
 
 // A counter of this process: its name (never freed; null after the last counter) and its value.
 // `value` may be null.

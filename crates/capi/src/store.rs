@@ -1,10 +1,11 @@
 //! Stores, and the operations without a lease.
 
 use std::ffi::{CString, c_char};
+use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sessile_core::{Budget, Counter, Error, ErrorKind, Expiry, Result, Sessions};
+use sessile_core::{Budget, Counter, Error, ErrorKind, Result, Sessions};
 use sessile_stores::{Context, OpenStores, Settings, StoreUrl};
 
 use crate::call::{call, null_pointer};
@@ -173,22 +174,45 @@ pub unsafe extern "C" fn sessile_redact(
     text: *mut c_char,
     size: usize,
 ) -> usize {
-    let mut shown = sessile_error::new(sessile_code::SESSILE_OK, "");
-    let redact = || {
+    // SAFETY: the caller's promises.
+    unsafe { write_text(url, text, size, |url| StoreUrl::redact(url).into_bytes()) }
+}
+
+/// Writes the path of the file, directory or socket that a store URL names to `text` of `size`
+/// bytes; nothing if it names none. Returns the length of the path, without the zero byte at its
+/// end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_path(url: sessile_bytes, text: *mut c_char, size: usize) -> usize {
+    let path = |url: &str| {
+        let path = StoreUrl::parse(url).and_then(|url| url.path());
+        path.map_or_else(|_| Vec::new(), |path| path.into_os_string().into_vec())
+    };
+    // SAFETY: the caller's promises.
+    unsafe { write_text(url, text, size, path) }
+}
+
+/// # Safety
+///
+/// As for `sessile_bytes::get`; `text` is null or points to `size` bytes.
+unsafe fn write_text(
+    url: sessile_bytes,
+    text: *mut c_char,
+    size: usize,
+    make: impl FnOnce(&str) -> Vec<u8>,
+) -> usize {
+    let mut made = Vec::new();
+    let run = || {
         // SAFETY: the caller's promise.
-        let url = String::from_utf8_lossy(unsafe { url.get() });
-        shown = sessile_error::new(sessile_code::SESSILE_OK, &StoreUrl::redact(&url));
+        made = make(&String::from_utf8_lossy(unsafe { url.get() }));
         Ok(())
     };
     // SAFETY: without an error to write to.
-    let _ = unsafe { call(std::ptr::null_mut(), redact) };
-    let length =
-        shown.message.iter().take(size.saturating_sub(1)).take_while(|byte| **byte != 0).count();
+    let _ = unsafe { call(std::ptr::null_mut(), run) };
+    let length = made.iter().take(size.saturating_sub(1)).take_while(|byte| **byte != 0).count();
     if !text.is_null() && size > 0 {
-        // SAFETY: `length` is less than `size`, for which there is room, and than the size of the
-        // message.
+        // SAFETY: `length` is less than `size`, for which there is room, and at most the length made.
         unsafe {
-            text.copy_from(shown.message.as_ptr(), length);
+            text.copy_from(made.as_ptr().cast(), length);
             text.add(length).write(0);
         }
     }
@@ -290,13 +314,19 @@ pub unsafe extern "C" fn sessile_sweep(
     unsafe { call(error, || write_result(swept, "the place for the result", sweep)) }
 }
 
-/// Whether expired sessions are removed without sweeps, by a server or by each change. Then no
-/// request needs to sweep. False for a null store.
+/// Removes expired sessions within a request: little at a time, and nothing where they are removed
+/// by a server or by each change. `all` goes on to the end of the store. `removed` is their number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sessile_expires_by_itself(store: *const sessile_store) -> bool {
+pub unsafe extern "C" fn sessile_collect(
+    store: *mut sessile_store,
+    all: bool,
+    removed: *mut u64,
+    error: *mut sessile_error,
+) -> sessile_code {
+    // SAFETY: the caller's promises.
+    let collect = || sessile_handler::collect(unsafe { sessions_of(store)? }, all);
     // SAFETY: the caller's promise.
-    unsafe { sessions_of(store) }
-        .is_ok_and(|sessions| sessions.capabilities().expiry != Expiry::Sweep)
+    unsafe { call(error, || write_result(removed, "the place for the number", collect)) }
 }
 
 /// A counter of this process: its name (never freed; null after the last counter) and its value.

@@ -124,28 +124,12 @@ fn the_whole_life_of_a_session() {
         );
         let mut swept = zeroed();
         assert_eq!(sessile_sweep(store, 1_000, 1_000, &mut swept, none), sessile_code::SESSILE_OK);
+        let mut removed = 7;
+        assert_eq!(sessile_collect(store, true, &mut removed, none), sessile_code::SESSILE_OK);
+        assert_eq!(removed, 0);
         assert_eq!(peek(store, "new"), Some(b"x".to_vec()));
         sessile_close(store);
     }
-}
-
-/// In PHP a tenth of the requests swept the engine, which needs no sweep, and took up to 5 ms more
-/// each.
-#[test]
-fn an_engine_needs_no_sweep_by_visitors_and_memory_does() {
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("expires-by-itself");
-    let _ = std::fs::remove_dir_all(&directory);
-    for (url, by_itself) in
-        [(format!("sessile:{}", directory.display()), true), ("memory:".to_owned(), false)]
-    {
-        let store = open(&url);
-        unsafe {
-            assert_eq!(sessile_expires_by_itself(store), by_itself, "{url}");
-            sessile_close(store);
-        }
-    }
-    assert!(!unsafe { sessile_expires_by_itself(null_mut()) });
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]
@@ -239,6 +223,17 @@ fn a_url_is_shown_without_its_password_whether_it_is_one_or_not() {
     assert_eq!(shown("redis://shop:geheim@host:1/0", 6), "redis");
     assert_eq!(shown("redis://shop:geheim@host:1/0", 0), "");
     assert_eq!(shown("geheim@x", 63), "a malformed store URL");
+    let path = |url: &str| unsafe {
+        let mut text = [b'#' as c_char; 64];
+        let length = sessile_path(bytes(url.as_bytes()), text.as_mut_ptr(), text.len());
+        String::from_utf8(text[..length].iter().map(|byte| *byte as u8).collect()).unwrap()
+    };
+    for url in
+        ["files:/a%20b/c?php=1", "redis+unix:/x/../a%20b/c?db=1", "/a%20b/c", "files:///a b/c"]
+    {
+        assert_eq!(path(url), "/a b/c", "{url}");
+    }
+    assert_eq!([path("redis://host/0"), path("memory:"), path("x")], [""; 3]);
 }
 
 #[test]

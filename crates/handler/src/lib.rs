@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+mod collect;
 mod diverged;
 mod late;
 mod merge;
@@ -36,6 +37,7 @@ mod request;
 mod rules;
 mod session;
 
+pub use collect::collect;
 pub use request::{Closed, Opened, Request, Save, Saved};
 pub use rules::{Concurrency, Format, OnConflict, OnLockTimeout, Rules};
 pub use session::Access;
