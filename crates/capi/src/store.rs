@@ -210,7 +210,8 @@ unsafe fn write_text(
     let _ = unsafe { call(std::ptr::null_mut(), run) };
     let length = made.iter().take(size.saturating_sub(1)).take_while(|byte| **byte != 0).count();
     if !text.is_null() && size > 0 {
-        // SAFETY: `length` is less than `size`, for which there is room, and at most the length made.
+        // SAFETY: `length` is less than `size`, for which there is room, and at most that of the
+        // bytes made.
         unsafe {
             text.copy_from(made.as_ptr().cast(), length);
             text.add(length).write(0);
