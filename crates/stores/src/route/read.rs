@@ -11,12 +11,17 @@ use sessile_core::{Begun, Error, ErrorKind, Found, Key, Record, Result};
 use super::stub::{HomeContent, Stub};
 use super::{Held, Home, Route, stub};
 
-/// Each failed attempt is another request's commit: this many in a row are no coincidence.
-const ATTEMPTS_MAX: usize = 64;
+/// Each failed attempt, also of a touch, is another request's commit, and they end.
+const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(5);
+
+pub fn attempts() -> impl Iterator {
+    let start = Instant::now();
+    std::iter::repeat(()).take_while(move |()| start.elapsed() < ATTEMPTS_TIME_MAX)
+}
 
 pub fn begin(route: &Route, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
     let (start, home) = (Instant::now(), route.home_of(asked));
-    for _ in 0..ATTEMPTS_MAX {
+    for _ in attempts() {
         let left = wait_max.saturating_sub(start.elapsed());
         let Begun { lease, record, absence } = home.store.begin(asked, left)?;
         let moved_to = (lease.key() != asked).then(|| lease.key().clone());
@@ -38,7 +43,7 @@ pub fn begin(route: &Route, asked: &Key, wait_max: Duration) -> Result<(Held, u6
 
 pub fn peek(route: &Route, key: &Key) -> Result<Found> {
     let (home, mut before) = (route.home_of(key), None);
-    for _ in 0..ATTEMPTS_MAX {
+    for _ in attempts() {
         match resolve(route, &home, home.store.find(key)?)? {
             Resolved::Whole(found, _) => return Ok(found),
             Resolved::Dangling(stub) if before.as_ref() == Some(&stub) => return Err(lost(&stub)),
@@ -110,7 +115,7 @@ pub fn lost(stub: &Stub) -> Error {
 pub fn unsettled() -> Error {
     Error::new(
         ErrorKind::Io,
-        format!("the session changed under each of {ATTEMPTS_MAX} attempts to read it"),
+        format!("the session changed under every attempt to read it in {ATTEMPTS_TIME_MAX:?}"),
     )
     .advice("try again")
 }

@@ -5,12 +5,9 @@
 
 use sessile_core::{ErrorKind, Key, Result, Ttl};
 
-use super::read::{lost, unsettled};
+use super::read::{attempts, lost, unsettled};
 use super::stub::Stub;
 use super::{Held, Route, stub};
-
-/// Commits between the two steps of a touch; this many in a row are no coincidence.
-const TOUCHES_MAX: usize = 64;
 
 pub fn create(route: &Route, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
     let home = route.home_of(key);
@@ -30,7 +27,7 @@ pub fn commit(route: &Route, held: Held, payload: &[u8], ttl: Ttl) -> Result<()>
 pub fn touch(route: &Route, key: &Key, ttl: Ttl) -> Result<()> {
     let home = route.home_of(key);
     let mut before = home.stub_of(key)?;
-    for _ in 0..TOUCHES_MAX {
+    for _ in attempts() {
         let exists = before.as_ref().map_or(Ok(true), |stub| extend(route, stub, ttl))?;
         home.store.touch(key, ttl)?;
         match home.stub_of(key)? {
