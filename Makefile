@@ -87,8 +87,8 @@ php-install: php ## Copies it into PHP's directory of extensions (root)
 example: php ## Opens a small shop with PHP's sessions on this handler, to look at in a browser (STORE=redis://localhost)
 	@STORE='$(STORE)' sh scripts/php.sh example
 
-test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost)
-	@STORE='$(STORE)' sh scripts/php.sh products
+test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost SETTING=NAME=VALUE)
+	@STORE='$(STORE)' sh scripts/php.sh products $(SETTING)
 
 drupal-bench: php ## Measures pages of Drupal 7 with its own session storage and with this (SETTING=NAME=VALUE adds a row; ROUNDS=5 PAGE=node)
 	@STORE='$(STORE)' ROUNDS='$(ROUNDS)' ROUND_SECONDS='$(SECONDS)' PAGE='$(PAGE)' sh scripts/php.sh drupal-bench $(SETTING)

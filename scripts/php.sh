@@ -8,7 +8,7 @@
 #
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, products,
 #                                examples/php and small benchmarks
-#   sh scripts/php.sh products   checks real products on the store STORE
+#   sh scripts/php.sh products   checks real products on the store STORE (SETTING=VALUE)
 #   sh scripts/php.sh drupal-bench
 #                                measures pages of Drupal 7 (SETTING=VALUE)
 #   sh scripts/php.sh session-tests
@@ -76,7 +76,7 @@ test)
     sh scripts/php_bench_test.sh "$php" "$module"
     ;;
 products)
-    sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}"
+    sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}" "${2:-}"
     ;;
 drupal-bench)
     sh scripts/drupal7_bench.sh "$php" "$module" "${2:-}"

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Checks real products with their sessions on the extension: php_sites_test.sh PHP MODULE [STORE]
+# Checks real products with their sessions on the extension:
+#
+#   php_sites_test.sh PHP MODULE STORE [SETTING=VALUE]
 #
 # Drupal 7 is installed from the archive DRUPAL7 (default: ../shared/data/drupal-7.105.tar.gz), the
 # others are Debian's packages, unpacked into target/. Products that cannot be had are skipped and
-# counted. STORE is a URL in which {dir} is a private directory.
+# counted. STORE is a URL in which {dir} is a private directory, by default an engine.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/debian_packages.sh
@@ -37,7 +39,7 @@ else
     skipped="drupal7=$archive is not there|$skipped"
 fi
 start_nginx ''
-start_pool "$(store_url "${3:-}")"
+start_pool "$(store_url "$3")" ${4:+"$4"}
 
 status=0
 (

@@ -30,6 +30,15 @@ function drupal_knows(Browser $browser, string $scheme = 'http'): bool
     return $page->has('user/logout');
 }
 
+/** Requests PARALLEL_PAGES pages at a time; `path` gives that of each number from 1 on. */
+function drupal_parallel(Browser $browser, callable $path): void
+{
+    $paths = array_map(fn ($number) => drupal($path($number)), range(1, PARALLEL_PAGES));
+    foreach ($browser->get_all($paths) as $page) {
+        expect($page->status === 200 && $page->has('user/logout'), 'logged out', $page);
+    }
+}
+
 /** Changes the password in this browser. */
 function drupal_change_password(Browser $browser, string $old, string $new): void
 {
@@ -111,20 +120,22 @@ return [
     PARALLEL_PAGES . ' parallel pages keep the session' => function () {
         $browser = drupal_logged_in();
         $cookies = $browser->cookies;
-        foreach ($browser->get_all(array_fill(0, PARALLEL_PAGES, drupal('node'))) as $page) {
-            expect($page->status === 200 && $page->has('user/logout'), 'logged out', $page);
-        }
+        drupal_parallel($browser, fn () => 'node');
         expect($browser->cookies === $cookies, 'the cookie changes');
     },
     PARALLEL_PAGES . ' parallel changes are all kept' => function () {
         $browser = drupal_logged_in();
-        $paths = array_map(fn ($number) => drupal("pages/see/n$number"),
-            range(1, PARALLEL_PAGES));
-        foreach ($browser->get_all($paths) as $page) {
-            expect($page->status === 200 && $page->has('user/logout'), 'logged out', $page);
-        }
+        // The first value of the session, which goes while others change.
+        $browser->get(drupal('pages/note/0'));
+        drupal_parallel($browser, fn ($n) => $n % 2 ? "pages/see/$n" : "pages/note/$n");
+        $seen = 'seen: ' . (PARALLEL_PAGES + 1) . ' pages';
         $page = $browser->get(drupal('pages/seen'));
-        expect($page->has('seen: ' . PARALLEL_PAGES . ' pages'), 'changes are lost', $page);
+        expect($page->has($seen), 'changes are lost', $page);
+        drupal_parallel($browser,
+            fn ($n) => $n % 2 ? "pages/see/new$n" : 'pages/forget/' . ($n - 2));
+        $page = $browser->get(drupal('pages/seen'));
+        expect($page->has($seen), 'changes or removals are lost', $page);
+        expect($page->has('user/logout'), 'logged out', $page);
     },
     'mixed mode: a log-in over HTTPS holds over HTTP, and ends over both' => function () {
         $browser = mixed_browser();
