@@ -10,14 +10,13 @@ use crate::testbed::{TestStore, Testbed};
 pub type CaseResult = Result<(), Failure>;
 
 /// A capability without which a case says nothing about a store.
-#[derive(Clone, Copy, Debug)]
 pub struct Requirement {
     met: fn(&Capabilities) -> bool,
     otherwise: &'static str,
 }
 
 /// The store on which a case runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     /// The instance that most cases share; the case uses keys of its own.
     Shared,
@@ -28,7 +27,7 @@ pub enum Isolation {
 }
 
 /// One promise of the contract.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Case {
     /// A sentence that is true of a good store.
     pub name: &'static str,

@@ -11,7 +11,7 @@ use sessile_core::{Error, Operation, Result as StoreResult};
 pub const SECRET: &str = "HuShHuSh";
 
 /// Why something failed, in a sentence without ids and payloads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Failure(pub String);
 
 impl From<Error> for Failure {

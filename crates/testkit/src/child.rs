@@ -8,7 +8,6 @@ use nix::unistd::Pid;
 use crate::check::Failure;
 
 /// A running process. Killed with SIGKILL and waited for when dropped.
-#[derive(Debug)]
 pub(crate) struct ChildProcess(Child);
 
 impl ChildProcess {

@@ -28,7 +28,6 @@ pub trait RequestDriver {
 }
 
 /// An opened session.
-#[derive(Debug)]
 pub struct Started {
     /// Its payload.
     pub text: String,
@@ -37,7 +36,6 @@ pub struct Started {
 }
 
 /// What is saved.
-#[derive(Clone, Copy, Debug)]
 pub struct SpecSave<'a> {
     /// The payload.
     pub text: &'a str,
@@ -48,7 +46,7 @@ pub struct SpecSave<'a> {
 }
 
 /// The settings of a case; times in seconds.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpecRules {
     pub idle: u64,
@@ -105,7 +103,7 @@ struct Spec {
 }
 
 /// A case.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpecCase {
     /// What holds.
@@ -116,7 +114,7 @@ pub struct SpecCase {
     steps: Vec<Step>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Step {
     by: String,

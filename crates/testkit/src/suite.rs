@@ -20,7 +20,7 @@ use crate::leak_logger;
 use crate::pairs;
 use crate::testbed::{Testbed, fixture_name, storm_factor};
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StoreUnderTest {
     /// Its name in the matrix: `files`, `files/shm`, `broken-...`.
     pub name: String,
@@ -29,7 +29,7 @@ pub struct StoreUnderTest {
     fault: Option<StoreFault>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum CaseVerdict {
     Passed(Duration),
     Failed(String),
@@ -39,14 +39,12 @@ pub enum CaseVerdict {
     Skipped(String),
 }
 
-#[derive(Clone, Debug)]
 pub struct MatrixColumn {
     pub store: String,
     /// One verdict for each case, in their order.
     pub verdicts: Vec<CaseVerdict>,
 }
 
-#[derive(Clone, Debug)]
 pub struct SuiteOptions {
     pub worker: PathBuf,
     pub cases: Vec<Case>,

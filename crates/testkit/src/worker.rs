@@ -16,7 +16,6 @@ use crate::child::ChildProcess;
 
 const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
-#[derive(Debug)]
 pub struct SuiteWorker {
     process: ChildProcess,
     stdin: ChildStdin,

@@ -30,7 +30,7 @@ pub trait DataFile: Send + Sync {
     fn length(&self) -> Result<u64>;
 }
 
-#[derive(PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq)]
 pub enum SyncStart {
     UnderWay,
     /// An earlier one is still under way.

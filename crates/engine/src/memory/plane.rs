@@ -58,7 +58,7 @@ impl DiskLog {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyDigest(pub u64, pub u64);
 
 #[derive(Clone, Copy)]

@@ -35,7 +35,7 @@ impl Location {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// Stands for nothing; it may be taken.
     Free,
@@ -54,7 +54,7 @@ pub enum EntryKind {
 ///
 /// The version grows with each change except a move by compaction, so a commit that compares the
 /// whole word detects each successor of what it has read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EntryState(pub u64);
 
 const KIND_BITS: u32 = 3;
@@ -116,7 +116,7 @@ impl EntryState {
 /// A moment that overrides what a record says, as long as the entry has the version it was set for:
 /// the expiry after a touch, or another absolute end. 42 bits of milliseconds, the low 22 bits of
 /// the version.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub struct Override(pub u64);
 
 const OVERRIDE_VERSION_BITS: u32 = 22;
@@ -146,7 +146,7 @@ pub type Owner = (u64, u64);
 
 /// A lock word. Low half, on which waiters sleep: waiting (1 bit), starving (1), nonce (22),
 /// generation (8 low bits). High half: generation (16 high bits), process slot + 1 (16; 0: free).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LockWord(pub u64);
 
 impl LockWord {

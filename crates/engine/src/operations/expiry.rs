@@ -24,7 +24,7 @@ pub struct Hand {
     end: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Examination {
     Removed,
     /// A tombstone, an alias, or an empty or half-taken entry was removed.

@@ -9,7 +9,6 @@ use sessile_core::{Result, Timestamp};
 
 use crate::{memory::*, storage::*};
 
-#[derive(Clone, Debug)]
 struct FoundRecord {
     line: LogLine,
     header: RecordHeader,

@@ -27,7 +27,7 @@ const FIRST_LINE: &str = "sessile engine";
 const VERSION: &str = "1";
 const BYTES_MAX: u64 = 4_096;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DataMedium {
     Memory,
     Disk,

@@ -16,7 +16,7 @@ pub const CHUNKED: u64 = 1;
 /// The form of a chunk itself: only the list of its record leads to it.
 pub const CHUNK: u64 = 2;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct RecordHeader {
     pub stamp: u64,
     pub head: Head,

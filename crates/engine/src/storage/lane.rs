@@ -7,13 +7,12 @@
 use crate::{memory::*, table::*};
 
 /// A slot and its stamp, which never repeats: one use of the slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub struct SlotClaim {
     pub location: Location,
     pub stamp: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
 pub struct LaneIntent {
     pub entry: u64,
     pub new: Option<SlotClaim>,
@@ -29,7 +28,7 @@ pub struct Lane<'a> {
 }
 
 /// What a slot is claimed for, and where the lane names it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum ClaimTarget {
     Record = 2,
     /// A chunk of the payload, or a note.

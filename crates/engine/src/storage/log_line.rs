@@ -22,7 +22,7 @@ type LineWords = [u64; LINE_WORDS];
 const GRANT_PART: u64 = 16;
 pub const RECORD_HEAD_BYTES: u64 = LOG_LINE_BYTES + HEADER_BYTES;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     Live,
     Regenerated,
@@ -49,7 +49,7 @@ impl RecordKind {
 }
 
 /// The place of a record among all records of its digest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub struct Lineage {
     pub digest: KeyDigest,
     /// One more than that of the record it replaces.
@@ -59,7 +59,7 @@ pub struct Lineage {
     pub longest: Timestamp,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub struct LogLine {
     pub kind: RecordKind,
     pub granules: u64,

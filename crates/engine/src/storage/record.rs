@@ -14,7 +14,6 @@ pub const UNLOCKED_TRIES: usize = 3;
 /// Tries under the lock: only a destroy and a move can disturb them, and neither goes on for ever.
 pub const LOCKED_TRIES: usize = 10_000;
 
-#[derive(Debug)]
 pub struct Snapshot {
     pub state: EntryState,
     pub header: RecordHeader,
@@ -23,7 +22,6 @@ pub struct Snapshot {
     pub payload: Vec<u8>,
 }
 
-#[derive(Debug)]
 pub enum EntryRead {
     Elsewhere,
     Bare(EntryState),

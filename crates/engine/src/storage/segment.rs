@@ -39,7 +39,7 @@ pub fn marked_length(word: u64) -> u64 {
     if word & LENGTH != 0 && !is_claim(word) { (word & (LENGTH - 1)).max(1) } else { 1 }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SegmentUse {
     Unbacked,
     Open,
@@ -51,7 +51,7 @@ pub enum SegmentUse {
 }
 
 /// The state of a segment: use (3 bits), class (8 bits), generation (53 bits).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SegmentState(pub u64);
 
 impl SegmentState {

@@ -16,7 +16,7 @@ use crate::memory::*;
 
 const SEQUENCE_BITS: u64 = 24;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 enum BucketKind {
     /// Its parent has not split yet.
     Unused,
@@ -27,14 +27,14 @@ enum BucketKind {
     Split,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 enum BucketChange {
     Rest,
     Insert,
     Remove,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct BucketHead(u64);
 
 impl BucketHead {
@@ -97,7 +97,7 @@ impl BucketHead {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 struct BucketCell(u64);
 
 impl BucketCell {

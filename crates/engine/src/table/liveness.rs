@@ -1,6 +1,6 @@
 //! Whether the owner of a process slot is dead.
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub enum SlotFact {
     OutOfRange,
     Own,
@@ -10,7 +10,7 @@ pub enum SlotFact {
 }
 
 /// What /proc says about a pid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub enum RunFact {
     /// Hidden (hidepid=, ProtectProc=), or not readable.
     Unknown,

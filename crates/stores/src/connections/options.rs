@@ -22,7 +22,7 @@ pub(crate) const CONNECT_TIMEOUT_MS: OptionHelp =
 pub(crate) const RESPONSE_TIMEOUT_MS: OptionHelp =
     option("response_timeout_ms", "longest time for one answer (default 5000)");
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Timeouts {
     pub connect: Duration,
     pub response: Duration,
@@ -40,7 +40,7 @@ impl Timeouts {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Unix(PathBuf),
     /// `host` of an IPv6 address is without brackets.
@@ -75,7 +75,7 @@ pub(crate) fn is_unix(url: &StoreUrl) -> bool {
 }
 
 /// Without `Debug`, which would print the password.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Login {
     pub user: Option<String>,
     pub password: Option<String>,

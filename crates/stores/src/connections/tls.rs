@@ -15,7 +15,6 @@ pub(crate) const TLS_CERT_FILE: OptionHelp =
 pub(crate) const TLS_KEY_FILE: OptionHelp = option("tls_key_file", "PEM of the client's key");
 
 /// The certificates of a TLS connection, in PEM.
-#[derive(Clone, Default)]
 pub(crate) struct TlsFiles {
     /// The trusted authorities; the system's if `None`.
     pub authority: Option<Vec<u8>>,

@@ -16,7 +16,6 @@ use super::{EntryName, ScannedEntry, Walk};
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
-#[derive(Clone, Debug)]
 pub struct Table {
     pub name: String,
     /// One or two columns of its primary key. The first names an entry.
@@ -30,7 +29,7 @@ pub struct Table {
     pub expires: Moment,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Moment {
     Absent,
     /// An expression in whole seconds since 1970, or NULL.

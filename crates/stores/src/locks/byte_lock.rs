@@ -60,17 +60,15 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 /// How long a waiter sees the lock free before it overtakes the waiters ahead: they are stopped.
 const PATIENCE: Duration = Duration::from_millis(25);
 
-#[derive(Debug)]
 pub(crate) struct ByteLocks {
     path: PathBuf,
     guarded: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct LockName(u64);
 
 /// A held lock. Dropping it frees it, except in a process forked from the holder.
-#[derive(Debug)]
 pub(crate) struct ByteLock {
     // Opened for this lock alone and never used again: a child forked in between would share the
     // description, and a later lock on it would outlive its holder.
@@ -78,7 +76,7 @@ pub(crate) struct ByteLock {
     pid: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ByteHolder {
     /// In its own pid namespace.
     pub pid: u32,
@@ -86,14 +84,13 @@ pub(crate) struct ByteHolder {
     pub held: Duration,
 }
 
-#[derive(Debug)]
 pub(crate) enum Acquired {
     Granted(ByteLock),
     /// The holder is `None` if it has just released.
     TimedOut(Option<ByteHolder>),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum Ahead {
     Nobody,
     One,

@@ -10,7 +10,7 @@ use super::reply::{Cas, Item, Reply};
 use super::request::Commands;
 
 /// The item that was read under a lock.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy)]
 pub struct ReadItem {
     pub cas: Cas,
     /// `None` when there was no item with a header, or an invalidated one.

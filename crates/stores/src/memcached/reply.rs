@@ -62,7 +62,7 @@ pub struct Generation {
 }
 
 /// Why a server could not carry out a command. The connection goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
     TooLarge,
     OutOfMemory,

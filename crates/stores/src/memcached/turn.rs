@@ -36,7 +36,7 @@ const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// Why a lock that others hold may be taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq)]
 pub enum Takeover {
     /// It is reserved for us, or for a waiter that does not come.
     Reserved,

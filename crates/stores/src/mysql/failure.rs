@@ -13,7 +13,6 @@ use crate::connections::failure::{
 };
 use crate::connections::pool::AttemptFailure;
 
-#[derive(Debug)]
 pub(crate) enum MysqlFailure {
     Driver(Cause),
     Contract(Error),

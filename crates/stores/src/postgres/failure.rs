@@ -25,7 +25,6 @@ pub(super) mod code {
 
 pub(super) type Attempt<T> = Result<T, PostgresFailure>;
 
-#[derive(Debug)]
 pub(crate) enum PostgresFailure {
     /// The contract has words for it; trying again would not help.
     Told(Error),

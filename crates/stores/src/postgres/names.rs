@@ -3,7 +3,7 @@
 use sessile_core::Key;
 use sha2::{Digest, Sha256};
 
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct TableNames {
     pub table: String,
     pub fences: String,

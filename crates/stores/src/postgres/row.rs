@@ -11,7 +11,7 @@ use super::statements::Sql;
 use crate::sql::row::{self, Columns, wrong_type};
 use crate::sql::value::key_values;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct KeyRow {
     pub number: i64,
     /// The mark of the lease or creation that wrote the record.

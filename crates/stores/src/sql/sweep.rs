@@ -60,7 +60,7 @@ pub(crate) struct DueRow {
 }
 
 /// What a sweep does with a row that is due and not leased.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(crate) enum DueAction {
     /// An expired record, which counts.
     RemoveRecord,

@@ -22,7 +22,7 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct KeyRow {
     pub number: i64,
     pub stored: Stored,

@@ -19,7 +19,7 @@ use super::storm_worker::{ONE_OFF, RUN_MAX};
 const GRACE_ROUNDING_MS: u64 = 5;
 const STOPS_MAX: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct ProcessState {
     call: Option<PendingCall>,
     changes: Vec<u64>,
@@ -29,14 +29,14 @@ struct ProcessState {
     stops: Vec<(u64, u64)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct PendingCall {
     id: u64,
     call: StoreCall,
     start: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct HeldSession {
     id: u64,
     payload: SeenPayload,
@@ -44,28 +44,27 @@ struct HeldSession {
 }
 
 /// A lock whose holder has died, until another client has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct OrphanedLock {
     id: u64,
     since: u64,
     certain: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
 struct KnownAlias {
     by: usize,
     new: u64,
     until: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct CutRegeneration {
     id: u64,
     new: u64,
     start: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Checker {
     sessions: HashMap<u64, History>,
     aliases: HashMap<u64, Vec<KnownAlias>>,

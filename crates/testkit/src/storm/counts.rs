@@ -9,7 +9,7 @@ const TRAIL_EVENTS: usize = 40;
 const PROBLEMS_OF_A_KIND_MAX: usize = 3;
 const PROBLEMS_LISTED_MAX: usize = 30;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct StormCounts {
     pub calls: u64,
     pub commits: u64,
@@ -27,7 +27,7 @@ pub struct StormCounts {
     pub trails: Vec<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SessionTrails(HashMap<u64, VecDeque<String>>);
 
 impl SessionTrails {

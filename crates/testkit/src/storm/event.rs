@@ -86,7 +86,7 @@ pub enum CallResult {
     Failed(String),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkerEvent {
     Call(u64, StoreCall),
     Result(CallResult),

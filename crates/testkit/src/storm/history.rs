@@ -14,7 +14,7 @@
 const ROUNDING_NS: u64 = 5_000_000;
 pub const MS: u64 = 1_000_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum StoredValue {
     Missing,
     Empty,
@@ -28,13 +28,13 @@ pub enum StoredValue {
     Kept,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct CallSpan {
     pub start: u64,
     pub end: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct HistoryRead {
     /// What it saw; `None` for some record, as a touch that succeeded.
     pub seen: Option<StoredValue>,
@@ -42,14 +42,14 @@ pub struct HistoryRead {
     pub by: &'static str,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
     Certain,
     Possible,
     Refused,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct WriteEffect {
     pub stored: StoredValue,
     pub ttl_ms: u64,
@@ -57,21 +57,19 @@ pub struct WriteEffect {
     pub lingers_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
 struct DecidedWrite {
     effect: WriteEffect,
     span: CallSpan,
     certain: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
 struct PendingWrite {
     worker: usize,
     effect: WriteEffect,
     start: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct LockGrant {
     worker: usize,
     pub fence: u64,
@@ -83,7 +81,6 @@ pub struct LockGrant {
     pub lost: bool,
 }
 
-#[derive(Debug)]
 pub struct History {
     writes: Vec<DecidedWrite>,
     pending: Vec<PendingWrite>,

@@ -19,7 +19,7 @@ use crate::child::ChildProcess;
 
 const WORKER_WORD: &str = "storm-worker";
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct WorkerOrders {
     pub url: String,
     pub nonce: u64,
@@ -27,7 +27,7 @@ pub struct WorkerOrders {
     pub work: WorkKind,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub enum WorkKind {
     Storm {
         seed: u64,

@@ -20,7 +20,7 @@ use crate::child::ChildProcess;
 /// A stop lasts up to this long, usually much shorter.
 const STOP_MS_MAX: u64 = 60;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StormOptions {
     /// The program that becomes a worker when it is told to.
     pub program: PathBuf,
@@ -37,7 +37,6 @@ pub struct StormOptions {
     pub stuck_ms_max: u64,
 }
 
-#[derive(Debug)]
 pub enum ProcessEvent {
     /// It is gone; without `killed_at` it ended by itself, because it could not work.
     Died { worker: usize, killed_at: Option<u64>, dead_at: u64 },
@@ -45,7 +44,7 @@ pub enum ProcessEvent {
     Stopped { worker: usize, from: u64, to: u64 },
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct ProcessCounts {
     pub started: u64,
     pub kills: u64,

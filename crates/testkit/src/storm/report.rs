@@ -8,7 +8,7 @@ use sessile_core::{Detail, Details};
 use super::counts::StormCounts;
 use super::pool::{ProcessCounts, StormOptions};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct OccupiedSpace {
     pub empty: u64,
     pub most: u64,
@@ -16,7 +16,6 @@ pub struct OccupiedSpace {
     pub limit: u64,
 }
 
-#[derive(Clone, Debug)]
 pub struct StormReport {
     pub(super) store: String,
     pub(super) options: StormOptions,

@@ -11,7 +11,7 @@ use sessile_core::{Key, Sessions};
 
 use crate::check::SECRET;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RunSessions {
     prefix: String,
     folder: PathBuf,

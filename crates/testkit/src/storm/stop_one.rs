@@ -38,7 +38,6 @@ const PAYLOAD_BYTES: usize = 1_500;
 /// left.
 type Cycle = (u64, u64, bool);
 
-#[derive(Clone, Copy, Debug, Default)]
 struct CycleLatency {
     cycles: usize,
     slow: usize,
@@ -47,7 +46,6 @@ struct CycleLatency {
     max_us: f64,
 }
 
-#[derive(Clone, Debug)]
 pub struct StopOneReport {
     store: String,
     processes: usize,

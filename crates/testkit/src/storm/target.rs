@@ -13,7 +13,7 @@ use crate::testbed::{fixture_name, start_instance};
 
 const DEFAULTS: [&str; 2] = ["sessile", "files#shm"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum SpaceRule {
     Returned,
     /// But for the temporary files of killed writers, which are swept after 15 minutes.
