@@ -7,7 +7,7 @@ use sessile_core::{Capabilities, Durability, Expiry, Locking, Ownership};
 use crate::check::Failure;
 use crate::testbed::{TestStore, Testbed};
 
-pub type CaseResult = Result<(), Failure>;
+pub type CaseResult<T = ()> = Result<T, Failure>;
 
 /// A capability without which a case says nothing about a store.
 pub struct Requirement {

@@ -11,14 +11,14 @@ use crate::case::CaseResult;
 use crate::check::{Failure, ensure};
 use crate::testbed::{BegunText, TestStore, ms};
 
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, Failure> {
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> CaseResult<T> {
     thread.join().map_err(|_| Failure("a thread panicked".into()))
 }
 
 pub(crate) fn on_threads<T: Send>(
     count: u8,
-    work: impl Fn(u8) -> Result<T, Failure> + Sync,
-) -> Result<Vec<T>, Failure> {
+    work: impl Fn(u8) -> CaseResult<T> + Sync,
+) -> CaseResult<Vec<T>> {
     std::thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = (0..count).map(|n| scope.spawn(move || work(n))).collect();
@@ -30,9 +30,9 @@ pub(crate) fn on_threads<T: Send>(
 /// begin to wait.
 pub(crate) fn behind_a_waiter<T: Send>(
     head_start: Duration,
-    wait: impl FnOnce() -> Result<T, Failure> + Send,
+    wait: impl FnOnce() -> CaseResult<T> + Send,
     act: impl FnOnce() -> CaseResult,
-) -> Result<T, Failure> {
+) -> CaseResult<T> {
     std::thread::scope(|scope| {
         let waiter = scope.spawn(wait);
         std::thread::sleep(head_start);
@@ -47,7 +47,7 @@ pub(crate) fn wait_after(
     store: &TestStore,
     key: &Key,
     free: impl FnOnce() -> CaseResult,
-) -> Result<Duration, Failure> {
+) -> CaseResult<Duration> {
     let mut freed = Instant::now();
     let wait = || {
         let begun = store.lock(key)?;
@@ -66,7 +66,7 @@ pub(crate) fn wait_after(
 pub(crate) fn race<A: Send, B>(
     a: impl FnOnce() -> A + Send,
     b: impl FnOnce() -> B,
-) -> Result<(A, B), Failure> {
+) -> CaseResult<(A, B)> {
     let gate = Barrier::new(2);
     let pause = |us: u64| {
         gate.wait();

@@ -118,10 +118,7 @@ impl Testbed {
         }
     }
 
-    fn with_server<T>(
-        &self,
-        act: impl FnOnce(&mut Server) -> T,
-    ) -> std::result::Result<T, Failure> {
+    fn with_server<T>(&self, act: impl FnOnce(&mut Server) -> T) -> CaseResult<T> {
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
         let server = instance.server();
         server.map(act).ok_or_else(|| Failure("the instance has no server".into()))
@@ -135,15 +132,15 @@ impl Testbed {
         self.with_server(Server::restart)?.map_err(|error| Failure(error.to_string()))
     }
 
-    pub fn worker(&self) -> std::result::Result<SuiteWorker, Failure> {
+    pub fn worker(&self) -> CaseResult<SuiteWorker> {
         self.worker_on(&self.url)
     }
 
-    pub fn workers(&self, count: usize) -> std::result::Result<Vec<SuiteWorker>, Failure> {
+    pub fn workers(&self, count: usize) -> CaseResult<Vec<SuiteWorker>> {
         (0..count).map(|_| self.worker()).collect()
     }
 
-    pub fn worker_on(&self, url: &str) -> std::result::Result<SuiteWorker, Failure> {
+    pub fn worker_on(&self, url: &str) -> CaseResult<SuiteWorker> {
         SuiteWorker::start(&self.worker, url)
     }
 }
@@ -212,7 +209,7 @@ impl TestStore {
         Ok(self.peek(key)?.map(|record| text_of(&record.payload)))
     }
 
-    pub fn record(&self, key: &Key) -> std::result::Result<Record, Failure> {
+    pub fn record(&self, key: &Key) -> CaseResult<Record> {
         self.peek(key)?.ok_or_else(|| Failure("there is no record".into()))
     }
 

@@ -5,11 +5,11 @@ use super::*;
 const CAP: Duration = secs(100);
 
 /// A minute, and 100 seconds in all.
-fn capped() -> Result<Ttl, Failure> {
+fn capped() -> CaseResult<Ttl> {
     Ok(minute().within(CAP)?)
 }
 
-fn stored_capped(store: &TestStore) -> Result<Key, Failure> {
+fn stored_capped(store: &TestStore) -> CaseResult<Key> {
     let key = new_key();
     store.create(&key, &payload("0"), capped()?)?;
     Ok(key)

@@ -3,11 +3,7 @@
 use super::*;
 
 /// Takes the lock, fails unless the fence is above the last one, and notes it.
-fn lock_after(
-    store: &TestStore,
-    key: &Key,
-    last: &mut u64,
-) -> Result<sessile_core::Begun, Failure> {
+fn lock_after(store: &TestStore, key: &Key, last: &mut u64) -> CaseResult<sessile_core::Begun> {
     let begun = store.lock(key)?;
     let fence = begun.lease.fence();
     ensure(fence > *last, || format!("fence {fence} after {last}"))?;

@@ -4,7 +4,7 @@ use super::*;
 
 const LIMIT: usize = 1_000;
 
-fn open_limited(bed: &Testbed) -> Result<TestStore, Failure> {
+fn open_limited(bed: &Testbed) -> CaseResult<TestStore> {
     Ok(bed.open_with("payload_bytes_max", "1000")?)
 }
 

@@ -6,7 +6,7 @@ use sessile_core::{Cursor, Listed};
 
 use super::*;
 
-fn list(store: &TestStore, filter: &Filter) -> Result<Vec<Listed>, Failure> {
+fn list(store: &TestStore, filter: &Filter) -> CaseResult<Vec<Listed>> {
     let mut entries = Vec::new();
     let mut cursor: Option<Cursor> = None;
     for _ in 0..100_000 {
@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
             store.create(key, &vec![b'x'; size], minute())?;
         }
         let [small, large, page] = keys.map(|key| store.listed_key(&key));
-        let listed = |bin: Option<Bin>, payload_bytes_min| -> Result<BTreeSet<Key>, Failure> {
+        let listed = |bin: Option<Bin>, payload_bytes_min| -> CaseResult<BTreeSet<Key>> {
             Ok(keys_of(list(store, &Filter { bin, payload_bytes_min, ..Filter::default() })?))
         };
         equal("one bin", listed(Some(bin), 0)?, BTreeSet::from([page.clone()]))?;

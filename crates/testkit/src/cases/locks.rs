@@ -10,7 +10,7 @@ const SOON: Duration = ms(100);
 ///
 /// A contender that something else keeps off the processor or the disk makes fewer cycles too: the
 /// best of three counts, each over twice the time of the one before.
-pub(crate) fn fair(mut count_for: impl FnMut(u64) -> Result<Vec<u64>, Failure>) -> CaseResult {
+pub(crate) fn fair(mut count_for: impl FnMut(u64) -> CaseResult<Vec<u64>>) -> CaseResult {
     let mut verdict = Ok(());
     for ms in [1_500, 3_000, 6_000] {
         let counts = count_for(ms)?;
@@ -150,7 +150,7 @@ pub(crate) const CASES: &[Case] = &[
         let reader = bed.second_handle(&writer)?;
         let key = new_key();
         writer.create(&key, &seal(0, 64), minute())?;
-        let peek = |last: u64| -> Result<u64, Failure> {
+        let peek = |last: u64| -> CaseResult<u64> {
             let payload = reader.record(&key)?.payload;
             let torn = || Failure(format!("peek saw a torn payload of {} bytes", payload.len()));
             let token = token_of(&payload).ok_or_else(torn)?;

@@ -9,7 +9,7 @@ fn open_path(bed: &Testbed, path: &str) -> sessile_core::Result<()> {
 }
 
 /// `None` where a foreign layout needs the plain ids: the store then honestly refuses the option.
-fn open_hashed(bed: &Testbed) -> Result<Option<TestStore>, Failure> {
+fn open_hashed(bed: &Testbed) -> CaseResult<Option<TestStore>> {
     unless_refused("ids=hashed", bed.open_with("ids", "hashed"), "invalid-url")
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-fn together(workers: &mut [SuiteWorker], line: &str) -> Result<Vec<String>, Failure> {
+fn together(workers: &mut [SuiteWorker], line: &str) -> CaseResult<Vec<String>> {
     workers.iter_mut().try_for_each(|worker| worker.send(line))?;
     workers.iter_mut().map(SuiteWorker::wait_ok).collect()
 }

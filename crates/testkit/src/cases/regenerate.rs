@@ -12,7 +12,7 @@ fn regenerated(
     store: &TestStore,
     life: Duration,
     grace: Duration,
-) -> Result<(Key, Key, Begun), Failure> {
+) -> CaseResult<(Key, Key, Begun)> {
     let (old, new) = (new_key(), new_key());
     store.create(&old, &payload("x"), ttl(life))?;
     let mut begun = store.lock(&old)?;
@@ -25,7 +25,7 @@ fn commit_long(begun: Begun) -> CaseResult {
 }
 
 /// Whether a waiter on the old id has the session when the grace ends; false if it came too late.
-fn outlives_grace(bed: &Testbed, arrival: Duration) -> Result<bool, Failure> {
+fn outlives_grace(bed: &Testbed, arrival: Duration) -> CaseResult<bool> {
     let store = bed.timed()?;
     let (old, new, begun) = regenerated(&store, LONG, GRACE)?;
     // The waiter comes to the new id and waits there.

@@ -5,7 +5,7 @@ use super::*;
 const AMPLE: Budget = Budget { records_max: 10_000, time_max: secs(10) };
 
 /// Sweeps until a pass is complete; returns the number of calls and the records removed.
-fn pass(store: &TestStore, budget: Budget) -> Result<(u64, u64), Failure> {
+fn pass(store: &TestStore, budget: Budget) -> CaseResult<(u64, u64)> {
     let (mut calls, mut removed) = (0, 0);
     loop {
         let swept = store.sweep(budget)?;
