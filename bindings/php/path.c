@@ -9,7 +9,7 @@
 #include "php_sessile.h"
 #include "SAPI.h"
 #include "php_ini.h"
-#include "ext/standard/html.h"
+#include "ext/standard/info.h"
 
 #define PATH_ENTRY "session.save_path"
 
@@ -38,21 +38,17 @@ static void show_path(zend_ini_entry *entry, int type)
 	bool original = type == ZEND_INI_DISPLAY_ORIG && entry->modified;
 	zend_string *value = original ? entry->orig_value : entry->value;
 	char shown[SESSILE_MESSAGE_BYTES];
+	zend_string *text;
 
 	if (!value || !ZSTR_LEN(value)) {
 		php_printf("%s", sapi_module.phpinfo_as_text ? "no value" : "<i>no value</i>");
 		return;
 	}
 	sessile_redact((sessile_bytes) { ZSTR_VAL(value), ZSTR_LEN(value) }, shown, sizeof(shown));
-	if (sapi_module.phpinfo_as_text) {
-		php_printf("%s", shown);
-	} else {
-		const unsigned char *text = (const unsigned char *) shown;
-		zend_string *escaped =
-			php_escape_html_entities(text, strlen(shown), 0, ENT_QUOTES, NULL);
-		php_printf("%s", ZSTR_VAL(escaped));
-		zend_string_release(escaped);
-	}
+	text = sapi_module.phpinfo_as_text
+		? zend_string_init(shown, strlen(shown), false) : php_info_html_esc(shown);
+	php_printf("%s", ZSTR_VAL(text));
+	zend_string_release(text);
 }
 
 /* Runs before PHP sets the path. Scripts are confined, administrators are not. */

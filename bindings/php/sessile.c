@@ -31,20 +31,13 @@ static PHP_INI_MH(on_update_word)
 static PHP_INI_MH(on_update_seconds)
 {
 	const char *name = ZSTR_VAL(entry->name);
-	double most = 10 * 365 * 86400.0, seconds;
+	const double most = !strcmp(name, "sessile.lock_wait") ? 3600
+		: !strcmp(name, "sessile.grace") ? 600 : 10 * 365 * 86400.0;
+	double seconds = zend_strtod(ZSTR_VAL(new_value), NULL), number;
 
-	if (!strcmp(name, "sessile.lock_wait")) {
-		most = 3600;
-	} else if (!strcmp(name, "sessile.grace")) {
-		most = 600;
-	}
-	if (!is_numeric_string(ZSTR_VAL(new_value), ZSTR_LEN(new_value), NULL, &seconds, false)) {
-		php_error_docref(NULL, E_WARNING, "%s is a number of seconds", name);
-		return FAILURE;
-	}
-	seconds = zend_strtod(ZSTR_VAL(new_value), NULL);
-	if (seconds < 0 || seconds > most) {
-		php_error_docref(NULL, E_WARNING, "%s is at most %.0f seconds, and not negative", name, most);
+	if (!is_numeric_string(ZSTR_VAL(new_value), ZSTR_LEN(new_value), NULL, &number, false)
+			|| !(seconds >= 0 && seconds <= most)) {
+		php_error_docref(NULL, E_WARNING, "%s is a number of seconds from 0 to %.0f", name, most);
 		return FAILURE;
 	}
 	return OnUpdateReal(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);

@@ -16,15 +16,15 @@ foreach (['payload_limit' => '-1', 'hashed_ids' => 'maybe'] as $name => $value) 
 }
 ?>
 --EXPECTF--
-Warning: ini_set(): sessile.lock_wait is at most 3600 seconds, and not negative in %s on line %d
+Warning: ini_set(): sessile.lock_wait is a number of seconds from 0 to 3600 in %s on line %d
 bool(false)
 string(2) "30"
 
-Warning: ini_set(): sessile.grace is at most 600 seconds, and not negative in %s on line %d
+Warning: ini_set(): sessile.grace is a number of seconds from 0 to 600 in %s on line %d
 bool(false)
 string(2) "30"
 
-Warning: ini_set(): sessile.absolute_lifetime is a number of seconds in %s on line %d
+Warning: ini_set(): sessile.absolute_lifetime is a number of seconds from 0 to 315360000 in %s on line %d
 bool(false)
 string(1) "0"
 
