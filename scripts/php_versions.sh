@@ -30,10 +30,10 @@ deb $debian experimental main"
     *) fail "no Debian or Ubuntu release is known to have PHP $1" ;;
     esac
     case $sources in
-    *"$ubuntu"*) keyring=ubuntu-archive-keyring ;;
-    *) keyring=debian-archive-keyring ;;
+    *"$ubuntu"*) file=ubuntu-archive-keyring.gpg package=ubuntu-keyring ;;
+    *) file=debian-archive-keyring.gpg package=debian-archive-keyring ;;
     esac
-    [ -e "$keys/$keyring.gpg" ] || fail "$keys/$keyring.gpg is missing; package $keyring has it"
+    [ -e "$keys/$file" ] || fail "$keys/$file is missing; the package $package has it"
 }
 
 # make_chroot VERSION DIRECTORY

@@ -21,11 +21,12 @@ static bool is_cookie(const sapi_header_struct *header)
 /* The cookie that PHP made. A cookie that the application set under this name has another value. */
 static bool is_session_cookie(const sapi_header_struct *header, const zend_string *value)
 {
-	size_t start_length = strlen(COOKIE ": "), name_length = strlen(PS(session_name));
+	const char *own = SESSILE_CHARS(PS(session_name));
+	size_t start_length = strlen(COOKIE ": "), name_length = strlen(own);
 	const char *name = header->header + start_length;
 
 	return header->header_len > start_length + name_length + ZSTR_LEN(value)
-		&& !strncmp(name, PS(session_name), name_length) && name[name_length] == '='
+		&& !strncmp(name, own, name_length) && name[name_length] == '='
 		&& !memcmp(name + name_length + 1, ZSTR_VAL(value), ZSTR_LEN(value));
 }
 

@@ -109,19 +109,15 @@ static bool open_store(const char *save_path)
 
 PS_OPEN_FUNC(sessile)
 {
-	/* A handler in PHP passes a copy of the path it got, which is redacted after a failure. */
-	if (PS(save_path) == SESSILE_G(shown) && !strcmp(save_path, SESSILE_G(shown))) {
-		sessile_restore_path();
-		save_path = PS(save_path);
-	}
-	sessile_restore_path();
+	const char *path = sessile_given_path(SESSILE_ARGUMENT(save_path));
+
 	SESSILE_G(printed) = false;
 	/* session_reset() opens an open session. Without this the request would wait for its own lock.
 	 */
 	if (!regenerates() || !sessile_request_is_leaving(SESSILE_G(request))) {
 		sessile_request_reset(SESSILE_G(request));
 	}
-	if (!open_store(save_path)) {
+	if (!open_store(path)) {
 		sessile_request_reset(SESSILE_G(request));
 		sessile_log_write();
 		return sessile_fail();

@@ -15,22 +15,49 @@
 
 static ZEND_INI_MH((*set_path));
 
+static zend_ini_entry *path_entry(void)
+{
+	return zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL(PATH_ENTRY));
+}
+
+static bool is_redacted(void)
+{
+	return SESSILE_G(shown) && PS(save_path) == SESSILE_FROM_STRING(SESSILE_G(shown));
+}
+
 /* The return value of a callback that has failed and has warned. */
 zend_result sessile_fail(void)
 {
-	if (*PS(save_path)) {
-		const sessile_bytes path = { PS(save_path), strlen(PS(save_path)) };
-		sessile_redact(path, SESSILE_G(shown), SESSILE_MESSAGE_BYTES);
-		PS(save_path) = SESSILE_G(shown);
+	const char *path = SESSILE_CHARS(PS(save_path));
+	char shown[SESSILE_MESSAGE_BYTES];
+
+	if (*path && !is_redacted()) {
+		sessile_redact((sessile_bytes) { path, strlen(path) }, shown, sizeof(shown));
+		sessile_restore_path();
+		SESSILE_G(shown) = zend_string_init(shown, strlen(shown), false);
+		PS(save_path) = SESSILE_FROM_STRING(SESSILE_G(shown));
 	}
 	return FAILURE;
 }
 
 void sessile_restore_path(void)
 {
-	if (PS(save_path) == SESSILE_G(shown)) {
-		PS(save_path) = zend_ini_string_ex(PATH_ENTRY, strlen(PATH_ENTRY), 0, NULL);
+	if (is_redacted()) {
+		PS(save_path) = SESSILE_FROM_STRING(path_entry()->value);
 	}
+	if (SESSILE_G(shown)) {
+		zend_string_release(SESSILE_G(shown));
+		SESSILE_G(shown) = NULL;
+	}
+}
+
+/* A handler in PHP passes a copy of the path that it got, which is redacted after a failure. */
+const char *sessile_given_path(const char *path)
+{
+	bool copied = is_redacted() && !strcmp(path, ZSTR_VAL(SESSILE_G(shown)));
+
+	sessile_restore_path();
+	return copied ? SESSILE_CHARS(PS(save_path)) : path;
 }
 
 static void show_path(zend_ini_entry *entry, int type)
@@ -58,8 +85,7 @@ static ZEND_INI_MH(watched_set_path)
 	char file[MAXPATHLEN];
 	bool by_script = stage == PHP_INI_STAGE_RUNTIME || stage == PHP_INI_STAGE_HTACCESS;
 
-	if (by_script && PS(save_path) == SESSILE_G(shown)
-		&& !strcmp(ZSTR_VAL(new_value), SESSILE_G(shown))) {
+	if (by_script && is_redacted() && zend_string_equals(new_value, SESSILE_G(shown))) {
 		/* The answer of session_save_path() after a failure: the path stays unchanged. */
 		sessile_restore_path();
 		return FAILURE;
@@ -69,11 +95,6 @@ static ZEND_INI_MH(watched_set_path)
 		return FAILURE;
 	}
 	return set_path(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
-}
-
-static zend_ini_entry *path_entry(void)
-{
-	return zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL(PATH_ENTRY));
 }
 
 void sessile_watch_path(void)

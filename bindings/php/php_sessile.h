@@ -14,6 +14,22 @@
 
 #define PHP_SESSILE_VERSION "0.1.0"
 
+/* PHP's session has zend_strings where it had their bytes: PS(save_path) and PS(session_name) since
+ * PHP 8.5, the argument save_path since 8.6.
+ */
+#if PHP_VERSION_ID >= 80500
+# define SESSILE_FROM_STRING(string) (string)
+# define SESSILE_CHARS(setting) ZSTR_VAL(setting)
+#else
+# define SESSILE_FROM_STRING(string) ZSTR_VAL(string)
+# define SESSILE_CHARS(setting) (setting)
+#endif
+#if PHP_VERSION_ID >= 80600
+# define SESSILE_ARGUMENT(argument) ZSTR_VAL(argument)
+#else
+# define SESSILE_ARGUMENT(argument) (argument)
+#endif
+
 extern zend_module_entry sessile_module_entry;
 #define phpext_sessile_ptr &sessile_module_entry
 
@@ -35,8 +51,8 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* The store of the last session, one of `stores`. */
 	sessile_store *store;
 	sessile_open_stores *stores;
-	/* The redacted PS(save_path), and whether PHP has printed it before it closes. */
-	char shown[SESSILE_MESSAGE_BYTES];
+	/* The redacted text in PS(save_path), and whether PHP has printed it before it closes. */
+	zend_string *shown;
 	bool printed;
 
 	/* The session of this request. */
@@ -58,6 +74,7 @@ void sessile_watch_path(void);
 void sessile_unwatch_path(void);
 zend_result sessile_fail(void);
 void sessile_restore_path(void);
+const char *sessile_given_path(const char *path);
 
 /* running_call.c */
 typedef enum {

@@ -28,7 +28,7 @@ foreach (['session_write_close', 'session_abort', 'session_reset', 'session_dest
     proc_terminate($server, 9);
     proc_close($server);
     error_clear_last();
-    // That of PHP returns true for a save that failed; there is a warning.
+    // PHP returns true for a save that failed, and before 8.6 for a reset; there is a warning.
     echo $does, ' ', json_encode([@$does(), error_get_last() !== null, session_status() === PHP_SESSION_ACTIVE]), ' ';
     echo json_encode([@session_abort(), @session_reset(), @session_write_close()]), ' ';
     @unlink($socket);
@@ -36,10 +36,10 @@ foreach (['session_write_close', 'session_abort', 'session_reset', 'session_dest
     echo json_encode([start($id), $_SESSION, session_write_close()]), "\n";
 }
 ?>
---EXPECT--
+--EXPECTF--
 [false,false,false,false,false]
 [true,{"by":"holder"},true]
 session_write_close [true,true,false] [false,false,false] [true,{"by":"holder"},true]
 session_abort [true,false,false] [false,false,false] [true,{"by":"holder"},true]
-session_reset [true,true,false] [false,false,false] [true,{"by":"holder"},true]
+session_reset [%r(true|false)%r,true,false] [false,false,false] [true,{"by":"holder"},true]
 session_destroy [false,true,false] [false,false,false] [true,{"by":"holder"},true]

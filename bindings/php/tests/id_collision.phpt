@@ -1,7 +1,7 @@
 --TEST--
 an id that is taken is drawn again, and three in a row end the request
 --SKIPIF--
-<?php if (!`command -v cc`) die('skip there is no C compiler'); ?>
+<?php if (!shell_exec('command -v cc')) die('skip there is no C compiler'); ?>
 --FILE--
 <?php
 require __DIR__ . '/common.inc';

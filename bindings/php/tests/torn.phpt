@@ -47,8 +47,6 @@ an object that throws: Exception {"a":1}
 a closure: Exception {"a":1}
 an object that throws: Exception {"a":1}
 
-Warning: session_write_close(): %s: cannot commit session #%x: the session cannot be serialised; nothing is saved, and what was stored before stays in %s on line %d
-
-Warning: session_write_close(): Failed to write session data (sessile). Please verify that the current setting of session.save_path is correct (%s) in %s on line %d
+Warning: session_write_close(): %r(Failed to write session data. Data contains invalid key|.*: cannot commit session #\w+: the session cannot be serialised)%r%A
 {"a":1}
 []
