@@ -23,17 +23,22 @@ function ask(string $command): int
     return (int) substr(fgets($redis), 1);
 }
 /** The life of the only lock, in seconds. */
-function lock_ttl(string $options = ''): float
+function life(): float
 {
-    global $dir, $redis;
-    session_save_path("redis+unix:$dir/redis$options");
-    start(fresh_id());
+    global $redis;
     fwrite($redis, "KEYS *:l:*\r\n");
     fgets($redis);
     fgets($redis);
-    $life = ask('PTTL ' . trim(fgets($redis)));
+    return round(ask('PTTL ' . trim(fgets($redis))) / 1000);
+}
+function lock_ttl(string $options = ''): float
+{
+    global $dir;
+    session_save_path("redis+unix:$dir/redis$options");
+    start(fresh_id());
+    $life = life();
     session_abort();
-    return round($life / 1000);
+    return $life;
 }
 set_time_limit(0);
 echo 'no limit: ', lock_ttl(), "\n";
@@ -42,6 +47,18 @@ echo '100 s: ', lock_ttl(), "\n";
 ini_set('max_execution_time', '300');
 echo '300 s: ', lock_ttl(), "\n";
 echo 'in the URL: ', lock_ttl('?lock_ttl_ms=20000'), "\n";
+// PHP's timer has another limit then.
+$command = [PHP_BINARY, '-n'];
+foreach (['extension=' . getenv('SESSILE_PHP_EXTENSION'), 'session.save_handler=sessile',
+    "session.save_path=\"redis+unix:$dir/redis\"", 'session.auto_start=1', 'max_input_time=77',
+    'max_execution_time=100'] as $setting) {
+    array_push($command, '-d', $setting);
+}
+$early = proc_open([...$command, '-r', 'echo "held\n"; fgets(STDIN);'], [['pipe', 'r'], ['pipe', 'w']], $pipes);
+fgets($pipes[1]);
+echo 'before the script, 100 s: ', life(), "\n";
+fclose($pipes[0]);
+proc_close($early);
 proc_terminate($server, 9);
 proc_close($server);
 exec('rm -r ' . escapeshellarg($dir));
@@ -51,3 +68,4 @@ no limit: 60
 100 s: 130
 300 s: 330
 in the URL: 20
+before the script, 100 s: 130
