@@ -84,6 +84,7 @@ static zend_result warn(const sessile_error *error)
 
 static bool open_store(const char *save_path)
 {
+	/* Not EG(timeout_seconds), which is max_input_time before the script runs. */
 	const zend_long seconds = zend_ini_long(ZEND_STRL("max_execution_time"), 0);
 	const sessile_settings settings = {
 		.payload_bytes_max = MAX(SESSILE_G(payload_limit), 0),
