@@ -13,7 +13,7 @@ use nix::unistd::syncfs;
 use sessile_core::{Error, ErrorKind, Result};
 
 /// Writes the whole file system of an open file or directory to its disk.
-pub(crate) fn sync(place: impl AsFd) -> Result<()> {
+pub fn sync(place: impl AsFd) -> Result<()> {
     let failed = |errno: nix::Error| {
         Error::new(ErrorKind::Io, "the file system could not be written to its disk")
             .advice("check the kernel's log and the disk; what was unsynced may be lost")

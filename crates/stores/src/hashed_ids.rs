@@ -8,7 +8,7 @@ use sessile_core::Key;
 use sha2::{Digest, Sha256};
 
 /// The key of a hashed id: 64 hexadecimal digits in the same bin.
-pub(crate) fn digest(key: &Key) -> Key {
+pub fn digest(key: &Key) -> Key {
     let hash =
         Sha256::new().chain_update("sessile id\0").chain_update(key.bin().name()).chain_update([0]);
     let id = hash.chain_update(key.id()).finalize().iter().fold(

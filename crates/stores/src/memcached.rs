@@ -16,16 +16,16 @@
 
 mod begin;
 mod commit;
-pub(crate) mod connection;
+pub mod connection;
 mod data;
 mod destroy;
-pub(crate) mod failure;
+pub mod failure;
 mod lock;
-pub(crate) mod options;
+pub mod options;
 mod read;
 mod regenerate;
 mod release;
-pub(crate) mod reply;
+pub mod reply;
 mod request;
 mod servers;
 mod touch;
@@ -129,7 +129,7 @@ struct Memcached {
 }
 
 /// What the store remembers while a lease lives.
-pub(crate) struct Held {
+pub struct Held {
     key: Key,
     token: Token,
     fence: u64,

@@ -15,13 +15,13 @@
 
 mod begin;
 mod commit;
-pub(crate) mod connection;
+pub mod connection;
 mod destroy;
-pub(crate) mod failure;
+pub mod failure;
 mod lock;
 mod login;
 mod names;
-pub(crate) mod options;
+pub mod options;
 mod regenerate;
 mod result;
 mod row;

@@ -14,8 +14,8 @@
 
 mod begin;
 mod commit;
-pub(crate) mod connection;
-pub(crate) mod failure;
+pub mod connection;
+pub mod failure;
 mod list;
 mod names;
 mod script;

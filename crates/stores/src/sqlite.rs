@@ -15,7 +15,7 @@
 
 mod connection;
 mod durability;
-pub(crate) mod failure;
+pub mod failure;
 mod lease;
 mod list;
 mod row;
@@ -105,7 +105,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     Ok(Sessions::new(url.redacted(), store, limits))
 }
 
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)

@@ -3,37 +3,37 @@
 use sessile_core::{Error, ErrorKind};
 
 /// The kind of an error, why, and advice.
-pub(crate) type Meaning = (ErrorKind, &'static str, &'static str);
+pub type Meaning = (ErrorKind, &'static str, &'static str);
 
-pub(crate) const UNREACHED: Meaning = (
+pub const UNREACHED: Meaning = (
     ErrorKind::Unreachable,
     "the server does not answer",
     "check that it runs, that address and port are right, and that no firewall is in between",
 );
-pub(crate) const DISTRUSTED: Meaning = (
+pub const DISTRUSTED: Meaning = (
     ErrorKind::Denied,
     "the certificates are not accepted",
     "name the authority in tls_ca_file, and a client certificate if the server asks for one",
 );
 
-pub(crate) const NO_DATABASE: Meaning = (
+pub const NO_DATABASE: Meaning = (
     ErrorKind::InvalidUrl,
     "the server has no database of this name",
     "create it, or correct the URL",
 );
-pub(crate) const FULL: Meaning =
+pub const FULL: Meaning =
     (ErrorKind::Full, "the server has no space left", "free disk space on the server");
-pub(crate) const OUT_OF_MEMORY: Meaning =
+pub const OUT_OF_MEMORY: Meaning =
     (ErrorKind::OutOfMemory, "the server has no memory left", "give it more");
-pub(crate) const REFUSED: Meaning =
+pub const REFUSED: Meaning =
     (ErrorKind::Io, "the server refuses a statement", "look up the number in the cause");
 
-pub(crate) fn error((kind, why, advice): Meaning) -> Error {
+pub fn error((kind, why, advice): Meaning) -> Error {
     Error::new(kind, why).advice(advice)
 }
 
 /// Whether one side rejected the certificate of the other, where only the text of the TLS library's
 /// error is within reach. If it were reworded, the error would be `Unreachable`.
-pub(crate) fn is_distrust(text: &str) -> bool {
+pub fn is_distrust(text: &str) -> bool {
     text.contains("invalid peer certificate") || text.contains("received fatal alert")
 }

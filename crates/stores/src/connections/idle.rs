@@ -14,7 +14,7 @@ const IDLE_MAX: usize = 32;
 /// Attempts to lock the mutex, which is held for nanoseconds.
 const LOCK_ATTEMPTS: usize = 64;
 
-pub(crate) struct Idle<C>(Mutex<ProcessConnections<C>>);
+pub struct Idle<C>(Mutex<ProcessConnections<C>>);
 
 struct ProcessConnections<C> {
     pid: u32,

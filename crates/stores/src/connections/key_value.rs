@@ -6,10 +6,9 @@ use sessile_core::{Error, ErrorKind, Head, Result, Stored, Timestamp};
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
-pub(crate) const PREFIX: OptionHelp =
-    option("prefix", "first part of every key name (default sessile)");
+pub const PREFIX: OptionHelp = option("prefix", "first part of every key name (default sessile)");
 
-pub(crate) fn prefix(url: &StoreUrl, bytes_max: usize) -> Result<String> {
+pub fn prefix(url: &StoreUrl, bytes_max: usize) -> Result<String> {
     let prefix = url.text("prefix").unwrap_or("sessile");
     // A space would end a key of Memcached. In Redis braces would move the hash tag, and glob
     // characters would widen a listing.
@@ -26,7 +25,7 @@ pub(crate) fn prefix(url: &StoreUrl, bytes_max: usize) -> Result<String> {
 const FOREIGN_PREFIX_BYTES_MAX: usize = 250;
 
 /// The prefix of another program's keys: any text, also none.
-pub(crate) fn foreign_prefix(url: &StoreUrl, default: &str) -> Result<String> {
+pub fn foreign_prefix(url: &StoreUrl, default: &str) -> Result<String> {
     let prefix = url.text(PREFIX.name).unwrap_or(default);
     if prefix.len() > FOREIGN_PREFIX_BYTES_MAX {
         return Err(invalid(format!(
@@ -36,7 +35,7 @@ pub(crate) fn foreign_prefix(url: &StoreUrl, default: &str) -> Result<String> {
     Ok(prefix.to_owned())
 }
 
-pub(crate) fn corrupt() -> Error {
+pub fn corrupt() -> Error {
     Error::new(ErrorKind::Corrupt, "the stored bytes are not what was written").advice(
         "find out who else writes keys with this prefix; destroy the session to be rid of it",
     )
@@ -44,14 +43,14 @@ pub(crate) fn corrupt() -> Error {
 
 const NEVER: Timestamp = Timestamp::ZERO;
 /// The head of a record that expired in 1970.
-pub(crate) const NO_HEAD: Head =
+pub const NO_HEAD: Head =
     Head { version: 0, created: NEVER, written: NEVER, expires: NEVER, ends: None };
 
 /// The kind of a session's value, its head, and the bytes after the head: the payload of a record
 /// (`L`), the new id of an alias (`A`), none of a tombstone (`D`). In the head of an alias or a
 /// tombstone, `ends` is the time when it is forgotten; in that of an alias, `expires` is the end of
 /// its grace. `None` for a session of which nothing is stored.
-pub(crate) fn to_header<'b>(stored: &'b Stored, payload: &'b [u8]) -> Option<(u8, Head, &'b [u8])> {
+pub fn to_header<'b>(stored: &'b Stored, payload: &'b [u8]) -> Option<(u8, Head, &'b [u8])> {
     let gone = |expires, forget| Head { expires, ends: Some(forget), ..NO_HEAD };
     Some(match stored {
         Stored::Nothing => return None,
@@ -65,7 +64,7 @@ pub(crate) fn to_header<'b>(stored: &'b Stored, payload: &'b [u8]) -> Option<(u8
 
 /// What a header says, from its kind and head. `target` reads the new id of an alias. Errors:
 /// `Corrupt` for an unknown kind, and those of `target`.
-pub(crate) fn from_header<K>(
+pub fn from_header<K>(
     kind: u8,
     head: Head,
     mark: u64,
@@ -81,11 +80,11 @@ pub(crate) fn from_header<K>(
 }
 
 /// The little-endian number at this place.
-pub(crate) fn number(value: &[u8], at: usize) -> Option<u64> {
+pub fn number(value: &[u8], at: usize) -> Option<u64> {
     value.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
 /// The moment at this place; `None` inside for 0.
-pub(crate) fn moment(value: &[u8], at: usize) -> Option<Timestamp> {
+pub fn moment(value: &[u8], at: usize) -> Option<Timestamp> {
     number(value, at).map(Timestamp::from_ms)
 }

@@ -2,12 +2,12 @@
 
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
 
-pub(crate) mod failure;
+pub mod failure;
 mod idle;
-pub(crate) mod key_value;
-pub(crate) mod options;
-pub(crate) mod pool;
-pub(crate) mod retry;
-pub(crate) mod stream;
+pub mod key_value;
+pub mod options;
+pub mod pool;
+pub mod retry;
+pub mod stream;
 #[cfg(feature = "tls")]
-pub(crate) mod tls;
+pub mod tls;

@@ -11,19 +11,19 @@ use sessile_core::{Error, ErrorKind, Result};
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
-pub(crate) const USER: OptionHelp =
+pub const USER: OptionHelp =
     option("user", "user name at a unix socket (a host takes it before the @)");
-pub(crate) const DATABASE: OptionHelp =
+pub const DATABASE: OptionHelp =
     option("database", "name of the database at a unix socket (a host takes it as the path)");
-pub(crate) const PASSWORD_FILE: OptionHelp =
+pub const PASSWORD_FILE: OptionHelp =
     option("password_file", "file that holds the password; keeps it out of the URL");
-pub(crate) const CONNECT_TIMEOUT_MS: OptionHelp =
+pub const CONNECT_TIMEOUT_MS: OptionHelp =
     option("connect_timeout_ms", "longest time for one connection attempt (default 1000)");
-pub(crate) const RESPONSE_TIMEOUT_MS: OptionHelp =
+pub const RESPONSE_TIMEOUT_MS: OptionHelp =
     option("response_timeout_ms", "longest time for one answer (default 5000)");
 
 #[derive(Clone, Copy)]
-pub(crate) struct Timeouts {
+pub struct Timeouts {
     pub connect: Duration,
     pub response: Duration,
 }
@@ -41,7 +41,7 @@ impl Timeouts {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
     Unix(PathBuf),
     /// `host` of an IPv6 address is without brackets.
     Tcp {
@@ -70,13 +70,13 @@ impl Address {
     }
 }
 
-pub(crate) fn is_unix(url: &StoreUrl) -> bool {
+pub fn is_unix(url: &StoreUrl) -> bool {
     url.scheme().ends_with("+unix")
 }
 
 /// Without `Debug`, which would print the password.
 #[derive(Clone)]
-pub(crate) struct Login {
+pub struct Login {
     pub user: Option<String>,
     pub password: Option<String>,
 }
@@ -114,7 +114,7 @@ impl Login {
 
 /// The database that a URL names: its path, or the option `database` at a socket. `scheme` is that
 /// of a host. Errors: `InvalidUrl` for the option beside a host.
-pub(crate) fn database(url: &StoreUrl, scheme: &str) -> Result<String> {
+pub fn database(url: &StoreUrl, scheme: &str) -> Result<String> {
     match url.text("database") {
         option if is_unix(url) => Ok(option.unwrap_or_default().to_owned()),
         None => decoded(url.parts().path().trim_start_matches('/'), "database"),
@@ -124,7 +124,7 @@ pub(crate) fn database(url: &StoreUrl, scheme: &str) -> Result<String> {
 }
 
 /// `what` names the part of the URL in the error.
-pub(crate) fn decoded(text: &str, what: &str) -> Result<String> {
+pub fn decoded(text: &str, what: &str) -> Result<String> {
     let text = percent_decode_str(text).decode_utf8().map(String::from);
     text.map_err(|_| invalid(format!("the {what} in the URL is not UTF-8")))
 }

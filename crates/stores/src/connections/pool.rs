@@ -11,14 +11,14 @@ use sessile_core::Error;
 use super::idle::Idle;
 use super::retry::retry;
 
-pub(crate) trait AttemptFailure {
+pub trait AttemptFailure {
     /// Whether the same request may succeed after a short wait, or on a new connection.
     fn is_transient(&self) -> bool;
     /// Whether the connection cannot be used any more, and with it what its session held is lost.
     fn breaks_connection(&self) -> bool;
 }
 
-pub(crate) trait PooledConnection: Sized {
+pub trait PooledConnection: Sized {
     type Settings;
     type Failure: AttemptFailure;
 
@@ -28,7 +28,7 @@ pub(crate) trait PooledConnection: Sized {
     fn translate(settings: &Self::Settings, failure: Self::Failure) -> Error;
 }
 
-pub(crate) struct Pool<C: PooledConnection> {
+pub struct Pool<C: PooledConnection> {
     pub settings: C::Settings,
     idle: Idle<C>,
 }

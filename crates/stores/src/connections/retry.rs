@@ -8,7 +8,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
 /// Repeats an idempotent attempt while its failure is transient, with growing pauses, for a bounded
 /// time. Returns the last failure.
-pub(crate) fn retry<T, E>(
+pub fn retry<T, E>(
     is_transient: impl Fn(&E) -> bool,
     mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {

@@ -14,7 +14,7 @@ use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, S
 
 use crate::connections::options::Address;
 
-pub(crate) struct Stream(OwnedFd);
+pub struct Stream(OwnedFd);
 
 impl Stream {
     /// Connects; of several addresses, to the first that answers within this time.

@@ -6,16 +6,16 @@ use super::options::{file, is_unix};
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
-pub(crate) const TLS: OptionHelp =
+pub const TLS: OptionHelp =
     option("tls", "1: encrypt, and accept only a server with a good certificate (default 0)");
-pub(crate) const TLS_CA_FILE: OptionHelp =
+pub const TLS_CA_FILE: OptionHelp =
     option("tls_ca_file", "PEM of the authority that signed the server (default: the system's)");
-pub(crate) const TLS_CERT_FILE: OptionHelp =
+pub const TLS_CERT_FILE: OptionHelp =
     option("tls_cert_file", "PEM of a client certificate; needs tls_key_file");
-pub(crate) const TLS_KEY_FILE: OptionHelp = option("tls_key_file", "PEM of the client's key");
+pub const TLS_KEY_FILE: OptionHelp = option("tls_key_file", "PEM of the client's key");
 
 /// The certificates of a TLS connection, in PEM.
-pub(crate) struct TlsFiles {
+pub struct TlsFiles {
     /// The trusted authorities; the system's if `None`.
     pub authority: Option<Vec<u8>>,
     pub client: Option<(Vec<u8>, Vec<u8>)>,
@@ -55,7 +55,7 @@ impl TlsFiles {
 
 /// Chooses the TLS provider explicitly: with the features of two providers in one program, rustls
 /// refuses to choose. A provider that the program has installed stays.
-pub(crate) fn install_tls_provider() {
+pub fn install_tls_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 

@@ -60,16 +60,16 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 /// How long a waiter sees the lock free before it overtakes the waiters ahead: they are stopped.
 const PATIENCE: Duration = Duration::from_millis(25);
 
-pub(crate) struct ByteLocks {
+pub struct ByteLocks {
     path: PathBuf,
     guarded: PathBuf,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct LockName(u64);
+pub struct LockName(u64);
 
 /// A held lock. Dropping it frees it, except in a process forked from the holder.
-pub(crate) struct ByteLock {
+pub struct ByteLock {
     // Opened for this lock alone and never used again: a child forked in between would share the
     // description, and a later lock on it would outlive its holder.
     file: File,
@@ -77,14 +77,14 @@ pub(crate) struct ByteLock {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByteHolder {
+pub struct ByteHolder {
     /// In its own pid namespace.
     pub pid: u32,
     /// In whole seconds.
     pub held: Duration,
 }
 
-pub(crate) enum Acquired {
+pub enum Acquired {
     Granted(ByteLock),
     /// The holder is `None` if it has just released.
     TimedOut(Option<ByteHolder>),
@@ -121,7 +121,7 @@ impl LockName {
 }
 
 /// The host's monotonic clock in ns: the same for all processes until the next boot.
-pub(crate) fn monotonic_ns() -> io::Result<u64> {
+pub fn monotonic_ns() -> io::Result<u64> {
     let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
     Ok(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -279,12 +279,12 @@ fn ahead_of(file: &File, name: LockName, ticket: i64) -> io::Result<Ahead> {
 
 /// The pause before another try. A holder that was long waited for will hardly release within the
 /// next moment.
-pub(crate) fn pause_after(waited: Duration) -> Duration {
+pub fn pause_after(waited: Duration) -> Duration {
     jittered((waited / 8).clamp(PAUSE_MIN, PAUSE_MAX))
 }
 
 /// Three to five quarters of a pause, so that waiters drift apart.
-pub(crate) fn jittered(pause: Duration) -> Duration {
+pub fn jittered(pause: Duration) -> Duration {
     let noise = monotonic_ns().unwrap_or(0) / 128 % 512;
     pause.mul_f64(0.75 + noise as f64 / 1_024.0)
 }

@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 
 /// The longest name; the rest is cut.
-pub(crate) const NAME_BYTES_MAX: usize = 64;
+pub const NAME_BYTES_MAX: usize = 64;
 
 /// The name in printable ASCII, up to [`NAME_BYTES_MAX`]; empty if the kernel gives none.
-pub(crate) fn name() -> &'static str {
+pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -2,23 +2,23 @@
 
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
 
-pub(crate) mod byte_lock;
-pub(crate) mod host;
-pub(crate) mod orphans;
-pub(crate) mod range_lock;
-pub(crate) mod token;
+pub mod byte_lock;
+pub mod host;
+pub mod orphans;
+pub mod range_lock;
+pub mod token;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sessile_core::{Error, ErrorKind, Result};
 
 /// Locks what no panic can leave half-changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Refuses (`Stale`) a lease that was inherited by fork: it may be neither used nor released.
-pub(crate) fn check_process(owner: u32) -> Result<()> {
+pub fn check_process(owner: u32) -> Result<()> {
     if owner == std::process::id() {
         return Ok(());
     }

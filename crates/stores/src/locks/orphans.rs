@@ -21,7 +21,7 @@ use super::token::Token;
 const ORPHANS_MAX: usize = 64;
 
 #[derive(Default)]
-pub(crate) struct Orphans {
+pub struct Orphans {
     /// Nearly every begin has no orphans and reads only this.
     any: AtomicBool,
     list: Mutex<Vec<Orphan>>,

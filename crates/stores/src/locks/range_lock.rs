@@ -20,7 +20,7 @@ fn range(kind: c_int, start: i64, length: i64) -> flock {
 
 /// Tries a lock of this kind; false if another description has one. A length of zero is "up to the
 /// end".
-pub(crate) fn try_lock(file: impl AsFd, kind: c_int, start: i64, length: i64) -> nix::Result<bool> {
+pub fn try_lock(file: impl AsFd, kind: c_int, start: i64, length: i64) -> nix::Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&range(kind, start, length))) {
         Ok(_) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
@@ -29,7 +29,7 @@ pub(crate) fn try_lock(file: impl AsFd, kind: c_int, start: i64, length: i64) ->
 }
 
 /// Start and length of some foreign lock in this range, not always of the first.
-pub(crate) fn find_lock(
+pub fn find_lock(
     file: impl AsFd,
     Range { start, end }: Range<i64>,
 ) -> nix::Result<Option<(i64, i64)>> {

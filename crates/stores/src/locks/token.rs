@@ -12,19 +12,19 @@ use crate::locks::host;
 use crate::registry::{OptionHelp, option};
 use crate::store_url::StoreUrl;
 
-pub(crate) type Token = [u8; 16];
+pub type Token = [u8; 16];
 
-pub(crate) fn new_token() -> Result<Token> {
+pub fn new_token() -> Result<Token> {
     random_bytes()
 }
 
 /// The mark that a token leaves in what it writes: its first bytes.
-pub(crate) fn mark(token: &Token) -> u64 {
+pub fn mark(token: &Token) -> u64 {
     u128::from_le_bytes(*token) as u64
 }
 
 /// Random bytes from the kernel, so that parent and child never draw the same.
-pub(crate) fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
+pub fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::new(ErrorKind::Io, "the kernel gives no random bytes").source(error)
@@ -33,7 +33,7 @@ pub(crate) fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
 }
 
 /// The note: process id (4 bytes), since (8 bytes), host (0 to 64 bytes).
-pub(crate) fn holder_bytes(since: Timestamp) -> Vec<u8> {
+pub fn holder_bytes(since: Timestamp) -> Vec<u8> {
     let mut bytes = std::process::id().to_le_bytes().to_vec();
     bytes.extend_from_slice(&since.as_ms().to_le_bytes());
     bytes.extend_from_slice(host::name().as_bytes());
@@ -41,7 +41,7 @@ pub(crate) fn holder_bytes(since: Timestamp) -> Vec<u8> {
 }
 
 /// The note may be foreign.
-pub(crate) fn holder(note: &[u8]) -> Holder {
+pub fn holder(note: &[u8]) -> Holder {
     let pid = note.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
     let since = note.get(4..12).and_then(|bytes| bytes.try_into().ok());
     let name = note.get(12..).filter(|name| !name.is_empty() && name.len() <= host::NAME_BYTES_MAX);
@@ -54,11 +54,11 @@ pub(crate) fn holder(note: &[u8]) -> Holder {
     }
 }
 
-pub(crate) const LOCK_TTL_MS: OptionHelp =
+pub const LOCK_TTL_MS: OptionHelp =
     option("lock_ttl_ms", "a lock whose holder died is free after this (default 60000)");
 
 /// How long the server keeps a lock whose holder does not come back.
-pub(crate) fn lock_ttl(url: &StoreUrl) -> Result<Duration> {
+pub fn lock_ttl(url: &StoreUrl) -> Result<Duration> {
     let hour_ms = u64::try_from(Limits::TOMBSTONE_TTL.as_millis()).unwrap_or(u64::MAX);
     url.number("lock_ttl_ms", 60_000, 10..=hour_ms).map(Duration::from_millis)
 }

@@ -56,7 +56,7 @@ impl Results {
     }
 }
 
-pub(crate) struct Connection {
+pub struct Connection {
     conn: Option<Conn>,
     pid: u32,
     broken: bool,
@@ -321,7 +321,7 @@ fn closed() -> Error {
         .advice("nothing was overwritten; begin anew")
 }
 
-pub(crate) fn unexpected() -> Error {
+pub fn unexpected() -> Error {
     Error::new(
         ErrorKind::Incompatible,
         "the server gave an answer that no statement of this store gives",

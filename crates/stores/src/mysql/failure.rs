@@ -13,7 +13,7 @@ use crate::connections::failure::{
 };
 use crate::connections::pool::AttemptFailure;
 
-pub(crate) enum MysqlFailure {
+pub enum MysqlFailure {
     Driver(Cause),
     Contract(Error),
     /// The row changed between two looks at it. Nothing was done.

@@ -22,7 +22,7 @@ use crate::connections::tls::{
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
-pub(crate) const HELP: &[OptionHelp] = &[
+pub const HELP: &[OptionHelp] = &[
     option("table", "name of the table (default sessile_session)"),
     USER,
     PASSWORD_FILE,
@@ -40,17 +40,17 @@ const NAME_BYTES_MAX: usize = 64;
 /// smaller.
 const PACKET_BYTES_MAX: usize = 1 << 30;
 
-pub(crate) struct Options {
+pub struct Options {
     settings: OptsBuilder,
-    pub(crate) timeouts: Timeouts,
+    pub timeouts: Timeouts,
     pub(super) database: String,
-    pub(crate) table: String,
+    pub table: String,
 }
 
 impl Options {
     /// Errors: `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that
     /// cannot be read.
-    pub(crate) fn parse(url: &StoreUrl) -> Result<Options> {
+    pub fn parse(url: &StoreUrl) -> Result<Options> {
         let timeouts = Timeouts::parse(url)?;
         let (database, table) = (database_name(url)?, table(url)?);
         let Login { user, password } = Login::parse(url)?;
@@ -78,7 +78,7 @@ impl Options {
         Ok(Options { settings: settings.ssl_opts(tls), timeouts, database, table })
     }
 
-    pub(crate) fn answering_within(&self, response: Duration) -> Opts {
+    pub fn answering_within(&self, response: Duration) -> Opts {
         self.settings.clone().read_timeout(Some(response)).into()
     }
 }

@@ -30,9 +30,9 @@ const BINARY: [i16; 1] = [1];
 /// Texts of this program find one or two rows.
 const TEXT_ROWS_MAX: usize = 16;
 
-pub(crate) type TextRows = Vec<Vec<Option<Vec<u8>>>>;
+pub type TextRows = Vec<Vec<Option<Vec<u8>>>>;
 
-pub(crate) struct Connection {
+pub struct Connection {
     wire: Wire,
     /// The tables of its statements.
     pub names: Arc<TableNames>,
@@ -49,7 +49,7 @@ struct Prepared {
     columns: Arc<[Oid]>,
 }
 
-pub(crate) struct Call<'a>(pub Sql, pub &'a [Value<'a>]);
+pub struct Call<'a>(pub Sql, pub &'a [Value<'a>]);
 
 impl Connection {
     /// Connects and logs in, and says nothing else.

@@ -25,7 +25,7 @@ pub(super) mod code {
 
 pub(super) type Attempt<T> = Result<T, PostgresFailure>;
 
-pub(crate) enum PostgresFailure {
+pub enum PostgresFailure {
     /// The contract has words for it; trying again would not help.
     Told(Error),
     /// The server refused. The connection is good unless the code says otherwise.

@@ -4,7 +4,7 @@ use sessile_core::Key;
 use sha2::{Digest, Sha256};
 
 #[derive(Default)]
-pub(crate) struct TableNames {
+pub struct TableNames {
     pub table: String,
     pub fences: String,
     /// One row about the store.

@@ -22,7 +22,7 @@ use crate::locks::host;
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
-pub(crate) const HELP: &[OptionHelp] = &[
+pub const HELP: &[OptionHelp] = &[
     option("table", "name of the table (default sessile); its companions begin with the same word"),
     option("schema", "schema of the table (default: the first of the user's search_path)"),
     TLS,
@@ -41,7 +41,7 @@ const DEFAULT_PORT: u16 = 5_432;
 const NAME_BYTES_MAX: usize = 40;
 
 /// Settings of one opened store. Without `Debug`, which would print the password.
-pub(crate) struct Options {
+pub struct Options {
     pub address: Address,
     pub timeouts: Timeouts,
     pub user: String,

@@ -21,7 +21,7 @@ const INT8: Oid = 20;
 const TEXT: Oid = 25;
 
 #[derive(Default)]
-pub(crate) struct StatementResult {
+pub struct StatementResult {
     pub rows: Vec<Row>,
     pub count: u64,
 }
@@ -36,7 +36,7 @@ impl StatementResult {
     }
 }
 
-pub(crate) struct Row {
+pub struct Row {
     body: DataRowBody,
     /// Where each column lies; `None` for NULL.
     columns: Vec<Option<Range<usize>>>,

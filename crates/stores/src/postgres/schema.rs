@@ -20,7 +20,7 @@ use crate::sql::{SCHEMA, check_schema, foreign_table};
 /// crash may have lost the last numbers. 2^31 starts are left.
 const FENCE_JUMP: i64 = 1 << 32;
 
-pub(crate) struct Settings {
+pub struct Settings {
     pub options: Options,
     pub names: Arc<TableNames>,
 }

@@ -7,7 +7,7 @@
 use super::names::TableNames;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sql {
+pub enum Sql {
     /// Gives up the lock `$3`, if that is not NULL. Takes a lock, and draws a fence under it; NULL
     /// when the lock is not free and there is no time (`$2`, in ms) to wait. A try is refused while
     /// others wait, so nobody is overtaken; a successful one needs no time-out. The time-out ends

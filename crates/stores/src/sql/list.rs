@@ -11,7 +11,7 @@ const STAT_ROWS: usize = 1_000;
 const STAT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Some rows, in the order of the table.
-pub(crate) struct Chunk {
+pub struct Chunk {
     /// `None` for a tombstone or an alias, an error for a damaged row.
     pub records: Vec<Result<Option<Listed>>>,
     /// The position of the last row.
@@ -19,17 +19,17 @@ pub(crate) struct Chunk {
 }
 
 /// The position after a row with this number. A record keeps it for life, regenerations included.
-pub(crate) fn after_row(number: i64) -> Cursor {
+pub fn after_row(number: i64) -> Cursor {
     Cursor(number.to_string())
 }
 
 /// The number of [`after_row`], or one before all rows.
-pub(crate) fn row_of(cursor: Option<&Cursor>) -> Result<i64> {
+pub fn row_of(cursor: Option<&Cursor>) -> Result<i64> {
     cursor.map_or(Ok(i64::MIN), |cursor| cursor.parse(|text| text.parse().ok()))
 }
 
 /// Decodes `bin, id, kind, version, created, written, expires` and the bytes of the payload.
-pub(crate) fn listed(row: &impl Columns) -> Result<Option<Listed>> {
+pub fn listed(row: &impl Columns) -> Result<Option<Listed>> {
     if row.integer(2)? != Some(0) {
         return Ok(None);
     }
@@ -45,7 +45,7 @@ pub(crate) fn listed(row: &impl Columns) -> Result<Option<Listed>> {
 }
 
 /// From as many rows as the filter wants.
-pub(crate) fn page(filter: &Filter, now: Timestamp, Chunk { records, last }: Chunk) -> Page {
+pub fn page(filter: &Filter, now: Timestamp, Chunk { records, last }: Chunk) -> Page {
     let full = records.len() == filter.entries_max;
     let mut page = Page { next: last.filter(|_| full), ..Page::default() };
     for record in records {
@@ -65,7 +65,7 @@ pub(crate) fn page(filter: &Filter, now: Timestamp, Chunk { records, last }: Chu
 
 /// Counts and sizes. `next_rows` reads the rows after a position, at most so many. Passes over
 /// damaged rows.
-pub(crate) fn stat(
+pub fn stat(
     now: Timestamp,
     mut next_rows: impl FnMut(Option<&Cursor>, usize) -> Result<Chunk>,
 ) -> Result<Stat> {

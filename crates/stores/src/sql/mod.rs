@@ -7,10 +7,10 @@
 
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
 
-pub(crate) mod list;
-pub(crate) mod row;
-pub(crate) mod sweep;
-pub(crate) mod value;
+pub mod list;
+pub mod row;
+pub mod sweep;
+pub mod value;
 
 use std::ops::ControlFlow;
 
@@ -22,30 +22,30 @@ use sessile_core::{
 use crate::locks::token::random_bytes;
 
 /// A number as a column has it.
-pub(crate) fn signed(number: u64) -> i64 {
+pub fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// A time as a column has it. One that does not fit is the end of time.
-pub(crate) fn ms(time: Timestamp) -> i64 {
+pub fn ms(time: Timestamp) -> i64 {
     signed(time.as_ms())
 }
 
 /// Rows that this program cannot have written are never repaired silently.
-pub(crate) fn corrupt(what: &'static str) -> Error {
+pub fn corrupt(what: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, what)
         .advice("the row was left as it is; see the page of the store in docs/stores/, Repair")
 }
 
-pub(crate) fn random_mark() -> Result<i64> {
+pub fn random_mark() -> Result<i64> {
     random_bytes().map(i64::from_le_bytes)
 }
 
 /// The schema of the tables of all SQL stores.
-pub(crate) const SCHEMA: i64 = 1;
+pub const SCHEMA: i64 = 1;
 
 /// Refuses (`Incompatible`) tables of another schema. `what` has them: "the table", "the file".
-pub(crate) fn check_schema(what: &str, found: i64) -> Result<()> {
+pub fn check_schema(what: &str, found: i64) -> Result<()> {
     let why = match found {
         SCHEMA => return Ok(()),
         newer if newer > SCHEMA => format!("{what} has schema {newer}; this is {SCHEMA}"),
@@ -55,13 +55,13 @@ pub(crate) fn check_schema(what: &str, found: i64) -> Result<()> {
     Err(Error::new(ErrorKind::Incompatible, why).advice(advice))
 }
 
-pub(crate) fn foreign_table() -> Error {
+pub fn foreign_table() -> Error {
     Error::new(ErrorKind::Incompatible, "the table belongs to another program")
         .advice("name another table (table=); this one was not changed")
 }
 
 /// What a store in a table on a server can do. It adds the server and the largest value.
-pub(crate) const ON_A_SERVER: Capabilities = Capabilities {
+pub const ON_A_SERVER: Capabilities = Capabilities {
     persistent_from: Some(Durability::None),
     shared_by_processes: true,
     shared_by_hosts: true,
@@ -76,7 +76,7 @@ pub(crate) const ON_A_SERVER: Capabilities = Capabilities {
 
 /// Touches the record to which an id leads. `touch_row` moves the expiry of a live record, or
 /// returns what is there instead.
-pub(crate) fn touch<E: From<Error>>(
+pub fn touch<E: From<Error>>(
     asked: &Key,
     clock: &Clock,
     mut touch_row: impl FnMut(&Key, Timestamp) -> std::result::Result<Option<Stored>, E>,

@@ -10,31 +10,31 @@ use super::{corrupt, ms};
 
 const LIVE: i64 = 0;
 const TOMBSTONE: i64 = 1;
-pub(crate) const ALIAS: i64 = 2;
+pub const ALIAS: i64 = 2;
 
 /// The columns of one row, as a driver gives them. `None` is NULL. Errors: `Corrupt` for a value of
 /// another type, and for a column that is not there: [`wrong_type`].
-pub(crate) trait Columns {
+pub trait Columns {
     fn integer(&self, column: usize) -> Result<Option<i64>>;
     fn text(&self, column: usize) -> Result<Option<&str>>;
 }
 
-pub(crate) fn wrong_type() -> Error {
+pub fn wrong_type() -> Error {
     corrupt("a stored row has a column of the wrong type")
 }
 
 /// A number that is neither NULL nor negative.
-pub(crate) fn unsigned(row: &impl Columns, column: usize) -> Result<u64> {
+pub fn unsigned(row: &impl Columns, column: usize) -> Result<u64> {
     let number = row.integer(column)?.ok_or_else(wrong_type)?;
     u64::try_from(number).map_err(|_| corrupt("a stored row has a negative number"))
 }
 
-pub(crate) fn time(row: &impl Columns, column: usize) -> Result<Timestamp> {
+pub fn time(row: &impl Columns, column: usize) -> Result<Timestamp> {
     unsigned(row, column).map(Timestamp::from_ms)
 }
 
 /// The key in the columns `bin` and `bin + 1`.
-pub(crate) fn key(row: &impl Columns, bin: usize) -> Result<Key> {
+pub fn key(row: &impl Columns, bin: usize) -> Result<Key> {
     let malformed = || corrupt("a stored row has a malformed bin or id");
     let (bin, id) = row.text(bin)?.zip(row.text(bin + 1)?).ok_or_else(malformed)?;
     Bin::new(bin).and_then(|bin| Key::in_bin(bin, id)).map_err(|_| malformed())
@@ -42,7 +42,7 @@ pub(crate) fn key(row: &impl Columns, bin: usize) -> Result<Key> {
 
 /// Decodes the row of `key`. From `first` on its columns are `kind, version, created, written,
 /// expires, ends, due, mark, target`.
-pub(crate) fn stored(row: &impl Columns, first: usize, key: &Key) -> Result<Stored> {
+pub fn stored(row: &impl Columns, first: usize, key: &Key) -> Result<Stored> {
     let (expires, due) = (time(row, first + 4)?, time(row, first + 6)?);
     match row.integer(first)? {
         Some(LIVE) => Ok(Stored::Live(Head {
@@ -66,7 +66,7 @@ pub(crate) fn stored(row: &impl Columns, first: usize, key: &Key) -> Result<Stor
 }
 
 /// The payload that was read beside a row. Errors: `Corrupt` for a record without one.
-pub(crate) fn payload(stored: &Stored, payload: Option<Vec<u8>>) -> Result<Vec<u8>> {
+pub fn payload(stored: &Stored, payload: Option<Vec<u8>>) -> Result<Vec<u8>> {
     match (stored, payload) {
         (Stored::Live(_), None) => Err(corrupt("a stored session has no payload")),
         (_, payload) => Ok(payload.unwrap_or_default()),
@@ -75,7 +75,7 @@ pub(crate) fn payload(stored: &Stored, payload: Option<Vec<u8>>) -> Result<Vec<u
 
 /// The columns of a row without its key and payload, in the order of [`stored`]. A record is due
 /// when it expires. Nothing becomes a tombstone that is forgotten already.
-pub(crate) fn encoded(stored: &Stored, now: Timestamp) -> [Value<'_>; 9] {
+pub fn encoded(stored: &Stored, now: Timestamp) -> [Value<'_>; 9] {
     let (kind, expires) = match stored {
         Stored::Live(head) => (LIVE, head.expires),
         Stored::Alias { grace_ends, .. } => (ALIAS, *grace_ends),

@@ -17,9 +17,9 @@ use super::row::{Columns, key, time, wrong_type};
 use crate::locks::lock;
 
 /// Where the last sweep stopped; `None` at the start. `P` names a row in the order of `due`.
-pub(crate) type SweptTo<P> = Mutex<Option<P>>;
+pub type SweptTo<P> = Mutex<Option<P>>;
 
-pub(crate) struct SweptBatch<P> {
+pub struct SweptBatch<P> {
     /// Rows looked at, damaged ones included.
     pub examined: u64,
     /// Records removed.
@@ -29,7 +29,7 @@ pub(crate) struct SweptBatch<P> {
 }
 
 /// One call of `sweep`. `sweep_batch` looks at the next rows behind a position, at most so many.
-pub(crate) fn sweep<P>(
+pub fn sweep<P>(
     swept_to: &SweptTo<P>,
     budget: Budget,
     batch_rows: u64,
@@ -52,7 +52,7 @@ pub(crate) fn sweep<P>(
     Ok(swept)
 }
 
-pub(crate) struct DueRow {
+pub struct DueRow {
     pub due: i64,
     pub key: Key,
     live: bool,
@@ -61,7 +61,7 @@ pub(crate) struct DueRow {
 
 /// What a sweep does with a row that is due and not leased.
 #[derive(PartialEq, Eq)]
-pub(crate) enum DueAction {
+pub enum DueAction {
     /// An expired record, which counts.
     RemoveRecord,
     /// A tombstone or an alias, which does not count.

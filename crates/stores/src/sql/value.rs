@@ -6,7 +6,7 @@ use super::{ms, signed};
 
 /// Without `Debug`, which would print ids and payloads.
 #[derive(Clone, Copy)]
-pub(crate) enum Value<'v> {
+pub enum Value<'v> {
     Number(i64),
     Null,
     /// An id, a bin, or the name of a lock.
@@ -39,6 +39,6 @@ impl<'v, T: Into<Value<'v>>> From<Option<T>> for Value<'v> {
 }
 
 /// Bin and id.
-pub(crate) fn key_values(key: &Key) -> [Value<'_>; 2] {
+pub fn key_values(key: &Key) -> [Value<'_>; 2] {
     [Value::Word(key.bin().name()), Value::Word(key.id())]
 }

@@ -6,7 +6,7 @@
 use rusqlite::ffi::ErrorCode;
 use sessile_core::{Error, ErrorKind};
 
-pub(crate) fn failure(error: rusqlite::Error) -> Error {
+pub fn failure(error: rusqlite::Error) -> Error {
     let (kind, why, advice) = match &error {
         rusqlite::Error::SqliteFailure(cause, _) => describe(cause.code, cause.extended_code),
         // A column has another type than the schema says.
