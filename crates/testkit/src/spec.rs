@@ -27,17 +27,13 @@ pub trait RequestDriver {
     fn close(&mut self) -> String;
 }
 
-/// An opened session.
 pub struct Started {
-    /// Its payload.
     pub text: String,
     /// The code of a warning.
     pub warns: Option<String>,
 }
 
-/// What is saved.
 pub struct SpecSave<'a> {
-    /// The payload.
     pub text: &'a str,
     /// Whether it differs from what was opened.
     pub changed: bool,
@@ -102,11 +98,9 @@ struct Spec {
     case: Vec<SpecCase>,
 }
 
-/// A case.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpecCase {
-    /// What holds.
     pub name: String,
     /// The settings of the application.
     #[serde(default)]
