@@ -64,7 +64,7 @@ write_settings() {
 
 # Serves $dir/www. The ports `http` and `https` are those of a site; `mixed_http` and `mixed_https`
 # ask Drupal for sessions over both, `own` for its own session storage. HTTPS is said, not spoken.
-# `varied` is a site with other settings: start_nginx SETTING=VALUE
+# `varied` asks Drupal to set something: start_nginx SETTING=VALUE
 start_nginx() {
     http=$(free_port "$php" 18480)
     https=$(free_port "$php" $((http + 1)))
@@ -88,7 +88,8 @@ END
         listen "$mixed_http" 'fastcgi_param SITE_SESSIONS mixed;'
         listen "$mixed_https" 'fastcgi_param HTTPS on; fastcgi_param SITE_SESSIONS mixed;'
         listen "$own" 'fastcgi_param SITE_SESSIONS own;'
-        listen "$varied" "fastcgi_param PHP_VALUE '$1';"
+        # Not PHP_VALUE: a worker of php-fpm keeps it.
+        listen "$varied" "fastcgi_param SITE_SETTING '$1';"
         echo '}'
     } >"$dir/nginx.conf"
     nginx -c "$dir/nginx.conf" -e "$dir/nginx.log" &
