@@ -43,28 +43,14 @@ function new_session(): string
     return $cookie;
 }
 
-/**
- * Clients increment the counter of one session concurrently. Returns the number of answers and of
- * lost requests. Fails on an answer that is not a number above the previous one.
- */
-function count_together(string $cookie, int $times, ?callable $meanwhile = null): array
+/** Runs $client(number) in CLIENTS processes at a time. Returns what they return. */
+function together(callable $client, ?callable $meanwhile = null): array
 {
     $pipes = [];
-    for ($client = 0; $client < CLIENTS; $client++) {
+    for ($number = 0; $number < CLIENTS; $number++) {
         $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         if (pcntl_fork() === 0) {
-            [$answered, $lost, $last, $wrong] = [0, 0, 0, ''];
-            for ($i = 0; $i < $times; $i++) {
-                $body = get('do=count', $cookie)[0] ?? null;
-                if ($body === null) {
-                    $lost++;
-                } elseif (!preg_match('/^\d+$/D', $body) || (int) $body <= $last) {
-                    $wrong = substr($body, 0, 200) . " after $last";
-                } else {
-                    [$answered, $last] = [$answered + 1, (int) $body];
-                }
-            }
-            fwrite($pair[0], json_encode([$answered, $lost, $wrong]));
+            fwrite($pair[0], json_encode($client($number)));
             exit(0);
         }
         fclose($pair[0]);
@@ -73,14 +59,37 @@ function count_together(string $cookie, int $times, ?callable $meanwhile = null)
     if ($meanwhile !== null) {
         $meanwhile();
     }
+    $results = array_map(fn ($pipe) => json_decode(stream_get_contents($pipe))
+        ?? fail('a client ended early'), $pipes);
+    while (pcntl_wait($status) > 0);
+    return $results;
+}
+
+/**
+ * Clients increment the counter of one session concurrently. Returns the number of answers and of
+ * lost requests. Fails on an answer that is not a number above the previous one.
+ */
+function count_together(string $cookie, int $times, ?callable $meanwhile = null): array
+{
+    $client = function () use ($cookie, $times) {
+        [$answered, $lost, $last, $wrong] = [0, 0, 0, ''];
+        for ($i = 0; $i < $times; $i++) {
+            $body = get('do=count', $cookie)[0] ?? null;
+            if ($body === null) {
+                $lost++;
+            } elseif (!preg_match('/^\d+$/D', $body) || (int) $body <= $last) {
+                $wrong = substr($body, 0, 200) . " after $last";
+            } else {
+                [$answered, $last] = [$answered + 1, (int) $body];
+            }
+        }
+        return [$answered, $lost, $wrong];
+    };
     $total = [0, 0];
-    foreach ($pipes as $pipe) {
-        [$answered, $lost, $wrong] = json_decode(stream_get_contents($pipe))
-            ?? fail('a client ended early');
+    foreach (together($client, $meanwhile) as [$answered, $lost, $wrong]) {
         $wrong === '' || fail("a page answers: $wrong");
         $total = [$total[0] + $answered, $total[1] + $lost];
     }
-    while (pcntl_wait($status) > 0);
     return $total;
 }
 
@@ -97,6 +106,31 @@ function parallel_requests_and_recycled_workers(): string
     $n = counter($cookie);
     $n === 1 + CLIENTS * 200 || fail("the counter is $n after $answered requests");
     return "$answered requests on one session";
+}
+
+function parallel_requests_that_are_merged(): string
+{
+    $times = (int) (getenv('SESSILE_MERGE_REQUESTS') ?: 100);
+    $cookie = new_session();
+    $conflicts = array_sum(together(function ($number) use ($cookie, $times) {
+        $sum = 0;
+        for ($i = 0; $i < $times; $i++) {
+            $body = get("do=merge&key=$number-$i", $cookie)[0] ?? '';
+            $sum += is_numeric($body) ? (int) $body : 1_000_000;
+        }
+        return $sum;
+    }));
+    ['cart' => $cart, 'last' => $last] = json_decode(get('do=peek', $cookie)[0], true)['shop'];
+    count($cart) === CLIENTS * $times || fail(count($cart) . ' keys of ' . CLIENTS * $times);
+    // The keys stand in the order of the commits.
+    [$expected, $before] = [0, ''];
+    foreach ($cart as $key => $read) {
+        $expected += (int) ($read !== $before);
+        $before = $key;
+    }
+    $last === $before || fail("the last one is $last, and not $before");
+    $conflicts === $expected || fail("$conflicts conflicts are counted, and there were $expected");
+    return count($cart) . " keys of as many requests, $conflicts conflicts";
 }
 
 function a_worker_that_dies_with_the_lock(): string
@@ -200,6 +234,7 @@ function opcache_is_on(): string
 }
 
 foreach (['opcache_is_on', 'parallel_requests_and_recycled_workers',
+    'parallel_requests_that_are_merged',
     'a_worker_that_dies_with_the_lock',
     'a_reload_of_the_server', 'the_cookie_of_an_empty_session',
     'the_progress_of_an_upload'] as $test) {

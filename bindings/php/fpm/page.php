@@ -37,6 +37,16 @@ switch ($_GET['do'] ?? '') {
         session_write_close();
         echo json_encode([$_FILES['file']['size'] ?? null, $_SESSION]);
         break;
+    case 'merge':
+        // A key of its own, whose value is the last one that this request knows of.
+        ini_set('sessile.concurrency', 'merge');
+        session_start();
+        $before = sessile_counters()['merge_conflicts'];
+        $_SESSION['shop']['cart'][$_GET['key']] = $_SESSION['shop']['last'] ?? '';
+        $_SESSION['shop']['last'] = $_GET['key'];
+        session_write_close();
+        echo sessile_counters()['merge_conflicts'] - $before;
+        break;
     case 'opcache':
         echo (int) (opcache_get_status(false)['opcache_enabled'] ?? false);
         break;
