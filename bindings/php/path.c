@@ -9,7 +9,7 @@
 #include "php_sessile.h"
 #include "SAPI.h"
 #include "php_ini.h"
-#include "ext/standard/info.h"
+#include "ext/standard/html.h"
 
 #define PATH_ENTRY "session.save_path"
 
@@ -73,7 +73,8 @@ static void show_path(zend_ini_entry *entry, int type)
 	}
 	sessile_redact((sessile_bytes) { ZSTR_VAL(value), ZSTR_LEN(value) }, shown, sizeof(shown));
 	text = sapi_module.phpinfo_as_text
-		? zend_string_init(shown, strlen(shown), false) : php_info_html_esc(shown);
+		? zend_string_init(shown, strlen(shown), false)
+		: php_escape_html_entities((unsigned char *) shown, strlen(shown), 0, ENT_QUOTES, NULL);
 	php_printf("%s", ZSTR_VAL(text));
 	zend_string_release(text);
 }
