@@ -104,6 +104,8 @@ static PHP_GINIT_FUNCTION(sessile)
 {
 #if defined(COMPILE_DL_SESSILE) && defined(ZTS)
 	ZEND_TSRMLS_CACHE_UPDATE();
+	/* PHP does not, and with threads it is no static memory. */
+	PS(rfc1867_progress) = NULL;
 #endif
 	memset(sessile_globals, 0, sizeof(*sessile_globals));
 	sessile_globals->request = sessile_request_new();
