@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm models php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -71,6 +71,9 @@ php-memcheck: toolchain ## Builds it with sanitizers and looks for leaks and bad
 
 php-versions: toolchain ## Tests it with other versions of PHP in chroots, as root (VERSIONS='8.3 8.5')
 	@sh scripts/php_versions.sh $(or $(VERSIONS),8.4)
+
+php-threads: toolchain ## Builds a thread-safe PHP and tests it there, a million requests in threads (REQUESTS=100000)
+	@sh scripts/php_threads.sh $(REQUESTS)
 
 php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=550000 ROUNDS=5)
 	@sh scripts/php.sh bench $(or $(SESSIONS),1000) $(or $(ROUNDS),5)
