@@ -42,7 +42,7 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
-	rustfmt --check --edition 2024 $$(find crates tests -name '*.rs' -not -path '*/target/*')
+	rustfmt --check --edition 2024 $$(find crates spec tests -name '*.rs' -not -path '*/target/*')
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	$(MODELS) clippy $(MODELS_OF) --tests $(LOCKED) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use sessile_capi::*;
 use sessile_core::Clock;
-use sessile_testkit::spec::{
+use sessile_spec::{
     RequestDriver, SpecCase, SpecConcurrency, SpecConflict, SpecRules, SpecSave, Started,
     request_cases,
 };

@@ -7,7 +7,7 @@ use sessile_fixtures::{Instance, ServerOptions, StartError};
 use sessile_handler::{
     Access, Closed, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save, Saved,
 };
-use sessile_testkit::spec::{
+use sessile_spec::{
     RequestDriver, SpecConcurrency, SpecConflict, SpecRules, SpecSave, Started, request_cases,
 };
 

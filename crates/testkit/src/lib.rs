@@ -20,7 +20,6 @@ mod leak_logger;
 pub mod matrix;
 mod pairs;
 mod sealed;
-pub mod spec;
 pub mod storm;
 pub mod suite;
 mod testbed;

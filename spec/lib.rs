@@ -1,4 +1,7 @@
-//! The language-neutral cases of `spec/`, for a driver of any language.
+//! The cases of `requests.toml`, for a driver of any language.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "for this workspace only: what a name says needs no comment")]
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -59,7 +62,6 @@ pub struct SpecRules {
 /// `exclusive` or `merge`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "as in the rules of the handler")]
 pub enum SpecConcurrency {
     #[default]
     Exclusive,
@@ -69,7 +71,6 @@ pub enum SpecConcurrency {
 /// `last` or `fail`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "as in the rules of the handler")]
 pub enum SpecConflict {
     #[default]
     Last,
@@ -136,7 +137,7 @@ struct Step {
 ///
 /// Where the file is malformed.
 pub fn request_cases() -> Result<Vec<SpecCase>, String> {
-    let spec: Result<Spec, _> = toml::from_str(include_str!("../../../spec/requests.toml"));
+    let spec: Result<Spec, _> = toml::from_str(include_str!("requests.toml"));
     spec.map(|spec| spec.case).map_err(|why| format!("spec/requests.toml: {why}"))
 }
 
