@@ -1,7 +1,6 @@
 //! The feature table for the README, the command and reports: what each store declares, in words.
 //!
-//! It owns the wording and order of the rows, and which rows the conformance suite tests. Every
-//! cell is derived from a registry entry.
+//! Every cell is derived from a registry entry.
 
 use sessile_core::{Expiry, Locking, Ownership, Waiting};
 

@@ -12,7 +12,6 @@ use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::syncfs;
 use sessile_core::{Error, ErrorKind, Result};
 
-/// Writes the whole file system of an open file or directory to its disk.
 pub fn sync(place: impl AsFd) -> Result<()> {
     let failed = |errno: nix::Error| {
         Error::new(ErrorKind::Io, "the file system could not be written to its disk")

@@ -34,7 +34,6 @@ use self::store::Files;
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::store_url::{StoreUrl, invalid};
 
-/// The registry line of this store.
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "files",
     schemes: &["files"],

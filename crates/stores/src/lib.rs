@@ -1,7 +1,6 @@
 //! The stores, and the [`registry`] that opens them by URL.
 //!
-//! Each store has a file with an `ENTRY`. The command, the conformance suite, the benchmark and the
-//! feature table iterate the registry.
+//! Each store has a file with an `ENTRY`.
 
 #![forbid(unsafe_code)]
 

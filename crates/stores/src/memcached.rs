@@ -72,7 +72,6 @@ const SERVER: ServerKind = ServerKind {
     package: "memcached",
     programs: &["memcached"],
     refuses_root: true,
-    // It has no durability.
     arguments: |_, socket, _| {
         ["-s".into(), socket.into(), "-a".into(), "0777".into(), "-m".into(), "2048".into()].into()
     },
@@ -128,7 +127,6 @@ struct Memcached {
     orphans: Orphans,
 }
 
-/// What the store remembers while a lease lives.
 pub struct Held {
     key: Key,
     token: Token,

@@ -115,7 +115,6 @@ struct Mysql {
 }
 
 impl Mysql {
-    /// The rows of the table in the order of keys.
     fn next_rows(&self, after: Option<&Cursor>, bin: Option<&Bin>, most: usize) -> Result<Chunk> {
         let after = after.map(Key::try_from).transpose()?;
         let (mut conditions, mut values) = (vec!["1"], Vec::new());

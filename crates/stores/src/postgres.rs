@@ -119,7 +119,6 @@ struct Postgres {
 }
 
 impl Postgres {
-    /// The rows of the table in the order of their numbers.
     fn next_rows(&self, after: Option<&Cursor>, most: usize) -> Result<Chunk> {
         let values = [row_of(after)?.into(), (most as u64).into()];
         let found = self.pool.with(|connection| connection.run_one(Sql::List, &values))?;

@@ -177,7 +177,6 @@ impl Redis {
         released.inspect_err(|_| self.orphans.remember(&held.key, &held.token))
     }
 
-    /// See [`Orphans::release_all`].
     fn release_orphans(&self) -> Result<()> {
         self.orphans.release_all(self.lock_ttl, |key, token| self.run_release(key, token, false))
     }

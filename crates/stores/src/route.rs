@@ -79,7 +79,6 @@ fn label(home: &Sessions, large: Option<&Sessions>, elsewhere: Option<&Sessions>
     label
 }
 
-/// A route exists if all its stores do.
 fn exists(url: &StoreUrl) -> Result<bool> {
     let urls = ["home", "large", "bins_in"].into_iter().filter_map(|name| url.text(name));
     let mut checked = urls.map(|url| registry::check_exists(&options::decoded(url)));
@@ -99,7 +98,6 @@ struct Route {
 struct Held {
     /// The lease of the store in which the key lives. It decides whether this one is good.
     lease: Lease,
-    /// See [`Home::stubs`].
     stubs: bool,
     stub: Option<Stub>,
 }
@@ -235,7 +233,6 @@ impl Store for Route {
         self.list_sessions(cursor, filter)
     }
 
-    /// For each store: its name, then its details.
     fn details(&self) -> Result<Details> {
         let mut details = Vec::new();
         for store in self.all() {

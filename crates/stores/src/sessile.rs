@@ -1,8 +1,7 @@
 //! `sessile:/dir`, the embedded engine: all worker processes of a host share one directory, in
 //! memory or on a disk.
 //!
-//! The registry line and the options. The engine is the crate `sessile-engine`; docs/engine.md has
-//! its protocol.
+//! The engine is the crate `sessile-engine`; docs/engine.md has its protocol.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +12,6 @@ use sessile_engine::{CAPABILITIES_ON_DISK, EngineOptions};
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::store_url::StoreUrl;
 
-/// The registry line of this store.
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "sessile",
     schemes: &["sessile"],

@@ -41,8 +41,8 @@ impl<C> Idle<C> {
         }
     }
 
-    /// Drops all, after one was found broken: the others are as old, and a restart of the server
-    /// must not cost one retry for each.
+    /// Drops all, after one was found broken: a restart of the server must not cost one retry for
+    /// each.
     pub fn clear(&self) {
         if let Some(mut idle) = self.lock_connections() {
             idle.connections.clear();

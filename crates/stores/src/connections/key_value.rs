@@ -62,8 +62,7 @@ pub fn to_header<'b>(stored: &'b Stored, payload: &'b [u8]) -> Option<(u8, Head,
     })
 }
 
-/// What a header says, from its kind and head. `target` reads the new id of an alias. Errors:
-/// `Corrupt` for an unknown kind, and those of `target`.
+/// The reverse. `target` reads the new id of an alias. `Corrupt` for an unknown kind.
 pub fn from_header<K>(
     kind: u8,
     head: Head,

@@ -29,7 +29,6 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// Errors: `InvalidUrl` for a time outside its range.
     pub fn parse(url: &StoreUrl) -> Result<Timeouts> {
         let millis =
             |name, default, range| url.number(name, default, range).map(Duration::from_millis);
@@ -52,13 +51,11 @@ pub enum Address {
 
 impl Address {
     /// Schemes that end in `+unix` name a socket by its path, all others a host and perhaps a port.
-    /// Errors: `InvalidUrl` when the path is relative or the host is missing.
     pub fn parse(url: &StoreUrl, default_port: u16) -> Result<Address> {
         if is_unix(url) {
             return Ok(Address::Unix(url.path()?));
         }
         let host = match url.parts().host() {
-            // Not the host's text, which has brackets.
             Some(url::Host::Ipv6(address)) => address.to_string(),
             Some(host) if !host.to_string().is_empty() => host.to_string(),
             _ => {
@@ -83,7 +80,7 @@ pub struct Login {
 
 impl Login {
     /// From `user:password@` before a host, from the options `user` and `password_file` at a
-    /// socket. Errors: `InvalidUrl` for contradictions, `Denied` for a file that cannot be read.
+    /// socket.
     pub fn parse(url: &StoreUrl) -> Result<Login> {
         let (mut user, mut password) = (url.text("user").map(str::to_owned), None);
         if !is_unix(url) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A server restart on the same host takes about this long; a longer outage is an error.
+/// A server restart on the same host takes about this long.
 const RETRY_FOR: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 

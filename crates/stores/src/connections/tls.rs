@@ -22,8 +22,6 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Errors: `InvalidUrl` for a certificate without its key, `Denied` for a file that cannot be
-    /// read.
     pub fn parse(url: &StoreUrl) -> Result<TlsFiles> {
         let client = match (pem(url, TLS_CERT_FILE.name)?, pem(url, TLS_KEY_FILE.name)?) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -33,8 +31,7 @@ impl TlsFiles {
         Ok(TlsFiles { authority: pem(url, TLS_CA_FILE.name)?, client })
     }
 
-    /// Those of a connection for which the option `tls` asks. Errors: those of [`TlsFiles::parse`],
-    /// and `InvalidUrl` at a unix socket.
+    /// Those of a connection for which the option `tls` asks. `InvalidUrl` at a unix socket.
     pub fn if_wanted(url: &StoreUrl) -> Result<Option<TlsFiles>> {
         match (url.switch(TLS.name)?, is_unix(url)) {
             (true, true) => Err(invalid("a unix socket needs no TLS").advice("leave out tls")),

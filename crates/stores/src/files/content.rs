@@ -66,7 +66,6 @@ pub fn read(key: &Key, file: &OwnedFd, stat: &Stat) -> Result<(Stored, Vec<u8>)>
     })
 }
 
-/// Reads the header alone; otherwise as [`read`].
 pub fn read_header(file: &OwnedFd, stat: &Stat) -> Result<Header> {
     read_again(file, stat, |stat| read_parts(file, stat, &mut []))
 }

@@ -193,7 +193,7 @@ impl FileName<'_> {
         Ok(file)
     }
 
-    /// Creates the file, or opens it, and refuses what cannot be a session's file.
+    /// As `open_checked`; creates a missing file.
     pub fn create_checked(&self) -> Result<Opened> {
         checked(self.create(OFlags::empty())?)
     }
@@ -261,7 +261,6 @@ impl FileName<'_> {
         }
     }
 
-    /// Makes the name durable, if the store is.
     pub fn sync_if(&self, durable: bool) -> Result<()> {
         if !durable {
             return Ok(());

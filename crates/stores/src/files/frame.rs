@@ -48,7 +48,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a file that is written at `now`.
     pub fn new<K>(stored: &Stored<K>, payload: &[u8], now: Timestamp) -> Header {
         let live = stored.head().is_some();
         Header {
@@ -115,7 +114,6 @@ impl Header {
         Ok(Header { format, stored, has_expiry, written, payload_bytes, payload_sum })
     }
 
-    /// Where the payload ends in the file.
     pub fn end(&self) -> usize {
         usize::try_from(self.payload_bytes).unwrap_or(usize::MAX).saturating_add(HEADER_BYTES)
     }

@@ -73,7 +73,6 @@ pub fn write_at(file: &OwnedFd, bytes: &[u8], at: usize) -> Result<()> {
     Ok(())
 }
 
-/// Writes the file to disk, if the store is durable.
 pub fn sync_if(file: &OwnedFd, durable: bool) -> Result<()> {
     let done = if durable { fsync(file) } else { Ok(()) };
     done.map_err(|errno| failed("a session file cannot be written to disk", errno))

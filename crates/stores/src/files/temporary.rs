@@ -25,7 +25,6 @@ pub struct Temporary<'a> {
 }
 
 impl<'a> Temporary<'a> {
-    /// An empty file in the folder of a name.
     pub fn create(beside: &FileName<'a>) -> Result<Temporary<'a>> {
         let name = beside.directory.name(temporary_name(&beside.path));
         Ok(Temporary { file: name.create(OFlags::EXCL)?, name, published: false })
@@ -69,7 +68,6 @@ impl Drop for Temporary<'_> {
     }
 }
 
-/// A temporary name in the folder of `path`.
 fn temporary_name(path: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // Relaxed: the count only has to differ. The clock makes names differ between pid namespaces.

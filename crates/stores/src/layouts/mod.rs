@@ -97,8 +97,7 @@ impl Layout {
     }
 }
 
-/// Begins a walk. Returns its label, without a password. Errors: `InvalidUrl` for an unknown layout
-/// or option, and the errors of the storage.
+/// Begins a walk. Returns its label, without a password.
 pub fn open(url: &str, clock: &Clock) -> Result<(String, Box<dyn Walk>)> {
     let layout = Layout::of(url).ok_or_else(|| {
         let schemes: Vec<String> = LAYOUTS.iter().flat_map(Layout::schemes).collect();

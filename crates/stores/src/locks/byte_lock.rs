@@ -57,7 +57,6 @@ const TICKET_TRIES: i64 = 4_096;
 
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
-/// How long a waiter sees the lock free before it overtakes the waiters ahead: they are stopped.
 const PATIENCE: Duration = Duration::from_millis(25);
 
 pub struct ByteLocks {

@@ -2,7 +2,6 @@
 
 use std::sync::OnceLock;
 
-/// The longest name; the rest is cut.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// The name in printable ASCII, up to [`NAME_BYTES_MAX`]; empty if the kernel gives none.

@@ -16,8 +16,7 @@ use sessile_core::{ErrorKind, Key, Result};
 
 use super::token::Token;
 
-/// The most remembered locks. Of more requests in one outage, the oldest keep their locks for their
-/// time.
+/// Beyond, the oldest keep their locks for their time.
 const ORPHANS_MAX: usize = 64;
 
 #[derive(Default)]

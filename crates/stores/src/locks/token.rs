@@ -57,7 +57,6 @@ pub fn holder(note: &[u8]) -> Holder {
 pub const LOCK_TTL_MS: OptionHelp =
     option("lock_ttl_ms", "a lock whose holder died is free after this (default 60000)");
 
-/// How long the server keeps a lock whose holder does not come back.
 pub fn lock_ttl(url: &StoreUrl) -> Result<Duration> {
     let hour_ms = u64::try_from(Limits::TOMBSTONE_TTL.as_millis()).unwrap_or(u64::MAX);
     url.number("lock_ttl_ms", 60_000, 10..=hour_ms).map(Duration::from_millis)

@@ -15,14 +15,12 @@ use super::{Held, Memcached, data, taker};
 use crate::connections::key_value::NO_HEAD;
 use crate::locks::token::{Token, new_token};
 
-/// What a look at a lock shows.
 pub enum LockAttempt {
     Granted(GrantedLock),
     Taken(Lock),
 }
 
 pub struct GrantedLock {
-    /// See [`Held::lock_cas`].
     pub lock_cas: Cas,
     pub fence: u64,
     pub data: Item,
@@ -67,7 +65,6 @@ pub fn begin(store: &Memcached, asked: &Key, wait_max: Duration) -> Result<(Held
 }
 
 impl Memcached {
-    /// Takes the lock of one id, in its turn.
     fn lock(
         &self,
         key: &Key,

@@ -32,7 +32,6 @@ pub const HEADER_BYTES: usize = 58;
 pub const ALIAS: u8 = b'A';
 pub const PENDING: u8 = b'P';
 
-/// The item of a record, an alias or a tombstone.
 pub fn encode(stored: &Stored, writer: u64, payload: &[u8]) -> Vec<u8> {
     let Some((kind, mut head, payload)) = to_header(stored, payload) else { return Vec::new() };
     if let Stored::Tombstone { mark, .. } = stored {
@@ -70,7 +69,7 @@ pub struct Decoded {
     pub pending_from: Option<Key>,
 }
 
-/// Decodes the item of a key. Errors: `Corrupt` when the bytes are not what was written.
+/// `Corrupt` when the bytes are not what was written.
 pub fn decode(key: &Key, mut value: Vec<u8>) -> Result<Decoded> {
     let head = decode_header(&value).ok_or_else(corrupt)?;
     let kind = kind_of(&value);

@@ -19,7 +19,6 @@ impl AttemptFailure for Failure {
     }
 }
 
-/// The error of the contract. `server` is its address.
 pub fn translate(failure: Failure, server: &str) -> Error {
     let (kind, why, advice) = match &failure {
         Failure::Denied => (
@@ -65,8 +64,7 @@ pub fn translate(failure: Failure, server: &str) -> Error {
     }
 }
 
-/// A command that the server could not carry out. `size` is that of the payload, `limit` what would
-/// fit.
+/// `size` is that of the payload, `limit` what would fit.
 pub fn fault(fault: Fault, size: usize, limit: u64) -> Error {
     match fault {
         Fault::TooLarge => {

@@ -64,7 +64,7 @@ impl Memcached {
         })
     }
 
-    /// Gives up where a failure has no remedy: the next begin tries again.
+    /// After a failure the next begin tries again.
     pub fn give_up_or_remember(&self, key: &Key, token: &Token) {
         if self.give_up(key, token).is_err() {
             self.orphans.remember(key, token);

@@ -101,7 +101,6 @@ pub fn read(from: &mut impl BufRead) -> Result<Reply, Failure> {
     })
 }
 
-/// What a server says of itself: names and their values.
 pub type Statistics = BTreeMap<String, String>;
 
 pub fn read_stats(from: &mut impl BufRead) -> Result<Statistics, Failure> {

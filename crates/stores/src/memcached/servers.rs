@@ -40,8 +40,7 @@ impl Servers {
         self.pools.len()
     }
 
-    /// Sends commands to the server of a session; its answers, as many as the caller expects.
-    /// Errors: `Unreachable`, `Denied`, `Incompatible`. A refusal by the server is an answer.
+    /// Sends commands to the server of a session. A refusal by the server is an answer.
     pub fn send<const ANSWERS: usize>(
         &self,
         key: &Key,

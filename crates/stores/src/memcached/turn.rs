@@ -6,8 +6,6 @@
 //! token to the lock and looks more often the further in front it is. The release reserves the lock
 //! for the first of that queue (`release`), so nobody overtakes the queue. For a waiter that died
 //! in the queue the others lose [`RESERVATION`].
-//!
-//! [`contend`] writes an item that others change between a look and a write.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -52,7 +50,6 @@ pub struct OwnerHistory {
 }
 
 impl OwnerHistory {
-    /// Whether and why the lock is to be taken now.
     pub fn takeover(&mut self, lock: &Lock, token: &Token) -> Option<Takeover> {
         let place = lock.place_of(token).unwrap_or(lock.waiters.len());
         let place = u32::try_from(place).unwrap_or(u32::MAX);
@@ -132,7 +129,6 @@ fn aside() -> Duration {
     ASIDE_MAX * chance(Duration::ZERO) / 1_024
 }
 
-/// Others have changed the item again and again between our look and our write.
 pub fn busy() -> Error {
     Error::new(ErrorKind::Io, "the record was changed by others again and again")
         .advice("try again")

@@ -1,7 +1,7 @@
 //! From a store URL to connection settings.
 //!
 //! Invariant: a password leaves this module only inside the client crate's own type; no error
-//! repeats it. What is common to all servers is read by [`crate::connections::options`].
+//! repeats it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -48,8 +48,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// Errors: `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that
-    /// cannot be read.
     pub fn parse(url: &StoreUrl) -> Result<Options> {
         let timeouts = Timeouts::parse(url)?;
         let (database, table) = (database_name(url)?, table(url)?);

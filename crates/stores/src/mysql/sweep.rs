@@ -79,7 +79,7 @@ fn leave_out_leased(
     Ok(())
 }
 
-/// One statement for each action. Returns the number of records removed.
+/// Returns the number of records removed.
 fn remove(
     store: &Mysql,
     connection: &mut Connection,

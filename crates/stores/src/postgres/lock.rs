@@ -61,7 +61,6 @@ pub(super) fn unlock(connection: &mut Connection, lock: i64) {
     }
 }
 
-/// The error of a wait that is over.
 pub(super) fn timed_out(
     store: &Postgres,
     connection: &mut Connection,

@@ -1,7 +1,6 @@
 //! From a store URL to connection settings.
 //!
-//! Invariant: no error repeats a password, and nothing here prints it. What is common to all
-//! servers is read by [`crate::connections::options`].
+//! Invariant: no error repeats a password, and nothing here prints it.
 
 use std::sync::Arc;
 
@@ -60,8 +59,6 @@ pub(super) struct Tls {
 }
 
 impl Options {
-    /// Errors: `InvalidUrl` for what contradicts itself or is malformed, `Denied` for a file that
-    /// cannot be read.
     pub fn parse(url: &StoreUrl) -> Result<Options> {
         let mut address = Address::parse(url, DEFAULT_PORT)?;
         if let Address::Unix(path) = &mut address

@@ -73,8 +73,7 @@ fn arguments(dir: &Path, _socket: &Path, durability: Durability) -> Vec<OsString
 }
 
 /// The server listens before it serves. It answers the startup message of the user `postgres` with
-/// an authentication request (R) or an error (E). Source: PostgreSQL's documentation, "Message
-/// Formats".
+/// an authentication request (R) or an error (E).
 fn serves(mut stream: UnixStream) -> bool {
     let parameters = b"user\0postgres\0\0";
     let length = 8 + parameters.len() as u32;

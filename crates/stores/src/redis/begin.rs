@@ -16,14 +16,13 @@ use super::{Redis, ms, script};
 use crate::connections::pool::AttemptFailure;
 use crate::locks::token::{Token, holder_bytes, mark, new_token};
 
-/// Longest sleep of a waiter. All have the same, so that queueing again keeps their order.
+/// All waiters have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// A counter below this was lost: its first number is the time in microseconds. begin.lua knows it
 /// too.
 const FENCE_MIN: u64 = 1_000_000_000;
 
-/// What the store remembers while a lease lives.
 pub struct Held {
     pub key: Key,
     pub token: Token,

@@ -1,12 +1,9 @@
-//! The names of the keys in Redis.
-//!
 //! `P:d:{bin/id}` data, `P:l:{bin/id}` lock, `P:w:{bin/id}` wait list, `P:fence` counter, with the
 //! prefix `P` of the URL. The braces are a hash tag: all keys of one session live in one slot of a
 //! cluster.
 
 use sessile_core::{Bin, Cursor, Key};
 
-/// Builds and parses key names under a prefix without glob characters and braces.
 pub struct Names(pub String);
 
 impl Names {
@@ -25,7 +22,6 @@ impl Names {
         format!("{}:fence", self.0)
     }
 
-    /// The glob pattern of all data keys, or of those of one bin.
     pub fn data_pattern(&self, bin: Option<&Bin>) -> String {
         match bin {
             None => format!("{}:d:{{*", self.0),

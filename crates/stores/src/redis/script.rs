@@ -12,7 +12,6 @@ use super::Redis;
 use super::failure::unexpected;
 use crate::connections::key_value::corrupt;
 
-/// One script: its source and the digest by which the server knows it.
 pub struct Script {
     source: &'static str,
     digest: LazyLock<String>,

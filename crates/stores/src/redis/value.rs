@@ -101,12 +101,11 @@ pub fn ends_of_stamp(stamp: &[u8]) -> Option<Timestamp> {
     number(stamp, 9).filter(|ends| *ends != 0).map(Timestamp::from_ms)
 }
 
-/// The bytes of a held lock without waiters.
 pub fn held_value(token: &Token, since: Timestamp) -> Vec<u8> {
     [b"L", token.as_slice(), b"0", &holder_bytes(since)].concat()
 }
 
-/// The holder of a lock, as far as its bytes say, which may be foreign.
+/// The bytes may be foreign.
 pub fn holder(lock: &[u8]) -> Holder {
     token::holder(lock.get(18..).unwrap_or_default())
 }

@@ -31,7 +31,7 @@ impl LargeStore {
         Ok(stub)
     }
 
-    /// The payload of a stub; `None` if it is missing or does not fit.
+    /// `None` if it is missing or does not fit.
     pub fn read(&self, stub: &Stub) -> Result<Option<Vec<u8>>> {
         let record = self.store.peek(&key_of(stub)?)?;
         Ok(record.map(|record| record.payload).filter(|payload| stub.fits(payload)))

@@ -46,7 +46,6 @@ impl Route {
         Ok(Page { entries, next })
     }
 
-    /// The sums over all stores, with the bytes of large payloads.
     pub fn count_sessions(&self) -> Result<Stat> {
         let mut stat = Stat { complete: true, ..Stat::default() };
         for store in self.homes() {

@@ -1,5 +1,3 @@
-//! The URL options, and the stores that they name.
-//!
 //! `route:?home=memcached://cache&large=sqlite:/var/lib/shop/large.sqlite&larger_than=900K`. In an
 //! inner URL with options `&` is written `%26`, `#` is `%23`, and `%` is `%25`. Nothing here prints
 //! a URL: it may contain a password.

@@ -36,7 +36,6 @@ pub struct Stub {
     pub token: Token,
     pub size: u64,
     pub check: u64,
-    /// The label of the store in which it was written.
     pub store: String,
 }
 

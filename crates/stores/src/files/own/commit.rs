@@ -8,7 +8,7 @@
 //!
 //! # Why a commit is whole or not there at all
 //!
-//! docs/decisions/0007 and 0018 have the full arguments and the figures.
+//! Full arguments and figures: docs/decisions/0007 and 0018.
 //!
 //! * *A kill.* The kernel copies a write within one page in one step, if its source is in memory
 //!   ([`Page`], filled just before), and looks for signals before and after. The file keeps its
@@ -59,7 +59,6 @@ pub(super) fn commit(store: &OwnMode, held: &Held, payload: &[u8], ttl: Ttl) -> 
     }
 }
 
-/// Takes the gate of a lease that is still good.
 fn enter_lease(store: &OwnMode, held: &Held) -> Result<Stat> {
     gate::enter(&held.file)?;
     store.name(&held.key).check_lease(held.identity)

@@ -57,7 +57,6 @@ pub struct OwnMode {
     durable: bool,
 }
 
-/// The folder of a key, with a slash at its end.
 fn folder(key: &Key) -> String {
     format!("{}/{:02x}/", key.bin().name(), xxh3_64(key.id().as_bytes()) & 0xff)
 }
@@ -73,7 +72,6 @@ impl OwnMode {
         self.directory.name(folder(key) + key.id())
     }
 
-    /// A complete file beside the key's.
     fn write(&self, key: &Key, stored: &Stored, payload: &[u8]) -> Result<Temporary<'_>> {
         let new = Temporary::create(&self.name(key))?;
         content::write(&new, stored, payload, self.now(), self.durable)?;

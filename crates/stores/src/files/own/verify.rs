@@ -34,7 +34,7 @@ pub(super) fn verify(store: &OwnMode, progress: &mut dyn FnMut(u64)) -> Result<V
     Ok(verified)
 }
 
-/// The problem of one file. One that was removed meanwhile has none.
+/// A file that was removed meanwhile has no problem.
 fn check_file(store: &OwnMode, key: &Key, found: &Walked) -> Result<Option<String>> {
     let name = store.directory.name(&found.path);
     let Some(named) = name.stat()? else { return Ok(None) };

@@ -137,8 +137,7 @@ pub fn commit(
     Ok(())
 }
 
-/// Finishes the commit of a killed process, for the holder of the lock. Returns the file's new
-/// state, if there was a redo.
+/// For the holder of the lock. Returns the file's new state, if there was a redo.
 pub fn finish_redo(store: &PhpMode, key: &Key, file: &OwnedFd) -> Result<Option<Stat>> {
     let Some(redo) = read_redo(store, key)? else { return Ok(None) };
     gate::enter(file)?;
