@@ -74,7 +74,6 @@ pub(crate) fn check_experiment(experiment: Experiment) -> Result<(), UsageError>
     )))
 }
 
-/// Fills in what the user left open.
 pub(crate) fn with_defaults(options: &Options, experiment: Experiment) -> Options {
     let (rounds, seconds) =
         if experiment == Experiment::Ops { ROUNDS_AND_SECONDS_OF_OPS } else { ROUNDS_AND_SECONDS };

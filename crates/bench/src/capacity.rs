@@ -21,7 +21,6 @@ const PREPARED_BYTES: u64 = 100;
 const PAGE_BYTES: u64 = 4_096;
 const OVERHEAD_BYTES: u64 = 1_024;
 
-/// What a contender is about to hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedFill {
     pub sessions: usize,

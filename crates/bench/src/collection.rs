@@ -33,7 +33,6 @@ pub struct SeriesPart {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub flags: String,
     pub state: PartState,
-    /// Why it has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -42,12 +41,10 @@ pub struct SeriesPart {
 #[serde(rename_all = "kebab-case")]
 pub enum PartState {
     NotStarted,
-    /// Running when this was written.
     Running,
     Done,
     /// Ended by a signal; verified rows are kept.
     Interrupted,
-    /// Something broke; there is no result.
     Failed,
     /// Nothing that this machine or the options could measure.
     LeftOut,

@@ -18,15 +18,12 @@ use crate::reference::Reference;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::protocol::ContenderSpec;
 
-/// The option of stores whose locks expire.
 pub(crate) const LOCK_TTL: &str = "lock_ttl_ms";
 
-/// A started contender.
 pub(crate) struct Deployment {
     pub what: ContenderSpec,
     server_pid: Option<u32>,
     socket: Option<PathBuf>,
-    /// Its private data directory.
     dir: Option<PathBuf>,
     /// Texts that must not be shown, and their replacements.
     pub hidden: Vec<(String, &'static str)>,

@@ -11,7 +11,6 @@ use sessile_fixtures::{ServerKind, file_system};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
-    /// Model of the processor.
     pub cpu: String,
     /// Logical processors that this process may use.
     pub cores: usize,
@@ -19,13 +18,10 @@ pub struct Environment {
     pub kernel: String,
     /// The distribution.
     pub system: String,
-    /// File system of the directories on disk.
     pub disk_file_system: String,
-    /// Version of Sessile.
     pub sessile: String,
     /// `release` or `debug`.
     pub build: String,
-    /// Versions of servers and client libraries.
     pub versions: BTreeMap<String, String>,
 }
 
@@ -89,7 +85,6 @@ impl ProcessorTime {
         ProcessorTime { stolen: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().sum() }
     }
 
-    /// The fraction since `then`.
     pub(crate) fn stolen_since(&self, then: &ProcessorTime) -> f64 {
         let all = self.all.saturating_sub(then.all).max(1);
         self.stolen.saturating_sub(then.stolen) as f64 / all as f64

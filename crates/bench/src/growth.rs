@@ -14,7 +14,6 @@ use crate::storage_location::StorageLocation;
 pub(crate) struct GrowthLimit {
     medium: StorageLocation,
     session: SpaceBytes,
-    /// The reserve that stays free.
     spare: SpaceBytes,
 }
 
@@ -41,7 +40,6 @@ impl GrowthLimit {
         GrowthLimit { medium, session, spare }
     }
 
-    /// How many may be created now.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions_in(SpaceBytes::free(&self.medium))
     }

@@ -5,7 +5,6 @@
 
 use crate::options::UsageError;
 
-/// Name and variant as one word.
 pub(crate) fn title(name: &str, variant: &str) -> String {
     if variant == "default" { name.to_owned() } else { format!("{name}#{variant}") }
 }

@@ -19,7 +19,6 @@ pub(crate) struct DefaultLimit {
     server: &'static str,
     /// The largest payload in bytes.
     pub bytes: u64,
-    /// The setting that raises it.
     pub setting: &'static str,
     /// The default of another server for the same store, for messages.
     pub another: Option<&'static str>,
@@ -45,7 +44,6 @@ pub(crate) fn stock(server: Option<&str>) -> Option<DefaultLimit> {
     DEFAULT_LIMITS.into_iter().find(|stock| Some(stock.server) == server)
 }
 
-/// The largest payload of a private server with its defaults.
 pub(crate) fn default_limit_bytes(server: Option<&str>) -> u64 {
     stock(server).map_or(u64::MAX, |stock| stock.bytes)
 }
@@ -55,7 +53,6 @@ struct RaisedLimit {
     store: &'static str,
     fixture: Fixture,
     arguments: &'static [&'static str],
-    /// The arguments in one text.
     words: &'static str,
 }
 
@@ -85,7 +82,6 @@ const ROUTES: &[Fixture] = &[
     },
 ];
 
-/// All of them that this build contains.
 pub(crate) fn choices(durability: Durability) -> Vec<Choice> {
     let raised = RAISED.iter().filter_map(|raised| {
         let entry = registry::by_name(raised.store)?;

@@ -15,7 +15,6 @@ pub(crate) const PAYLOAD_BYTES_MIN: usize = 32;
 /// Number of windows, a power of two. The text fits into a level 2 cache.
 const WINDOWS: usize = 1 << 14;
 
-/// Composes and verifies payloads.
 pub(crate) struct Payloads {
     text: Vec<u8>,
     payload_bytes: usize,
@@ -46,7 +45,6 @@ impl Payloads {
         self.text.get(window..window + self.body_bytes(session)).unwrap_or_default()
     }
 
-    /// Replaces the content of `into` by a payload.
     #[inline]
     pub(crate) fn compose(&self, session: u64, counter: u64, into: &mut Vec<u8>) {
         into.clear();

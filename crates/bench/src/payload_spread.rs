@@ -26,9 +26,7 @@ pub enum PayloadSpread {
 const MEDIAN_BYTES: f64 = 1_024.0;
 /// Standard deviation of the logarithm.
 const SIGMA: f64 = 1.5;
-/// Largest log-normal payload.
 pub(crate) const TAIL_BYTES_MAX: usize = 1 << 20;
-/// Bounds of the log-uniform spread.
 const LARGE_BYTES_MIN: usize = 4 << 10;
 const LARGE_BYTES_MAX: usize = 256 << 10;
 
@@ -65,7 +63,6 @@ impl PayloadSpread {
         }
     }
 
-    /// Mean size of the sessions `0..count`.
     pub(crate) fn mean(&self, seed: u64, count: usize, fixed: usize) -> usize {
         let sizes = self.sizes(seed, count);
         if sizes.is_empty() {

@@ -18,7 +18,6 @@ pub struct Requirement {
     /// For example `redis-server` or `PHP's extension apcu`.
     pub name: String,
     pub present: bool,
-    /// Its Debian package.
     pub package: Option<String>,
     /// How to get it without a package.
     pub remedy: Option<String>,

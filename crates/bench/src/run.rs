@@ -26,7 +26,6 @@ use crate::worker::process::Launch;
 /// Allows a debug build to measure, for tests. Results then say `debug`.
 pub const DEBUG_OVERRIDE: &str = "SESSILE_BENCH_ALLOW_DEBUG";
 
-/// Why there is no report.
 #[derive(Debug)]
 pub enum RunError {
     /// The options make no sense.
@@ -130,7 +129,6 @@ fn resolve_fitting(
     Ok((settings, selection))
 }
 
-/// The programs whose processes are workers.
 #[derive(Clone, Copy)]
 struct Programs<'a> {
     launch: &'a Launch,
@@ -166,7 +164,7 @@ pub(crate) fn resolve(
     Ok((settings, selection))
 }
 
-/// Refuses bounds that apply to no row, before anything is started.
+/// Before anything is started.
 pub fn check_bounds(
     experiment: Experiment,
     options: &Options,

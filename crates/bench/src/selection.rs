@@ -26,17 +26,14 @@ pub struct Choice {
     /// What is opened.
     pub target: ContenderSource,
     pub over_socket: bool,
-    /// Whether several workers can share it.
     pub shared_by_processes: bool,
     /// Whether sessions can be added while it is measured.
     pub creates: bool,
-    /// Whether each request reconnects.
     pub reconnects: bool,
     /// The tier; `as configured` for the user's own server.
     pub durability: &'static str,
 }
 
-/// Where a contender comes from.
 #[derive(Clone, Copy, Debug)]
 pub enum ContenderSource {
     /// A private instance of a store.

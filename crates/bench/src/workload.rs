@@ -135,7 +135,6 @@ impl Workload {
         }
     }
 
-    /// Whether requests create sessions.
     pub(crate) const fn creates(self) -> bool {
         self.mix().new_session > 0
     }

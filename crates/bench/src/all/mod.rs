@@ -35,7 +35,6 @@ pub struct SeriesOptions {
     /// The short form, about ten minutes.
     pub quick: bool,
     pub durability: Durability,
-    /// The command line, for the results.
     pub command: Vec<String>,
 }
 

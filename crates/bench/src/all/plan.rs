@@ -66,7 +66,6 @@ impl SeriesPlan {
         self.steps.iter().map(|step| step.expected).sum()
     }
 
-    /// Refuses bounds that apply to no row.
     pub fn check_bounds(&self, bounds: &[Bound]) -> Result<(), UsageError> {
         if bounds.is_empty() {
             return Ok(());

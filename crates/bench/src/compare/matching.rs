@@ -19,7 +19,6 @@ const WITHOUT_ROUNDS: [&str; 3] = ["gc", "oversize", "faults"];
 pub(super) const MEASURED_ONCE: &str =
     "measured once, not in rounds, so two results of it cannot be compared";
 
-/// The compared figure of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     OpsPerSecond,

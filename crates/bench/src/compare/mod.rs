@@ -101,7 +101,6 @@ pub struct YardstickRow {
     pub ratio: f64,
 }
 
-/// A row that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotCompared {
     #[serde(flatten)]

@@ -280,7 +280,7 @@ fn place(row: &RowName) -> String {
 }
 
 impl RowName {
-    /// The operation; in `scale` with its size.
+    /// In `scale` with its size.
     pub fn operation(&self) -> String {
         match self.experiment.as_str() {
             "scale" => format!("{} {} {}", self.op, self.sessions, self.payload_spread),

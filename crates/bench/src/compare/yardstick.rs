@@ -10,7 +10,6 @@
 
 use super::estimate::{Estimate, median};
 
-/// Assumed standard deviation of a row between runs.
 pub(super) const RUN_DEVIATION: f64 = 0.01;
 /// Weight of the assumption, in yardstick rows.
 const RUN_DEVIATION_WEIGHT: f64 = 6.0;

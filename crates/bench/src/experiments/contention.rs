@@ -24,7 +24,6 @@ struct ContentionSeries {
     fixed_rate: bool,
     totals: SampleTotals,
     waits: LockWaits,
-    /// Copy after the last whole round.
     whole_rounds: LockWaits,
 }
 
@@ -71,7 +70,6 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     verification::verify_and_keep_rows(bench, contenders, rows, 1, rounds)
 }
 
-/// Returns the number of whole rounds.
 fn measure(
     bench: &Bench,
     contenders: &mut [ReadyContender],

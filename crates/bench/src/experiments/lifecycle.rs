@@ -139,7 +139,6 @@ pub(super) fn processes() -> usize {
         .map_or(PROCESSES_MIN, |count| PROCESSES_MIN.max(2 * count.get()))
 }
 
-/// Returns the number of whole rounds.
 fn measure(
     bench: &Bench,
     ab: &Path,

@@ -150,7 +150,6 @@ fn failed_rows(
     combinations.map(failed).collect()
 }
 
-/// Returns the number of whole rounds.
 fn measure(
     bench: &Bench,
     contenders: &mut [KeeperContender],

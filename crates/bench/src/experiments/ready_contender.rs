@@ -260,7 +260,6 @@ impl ReadyContender {
         })
     }
 
-    /// Measures the space of a session.
     pub(super) fn measure_space(&mut self, sessions: usize) {
         if self.short_lived {
             self.bytes_per_session = 0;
@@ -313,7 +312,6 @@ impl ReadyContender {
     }
 }
 
-/// Errors outside the samples.
 #[derive(Default)]
 pub(super) struct VerifyFindings {
     lost: u64,

@@ -96,7 +96,6 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     check_interrupted()
 }
 
-/// Returns the number of whole rounds.
 fn measure(bench: &Bench, ab: &Path, contenders: &mut [CacheContender], parallel: usize) -> usize {
     let sample = |contender: &mut CacheContender, round| {
         let title = contender.choice.title();
@@ -127,7 +126,6 @@ impl CacheContender {
         })
     }
 
-    /// Drops samples of later rounds.
     fn keep_rounds(&mut self, rounds: usize) {
         self.loads.truncate(rounds);
         self.views.truncate(rounds);

@@ -12,7 +12,6 @@ use crate::worker::protocol::{ContenderFailure, SampleResult};
 
 pub(super) struct SampleTotals {
     current: RoundTotals,
-    /// Copy after the last whole round.
     whole_rounds: RoundTotals,
     errors: u64,
     misses: u64,

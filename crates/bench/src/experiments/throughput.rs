@@ -145,7 +145,7 @@ fn fresh_ids_of_sample(bench: &Bench) -> usize {
     (bench.settings.seconds * FRESH_PER_SECOND * part) as usize + 1_000
 }
 
-/// Returns the number of whole rounds. `ids` is for new setups.
+/// `ids` is for new setups.
 fn measure(
     bench: &Bench,
     contenders: &mut [ReadyContender],

@@ -11,7 +11,6 @@ use crate::selection::{Choice, ContenderSource};
 #[derive(Debug)]
 pub struct Keeper {
     pub name: &'static str,
-    /// Its difference from others of the same name.
     pub variant: &'static str,
     /// The Perl package that the runner calls.
     pub package: &'static str,

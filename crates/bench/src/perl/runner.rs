@@ -155,7 +155,6 @@ impl Runner {
         written.and_then(|()| requests.flush()).map_err(|_| self.ended())
     }
 
-    /// The first number of an answer.
     fn read_number(&mut self) -> Result<u64, String> {
         self.read_numbers().map(|(first, _)| first)
     }

@@ -11,7 +11,6 @@ use crate::selection::{Choice, ContenderSource};
 #[derive(Clone, Debug)]
 pub struct Handler {
     pub name: &'static str,
-    /// Its difference from others of the same name.
     pub variant: &'static str,
     pub save_handler: &'static str,
     /// `session.save_path`. `{shm}` and `{disk}` stand for private directories, `{socket}` for the

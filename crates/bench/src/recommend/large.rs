@@ -47,7 +47,6 @@ pub struct RefusedPayload {
 /// settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AcceptedBy {
-    /// A private server with a raised limit.
     RaisedServer {
         /// Accepted size in bytes.
         bytes: u64,
@@ -72,7 +71,6 @@ enum ServerOrigin {
 }
 
 impl LargePayloads {
-    /// Adds what a row says.
     pub(super) fn add_row(&mut self, row: &Row, candidate: &Candidate, site: &Site) {
         let Some(origin) = ServerOrigin::of(row, candidate, site) else { return };
         let wanted = site.payload_bytes;

@@ -37,7 +37,6 @@ pub struct MeasuredFigures {
 /// equally near rows the largest, so that their order does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredSpace {
-    /// Bytes of one session.
     pub bytes: u64,
     pub payload_bytes: u64,
     pub sessions: u64,

@@ -18,7 +18,6 @@ pub struct MissedRate {
     pub done: f64,
 }
 
-/// A run at a fixed rate.
 pub(super) struct PacedRun {
     due: f64,
     done: f64,

@@ -44,7 +44,6 @@ pub(super) fn shown_url(
     url
 }
 
-/// One sentence for each placeholder in the URL.
 pub(super) fn placeholders(ranked: &RankedStore) -> Vec<String> {
     let docs = format!("docs/stores/{}.md", ranked.store);
     let all = [

@@ -20,7 +20,6 @@ use sessile_core::{Durability, Error, ErrorKind, Result};
 use crate::contender::Contender;
 use crate::worker::protocol::OpenRequest;
 
-/// Opens a row in a worker.
 type OpenReference = fn(&Path, &OpenRequest) -> Result<Box<dyn Contender>>;
 
 /// The lock of a session after the process that holds it was killed.
@@ -41,7 +40,6 @@ pub struct Reference {
     pub name: &'static str,
     /// One sentence on its purpose.
     pub sentence: &'static str,
-    /// Several workers can share it.
     pub shared_by_processes: bool,
     pub server: Option<&'static str>,
     pub durability: &'static [Durability],
@@ -49,11 +47,9 @@ pub struct Reference {
     pub creates: bool,
     /// Payloads may differ in size.
     pub any_size: bool,
-    /// It stores payloads.
     pub keeps_payloads: bool,
     /// It exists only to lose large payloads.
     pub loses_large: bool,
-    /// The lock after its holder was killed.
     pub after_death: AfterDeath,
     /// The path is a directory in shared memory, or the server's socket.
     pub(crate) open: OpenReference,

@@ -16,8 +16,7 @@ impl Buckets {
     }
 }
 
-/// Histograms side by side, a line for each bucket in use. Bars are logarithmic, so that one
-/// request in ten thousand is visible.
+/// Bars are logarithmic, so that one request in ten thousand is visible.
 pub(crate) fn histograms_text(histograms: &[(String, &Buckets)]) -> String {
     let used = |bucket: usize| histograms.iter().any(|(_, buckets)| count(buckets, bucket) > 0);
     let (Some(first), Some(last)) =

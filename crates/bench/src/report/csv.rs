@@ -69,7 +69,6 @@ impl Report {
 }
 
 impl Collection {
-    /// The rows of all reports as CSV.
     pub fn to_csv(&self) -> Result<String, csv::Error> {
         rows_to_csv(&self.runs)
     }

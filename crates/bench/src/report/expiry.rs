@@ -29,9 +29,7 @@ pub struct ExpiryVerdict {
 pub struct TailComparison {
     /// The stream with expired sessions.
     pub expired: f64,
-    /// Of the first baseline.
     pub baseline_a: f64,
-    /// Of the second baseline.
     pub baseline_b: f64,
     /// Expired over both baselines together.
     pub ratio: f64,

@@ -12,26 +12,20 @@ use crate::report::markdown::{write_section, write_table};
 use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
 use crate::report::{Report, Row};
 
-/// A worker is killed while it holds a session.
 pub(crate) const HOLDER: &str = "holder-killed";
-/// Workers are killed while they write.
 pub(crate) const WRITER: &str = "writer-killed";
-/// The server is killed and restarted.
 pub(crate) const SERVER: &str = "server-killed";
 /// All processes of an embedded store are killed, and others open it.
 pub(crate) const ALL: &str = "all-killed";
 
-/// What the kills of a row cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
     pub kills: u64,
-    /// What the tier promises.
     pub promise: DurabilityPromise,
     /// Lock ttl in milliseconds, if locks expire.
     pub lock_ttl_ms: Option<u64>,
     /// A lock not free after this time is stuck.
     pub stuck_after_ms: u64,
-    /// Stuck locks.
     pub stuck: u64,
     /// Locks are meant to be stuck: the row shows the cost of a lock that dies with its holder.
     pub stuck_is_meant: bool,
@@ -41,7 +35,6 @@ pub struct Faults {
     pub lost: u64,
     /// Missing updates that the tier promised to keep.
     pub lost_beyond: u64,
-    /// Missing sessions.
     pub sessions_lost: u64,
     /// Missing sessions that the tier promised to keep.
     pub sessions_lost_beyond: u64,

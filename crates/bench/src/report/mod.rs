@@ -120,9 +120,7 @@ pub struct Row {
     /// Distinguishes contenders of one name.
     pub variant: String,
     pub op: String,
-    /// Number of worker processes.
     pub workers: usize,
-    /// Sessions in the store.
     pub sessions: usize,
     /// Payload size, or the mean size.
     pub payload_bytes: usize,
@@ -134,7 +132,6 @@ pub struct Row {
     pub durability: String,
     /// `embedded` or `socket`; compare figures only within one.
     pub kind: String,
-    /// Completed rounds.
     pub rounds: usize,
     /// Operations a second of all workers.
     pub ops_per_second: Spread,
@@ -143,11 +140,9 @@ pub struct Row {
     pub samples: Vec<RoundSample>,
     /// Latency over all rounds and workers.
     pub latency_us: LatencyUs,
-    /// Recorded operations.
     pub operations: u64,
     /// Failed operations and damaged payloads.
     pub errors: u64,
-    /// The first error.
     pub first_error: Option<String>,
     /// Sessions that were not there.
     pub misses: u64,
@@ -230,7 +225,6 @@ pub struct Waits {
     pub all_p99: f64,
 }
 
-/// A histogram.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Buckets {
     /// Upper bounds in microseconds.
@@ -245,7 +239,6 @@ pub struct Modes {
     pub plain_p50: f64,
     /// Median with.
     pub sweeping_p50: f64,
-    /// Number of sweeping requests.
     pub sweeping: u64,
     /// 90th percentile with.
     pub sweeping_p90: f64,
@@ -296,7 +289,6 @@ impl Row {
         if over_tcp { format!("{} (tcp)", self.title()) } else { self.title() }
     }
 
-    /// Whether something went wrong.
     pub fn is_bad(&self) -> bool {
         self.failed.is_some() || self.errors + self.misses + self.lost > 0
     }

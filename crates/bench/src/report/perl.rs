@@ -62,7 +62,6 @@ impl fmt::Display for Race {
 /// All sessions are one value, read and written for each of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WholeCache {
-    /// Size of the value.
     pub bytes: u64,
     /// Deserializations for one opened and saved session.
     pub thaws_per_session: f64,

@@ -63,7 +63,6 @@ pub struct Siege {
     pub transactions: u64,
     /// Percentage answered correctly.
     pub availability_percent: f64,
-    /// Total time.
     pub elapsed_s: f64,
     /// Response bytes with headers.
     pub transferred_bytes: u64,
@@ -71,21 +70,16 @@ pub struct Siege {
     pub response_s: f64,
     /// Views a second.
     pub rate: f64,
-    /// Bytes a second.
     pub throughput_bytes: f64,
     /// Average number of parallel views.
     pub concurrency: f64,
     /// Views answered correctly.
     pub successful: u64,
-    /// Other views.
     pub failed: u64,
-    /// The slowest view.
     pub longest_s: f64,
-    /// The fastest.
     pub shortest_s: f64,
 }
 
-/// A line of the report: name and figure.
 type SiegeLine = (&'static str, fn(&Siege) -> String);
 
 const LINES: &[SiegeLine] = &[

@@ -11,9 +11,7 @@ use crate::statistics::Spread;
 pub struct RoundSample {
     /// Operations a second.
     pub ops_per_second: f64,
-    /// Median latency in microseconds.
     pub p50_us: f64,
-    /// The 99th percentile in microseconds.
     pub p99_us: f64,
     /// The number of earlier setups. Rounds of one setup share memory and processes.
     #[serde(default, skip_serializing_if = "is_first")]

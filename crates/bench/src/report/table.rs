@@ -9,9 +9,7 @@ use crate::report::markdown::{write_preformatted, write_section};
 use crate::report::{Modes, Report, Row};
 use crate::workload::Workload;
 
-/// Terminal width.
 const COLUMNS: u16 = 100;
-/// Width of tables with many columns.
 const COLUMNS_OF_MANY: u16 = 106;
 
 /// The alternate form is Markdown without the machine: see [`Report::to_markdown`].

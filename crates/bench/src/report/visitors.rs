@@ -23,11 +23,9 @@ pub struct Visitors {
     pub lazy_start: Option<bool>,
     /// Records in the store; `None` if not countable.
     pub records: Option<u64>,
-    /// Cookies sent.
     pub cookies: u64,
     /// Growth of the session directory, or of a Redis server's memory, in bytes.
     pub grown_bytes: Option<i64>,
-    /// Counters of a Redis server.
     pub server: Option<ServerWork>,
 }
 

@@ -20,7 +20,6 @@ use crate::worker::protocol::{
 
 pub(crate) struct WorkerGroup {
     workers: Vec<WorkerProcess>,
-    /// The private server that they use.
     server: Option<u32>,
     /// Sessions in a store that outlives the workers.
     created_sessions: Option<CreatedSessions>,
@@ -114,7 +113,6 @@ impl WorkerGroup {
         Ok(total)
     }
 
-    /// Sends one piece of a shared range.
     pub(super) fn run_piece(
         &mut self,
         count: usize,

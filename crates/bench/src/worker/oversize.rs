@@ -21,7 +21,6 @@ pub struct SaveTask {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SaveReport {
     pub outcome: SaveOutcome,
-    /// The content after the save.
     pub after: ContentAfterSave,
     pub error: Option<ContenderFailure>,
     /// The limit that the error names.

@@ -131,7 +131,6 @@ impl ExpirySchedule {
     }
 }
 
-/// The operation of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SampleAction {
     Create,
@@ -166,7 +165,6 @@ impl SampleAction {
     }
 }
 
-/// One sample of one worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SamplePlan {
     pub action: SampleAction,
@@ -264,7 +262,6 @@ pub struct TaskTotals {
     pub elapsed_ns: u64,
     /// Of the worker.
     pub cpu_us: u64,
-    /// Longest single call.
     pub longest_ns: u64,
 }
 

@@ -155,12 +155,11 @@ impl LifecycleSite {
         socket.map(redis_counters::ask).transpose()
     }
 
-    /// Bytes of the directories that contain only sessions.
     pub(super) fn session_bytes(&self) -> Option<u64> {
         (!self.homes.is_empty()).then(|| self.homes.iter().map(|dir| occupied(dir)).sum())
     }
 
-    /// The number of sessions; `None` if they cannot be counted.
+    /// `None` if they cannot be counted.
     pub(super) fn count_sessions(&self) -> Result<Option<u64>, String> {
         if let Some(store) = &self.store {
             let counted = sessile_stores::open(store, &Context::default())

@@ -100,7 +100,6 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Returns the number of whole rounds.
 fn measure(bench: &Bench, all_series: &mut [VisitorSeries<'_>]) -> usize {
     let sample = |series: &mut VisitorSeries<'_>, round| {
         if series.samples.failed.is_none() {

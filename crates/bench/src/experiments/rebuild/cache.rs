@@ -8,7 +8,6 @@ use crate::php::{Handler, SESSILE};
 #[derive(Debug)]
 pub(super) struct RegistryCache {
     pub handler: Handler,
-    /// Further arguments of its server.
     pub arguments: &'static [&'static str],
     /// Added to the page's query.
     pub query: &'static str,

@@ -32,7 +32,6 @@ pub(super) struct VisitorSample {
 }
 
 impl VisitorSamples {
-    /// Drops samples of later rounds.
     pub(super) fn keep_rounds(&mut self, rounds: usize) {
         self.samples.truncate(rounds);
         self.failed = self.failed.take().filter(|(round, _)| *round < rounds);
