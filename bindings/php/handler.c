@@ -183,7 +183,7 @@ static zend_result save(zend_string *key, const zend_string *val, bool changed)
 	sessile_saved saved;
 
 	if (with.serialised && sessile_running_call() == SESSILE_CALL_REGENERATES) {
-		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store),
+		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store), rules(),
 			bytes_of(key), true, &error);
 		if (code != SESSILE_GONE) {
 			return code == SESSILE_OK ? SUCCESS : warn(&error);
@@ -236,7 +236,7 @@ PS_DESTROY_FUNC(sessile)
 		return SUCCESS;
 	}
 	if (sessile_running_call() == SESSILE_CALL_REPLACES) {
-		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store),
+		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store), rules(),
 			bytes_of(key), false, &error);
 		if (code != SESSILE_GONE) {
 			return code == SESSILE_OK ? SUCCESS : warn(&error);

@@ -337,6 +337,7 @@ sessile_code sessile_request_save(sessile_request *request,
 // id that is not open.
 sessile_code sessile_request_leave_id(sessile_request *request,
                                       sessile_store *store,
+                                      sessile_rules rules,
                                       sessile_bytes id,
                                       bool keeps,
                                       sessile_error *error);

@@ -343,6 +343,7 @@ pub unsafe extern "C" fn sessile_request_save(
 pub unsafe extern "C" fn sessile_request_leave_id(
     request: *mut sessile_request,
     store: *mut sessile_store,
+    rules: sessile_rules,
     id: sessile_bytes,
     keeps: bool,
     error: *mut sessile_error,
@@ -350,7 +351,7 @@ pub unsafe extern "C" fn sessile_request_leave_id(
     let leave = || {
         // SAFETY: the caller's promises.
         let (request, sessions, id) = unsafe { (borrow(request)?, sessions_of(store)?, text(id)) };
-        let leaves = request.leave_id(sessions, &id, keeps)?;
+        let leaves = request.leave_id(sessions, &rules.get(), &id, keeps)?;
         leaves.then_some(()).ok_or_else(|| ErrorKind::Gone.into())
     };
     // SAFETY: the caller's promise.

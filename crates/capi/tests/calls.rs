@@ -351,7 +351,7 @@ fn the_session_of_a_request() {
         assert!(sessile_request_validate(first, store, RULES, bytes(b"a"), true));
         assert!(!sessile_request_validate(second, store, RULES, bytes(b"b"), true));
         assert_eq!(opened(first, store, "a", RULES), Ok(("x".into(), sessile_code::SESSILE_OK)));
-        let left = sessile_request_leave_id(first, store, bytes(b"a"), true, null_mut());
+        let left = sessile_request_leave_id(first, store, RULES, bytes(b"a"), true, null_mut());
         assert!(left == sessile_code::SESSILE_OK && sessile_request_is_leaving(first));
         assert!(sessile_request_pause(first) && !sessile_request_pause(first));
         assert!(opened(first, store, "b", RULES).is_ok());

@@ -70,8 +70,10 @@ impl RequestDriver for Driver {
     }
 
     fn regenerate(&mut self, old: &str, new: &str, keeps: bool) -> Result<(), String> {
-        let Driver { request, store, .. } = *self;
-        done(unsafe { sessile_request_leave_id(request, store, bytes(old), keeps, null_mut()) })?;
+        let Driver { request, store, rules } = *self;
+        done(unsafe {
+            sessile_request_leave_id(request, store, rules, bytes(old), keeps, null_mut())
+        })?;
         self.start(new, false, false).map(drop)
     }
 

@@ -2,15 +2,25 @@
 
 use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions};
 
-use crate::merge::merge;
+use crate::merge::{Removals, merge};
 use crate::php_format::{join, split};
 use crate::rules::{Concurrency, OnConflict, Rules};
+
+/// The paths that are logged of one save.
+const PATHS_SHOWN: usize = 5;
 
 pub(crate) struct Diverged {
     /// What this request has read.
     pub(crate) base: Vec<u8>,
     /// What is stored now.
     pub(crate) theirs: Vec<u8>,
+    pub(crate) removals: Removals,
+}
+
+pub(crate) struct Merged {
+    pub(crate) payload: Vec<u8>,
+    conflicts: usize,
+    paths: String,
 }
 
 impl Diverged {
@@ -22,45 +32,62 @@ impl Diverged {
         rules: &Rules,
         key: &Key,
         mine: &[u8],
-    ) -> Result<Vec<u8>> {
-        let Diverged { base, theirs } = self;
-        let Concurrency::Merge { format: Some(format), on_conflict } = rules.concurrency else {
-            // The setting was changed while the session was open.
-            return Err(sessions.refuse_save(key, ErrorKind::Stale.into()));
+    ) -> Result<Merged> {
+        let Diverged { base, theirs, removals } = self;
+        let refuse = |conflicts: usize, why: String| {
+            sessions.add_to_count(Counter::MergeConflicts, conflicts as u64);
+            let error = Error::new(ErrorKind::Stale, why).advice("send the request again");
+            Err(sessions.refuse_save(key, error))
         };
         if mine == base {
-            return Ok(theirs.clone());
+            return Ok(Merged { payload: theirs.clone(), conflicts: 0, paths: String::new() });
         }
-        let split = |payload| split(format, payload);
-        let (payload, conflicts) = match (split(base), split(mine), split(theirs)) {
-            (Some(base), Some(mine), Some(theirs)) => {
-                let (merged, conflicts) = merge(&base, &mine, &theirs);
-                (join(format, &merged), conflicts.iter().map(|path| shown(path)).collect())
-            }
-            _ => (mine.to_vec(), vec!["the whole session, which cannot be split".to_owned()]),
+        let Concurrency::Merge { format: Some(format), on_conflict } = rules.concurrency else {
+            return refuse(
+                1,
+                "another request has changed the session, and `merge` is off now".into(),
+            );
         };
-        if conflicts.is_empty() {
-            return Ok(payload);
-        }
-        sessions.add_to_count(Counter::MergeConflicts, conflicts.len() as u64);
-        let paths = conflicts.join(", ");
-        if on_conflict == OnConflict::Fail {
+        let split = |payload| split(format, payload);
+        let (Some(base), Some(mine), Some(theirs)) = (split(base), split(mine), split(theirs))
+        else {
+            let why = "another request has changed the session, and two values of it share a \
+                       reference or an object, so that it cannot be merged; nothing is saved";
+            return refuse(1, why.into());
+        };
+        let (map, conflicts) = merge(&base, &mine, &theirs, *removals);
+        let paths = shown(&conflicts);
+        if on_conflict == OnConflict::Fail && !conflicts.is_empty() {
             let why =
-                format!("another request has changed the same values: {paths}; nothing is saved");
-            let error = Error::new(ErrorKind::Stale, why).advice("send the request again");
-            return Err(sessions.refuse_save(key, error));
+                format!("nothing is saved: another request has changed the same values: {paths}");
+            return refuse(conflicts.len(), why);
         }
-        let (label, tag) = (sessions.label(), key.tag());
-        log::warn!(
-            "{label}: session {tag}: two requests have changed the same values, and the last one \
-             wins: {paths}"
-        );
-        Ok(payload)
+        Ok(Merged { payload: join(format, &map), conflicts: conflicts.len(), paths })
     }
 }
 
-/// A path for the log.
-fn shown(path: &[&[u8]]) -> String {
-    let names: Vec<_> = path.iter().map(|name| name.escape_ascii().to_string()).collect();
-    names.join(".").chars().take(100).collect()
+impl Merged {
+    /// Counts and logs the conflicts of a save that is stored.
+    pub(crate) fn stored(&self, sessions: &Sessions, key: &Key) {
+        if self.conflicts > 0 {
+            sessions.add_to_count(Counter::MergeConflicts, self.conflicts as u64);
+            let (label, tag, paths) = (sessions.label(), key.tag(), &self.paths);
+            log::warn!(
+                "{label}: session {tag}: two requests have changed the same values, and the last \
+                 one wins: {paths}"
+            );
+        }
+    }
+}
+
+fn shown(conflicts: &[Vec<&[u8]>]) -> String {
+    let path = |path: &Vec<&[u8]>| {
+        let names: Vec<_> = path.iter().map(|name| name.escape_ascii().to_string()).collect();
+        names.join(".").chars().take(100).collect::<String>()
+    };
+    let paths: Vec<_> = conflicts.iter().take(PATHS_SHOWN).map(path).collect();
+    match conflicts.len().saturating_sub(PATHS_SHOWN) {
+        0 => paths.join(", "),
+        more => format!("{} and {more} more", paths.join(", ")),
+    }
 }

@@ -26,8 +26,17 @@ impl<L: PartialEq> PartialEq for Value<'_, L> {
     }
 }
 
+/// Whether the removals of this request win over changes of others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removals {
+    Lose,
+    /// And a map of which nothing is left has nothing of others. A log-out or a log-in that gives
+    /// the session a new id clears it first.
+    Win,
+}
+
 /// Applies the changes from `base` to `mine` to `theirs`, and names the leaves in conflict: those
-/// that both have changed. `mine` wins there, but a removal never wins over a change.
+/// that both have changed. `mine` wins there.
 ///
 /// Two requests that count from 1 to 2 have counted one visit, so the same change is a conflict,
 /// too.
@@ -35,8 +44,9 @@ pub(crate) fn merge<'a, L: Clone + PartialEq>(
     base: &Map<'a, L>,
     mine: &Map<'a, L>,
     theirs: &Map<'a, L>,
+    removals: Removals,
 ) -> (Map<'a, L>, Vec<Path<'a>>) {
-    let mut merge = Merge { path: Vec::new(), conflicts: Vec::new() };
+    let mut merge = Merge { path: Vec::new(), conflicts: Vec::new(), removals };
     let merged = merge.maps(base, mine, theirs);
     (merged, merge.conflicts)
 }
@@ -44,6 +54,7 @@ pub(crate) fn merge<'a, L: Clone + PartialEq>(
 struct Merge<'a> {
     path: Path<'a>,
     conflicts: Vec<Path<'a>>,
+    removals: Removals,
 }
 
 impl<'a> Merge<'a> {
@@ -53,6 +64,10 @@ impl<'a> Merge<'a> {
         mine: &Map<'a, L>,
         theirs: &Map<'a, L>,
     ) -> Map<'a, L> {
+        let cleared = || !base.is_empty() && !base.keys().any(|name| mine.contains_key(name));
+        if self.removals == Removals::Win && cleared() {
+            return mine.clone();
+        }
         // Of the two orders the changed one.
         let (first, second) =
             if theirs.keys().eq(base.keys()) { (mine, theirs) } else { (theirs, mine) };
@@ -80,7 +95,10 @@ impl<'a> Merge<'a> {
         if mine == base {
             return theirs.cloned();
         }
-        if [mine, theirs].iter().any(|value| matches!(value, Some(Value::Leaf(_)))) {
+        if mine.is_none() && (theirs.is_none() || self.removals == Removals::Win) {
+            return None;
+        }
+        if [base, mine, theirs].iter().any(|value| matches!(value, Some(Value::Leaf(_)))) {
             self.conflicts.push(self.path.clone());
             return mine.or(theirs).cloned();
         }
@@ -170,7 +188,7 @@ mod tests {
                 };
                 leaf.map(|leaf| expected.insert(path, leaf));
             }
-            let (merged, paths) = merge(&tree(&base), &tree(&mine), &tree(&theirs));
+            let (merged, paths) = merge(&tree(&base), &tree(&mine), &tree(&theirs), Removals::Lose);
             assert_eq!(leaves(&merged), expected, "{base:?} {mine:?} {theirs:?}");
             assert_eq!(paths.len(), conflicts, "{base:?} {mine:?} {theirs:?}");
         }
@@ -185,12 +203,12 @@ mod tests {
         let inner = Value::Map(map(&[(b"x", Value::Leaf(1))]));
         let (base, mine, theirs) =
             (map(&[]), map(&[(b"a", Value::Leaf(2))]), map(&[(b"a", inner.clone())]));
-        let (merged, conflicts) = merge(&base, &mine, &theirs);
+        let (merged, conflicts) = merge(&base, &mine, &theirs, Removals::Lose);
         assert_eq!(
             (Value::Map(merged), conflicts),
             (Value::Map(mine.clone()), vec![vec![&b"a"[..]]])
         );
-        let (merged, _) = merge(&base, &theirs, &mine);
+        let (merged, _) = merge(&base, &theirs, &mine, Removals::Lose);
         assert_eq!(Value::Map(merged), Value::Map(theirs));
     }
 
@@ -202,9 +220,47 @@ mod tests {
         };
         let (base, sorted, more) = (of(&[b"b", b"a"]), of(&[b"a", b"b"]), of(&[b"b", b"a", b"c"]));
         let expected = Value::Map(of(&[b"a", b"b", b"c"]));
-        assert_eq!(Value::Map(merge(&base, &sorted, &base).0), Value::Map(sorted.clone()));
-        assert_eq!(Value::Map(merge(&base, &base, &sorted).0), Value::Map(sorted.clone()));
-        let more_in_place = Value::Map(merge(&base, &more, &sorted).0);
+        assert_eq!(
+            Value::Map(merge(&base, &sorted, &base, Removals::Lose).0),
+            Value::Map(sorted.clone())
+        );
+        assert_eq!(
+            Value::Map(merge(&base, &base, &sorted, Removals::Lose).0),
+            Value::Map(sorted.clone())
+        );
+        let more_in_place = Value::Map(merge(&base, &more, &sorted, Removals::Lose).0);
         assert_eq!(more_in_place, expected);
+    }
+
+    /// A list has no names: of two that remove values of it the last one stays, also if what is
+    /// left is no list any more.
+    #[test]
+    fn a_leaf_that_both_have_made_a_map_is_a_conflict() {
+        let rest = |name: &'static [u8]| Value::Map(map(&[(name, Value::Leaf(1))]));
+        let base = map(&[(b"a", Value::Leaf(0))]);
+        let (mine, theirs) = (map(&[(b"a", rest(b"x"))]), map(&[(b"a", rest(b"y"))]));
+        let (merged, conflicts) = merge(&base, &mine, &theirs, Removals::Lose);
+        assert_eq!((Value::Map(merged), conflicts.len()), (Value::Map(mine), 1));
+        let (merged, conflicts) = merge(&base, &map(&[]), &theirs, Removals::Lose);
+        assert_eq!((Value::Map(merged), conflicts.len()), (Value::Map(theirs), 1));
+    }
+
+    /// Another request has changed the user while this one logs out.
+    #[test]
+    fn removals_win_if_they_are_told_to() {
+        let user = |name| (&b"user"[..], Value::Leaf(name));
+        let inside =
+            |of: &[(&'static [u8], Value<'static, u8>)]| map(&[(b"in", Value::Map(map(of)))]);
+        let lang = || (&b"lang"[..], Value::Leaf(1));
+        let base = inside(&[user(1), lang()]);
+        let theirs = inside(&[user(2), lang(), (b"cart", Value::Leaf(9))]);
+        let win =
+            |mine: Map<'static, u8>| Value::Map(merge(&base, &mine, &theirs, Removals::Win).0);
+        let kept = inside(&[lang(), (b"cart", Value::Leaf(9))]);
+        assert_eq!(win(inside(&[lang()])), Value::Map(kept), "one removed");
+        assert_eq!(win(inside(&[])), Value::Map(inside(&[])), "an array cleared");
+        assert_eq!(win(map(&[])), Value::Map(map(&[])), "all cleared");
+        let bye = map(&[(b"bye", Value::Leaf(3))]);
+        assert_eq!(win(bye.clone()), Value::Map(bye.clone()), "all cleared, and something new");
     }
 }

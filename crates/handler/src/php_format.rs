@@ -8,8 +8,6 @@
 
 use std::ops::Range;
 
-use memchr::{memchr, memmem};
-
 use crate::merge::{Map, Value};
 use crate::rules::Format;
 
@@ -26,27 +24,17 @@ pub(crate) struct Leaf<'a> {
     values: usize,
 }
 
-/// Whether a payload looks as if it can be split, at the price of a search.
-pub(crate) fn may_split(format: Format, payload: &[u8]) -> bool {
-    let looks_so = match format {
-        Format::Php => {
-            memchr(b'|', payload).is_some() && matches!(payload.last(), Some(b';' | b'}'))
-        }
-        Format::PhpSerialize => payload.starts_with(b"a:"),
-    };
-    let may_refer = || [b"r:", b"R:"].iter().any(|text| memmem::find(payload, *text).is_some());
-    payload.is_empty() || looks_so && (!may_refer() || split(format, payload).is_some())
+/// Whether a payload can be split. One without references is read once, and no map is built.
+pub(crate) fn can_split(format: Format, payload: &[u8]) -> bool {
+    let mut reader = Reader::new(payload, Depth::Check);
+    reader.session(format).is_some()
+        && (reader.links.is_empty() || split(format, payload).is_some())
 }
 
 /// Splits a payload; `None` if it cannot be split.
 pub(crate) fn split(format: Format, payload: &[u8]) -> Option<Map<'_, Leaf<'_>>> {
-    let mut reader =
-        Reader { rest: payload, all: payload, values: 0, links: vec![], opaque: false };
-    let spans = match format {
-        Format::Php => reader.variables()?,
-        Format::PhpSerialize if payload.is_empty() => Map::new(),
-        Format::PhpSerialize => reader.array()?,
-    };
+    let mut reader = Reader::new(payload, Depth::Split);
+    let spans = reader.session(format)?;
     spans.into_iter().map(|(name, value)| Some((name, reader.resolved(value)?))).collect()
 }
 
@@ -79,7 +67,15 @@ struct Link {
     number: usize,
 }
 
+/// Whether the values inside a map are wanted, or only whether they are well formed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Split,
+    Check,
+}
+
 struct Reader<'a> {
+    depth: Depth,
     all: &'a [u8],
     rest: &'a [u8],
     /// How many values have a number so far.
@@ -90,6 +86,18 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn new(payload: &'a [u8], depth: Depth) -> Reader<'a> {
+        Reader { depth, all: payload, rest: payload, values: 0, links: Vec::new(), opaque: false }
+    }
+
+    fn session(&mut self, format: Format) -> Option<Map<'a, Span>> {
+        match format {
+            Format::Php => self.variables(),
+            Format::PhpSerialize if self.all.is_empty() => Some(Map::new()),
+            Format::PhpSerialize => self.array(),
+        }
+    }
+
     fn variables(&mut self) -> Option<Map<'a, Span>> {
         let mut map = Map::new();
         while !self.rest.is_empty() {
@@ -132,7 +140,9 @@ impl<'a> Reader<'a> {
             }
             b'O' => {
                 self.text()?;
+                let outside = std::mem::replace(&mut self.depth, Depth::Check);
                 self.entries(depth)?;
+                self.depth = outside;
             }
             b'C' => {
                 self.text()?;
@@ -173,7 +183,11 @@ impl<'a> Reader<'a> {
                 }
                 _ => return None,
             };
-            if depth == DEPTH_MAX || map.insert(name, self.value(depth + 1)?).is_some() {
+            if depth == DEPTH_MAX {
+                return None;
+            }
+            let value = self.value(depth + 1)?;
+            if self.depth == Depth::Split && map.insert(name, value).is_some() {
                 return None;
             }
         }
@@ -282,9 +296,10 @@ impl Writer {
         self.text.push(b'}');
     }
 
-    /// PHP makes no difference between the name 1 and the name "1".
+    /// PHP makes no difference between the name 1 and the name "1". Large numbers are written as
+    /// texts, because PHP may have 32 bits.
     fn name(&mut self, name: &[u8]) {
-        let number = str::from_utf8(name).ok().and_then(|name| name.parse::<i64>().ok());
+        let number = str::from_utf8(name).ok().and_then(|name| name.parse::<i32>().ok());
         if number.is_some_and(|number| number.to_string().as_bytes() == name) {
             self.text.extend_from_slice(b"i:");
             self.text.extend_from_slice(name);
@@ -324,7 +339,7 @@ mod tests {
         for text in SESSIONS {
             let map = split(Format::Php, text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(String::from_utf8(join(Format::Php, &map)).unwrap(), text);
-            assert!(may_split(Format::Php, text.as_bytes()), "{text}");
+            assert!(can_split(Format::Php, text.as_bytes()), "{text}");
         }
         let text = br#"a:2:{i:5;O:1:"o":1:{s:1:"x";r:2;}s:1:"y";a:1:{s:2:"05";N;}}"#;
         let map = split(Format::PhpSerialize, text).unwrap();
@@ -353,7 +368,7 @@ mod tests {
             r#"c|C:1:"C":4:{i:1;}o|O:1:"o":1:{s:1:"x";r:2;}"#,
         ] {
             assert_eq!(split(Format::Php, text.as_bytes()), None, "{text}");
-            assert!(!may_split(Format::Php, text.as_bytes()), "{text}");
+            assert!(!can_split(Format::Php, text.as_bytes()), "{text}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! The session of one request, as a state machine.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use sessile_core::{Absence, Clock, Error, ErrorKind, Key, Limits, Result, Sessions};
 
 use crate::late;
+use crate::merge::Removals;
 use crate::rules::Rules;
 use crate::session::{Access, Hold, Session, replaced};
 
@@ -262,17 +262,8 @@ impl Request {
             self.reset();
             return Ok(Saved::Ended);
         }
-        if matches!(session.hold, Hold::Snapshot { .. }) {
-            if session.payload == payload {
-                return touch_unlocked(sessions, rules, &session.key);
-            }
-            match session.lock(sessions, rules) {
-                Err(error) if *error.kind() == ErrorKind::Gone => {
-                    return Ok(Saved::Replaced(error));
-                }
-                Err(error) => return logged_out(error),
-                Ok(()) => {}
-            }
+        if let Some(saved) = lock_snapshot(session, sessions, rules, payload)? {
+            return Ok(saved);
         }
         let locked = match &mut session.hold {
             Hold::Locked(locked) => locked,
@@ -302,16 +293,22 @@ impl Request {
         else {
             unreachable!("it is open, with its lock");
         };
-        let payload = match &locked.diverged {
-            None => Cow::Borrowed(payload),
-            Some(diverged) => Cow::Owned(diverged.merge(sessions, rules, &key, payload)?),
+        let merged = match &locked.diverged {
+            Some(diverged) => Some(diverged.merge(sessions, rules, &key, payload)?),
+            None => None,
         };
-        match locked.lease.commit(&payload, rules.ttl()?) {
+        let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
+        match locked.lease.commit(payload, rules.ttl()?) {
             Err(error) if *error.kind() == ErrorKind::Gone => {
-                store_anew(sessions, rules, key, &payload)
+                store_anew(sessions, rules, key, payload)
             }
             Err(error) => logged_out(error),
-            Ok(()) => Ok(Saved::Stored),
+            Ok(()) => {
+                if let Some(merged) = merged {
+                    merged.stored(sessions, &key);
+                }
+                Ok(Saved::Stored)
+            }
         }
     }
 
@@ -321,8 +318,15 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// `Unsupported` for a session that was read without its lock: it keeps its id.
-    pub fn leave_id(&mut self, sessions: &Sessions, id: &str, keeps: bool) -> Result<bool> {
+    /// `Unsupported` for a session that was read without its lock: it keeps its id. With
+    /// `Concurrency::Merge` those of a save that takes the lock.
+    pub fn leave_id(
+        &mut self,
+        sessions: &Sessions,
+        rules: &Rules,
+        id: &str,
+        keeps: bool,
+    ) -> Result<bool> {
         if self.is_forked_child() {
             return Ok(false);
         }
@@ -330,8 +334,11 @@ impl Request {
         if session.key.id() != id {
             return Ok(false);
         }
+        if *phase == Phase::Open {
+            session.lock(sessions, rules, Removals::Win)?;
+        }
         match (*phase, &session.hold) {
-            (Phase::Open, Hold::Locked(_) | Hold::Snapshot { .. }) => {
+            (Phase::Open, Hold::Locked(_)) => {
                 *phase = Phase::Leaving { keeps, paused: false };
                 Ok(true)
             }
@@ -425,11 +432,10 @@ impl State {
 fn move_to(
     sessions: &Sessions,
     rules: &Rules,
-    mut session: Session,
+    session: Session,
     keeps: bool,
     new: Key,
 ) -> Result<Session> {
-    session.lock(sessions, rules)?;
     let Hold::Locked(mut locked) = session.hold else {
         return Err(unlocked(sessions, &session.key, "it keeps its id"));
     };
@@ -441,6 +447,27 @@ fn move_to(
         && late::keep(sessions, locked.lease.key(), grace).unwrap_or(false);
     locked.lease.regenerate(&new, if kept { grace } else { Duration::ZERO })?;
     Ok(Session { key: new, payload: Vec::new(), hold: Hold::Locked(locked), ..session })
+}
+
+/// Takes the lock of a snapshot that the application has changed. Otherwise, or if the session is
+/// another one now, this is the result of the save.
+fn lock_snapshot(
+    session: &mut Session,
+    sessions: &Sessions,
+    rules: &Rules,
+    payload: &[u8],
+) -> Result<Option<Saved>> {
+    if !matches!(session.hold, Hold::Snapshot { .. }) {
+        return Ok(None);
+    }
+    if session.payload == payload {
+        return touch_unlocked(sessions, rules, &session.key).map(Some);
+    }
+    match session.lock(sessions, rules, Removals::Lose) {
+        Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(Some(Saved::Replaced(error))),
+        Err(error) => logged_out(error).map(Some),
+        Ok(()) => Ok(None),
+    }
 }
 
 /// Lets a session live longer that was read without its lock. If it is gone meanwhile, the request
@@ -455,7 +482,7 @@ fn touch_unlocked(sessions: &Sessions, rules: &Rules, key: &Key) -> Result<Saved
 /// Stores a session whose lock is not held.
 fn store_anew(sessions: &Sessions, rules: &Rules, key: Key, payload: &[u8]) -> Result<Saved> {
     let begun = sessions.begin(&key, rules.lock_wait)?;
-    if *begun.lease.key() != key {
+    if *begun.lease.key() != key || begun.absence == Absence::Regenerated {
         return Ok(Saved::Replaced(replaced(sessions, &key)));
     }
     if begun.absence == Absence::Destroyed {

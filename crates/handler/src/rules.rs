@@ -3,7 +3,7 @@
 use std::sync::Once;
 use std::time::Duration;
 
-use sessile_core::{Head, Limits, Result, Timestamp, Ttl};
+use sessile_core::{Head, Limits, Record, Result, Timestamp, Ttl};
 
 use crate::php_format;
 
@@ -108,11 +108,16 @@ impl Rules {
         Rules { lock_wait, on_lock_timeout, concurrency: Concurrency::Exclusive, ..*self }
     }
 
-    /// Whether a request reads this payload without the lock, and merges its changes at its end.
-    pub(crate) fn merges(&self, payload: &[u8]) -> bool {
+    /// Whether a request reads this record without the lock, and merges its changes at its end.
+    /// Records of a foreign layout have no version, and other programs replace them unseen.
+    pub(crate) fn merges(&self, record: &Record) -> bool {
         static TOLD: Once = Once::new();
         let Concurrency::Merge { format, .. } = self.concurrency else { return false };
-        let merges = format.is_some_and(|format| php_format::may_split(format, payload));
+        if record.head.version == 0 {
+            return false;
+        }
+        let can_split = |format| php_format::can_split(format, &record.payload);
+        let merges = format.is_some_and(can_split);
         if !merges {
             TOLD.call_once(|| {
                 log::warn!(

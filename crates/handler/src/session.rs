@@ -8,6 +8,7 @@ use sessile_core::{
 
 use crate::diverged::Diverged;
 use crate::late;
+use crate::merge::Removals;
 use crate::rules::{Concurrency, OnLockTimeout, Rules};
 
 /// How a request wants its session.
@@ -70,7 +71,7 @@ impl Session {
             }
             // A new session is opened with its lock: its id is valid for other requests then.
             match found.record {
-                Some(record) if rules.merges(&record.payload) => {
+                Some(record) if rules.merges(&record) => {
                     return Ok(Session::snapshot(rules, key, record));
                 }
                 _ => {}
@@ -79,9 +80,7 @@ impl Session {
         match sessions.begin(&key, rules.lock_wait) {
             Ok(begun) if *begun.lease.key() == key => match begun.record {
                 // Another request has stored it by now.
-                Some(record) if rules.merges(&record.payload) => {
-                    Ok(Session::snapshot(rules, key, record))
-                }
+                Some(record) if rules.merges(&record) => Ok(Session::snapshot(rules, key, record)),
                 _ => Ok(Session::locked(rules, key, begun)),
             },
             Ok(begun) => {
@@ -124,26 +123,33 @@ impl Session {
         Ok(Session { key, payload, hold, end: None, warning })
     }
 
-    /// Takes the lock of a session that was read as a snapshot.
+    /// Takes the lock of a session that was read as a snapshot. `removals`: those of this request.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` under an id that was replaced; `Destroyed` for a session that is gone otherwise, or
+    /// was created anew since: after a log-out nothing may come back.
     #[cold]
-    pub(crate) fn lock(&mut self, sessions: &Sessions, rules: &Rules) -> Result<()> {
+    pub(crate) fn lock(
+        &mut self,
+        sessions: &Sessions,
+        rules: &Rules,
+        removals: Removals,
+    ) -> Result<()> {
         let Hold::Snapshot { created } = self.hold else { return Ok(()) };
         let Begun { lease, record, absence } = sessions.begin(&self.key, rules.lock_wait)?;
-        if *lease.key() != self.key {
+        if *lease.key() != self.key || absence == Absence::Regenerated {
             return Err(replaced(sessions, &self.key));
         }
-        // A session of the same id that was created since is another visit.
-        let is_new = |record: &Record| record.head.version > 0 && record.head.created != created;
-        if absence == Absence::Destroyed || record.as_ref().is_some_and(is_new) {
+        let Some(record) = record.filter(|record| record.head.created == created) else {
             return Err(sessions.refuse_save(&self.key, ErrorKind::Destroyed.into()));
+        };
+        let mut diverged = None;
+        if record.payload != self.payload {
+            let (base, theirs) = (std::mem::take(&mut self.payload), record.payload);
+            diverged = Some(Box::new(Diverged { base, theirs, removals }));
         }
-        let stored = record.is_some();
-        let theirs = record.map(|record| record.payload).filter(|theirs| *theirs != self.payload);
-        let diverged = theirs.map(|theirs| {
-            let base = std::mem::take(&mut self.payload);
-            Box::new(Diverged { base, theirs })
-        });
-        self.hold = Hold::Locked(Locked { lease, stored, diverged });
+        self.hold = Hold::Locked(Locked { lease, stored: true, diverged });
         Ok(())
     }
 
@@ -169,7 +175,7 @@ impl Session {
 pub(crate) fn replaced(sessions: &Sessions, key: &Key) -> Error {
     let why = "this id was replaced by a new one, and late requests only read the session: \
                nothing is saved";
-    sessions.refuse_save(key, Error::new(ErrorKind::Gone, why))
+    sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))
 }
 
 fn may_read_unlocked(rules: &Rules, error: &Error) -> bool {

@@ -180,7 +180,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, generation: u64, steps: 
                 let Some(opened) = model.requests[by].clone() else { continue };
                 let keeps = random.bool();
                 let old = id_of(generation, opened.id);
-                let left = request.leave_id(sessions, &old, keeps);
+                let left = request.leave_id(sessions, &rules, &old, keeps);
                 let Ok(true) = left else {
                     let only_reads = matches!(opened.hold, Hold::Unlocked | Hold::Late);
                     assert!(only_reads, "step {step}: {left:?}");

@@ -84,7 +84,7 @@ impl RequestDriver for Driver {
 
     fn regenerate(&mut self, old: &str, new: &str, keeps: bool) -> Result<(), String> {
         let Driver { request, sessions, rules } = self;
-        request.leave_id(sessions, old, keeps).map_err(code)?;
+        request.leave_id(sessions, rules, old, keeps).map_err(code)?;
         request.open(sessions, rules, new, Access::Locked).map_err(code)?;
         request.loaded();
         Ok(())
@@ -122,6 +122,10 @@ fn every_case_holds_on_every_store() {
                 Err(why) => panic!("{}: {why}", entry.name),
             };
             for (number, case) in request_cases().unwrap().into_iter().enumerate() {
+                // Records of PHP's own files have no version, and requests take turns there.
+                if fixture.variant == "php" && case.name.starts_with("merge:") {
+                    continue;
+                }
                 let clock = Clock::manual(Clock::system().now());
                 let sessions = instance.open(clock.clone()).expect("the fixture opens");
                 let request = || Driver {

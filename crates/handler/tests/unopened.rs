@@ -22,7 +22,7 @@ fn moved(rules: &Rules) -> (Sessions, Request) {
         request.open(&sessions, rules, "old", Access::Locked).unwrap();
         request.loaded();
         if text == "user" {
-            assert!(request.leave_id(&sessions, "old", true).unwrap());
+            assert!(request.leave_id(&sessions, rules, "old", true).unwrap());
             request.open(&sessions, rules, "new", Access::Locked).unwrap();
             request.loaded();
         }

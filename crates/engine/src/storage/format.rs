@@ -78,7 +78,8 @@ impl Format {
              {}\nfeatures-incompatible 0\n",
             medium.word()
         );
-        let temporary = format!("format.{}", std::process::id());
+        // A name of its own for each thread.
+        let temporary = format!("format.{}.{uuid}", std::process::id());
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(directory, &temporary, flags, Mode::RUSR | Mode::WUSR)

@@ -16,7 +16,12 @@ const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(5);
 
 pub fn attempts() -> impl Iterator {
     let start = Instant::now();
-    std::iter::repeat(()).take_while(move |()| start.elapsed() < ATTEMPTS_TIME_MAX)
+    (0..).take_while(move |failures| {
+        if *failures >= 8 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        start.elapsed() < ATTEMPTS_TIME_MAX
+    })
 }
 
 pub fn begin(route: &Route, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
