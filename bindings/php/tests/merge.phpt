@@ -102,7 +102,7 @@ d 51
 slow {"0":1}
 user "u"
 
-Warning: session_write_close(): %s: cannot commit session #%x: another request has changed the same values: stock; nothing is saved; send the request again in %s on line %d
+Warning: session_write_close(): %s: cannot commit session #%x: nothing is saved: another request has changed the same values: stock; send the request again in %s on line %d
 
 Warning: session_write_close(): Failed to write session data (sessile). %s in %s on line %d
 
