@@ -34,6 +34,33 @@ pub(crate) unsafe fn call(
     code
 }
 
+/// Runs a call without an error of its own. Returns the default after a failure.
+pub(crate) fn ask<T: Default>(run: impl FnOnce() -> Result<T>) -> T {
+    let mut answer = T::default();
+    let asked = || {
+        answer = run()?;
+        Ok(())
+    };
+    // SAFETY: without an error to write to.
+    let _ = unsafe { call(std::ptr::null_mut(), asked) };
+    answer
+}
+
+/// Null does nothing.
+///
+/// # Safety
+///
+/// `pointer` is null or was made by `Box::into_raw`, and is freed once.
+pub(crate) unsafe fn free<T>(pointer: *mut T) {
+    if !pointer.is_null() {
+        ask(|| {
+            // SAFETY: the caller's promise; not null.
+            drop(unsafe { Box::from_raw(pointer) });
+            Ok(())
+        });
+    }
+}
+
 /// The error for a null pointer.
 pub(crate) fn null_pointer(what: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{what} is a null pointer"))

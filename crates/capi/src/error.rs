@@ -55,25 +55,26 @@ pub enum sessile_code {
 
 impl sessile_code {
     pub(crate) fn of(kind: &ErrorKind) -> sessile_code {
+        use ErrorKind::*;
         use sessile_code::*;
         match kind {
-            ErrorKind::InvalidId => SESSILE_INVALID_ID,
-            ErrorKind::InvalidUrl => SESSILE_INVALID_URL,
-            ErrorKind::InvalidArgument => SESSILE_INVALID_ARGUMENT,
-            ErrorKind::Unsupported => SESSILE_UNSUPPORTED,
-            ErrorKind::Exists => SESSILE_EXISTS,
-            ErrorKind::Gone => SESSILE_GONE,
-            ErrorKind::Destroyed => SESSILE_DESTROYED,
-            ErrorKind::Stale => SESSILE_STALE,
-            ErrorKind::LockTimeout { .. } => SESSILE_LOCK_TIMEOUT,
-            ErrorKind::TooLarge { .. } => SESSILE_TOO_LARGE,
-            ErrorKind::Unreachable => SESSILE_UNREACHABLE,
-            ErrorKind::Denied => SESSILE_DENIED,
-            ErrorKind::Full => SESSILE_FULL,
-            ErrorKind::OutOfMemory => SESSILE_OUT_OF_MEMORY,
-            ErrorKind::Evicted => SESSILE_EVICTED,
-            ErrorKind::Corrupt => SESSILE_CORRUPT,
-            ErrorKind::Incompatible => SESSILE_INCOMPATIBLE,
+            InvalidId => SESSILE_INVALID_ID,
+            InvalidUrl => SESSILE_INVALID_URL,
+            InvalidArgument => SESSILE_INVALID_ARGUMENT,
+            Unsupported => SESSILE_UNSUPPORTED,
+            Exists => SESSILE_EXISTS,
+            Gone => SESSILE_GONE,
+            Destroyed => SESSILE_DESTROYED,
+            Stale => SESSILE_STALE,
+            LockTimeout { .. } => SESSILE_LOCK_TIMEOUT,
+            TooLarge { .. } => SESSILE_TOO_LARGE,
+            Unreachable => SESSILE_UNREACHABLE,
+            Denied => SESSILE_DENIED,
+            Full => SESSILE_FULL,
+            OutOfMemory => SESSILE_OUT_OF_MEMORY,
+            Evicted => SESSILE_EVICTED,
+            Corrupt => SESSILE_CORRUPT,
+            Incompatible => SESSILE_INCOMPATIBLE,
             // A new kind needs a code that old headers have.
             _ => SESSILE_IO,
         }

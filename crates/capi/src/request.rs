@@ -12,7 +12,7 @@ use sessile_handler::{
     Access, Closed, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save, Saved,
 };
 
-use crate::call::{call, null_pointer};
+use crate::call::{ask, call, free, null_pointer};
 use crate::error::{sessile_code, sessile_error};
 use crate::store::{sessile_store, sessions_of};
 use crate::types::{sessile_bytes, write_result};
@@ -179,18 +179,6 @@ unsafe fn text<'a>(id: sessile_bytes) -> Cow<'a, str> {
     str::from_utf8(id).map_or_else(|_| String::from_utf8_lossy(id), Cow::Borrowed)
 }
 
-/// Runs a call without an error of its own; false after a failure.
-fn ask(run: impl FnOnce() -> Result<bool>) -> bool {
-    let mut answer = false;
-    let asked = || {
-        answer = run()?;
-        Ok(())
-    };
-    // SAFETY: without an error to write to.
-    let _ = unsafe { call(std::ptr::null_mut(), asked) };
-    answer
-}
-
 /// A request without a session. Null if the system has no memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn sessile_request_new() -> *mut sessile_request {
@@ -203,14 +191,8 @@ pub extern "C" fn sessile_request_new() -> *mut sessile_request {
 /// Gives the lock back and frees the request. Null does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_request_free(request: *mut sessile_request) {
-    if !request.is_null() {
-        let free = || {
-            // SAFETY: the caller's promise: made by `Box::into_raw`, and freed once.
-            drop(unsafe { Box::from_raw(request) });
-            Ok(true)
-        };
-        ask(free);
-    }
+    // SAFETY: the caller's promise.
+    unsafe { free(request) }
 }
 
 /// Whether a new id is taken. A free one becomes the id of this request's new session, if it is
@@ -288,11 +270,8 @@ pub unsafe extern "C" fn sessile_request_open(
 /// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_request_loaded(request: *mut sessile_request) {
-    ask(|| {
-        // SAFETY: the caller's promise.
-        spare::give(unsafe { borrow(request)? }.loaded());
-        Ok(true)
-    });
+    // SAFETY: the caller's promise.
+    ask(|| unsafe { borrow(request) }.map(|request| spare::give(request.loaded())));
 }
 
 /// Saves a session. A session that has expired meanwhile, or was lost with its server, is stored
@@ -314,19 +293,20 @@ pub unsafe extern "C" fn sessile_request_save(
         // SAFETY: the caller's promise.
         let payload = serialised.then(|| unsafe { payload.get() });
         let save = Save { payload, changed, empty, headers_open };
+        use sessile_saved::*;
         let done = match request.save(sessions, &rules.get(), &id, save)? {
-            Saved::Stored => sessile_saved::SESSILE_STORED,
-            Saved::Touched => sessile_saved::SESSILE_TOUCHED,
-            Saved::Nothing => sessile_saved::SESSILE_NOTHING,
-            Saved::WithdrawCookie => sessile_saved::SESSILE_WITHDRAW_COOKIE,
-            Saved::Replaced(_) => sessile_saved::SESSILE_REPLACED,
-            Saved::Ended => sessile_saved::SESSILE_ENDED,
+            Saved::Stored => SESSILE_STORED,
+            Saved::Touched => SESSILE_TOUCHED,
+            Saved::Nothing => SESSILE_NOTHING,
+            Saved::WithdrawCookie => SESSILE_WITHDRAW_COOKIE,
+            Saved::Replaced(_) => SESSILE_REPLACED,
+            Saved::Ended => SESSILE_ENDED,
             Saved::LoggedOut(why) => {
                 if !error.is_null() {
                     // SAFETY: the caller's promise.
                     unsafe { error.write(sessile_error::of(&why)) };
                 }
-                sessile_saved::SESSILE_LOGGED_OUT
+                SESSILE_LOGGED_OUT
             }
         };
         // SAFETY: the caller's promise.
@@ -408,21 +388,15 @@ pub unsafe extern "C" fn sessile_request_close(
 /// Forgets the session and gives its lock back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_request_reset(request: *mut sessile_request) {
-    ask(|| {
-        // SAFETY: the caller's promise.
-        unsafe { borrow(request)? }.reset();
-        Ok(true)
-    });
+    // SAFETY: the caller's promise.
+    ask(|| unsafe { borrow(request) }.map(Request::reset));
 }
 
 /// Forgets the request, too: the next one begins.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_request_end(request: *mut sessile_request) {
-    ask(|| {
-        // SAFETY: the caller's promise.
-        unsafe { borrow(request)? }.end();
-        Ok(true)
-    });
+    // SAFETY: the caller's promise.
+    ask(|| unsafe { borrow(request) }.map(Request::end));
 }
 
 fn access(locked: bool) -> Access {

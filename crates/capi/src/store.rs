@@ -8,7 +8,7 @@ use std::time::Duration;
 use sessile_core::{Budget, Counter, Error, ErrorKind, Result, Sessions};
 use sessile_stores::{Context, OpenStores, Settings, StoreUrl};
 
-use crate::call::{call, null_pointer};
+use crate::call::{ask, call, free, null_pointer};
 use crate::error::{sessile_code, sessile_error};
 use crate::lease::sessile_lease;
 use crate::types::{
@@ -112,15 +112,8 @@ pub extern "C" fn sessile_open_stores_new() -> *mut sessile_open_stores {
 /// Closes all stores, which no call may use now or later. Null does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_open_stores_free(stores: *mut sessile_open_stores) {
-    if !stores.is_null() {
-        let close = || {
-            // SAFETY: the caller's promise: made by `Box::into_raw`, and freed once.
-            drop(unsafe { Box::from_raw(stores) });
-            Ok(())
-        };
-        // SAFETY: without an error to write to.
-        let _ = unsafe { call(std::ptr::null_mut(), close) };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { free(stores) }
 }
 
 /// The store of a URL: opened now, or one of the eight that were used last. It is valid until the
@@ -148,15 +141,8 @@ pub unsafe extern "C" fn sessile_open_stores_get(
 /// Closes a store, which no call may use now or later. Its leases stay valid. Null does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_close(store: *mut sessile_store) {
-    if !store.is_null() {
-        let close = || {
-            // SAFETY: the caller's promise: made by `Box::into_raw`, and freed once.
-            drop(unsafe { Box::from_raw(store) });
-            Ok(())
-        };
-        // SAFETY: without an error to write to.
-        let _ = unsafe { call(std::ptr::null_mut(), close) };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { free(store) }
 }
 
 /// The store URL without secrets. Ends with a zero byte; valid until the store is closed.
@@ -200,14 +186,8 @@ unsafe fn write_text(
     size: usize,
     make: impl FnOnce(&str) -> Vec<u8>,
 ) -> usize {
-    let mut made = Vec::new();
-    let run = || {
-        // SAFETY: the caller's promise.
-        made = make(&String::from_utf8_lossy(unsafe { url.get() }));
-        Ok(())
-    };
-    // SAFETY: without an error to write to.
-    let _ = unsafe { call(std::ptr::null_mut(), run) };
+    // SAFETY: the caller's promise.
+    let made = ask(|| Ok(make(&String::from_utf8_lossy(unsafe { url.get() }))));
     let length = made.iter().take(size.saturating_sub(1)).take_while(|byte| **byte != 0).count();
     if !text.is_null() && size > 0 {
         // SAFETY: `length` is less than `size`, for which there is room, and at most that of the

@@ -103,34 +103,31 @@ pub struct sessile_record {
 
 impl sessile_record {
     pub(crate) fn of(record: Option<Record>) -> sessile_record {
-        let empty = sessile_record {
-            found: false,
-            payload: std::ptr::null_mut(),
-            payload_length: 0,
-            payload_capacity: 0,
-            version: 0,
-            created_ms: 0,
-            written_ms: 0,
-            expires_ms: 0,
+        let Some(record) = record else {
+            return sessile_record {
+                found: false,
+                payload: std::ptr::null_mut(),
+                payload_length: 0,
+                payload_capacity: 0,
+                version: 0,
+                created_ms: 0,
+                written_ms: 0,
+                expires_ms: 0,
+            };
         };
-        let Some(record) = record else { return empty };
-        let numbers = sessile_record {
-            found: true,
-            version: record.head.version,
-            created_ms: record.head.created.as_ms(),
-            written_ms: record.head.written.as_ms(),
-            expires_ms: record.head.expires.as_ms(),
-            ..empty
-        };
-        if record.payload.capacity() == 0 {
-            return numbers;
-        }
+        let head = record.head;
         let mut payload = std::mem::ManuallyDrop::new(record.payload);
+        let place = payload.as_mut_ptr().cast();
+        let payload_capacity = payload.capacity();
         sessile_record {
-            payload: payload.as_mut_ptr().cast(),
+            found: true,
+            payload: if payload_capacity == 0 { std::ptr::null_mut() } else { place },
             payload_length: payload.len(),
-            payload_capacity: payload.capacity(),
-            ..numbers
+            payload_capacity,
+            version: head.version,
+            created_ms: head.created.as_ms(),
+            written_ms: head.written.as_ms(),
+            expires_ms: head.expires.as_ms(),
         }
     }
 }

@@ -71,55 +71,40 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// A stable word for logs, JSON and the tables of the bindings.
     pub const fn code(&self) -> &'static str {
-        match self {
-            ErrorKind::InvalidId => "invalid-id",
-            ErrorKind::InvalidUrl => "invalid-url",
-            ErrorKind::InvalidArgument => "invalid-argument",
-            ErrorKind::Unsupported => "unsupported",
-            ErrorKind::Exists => "exists",
-            ErrorKind::Gone => "gone",
-            ErrorKind::Destroyed => "destroyed",
-            ErrorKind::Stale => "stale",
-            ErrorKind::LockTimeout { .. } => "lock-timeout",
-            ErrorKind::TooLarge { .. } => "too-large",
-            ErrorKind::Unreachable => "unreachable",
-            ErrorKind::Denied => "denied",
-            ErrorKind::Full => "full",
-            ErrorKind::OutOfMemory => "out-of-memory",
-            ErrorKind::Evicted => "evicted",
-            ErrorKind::Corrupt => "corrupt",
-            ErrorKind::Incompatible => "incompatible",
-            ErrorKind::Io => "io",
-        }
+        self.texts().0
     }
 
-    const fn words(&self) -> &'static str {
+    /// The code, and the words of an error without a reason of its own.
+    const fn texts(&self) -> (&'static str, &'static str) {
+        use ErrorKind::*;
         match self {
-            ErrorKind::InvalidId => "the id is malformed",
-            ErrorKind::InvalidUrl => "the store URL is malformed",
-            ErrorKind::InvalidArgument => "an argument lies outside its limits",
-            ErrorKind::Unsupported => "this store cannot do that",
-            ErrorKind::Exists => "the id is taken",
-            ErrorKind::Gone => "there is no live record",
-            ErrorKind::Destroyed => "the session was destroyed after it was read",
-            ErrorKind::Stale => "the lease was lost, and another holder has had the lock since",
-            ErrorKind::LockTimeout { .. } => "another request holds the session",
-            ErrorKind::TooLarge { .. } => "the payload is too large",
-            ErrorKind::Unreachable => "the store cannot be reached",
-            ErrorKind::Denied => "the store refuses access",
-            ErrorKind::Full => "the store has no space left",
-            ErrorKind::OutOfMemory => "the server has no memory left",
-            ErrorKind::Evicted => "the store has dropped the record to make room",
-            ErrorKind::Corrupt => "the stored bytes are not what was written",
-            ErrorKind::Incompatible => "the stored format is newer than this program, or foreign",
-            ErrorKind::Io => "the operation failed",
+            InvalidId => ("invalid-id", "the id is malformed"),
+            InvalidUrl => ("invalid-url", "the store URL is malformed"),
+            InvalidArgument => ("invalid-argument", "an argument lies outside its limits"),
+            Unsupported => ("unsupported", "this store cannot do that"),
+            Exists => ("exists", "the id is taken"),
+            Gone => ("gone", "there is no live record"),
+            Destroyed => ("destroyed", "the session was destroyed after it was read"),
+            Stale => ("stale", "the lease was lost, and another holder has had the lock since"),
+            LockTimeout { .. } => ("lock-timeout", "another request holds the session"),
+            TooLarge { .. } => ("too-large", "the payload is too large"),
+            Unreachable => ("unreachable", "the store cannot be reached"),
+            Denied => ("denied", "the store refuses access"),
+            Full => ("full", "the store has no space left"),
+            OutOfMemory => ("out-of-memory", "the server has no memory left"),
+            Evicted => ("evicted", "the store has dropped the record to make room"),
+            Corrupt => ("corrupt", "the stored bytes are not what was written"),
+            Incompatible => {
+                ("incompatible", "the stored format is newer than this program, or foreign")
+            }
+            Io => ("io", "the operation failed"),
         }
     }
 }
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Error {
-        let words = kind.words();
+        let words = kind.texts().1;
         Error::new(kind, words)
     }
 }
@@ -179,22 +164,23 @@ impl Operation {
     }
 
     const fn name(self) -> &'static str {
+        use Operation::*;
         match self {
-            Operation::Open => "open",
-            Operation::Begin => "begin",
-            Operation::Peek => "peek",
-            Operation::Create => "create",
-            Operation::Commit => "commit",
-            Operation::Touch => "touch",
-            Operation::Release => "release",
-            Operation::Destroy => "destroy",
-            Operation::Regenerate => "regenerate",
-            Operation::Sweep => "sweep",
-            Operation::Stat => "stat",
-            Operation::List => "list",
-            Operation::Details => "show details",
-            Operation::Verify => "verify",
-            Operation::Sync => "sync",
+            Open => "open",
+            Begin => "begin",
+            Peek => "peek",
+            Create => "create",
+            Commit => "commit",
+            Touch => "touch",
+            Release => "release",
+            Destroy => "destroy",
+            Regenerate => "regenerate",
+            Sweep => "sweep",
+            Stat => "stat",
+            List => "list",
+            Details => "show details",
+            Verify => "verify",
+            Sync => "sync",
         }
     }
 }

@@ -37,7 +37,11 @@ pub struct StoreEntry {
 impl StoreEntry {
     /// Whether its URLs may have this option.
     pub(crate) fn takes_option(&self, name: &str) -> bool {
-        COMMON_OPTIONS.iter().chain(self.options).any(|option| option.name == name)
+        self.option_names().any(|known| known == name)
+    }
+
+    fn option_names(&self) -> impl Iterator<Item = &'static str> {
+        COMMON_OPTIONS.iter().chain(self.options).map(|option| option.name)
     }
 
     /// For a store whose `open` creates nothing.
@@ -124,7 +128,7 @@ pub(crate) fn open_with_defaults(
     let mut url = StoreUrl::parse(url)?;
     let label = url.redacted();
     let opened = entry_for(&url).and_then(|entry| {
-        check_options(entry, &url)?;
+        url.check_options(entry.name, &entry.option_names().collect::<Vec<_>>())?;
         for (name, value) in defaults.iter().filter(|(name, _)| entry.takes_option(name)) {
             url.set_default(name, value);
         }
@@ -191,11 +195,6 @@ pub fn limits(url: &StoreUrl) -> Result<Limits> {
     let payload_bytes_max =
         url.number("payload_bytes_max", default.payload_bytes_max, 1..=u64::MAX)?;
     Ok(Limits { payload_bytes_max, ..default })
-}
-
-fn check_options(entry: &StoreEntry, url: &StoreUrl) -> Result<()> {
-    let known = COMMON_OPTIONS.iter().chain(entry.options).map(|option| option.name);
-    url.check_options(entry.name, &known.collect::<Vec<_>>())
 }
 
 #[cfg(all(test, feature = "files", feature = "memory", feature = "sqlite"))]

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     let mut problems = the_unbroken_one();
     let (mut rejected, mut skipped) = (0, 0);
     println!("\nbroken stores, and the sentence that rejects each");
-    for fault in StoreFault::ALL.iter().filter(|fault| **fault != StoreFault::None) {
+    for fault in StoreFault::ALL.iter().filter(|fault| **fault != StoreFault::Unbroken) {
         match verdict(*fault) {
             Ok(Some((sentence, why))) => {
                 rejected += 1;
@@ -122,7 +122,7 @@ fn verdict(fault: StoreFault) -> Result<Option<(&'static str, String)>, String> 
 
 /// The decorator without a fault passes every case, so a rejection is due to the fault.
 fn the_unbroken_one() -> Vec<String> {
-    let Some(store) = StoreUnderTest::broken(StoreFault::None) else {
+    let Some(store) = StoreUnderTest::broken(StoreFault::Unbroken) else {
         return vec!["no memory store".into()];
     };
     let options = options(cases::all());

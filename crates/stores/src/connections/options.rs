@@ -55,14 +55,11 @@ impl Address {
         if is_unix(url) {
             return Ok(Address::Unix(url.path()?));
         }
-        let host = match url.parts().host() {
-            Some(url::Host::Ipv6(address)) => address.to_string(),
-            Some(host) if !host.to_string().is_empty() => host.to_string(),
-            _ => {
-                let advice = format!("write {}://host:{default_port}/", url.scheme());
-                return Err(invalid("the URL names no host").advice(advice));
-            }
-        };
+        let host = url.parts().host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        if host.is_empty() {
+            let advice = format!("write {}://host:{default_port}/", url.scheme());
+            return Err(invalid("the URL names no host").advice(advice));
+        }
         Ok(Address::Tcp { host, port: url.parts().port().unwrap_or(default_port) })
     }
 }

@@ -13,7 +13,8 @@ use sessile_core::{
     Ttl, Verified,
 };
 
-use super::StoreFault;
+use super::StoreFault::{self, *};
+use crate::testbed::{ms, secs};
 
 pub struct BrokenStore {
     fault: StoreFault,
@@ -40,7 +41,7 @@ pub struct BrokenLease {
 impl BrokenStore {
     pub fn wrap(fault: StoreFault, inner: Sessions, clock: Clock) -> Sessions {
         let mut limits = inner.limits();
-        if fault == StoreFault::OversizeTruncates {
+        if fault == OversizeTruncates {
             limits.payload_bytes_max = u64::MAX;
         }
         let label = format!("broken-{}:{}", fault.name(), inner.label());
@@ -57,30 +58,26 @@ impl BrokenStore {
 
     fn key(&self, key: &Key) -> Result<Key> {
         match self.fault {
-            StoreFault::IdsFoldCase => {
-                Key::in_bin(key.bin().clone(), &key.id().to_ascii_lowercase())
-            }
-            StoreFault::BinsMix => Key::in_bin(Bin::new("any")?, key.id()),
+            IdsFoldCase => Key::in_bin(key.bin().clone(), &key.id().to_ascii_lowercase()),
+            BinsMix => Key::in_bin(Bin::new("any")?, key.id()),
             _ => Ok(key.clone()),
         }
     }
 
     fn ttl(&self, ttl: Ttl) -> Result<Ttl> {
         match self.fault {
-            StoreFault::TtlIgnored => Ttl::sliding(Duration::from_secs(86_400 * 365)),
-            StoreFault::EndIgnored => Ttl::sliding(Duration::from_millis(ttl.idle_ms())),
+            TtlIgnored => Ttl::sliding(secs(86_400 * 365)),
+            EndIgnored => Ttl::sliding(ms(ttl.idle_ms())),
             _ => Ok(ttl),
         }
     }
 
     fn payload<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
         let length = match self.fault {
-            StoreFault::OversizeTruncates => {
+            OversizeTruncates => {
                 usize::try_from(self.inner.limits().payload_bytes_max).unwrap_or(usize::MAX)
             }
-            StoreFault::CutAtNul => {
-                payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len())
-            }
+            CutAtNul => payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len()),
             _ => payload.len(),
         };
         payload.get(..length).unwrap_or(payload)
@@ -90,13 +87,13 @@ impl BrokenStore {
         let leak = |error: Error| {
             Error::new(error.kind().clone(), format!("failed for session {}", key.id()))
         };
-        if self.is(StoreFault::ErrorLeaksId) { result.map_err(leak) } else { result }
+        if self.is(ErrorLeaksId) { result.map_err(leak) } else { result }
     }
 
     fn found(&self, key: &Key, record: Option<Record>, absence: Absence) -> Found {
         let record = match self.fault {
-            StoreFault::EmptyIsMissing => record.filter(|record| !record.payload.is_empty()),
-            StoreFault::ExpiredForOneMs => {
+            EmptyIsMissing => record.filter(|record| !record.payload.is_empty()),
+            ExpiredForOneMs => {
                 let mut scratch = self.scratch();
                 if let Some(record) = &record {
                     scratch.seen.insert(key.clone(), record.clone());
@@ -107,27 +104,27 @@ impl BrokenStore {
             }
             _ => record,
         };
-        let absence = if self.is(StoreFault::SpentIdsUntold) { Absence::Unknown } else { absence };
+        let absence = if self.is(SpentIdsUntold) { Absence::Unknown } else { absence };
         Found { record, moved_to: None, absence }
     }
 
     /// Polls with growing pauses instead of waiting in the queue.
     fn begin_unfairly(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let start = Instant::now();
-        let mut pause = Duration::from_millis(1);
+        let mut pause = ms(1);
         loop {
             let begun = self.inner.begin(key, Duration::ZERO);
             if !failed_with(&begun, "lock-timeout") || start.elapsed() >= wait_max {
                 return begun;
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(400));
+            pause = (pause * 2).min(ms(400));
         }
     }
 
     fn take_home_made_lock(&self, key: &Key, wait_max: Duration) -> Result<()> {
         let (start, lock) = (Instant::now(), home_made_lock(key)?);
-        let ttl = Ttl::sliding(Duration::from_secs(3_600))?;
+        let ttl = Ttl::sliding(secs(3_600))?;
         loop {
             let created = self.inner.create(&lock, b"", ttl);
             if !failed_with(&created, "exists") {
@@ -149,7 +146,7 @@ impl BrokenStore {
 
     /// Takes the lock, or pretends to after a short wait, with a fence that looks right.
     fn steal(&self, key: &Key) -> Result<(BrokenLease, u64, Found)> {
-        let begun = self.inner.begin(key, Duration::from_millis(2));
+        let begun = self.inner.begin(key, ms(2));
         let fence = self.clock.now().as_ms() << 20;
         if failed_with(&begun, "lock-timeout") {
             return self.unlocked(key, fence);
@@ -160,7 +157,7 @@ impl BrokenStore {
     }
 
     fn force(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.inner.begin(key, Duration::from_secs(5))?.lease.commit(payload, ttl)
+        self.inner.begin(key, secs(5))?.lease.commit(payload, ttl)
     }
 
     /// Half of the new payload over the old one, and only then all of it.
@@ -206,35 +203,35 @@ impl Store for BrokenStore {
 
     fn capabilities(&self) -> Capabilities {
         let inner = self.inner.capabilities();
-        Capabilities { listing: inner.listing && !self.is(StoreFault::UndeclaredListing), ..inner }
+        Capabilities { listing: inner.listing && !self.is(UndeclaredListing), ..inner }
     }
 
     fn begin(&self, asked: &Key, wait_max: Duration) -> Result<(BrokenLease, u64, Found)> {
         let key = self.key(asked)?;
         let mut global = None;
         match self.fault {
-            StoreFault::LockOutlivesHolder => {
+            LockOutlivesHolder => {
                 self.take_home_made_lock(&key, wait_max)?;
                 return self.unlocked(&key, 1);
             }
-            StoreFault::LockNeverTaken | StoreFault::LostUpdates => return self.unlocked(&key, 1),
-            StoreFault::StealsFromLiving => return self.steal(&key),
-            StoreFault::GlobalLock => {
+            LockNeverTaken | LostUpdates => return self.unlocked(&key, 1),
+            StealsFromLiving => return self.steal(&key),
+            GlobalLock => {
                 let all = Key::in_bin(Bin::new("all")?, "all")?;
                 global = Some(self.inner.begin(&all, wait_max)?.lease);
             }
             _ => {}
         }
         let begun = match self.fault {
-            StoreFault::UnfairLock => self.begin_unfairly(&key, wait_max),
+            UnfairLock => self.begin_unfairly(&key, wait_max),
             _ => self.inner.begin(&key, wait_max),
         };
         if failed_with(&begun, "lock-timeout") {
-            if self.is(StoreFault::TimeoutLooksEmpty) {
+            if self.is(TimeoutLooksEmpty) {
                 let held = BrokenLease { was_missing: true, ..BrokenLease::new(&key, None) };
                 return Ok((held, 1, Found::default()));
             }
-            if self.is(StoreFault::HolderUnnamed) {
+            if self.is(HolderUnnamed) {
                 let kind = ErrorKind::LockTimeout { holder: Holder::default(), waited: wait_max };
                 return Err(Error::new(kind, "someone holds the session"));
             }
@@ -244,7 +241,7 @@ impl Store for BrokenStore {
         let moved_to = (*lease.key() != key).then(|| lease.key().clone());
         let key = lease.key().clone();
         let fence = match self.fault {
-            StoreFault::FenceFromRecord => record.as_ref().map_or(0, |record| record.head.version),
+            FenceFromRecord => record.as_ref().map_or(0, |record| record.head.version),
             _ => lease.fence(),
         };
         let found = Found { moved_to, ..self.found(&key, record, absence) };
@@ -253,7 +250,7 @@ impl Store for BrokenStore {
             was_missing: found.record.is_none(),
             ..BrokenLease::new(&key, Some(lease))
         };
-        if self.is(StoreFault::UnlockWithoutOwnerCheck)
+        if self.is(UnlockWithoutOwnerCheck)
             && let Some(lease) = held.lease.take()
         {
             let former = self.scratch().leases.insert(key, lease);
@@ -264,8 +261,8 @@ impl Store for BrokenStore {
 
     fn peek(&self, key: &Key) -> Result<Found> {
         let key = self.key(key)?;
-        if self.is(StoreFault::PeekWaits) {
-            drop(self.inner.begin(&key, Duration::from_secs(5))?);
+        if self.is(PeekWaits) {
+            drop(self.inner.begin(&key, secs(5))?);
         }
         let spent = self.inner.count(Counter::SpentIds);
         let record = self.inner.peek(&key)?;
@@ -278,7 +275,7 @@ impl Store for BrokenStore {
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         let (key, payload, ttl) = (self.key(key)?, self.payload(payload), self.ttl(ttl)?);
         let created = self.inner.create(&key, payload, ttl);
-        if self.is(StoreFault::CreateOverwrites) && failed_with(&created, "exists") {
+        if self.is(CreateOverwrites) && failed_with(&created, "exists") {
             return self.force(&key, payload, ttl);
         }
         self.leaky(created, &key)
@@ -288,27 +285,23 @@ impl Store for BrokenStore {
         let (payload, ttl) = (self.payload(payload), self.ttl(ttl)?);
         let force = || self.force(&held.key, payload, ttl);
         match self.fault {
-            StoreFault::LockNeverTaken | StoreFault::LostUpdates => return force(),
-            StoreFault::LockOutlivesHolder => {
+            LockNeverTaken | LostUpdates => return force(),
+            LockOutlivesHolder => {
                 force()?;
                 return self.inner.destroy(&home_made_lock(&held.key)?);
             }
-            StoreFault::StealsFromLiving if held.lease.is_none() => return force(),
+            StealsFromLiving if held.lease.is_none() => return force(),
             _ => {}
         }
         let lease = self.lease_of(&mut held).ok_or_else(|| held.lost())?;
         let committed = match self.fault {
-            StoreFault::LostWrite => lease.release(),
-            StoreFault::TornWrite | StoreFault::TornByCrash => {
-                self.tear(lease, &held.key, payload, ttl)
-            }
+            LostWrite => lease.release(),
+            TornWrite | TornByCrash => self.tear(lease, &held.key, payload, ttl),
             _ => lease.commit(payload, ttl),
         };
         let overwrites = match self.fault {
-            StoreFault::ResurrectedByCommit => failed_with(&committed, "destroyed"),
-            StoreFault::StaleAccepted => {
-                committed.is_err() && self.inner.peek(&held.key)?.is_some()
-            }
+            ResurrectedByCommit => failed_with(&committed, "destroyed"),
+            StaleAccepted => committed.is_err() && self.inner.peek(&held.key)?.is_some(),
             _ => false,
         };
         if overwrites {
@@ -319,10 +312,10 @@ impl Store for BrokenStore {
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let (key, ttl) = (self.key(key)?, self.ttl(ttl)?);
-        if self.is(StoreFault::TouchDoesNothing) && self.inner.peek(&key)?.is_some() {
+        if self.is(TouchDoesNothing) && self.inner.peek(&key)?.is_some() {
             return Ok(());
         }
-        if self.is(StoreFault::TouchRewrites)
+        if self.is(TouchRewrites)
             && let Some(record) = self.inner.peek(&key)?
         {
             // As a round trip to a server would take.
@@ -330,7 +323,7 @@ impl Store for BrokenStore {
             return self.force(&key, &record.payload, ttl);
         }
         let touched = self.inner.touch(&key, ttl);
-        if self.is(StoreFault::TouchRecreates) && touched.is_err() {
+        if self.is(TouchRecreates) && touched.is_err() {
             return self.inner.create(&key, b"", ttl);
         }
         self.leaky(touched, &key)
@@ -345,33 +338,31 @@ impl Store for BrokenStore {
     }
 
     fn release(&self, mut held: BrokenLease) -> Result<()> {
-        if self.is(StoreFault::LockOutlivesHolder) {
+        if self.is(LockOutlivesHolder) {
             return self.inner.destroy(&home_made_lock(&held.key)?);
         }
         let Some(lease) = self.lease_of(&mut held) else { return Ok(()) };
         match self.fault {
-            StoreFault::DroppedLeaseStays => {
+            DroppedLeaseStays => {
                 std::mem::forget(lease);
                 Ok(())
             }
-            StoreFault::BeginLeavesRecord if held.was_missing => {
-                lease.commit(b"", Ttl::sliding(Duration::from_secs(60))?)
-            }
+            BeginLeavesRecord if held.was_missing => lease.commit(b"", Ttl::sliding(secs(60))?),
             _ => lease.release(),
         }
     }
 
     fn destroy(&self, key: &Key) -> Result<()> {
         let key = self.key(key)?;
-        if self.is(StoreFault::DestroyWaits) {
-            drop(self.inner.begin(&key, Duration::from_secs(5))?);
+        if self.is(DestroyWaits) {
+            drop(self.inner.begin(&key, secs(5))?);
         }
         self.inner.destroy(&key)
     }
 
     fn regenerate(&self, held: &mut BrokenLease, new: &Key, grace: Duration) -> Result<()> {
         let new = self.key(new)?;
-        let grace = if self.is(StoreFault::OldIdStaysAlive) { Limits::GRACE_MAX } else { grace };
+        let grace = if self.is(OldIdStaysAlive) { Limits::GRACE_MAX } else { grace };
         let moved = match &mut held.lease {
             Some(lease) => lease.regenerate(&new, grace),
             None => Err(held.lost()),
@@ -388,13 +379,13 @@ impl Store for BrokenStore {
     fn sweep(&self, budget: Budget) -> Result<Swept> {
         let mut swept = self.inner.sweep(budget)?;
         match self.fault {
-            StoreFault::SweepCountsLie => swept.removed += 1,
-            StoreFault::SweepRemovesLive => {
+            SweepCountsLie => swept.removed += 1,
+            SweepRemovesLive => {
                 for entry in self.inner.list(None, &Filter::default())?.entries {
                     self.inner.destroy(&entry.key)?;
                 }
             }
-            StoreFault::SweepRemovesLeased => {
+            SweepRemovesLeased => {
                 let leased: Vec<Key> = self.scratch().leased.iter().cloned().collect();
                 for key in leased {
                     if self.inner.peek(&key)?.is_none() {
@@ -413,7 +404,7 @@ impl Store for BrokenStore {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let mut page = self.inner.list(cursor, filter)?;
-        if self.is(StoreFault::ListSkips) {
+        if self.is(ListSkips) {
             page.entries.pop();
         }
         Ok(page)

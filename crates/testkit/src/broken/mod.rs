@@ -1,7 +1,7 @@
 //! Stores with one deliberate fault each. The suite must reject every one of them.
 //!
 //! A broken store is a good store behind a decorator, [`BrokenStore`], that breaks one promise.
-//! With [`StoreFault::None`] it must pass: then a rejection is due to the fault. `broken-FAULT:URL`
+//! With [`StoreFault::Unbroken`] it must pass: then a rejection is due to the fault. `broken-FAULT:URL`
 //! is the store of `URL` behind that fault; no production registry knows such URLs.
 
 mod decorator;
@@ -49,7 +49,7 @@ macro_rules! faults {
 }
 
 faults! {
-    None = "Nothing is broken.";
+    Unbroken = "Nothing is broken.";
     ResurrectedByCommit = "A late commit brings a destroyed session back.";
     UnlockWithoutOwnerCheck = "A release frees a lock that another holds.";
     TtlIgnored = "Records live for years whatever their ttl.";
@@ -111,11 +111,9 @@ impl StoreFault {
     /// The registry name of the good store behind it: one that processes share for what only a
     /// second process can see.
     pub const fn base(self) -> &'static str {
+        use StoreFault::*;
         match self {
-            StoreFault::LockOutlivesHolder
-            | StoreFault::LostUpdates
-            | StoreFault::StealsFromLiving
-            | StoreFault::TornByCrash => "files",
+            LockOutlivesHolder | LostUpdates | StealsFromLiving | TornByCrash => "files",
             _ => "memory",
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::client::HOUR_MS;
 use super::counts::{SessionTrails, StormCounts, TRAILS_MAX};
-use super::event::{CallResult, SeenPayload, SeenRecord, StoreCall, WorkerEvent};
+use super::event::{CallResult, SeenPayload, SeenRecord, StoreCall, StoreCall::*, WorkerEvent};
 use super::history::{
     CallSpan, Certainty, History, HistoryRead, LockGrant, MS, StoredValue, WriteEffect,
 };
@@ -160,7 +160,6 @@ impl Checker {
     }
 
     fn called(&mut self, worker: usize, id: u64, call: StoreCall, start: u64) {
-        use StoreCall::{Begin, Commit, Create, Destroy, Peek, Regenerate, Release, Run, Touch};
         if matches!(call, Commit { .. } | Release | Regenerate { .. }) {
             self.lock_ends(worker, start);
         }
@@ -250,15 +249,15 @@ impl Checker {
         let decided = if done { Certainty::Certain } else { Certainty::Refused };
         let missing = Some(StoredValue::Missing);
         match (call, result) {
-            (StoreCall::Begin, CallResult::Granted { id: granted, fence, seen }) => {
+            (Begin, CallResult::Granted { id: granted, fence, seen }) => {
                 self.granted(worker, id, *granted, *fence, span);
                 self.saw(*granted, *seen, span, "begin");
                 let held = HeldSession { id: *granted, payload: seen.payload, grant: None };
                 self.process(worker).held = Some(held);
             }
-            (StoreCall::Begin, _) => self.timed_out(id, span),
-            (StoreCall::Peek, CallResult::Found(seen)) => self.peeked(worker, id, *seen, span),
-            (StoreCall::Touch { .. }, _) => {
+            (Begin, _) => self.timed_out(id, span),
+            (Peek, CallResult::Found(seen)) => self.peeked(worker, id, *seen, span),
+            (Touch { .. }, _) => {
                 let ids = self.with_aliases(id, span.start);
                 self.decide(worker, span.end, decided, &ids);
                 if ids.len() == 1 {
@@ -266,32 +265,32 @@ impl Checker {
                     self.session(id).read(HistoryRead { seen, span, by: "touch" });
                 }
             }
-            (StoreCall::Destroy, _) => self.decide(worker, span.end, decided, &[id]),
-            (StoreCall::Run { first }, CallResult::Ran { last }) => {
+            (Destroy, _) => self.decide(worker, span.end, decided, &[id]),
+            (Run { first }, CallResult::Ran { last }) => {
                 self.counts.commits += last + 1 - first;
                 self.session(id).narrow(worker, StoredValue::Token(*last));
                 self.decide(worker, span.end, Certainty::Certain, &[id]);
             }
-            (StoreCall::Create { .. }, _) => {
+            (Create { .. }, _) => {
                 self.decide(worker, span.end, decided, &[id]);
                 if done {
                     self.session(id).read(HistoryRead { seen: missing, span, by: "create" });
                 }
             }
-            (StoreCall::Commit { .. }, _) => {
+            (Commit { .. }, _) => {
                 self.counts.commits += 1;
                 self.judge_change(worker, id, span, done, "commit");
                 self.decide(worker, span.end, decided, &[id]);
                 self.process(worker).held = None;
             }
-            (StoreCall::Regenerate { new, grace_ms }, result) => {
+            (Regenerate { new, grace_ms }, result) => {
                 if *result != CallResult::Refused("exists".into()) {
                     self.judge_change(worker, id, span, done, "regenerate");
                 }
                 self.decide(worker, span.end, decided, &[id, new]);
                 self.regenerated(worker, id, new, span, done.then_some(grace_ms));
             }
-            (StoreCall::Release, _) => self.process(worker).held = None,
+            (Release, _) => self.process(worker).held = None,
             (call, result) => {
                 self.problem(format!("{call:?} returned {result:?}: the harness is broken"));
             }
@@ -404,9 +403,7 @@ impl Checker {
     /// it was stopped does not count: it may have had the lock, or been first in the queue.
     fn freed(&mut self, orphan: &OrphanedLock, asked: u64, worker: Option<usize>, span: CallSpan) {
         let wants = |process: &ProcessState| match process.call {
-            Some(PendingCall { id, call: StoreCall::Begin, start })
-                if id == orphan.id || id == asked =>
-            {
+            Some(PendingCall { id, call: Begin, start }) if id == orphan.id || id == asked => {
                 Some(start)
             }
             _ => None,
@@ -437,9 +434,9 @@ impl Checker {
         let mut left =
             held.map(|held| orphaned(held.id, held.grant.is_some_and(|grant| !grant.voided)));
         if let Some(PendingCall { id, call, .. }) = call {
-            let reads = matches!(call, StoreCall::Begin | StoreCall::Peek | StoreCall::Release);
+            let reads = matches!(call, Begin | Peek | Release);
             self.counts.killed_in_change += u64::from(!reads);
-            if matches!(call, StoreCall::Begin | StoreCall::Run { .. }) {
+            if matches!(call, Begin | Run { .. }) {
                 // It may have had the lock and died before it could report that.
                 left.get_or_insert(orphaned(id, false));
             }
@@ -454,7 +451,7 @@ impl Checker {
             alias.until = dead_at + 1_000 * MS;
         }
         self.orphans.extend(left);
-        if let Some(PendingCall { id, call: StoreCall::Regenerate { new, .. }, start }) = call
+        if let Some(PendingCall { id, call: Regenerate { new, .. }, start }) = call
             && moved
         {
             self.cut.push(CutRegeneration { id, new, start });

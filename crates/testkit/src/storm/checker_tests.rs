@@ -25,19 +25,19 @@ fn granted(fence: u64, payload: SeenPayload) -> CallResult {
 /// A holder is killed while its record moves from one id to the other; then both are looked at.
 fn cut_short(log_out: bool, under_new: SeenPayload) -> Vec<String> {
     let mut checker = Checker::new(200);
-    let create = StoreCall::Create { token: 9, ttl_ms: HOUR_MS };
+    let create = Create { token: 9, ttl_ms: HOUR_MS };
     observe(&mut checker, 7, 10, (1, create), Some(CallResult::Done));
-    observe(&mut checker, 7, 20, (1, StoreCall::Begin), Some(granted(5, SEALED)));
-    let regenerate = StoreCall::Regenerate { new: ONE_OFF, grace_ms: 0 };
+    observe(&mut checker, 7, 20, (1, Begin), Some(granted(5, SEALED)));
+    let regenerate = Regenerate { new: ONE_OFF, grace_ms: 0 };
     observe(&mut checker, 7, 30, (1, regenerate), None);
     if log_out {
-        observe(&mut checker, 8, 32, (1, StoreCall::Destroy), Some(CallResult::Done));
+        observe(&mut checker, 8, 32, (1, Destroy), Some(CallResult::Done));
     }
     assert_eq!(checker.died(7, 40, 50), Some(ProbeRequest::Moved(1, ONE_OFF)));
     let nothing = granted(6, SeenPayload::Missing);
-    observe(&mut checker, PROBER, 60, (1, StoreCall::Begin), Some(nothing));
+    observe(&mut checker, PROBER, 60, (1, Begin), Some(nothing));
     let found = CallResult::Found(SeenRecord { payload: under_new, version: 0 });
-    observe(&mut checker, PROBER, 70, (ONE_OFF, StoreCall::Peek), Some(found));
+    observe(&mut checker, PROBER, 70, (ONE_OFF, Peek), Some(found));
     checker.judge(100);
     checker.counts.problems
 }
@@ -55,9 +55,9 @@ fn a_record_under_neither_id_after_a_kill_in_regenerate_is_lost_unless_someone_l
 fn a_lock_is_stuck_only_for_the_time_in_which_nobody_who_wanted_it_was_stopped() {
     let freed = |stop: Option<(u64, u64)>| {
         let mut checker = Checker::new(200);
-        observe(&mut checker, 7, 20, (1, StoreCall::Begin), Some(granted(5, SeenPayload::Missing)));
+        observe(&mut checker, 7, 20, (1, Begin), Some(granted(5, SeenPayload::Missing)));
         assert_eq!(checker.died(7, 40, 50), Some(ProbeRequest::Lock(1)));
-        observe(&mut checker, 8, 60, (1, StoreCall::Begin), None);
+        observe(&mut checker, 8, 60, (1, Begin), None);
         stop.into_iter().for_each(|(from, to)| checker.stopped(8, from, to));
         checker.observe(8, 500 * MS, WorkerEvent::Result(granted(6, SeenPayload::Missing)));
         checker.judge(600 * MS);
