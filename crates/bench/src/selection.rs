@@ -68,7 +68,6 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Adds a contender, or leaves it out because of an obstacle.
     pub(crate) fn add(&mut self, choice: Choice, obstacle: Option<String>) {
         match obstacle {
             None => self.choices.push(choice),
@@ -187,7 +186,6 @@ pub(crate) fn select(
     selection.require_any()
 }
 
-/// Whether a word names a contender.
 pub(crate) fn is_known(word: &str, durability: Durability) -> bool {
     push_named(word.trim(), durability, &mut Vec::new()).is_ok()
 }

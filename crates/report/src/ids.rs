@@ -8,7 +8,6 @@ use std::cell::Cell;
 pub(crate) struct ElementIds(Cell<usize>);
 
 impl ElementIds {
-    /// The next id, prefixed with its purpose.
     pub(crate) fn next(&self, what: &str) -> String {
         self.0.set(self.0.get() + 1);
         format!("{what}-{}", self.0.get())

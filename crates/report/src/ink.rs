@@ -9,7 +9,6 @@ use plotters::style::RGBColor;
 /// Series with a colour of their own. Further ones repeat colours with another mark.
 pub(crate) const SERIES: u8 = 8;
 
-/// A role of colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
     Text,
@@ -18,11 +17,9 @@ pub(crate) enum Ink {
     Bad,
     /// The background, around overlapping marks.
     Paper,
-    /// One of several series.
     Series(u8),
 }
 
-/// The code of the first series.
 const FIRST_SERIES: u8 = 16;
 
 impl Ink {

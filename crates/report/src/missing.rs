@@ -62,7 +62,6 @@ pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {
     }
 }
 
-/// The part that the signal cut short.
 fn cut_short(runs: &PageReports<'_>) -> String {
     let cut = runs.reports.iter().filter(|report| report.interrupted);
     let names: BTreeSet<String> =

@@ -64,7 +64,6 @@ fn policy() -> String {
     format!("default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'")
 }
 
-/// The experiments and machines.
 fn masthead(runs: &PageReports<'_>) -> Markup {
     let experiments: Vec<&str> = runs.experiments().into_iter().collect();
     let rows: usize = runs.reports.iter().map(|report| report.results.len()).sum();

@@ -10,13 +10,10 @@ pub(crate) struct PageReports<'a> {
     pub reports: &'a [Report],
     /// Experiments without a report, with the reasons.
     pub left_out: &'a [LeftOutExperiment],
-    /// The progress of each part of a series, if any.
     pub parts: &'a [SeriesPart],
-    /// A signal ended the measurement.
     pub interrupted: bool,
 }
 
-/// The rows of one experiment in one report.
 #[derive(Clone, Debug)]
 pub(crate) struct ExperimentRows<'a> {
     all: &'a [Report],
@@ -45,7 +42,7 @@ impl<'a> PageReports<'a> {
         left.map(|left| left.reason.as_str()).or_else(|| self.reason(experiment.split_once(' ')?.0))
     }
 
-    /// The rows of an experiment, without workloads.
+    /// Without workloads.
     pub(crate) fn of_experiment(&self, name: &str) -> Vec<ExperimentRows<'a>> {
         self.of_rows(|row| row.experiment == name && row.workload.is_none())
     }
@@ -154,7 +151,6 @@ impl ExperimentRows<'_> {
         titles.iter().position(|title| *title == row.title()).unwrap_or(0)
     }
 
-    /// The sorted distinct values of a property.
     pub(crate) fn distinct<T: Ord + Clone>(&self, of: impl Fn(&Row) -> T) -> Vec<T> {
         let values: BTreeSet<T> = self.rows.iter().map(|row| of(row)).collect();
         values.into_iter().collect()
@@ -168,7 +164,6 @@ pub(crate) fn form(title: &str) -> (&str, &str) {
     (words.next().unwrap_or_default(), words.next().unwrap_or_default())
 }
 
-/// The distinct durability tiers of all rows, in their order.
 pub(crate) fn tiers<'a>(runs: &[ExperimentRows<'a>]) -> Vec<&'a str> {
     let mut tiers: Vec<&str> = Vec::new();
     for row in runs.iter().flat_map(|run| &run.rows) {
@@ -179,7 +174,6 @@ pub(crate) fn tiers<'a>(runs: &[ExperimentRows<'a>]) -> Vec<&'a str> {
     tiers
 }
 
-/// The distinct titles, in the order of the rows.
 pub(crate) fn titles(rows: &[&Row]) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
     for title in rows.iter().map(|row| row.shown_title()) {
@@ -190,12 +184,10 @@ pub(crate) fn titles(rows: &[&Row]) -> Vec<String> {
     titles
 }
 
-/// The name of a contender, with a mark if it is a reference row.
 pub(crate) fn marked(title: &str) -> String {
     if reference::by_name(title).is_some() { format!("{title} *") } else { title.to_owned() }
 }
 
-/// The legend of the mark.
 pub(crate) const MARK: &str = "* is no store but a yardstick.";
 
 /// The faults of a row that has figures all the same, briefly.

@@ -171,7 +171,7 @@ impl Redis {
         done(self.run(&TOUCH, key, &[], (token, deadline, read, ms(self.lock_ttl)))?)
     }
 
-    /// Frees the lock of a lease. `mark` leaves its mark in the record.
+    /// `mark` leaves its mark in the record.
     fn unlock(&self, held: &Held, mark: bool) -> Result<()> {
         let released = self.run_release(&held.key, &held.token, mark);
         released.inspect_err(|_| self.orphans.remember(&held.key, &held.token))

@@ -12,9 +12,7 @@ use crate::report::table::{new_table, right_aligned};
 #[derive(Clone, Debug)]
 pub struct SeriesSummary {
     ended: Vec<FinishedPart>,
-    /// Parts without rows that did not fail.
     left_out: Vec<String>,
-    /// Failed parts and bad rows.
     faults: Vec<String>,
 }
 

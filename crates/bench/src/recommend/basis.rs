@@ -9,7 +9,6 @@ use crate::report::table::grouped;
 use crate::report::{Environment, Report, comparability_notes};
 use crate::selection::AS_CONFIGURED;
 
-/// Notes for the reader.
 pub(super) fn basis(site: &Site, question: Option<&Conditions>, results: &[Report]) -> Vec<String> {
     match question {
         None if results.is_empty() => vec![
@@ -55,7 +54,6 @@ pub(super) fn machines(question: Option<&Conditions>, results: &[Report]) -> Opt
     Some(format!("the results are of {count} machines, {}; {counted}", words.join("; ")))
 }
 
-/// What makes figures of two machines incomparable.
 fn machine(cpu: &str, cores: usize, memory_bytes: u64) -> String {
     format!("{cpu} with {cores} processors and {} bytes of memory", grouped(memory_bytes as f64))
 }

@@ -34,12 +34,10 @@ pub enum StorageMedium {
     ServerDisk,
 }
 
-/// A store in one variant.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub store: &'static str,
     pub variant: &'static str,
-    /// Its URL, with `<disk>`, `<shm>` and `<host>` as placeholders.
     pub url: String,
     pub capabilities: Capabilities,
     pub medium: StorageMedium,
@@ -255,7 +253,6 @@ fn distance(question: &Conditions, site: &Site) -> f64 {
     ratio + uneven - WORKER.part() * question.workers as f64
 }
 
-/// The factor between two numbers, as a logarithm.
 pub(super) fn log_distance(one: u64, other: u64) -> f64 {
     (one.max(1) as f64 / other.max(1) as f64).ln().abs()
 }

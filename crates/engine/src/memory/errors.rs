@@ -27,7 +27,6 @@ pub fn refused(why: impl Into<Cow<'static, str>>, errno: Errno) -> Error {
     Error::new(kind, why).source(std::io::Error::from(errno))
 }
 
-/// Says what a call of the kernel was for.
 pub trait Explained<T> {
     fn explained(self, why: &'static str) -> Result<T>;
 }

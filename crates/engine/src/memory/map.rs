@@ -207,7 +207,6 @@ impl Region {
     }
 }
 
-/// Makes room for bytes of a file.
 pub fn allocate(
     file: &OwnedFd,
     flags: FallocateFlags,
@@ -328,7 +327,6 @@ impl ForkMark {
     }
 }
 
-/// The kernel never maps at zero, unless it is asked to.
 fn non_null(mapped: *mut std::ffi::c_void) -> Result<NonNull<u8>> {
     NonNull::new(mapped.cast()).ok_or(Errno::NOMEM).explained("the kernel maps at address zero")
 }

@@ -152,7 +152,6 @@ impl Plane {
         number / ENTRIES_OF_BLOCK * BLOCK_BYTES
     }
 
-    /// An entry by its number, which comes from `entry_count` or from the index.
     pub fn entry(&self, number: u64) -> TableEntry<'_> {
         let offset =
             Plane::block_offset(number) + BLOCK_ENTRIES_AT + number % ENTRIES_OF_BLOCK * 64;

@@ -19,7 +19,6 @@ use super::machine::{before_read, before_write};
 #[inline(always)]
 fn before_read() {}
 
-/// True: the write may happen.
 #[cfg(not(sessile_model))]
 #[inline(always)]
 fn before_write() -> bool {

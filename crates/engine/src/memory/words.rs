@@ -141,7 +141,6 @@ impl Override {
     }
 }
 
-/// A process slot and the generation of its owner.
 pub type Owner = (u64, u64);
 
 /// A lock word. Low half, on which waiters sleep: waiting (1 bit), starving (1), nonce (22),

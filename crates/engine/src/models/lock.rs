@@ -21,7 +21,6 @@ fn word(engine: &Engine) -> &Word {
     engine.plane.header(header::BINS_LOCK)
 }
 
-/// How many are between taking and giving back.
 #[derive(Clone, Default)]
 struct Inside(Arc<AtomicUsize>);
 

@@ -118,10 +118,8 @@ fn run(
     });
 }
 
-/// What the threads of a model do, each something else.
 type Bodies<const N: usize> = [Box<dyn FnOnce() + Send>; N];
 
-/// A process that has the store open.
 fn process(path: &Path) -> Engine {
     open(path, Clock::manual(NOW), &EngineOptions::default()).unwrap()
 }

@@ -63,7 +63,7 @@ pub(super) fn processes<const N: usize>(path: &Path) -> [Engine; N] {
     engines
 }
 
-/// At the end: each session has one record, and nothing else is claimed.
+/// Each session has one record, and nothing else is claimed.
 pub(super) fn sound(engine: &Engine) {
     let claimed = (0..SLOTS).filter(|slot| engine.plane.stamp(0, *slot).now() != 0).count() as u64;
     assert_eq!(claimed, OTHERS + 1, "each session has one slot");

@@ -130,7 +130,6 @@ impl Plane {
 }
 
 impl AttachedProcess {
-    /// Gives up a lease without writing.
     pub fn release(&self, plane: &Plane, held: &HeldEntry) -> Result<()> {
         let entry = plane.entry(held.entry);
         // In a forked child the lock is its parent's.

@@ -43,7 +43,6 @@ impl RecordWriter {
         }
     }
 
-    /// Publishes the record under the new entry and makes the old one lead there.
     fn copy_to(
         &self,
         plane: &Plane,

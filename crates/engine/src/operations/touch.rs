@@ -18,7 +18,6 @@ impl RecordWriter {
         touched.map(|_| ())
     }
 
-    /// `touch` of the session of a lease, which stays.
     pub fn touch_held(&self, plane: &Plane, held: &HeldEntry, ttl: Ttl) -> Result<()> {
         let entry = plane.check_lease(self, held)?;
         retry(|| {

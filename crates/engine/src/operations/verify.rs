@@ -23,7 +23,6 @@ struct VerifyPass<'a> {
     plane: &'a Plane,
     suspects: HashSet<Suspect>,
     checked: u64,
-    /// Stamps by location.
     led_to: HashMap<u64, u64>,
 }
 

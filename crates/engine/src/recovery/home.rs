@@ -105,7 +105,6 @@ impl StoreDirectory {
         Ok(())
     }
 
-    /// The last step of making a control plane.
     pub fn name_control(&self, data: (u64, u64)) -> Result<()> {
         let control = self.open_control(CONTROL_FILE, OFlags::RDONLY);
         let control = file_identity(&control.explained("the control plane cannot be opened")?)?;

@@ -45,7 +45,6 @@ impl FoundRecord {
 #[derive(Default)]
 struct LogScan {
     found: Vec<FoundRecord>,
-    /// Stamps by location.
     chunks: HashMap<u64, u64>,
     latest: u64,
 }

@@ -26,7 +26,6 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// Claims granules for a chunk or a list of chunks.
     pub fn claim_unmoved(
         &self,
         lane: &Lane<'_>,

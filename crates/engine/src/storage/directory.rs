@@ -37,7 +37,6 @@ const FOREIGN: [(u32, &str); 10] = [
 /// To create a control plane in memory, and to rebuild one from a disk.
 pub const CREATION_MAX: Duration = Duration::from_secs(3);
 const REBUILD_MAX: Duration = Duration::from_secs(600);
-/// Between two tries to lock `format`.
 const ATTACH_PAUSE: Duration = Duration::from_millis(2);
 pub const STORE_BYTES_MIN: u64 = 4 << 20;
 /// At this size a file system is probably a container's default /dev/shm.
@@ -53,7 +52,7 @@ pub struct StoreDirectory {
 }
 
 impl StoreDirectory {
-    /// Opens a directory, creating its last component.
+    /// Creates the last component.
     pub fn open(path: &Path, control_parent: PathBuf) -> Result<StoreDirectory> {
         match mkdir(path, DIRECTORY_MODE) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -182,7 +181,7 @@ fn check_file_system(fd: &OwnedFd, path: &Path) -> Result<(DataMedium, u64)> {
     Ok((DataMedium::Memory, bytes))
 }
 
-/// The kind of a file system, as statfs tells it, and its bytes.
+/// Its kind and its bytes.
 pub fn file_system(of: &impl AsFd) -> Result<(u32, u64)> {
     let statfs = fstatfs(of).explained("the file system cannot be examined")?;
     let block = u64::try_from(statfs.f_bsize).unwrap_or(4_096);
@@ -200,7 +199,7 @@ pub fn file_identity(file: &impl AsFd) -> Result<(u64, u64)> {
     Ok((stat.st_dev, stat.st_ino))
 }
 
-/// Bytes of a file; 0 for one that cannot be examined.
+/// 0 for one that cannot be examined.
 pub fn file_bytes(file: &impl AsFd) -> u64 {
     fstat(file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
 }

@@ -13,14 +13,12 @@ use super::reserve::ClaimPurpose;
 use super::segment::{SegmentState, SegmentUse};
 use crate::{memory::*, table::*};
 
-/// Headers read in one search.
 const SEARCH_MAX: u64 = 512;
 /// When this part of the searched segments, and some, wait for a sync, it comes early; with three
 /// times as many, the writer waits for it.
 const WAITING_PART: u64 = 4;
 const WAITING_LEAST: u64 = 32;
 const WRITE_BACK_PORTION: u64 = 64 << 10;
-/// How long a claim waits for another one.
 const SHARED_WAIT_MAX: Duration = Duration::from_millis(20);
 
 pub struct OpenSegment {

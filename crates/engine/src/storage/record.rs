@@ -46,7 +46,6 @@ pub enum EntryView {
     Elsewhere,
     /// It is leaving the index; a process that wants the key can help.
     Leaving,
-    /// It changes too fast.
     Contended,
 }
 

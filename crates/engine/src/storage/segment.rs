@@ -65,7 +65,7 @@ impl SegmentState {
         }
     }
 
-    /// Its class; bytes from shared memory are untrusted, hence the bound.
+    /// Bytes from shared memory are untrusted, hence the bound.
     pub fn class(self) -> u64 {
         (self.0 >> 3 & 0xff).min(CLASSES_ALL - 1)
     }

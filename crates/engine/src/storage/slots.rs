@@ -32,7 +32,7 @@ const POOR: u64 = 8;
 const POOR_MAX: u64 = 8;
 /// A begin searches two lines of stamps for the slot of its commit.
 const LOOK_AHEAD: u64 = 16;
-/// 8 KiB of headers read in one search.
+/// 8 KiB of headers.
 const SEARCH_MAX: u64 = 512;
 
 impl SlotRotations {

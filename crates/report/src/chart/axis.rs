@@ -14,9 +14,7 @@ const TICKS: f64 = 6.0;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    /// The quantity, with its unit.
     pub label: String,
-    /// Positions of ticks, with their labels.
     pub ticks: Vec<(f64, String)>,
     pub range: (f64, f64),
     logarithmic: bool,
@@ -112,7 +110,6 @@ impl Axis {
         self.logarithmic
     }
 
-    /// The position of a value.
     pub(crate) fn position(&self, value: f64) -> f64 {
         let at = if self.logarithmic { value.max(f64::MIN_POSITIVE).log10() } else { value };
         at.clamp(self.range.0, self.range.1)

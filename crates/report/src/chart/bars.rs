@@ -29,14 +29,12 @@ const GAP: i32 = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
     pub words: ChartText,
-    /// The quantity of lengths, with its unit.
     pub unit: String,
     /// The difference between the bars of a row.
     pub series: String,
     pub rows: Vec<BarRow>,
 }
 
-/// The bars of a contender.
 #[derive(Clone, Debug)]
 pub(crate) struct BarRow {
     pub name: String,
@@ -53,8 +51,12 @@ pub(crate) struct Bar {
 #[derive(Clone, Debug)]
 pub(crate) enum BarLength {
     /// A figure with the interval of its rounds.
-    Value { median: f64, low: f64, high: f64, fault: Option<String> },
-    /// The reason why there is none.
+    Value {
+        median: f64,
+        low: f64,
+        high: f64,
+        fault: Option<String>,
+    },
     Failed(String),
 }
 

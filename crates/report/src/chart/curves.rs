@@ -21,7 +21,7 @@ const LEFT: i32 = 78;
 const RIGHT: i32 = 176;
 const TOP: i32 = 36;
 const BOTTOM: i32 = 50;
-/// Height of a name in pixels.
+/// In pixels.
 const NAME: i32 = 16;
 
 #[derive(Clone, Debug)]

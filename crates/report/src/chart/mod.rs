@@ -36,7 +36,7 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawE
     }
 }
 
-/// Title and description of a chart, also for screen readers.
+/// Also for screen readers.
 #[derive(Clone, Debug)]
 pub(crate) struct ChartText {
     pub title: String,
@@ -72,12 +72,9 @@ fn drawn(
     })
 }
 
-/// The position of text relative to its point.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TextAnchor {
-    /// To the left.
     Before,
-    /// To the right.
     After,
     /// Centred below.
     Under,

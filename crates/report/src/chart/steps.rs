@@ -22,7 +22,6 @@ const BOTTOM: i32 = 40;
 #[derive(Clone, Debug)]
 pub(crate) struct StackedHistograms {
     pub words: ChartText,
-    /// Upper bounds of the buckets in microseconds.
     pub bounds_us: Vec<u64>,
     /// The first and last visible bucket.
     pub shown: (usize, usize),
@@ -105,7 +104,6 @@ impl StackedHistograms {
         )
     }
 
-    /// The left end of a bucket.
     fn x(&self, bucket: usize) -> i32 {
         let buckets = (self.shown.1 + 1).saturating_sub(self.shown.0).max(1);
         let room = WIDTH - LEFT - RIGHT;

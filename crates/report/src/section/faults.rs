@@ -115,7 +115,6 @@ fn done_again(row: &Row) -> Markup {
     }
 }
 
-/// The heading of a column in a sentence.
 fn until(waited: &str) -> &str {
     if waited == "works again" { "it works again" } else { waited }
 }

@@ -24,7 +24,6 @@ pub(super) fn body(ids: &ElementIds) -> Markup {
     }
 }
 
-/// Renders text between backticks as code.
 fn marked(cell: &str) -> Markup {
     html! {
         @for (number, part) in cell.split('`').enumerate() {

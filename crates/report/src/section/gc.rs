@@ -14,7 +14,7 @@ use crate::table::{HtmlTable, TableCell, right, text};
 /// A store that removes expired sessions itself, without evidence of removals in this time.
 const AFTER_EXPIRY: &str = "begin-after-expiry";
 
-/// The charts: a heading, and the stacked phases with their names.
+/// A heading, and the stacked phases with their names.
 const PICTURES: [(&str, &[(&str, &str)]); 3] = [
     (
         "Starts, some of which collect garbage",
@@ -170,7 +170,6 @@ fn picture(
     })
 }
 
-/// The first and last bucket that any row uses.
 fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
     let used = rows.iter().filter_map(|row| row.histogram.as_ref());
     let used: Vec<usize> = used

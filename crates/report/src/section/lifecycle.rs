@@ -16,7 +16,6 @@ use crate::number::{count, figure, short};
 use crate::runs::{ExperimentRows, PageReports, complaint, fault, titles};
 use crate::table::{HtmlTable, TableCell, right, text};
 
-/// The lock of a handler, and the end of a heading.
 const LOCKS: [(Option<bool>, &str); 3] = [
     (Some(true), "with a lock"),
     (Some(false), "without a lock"),
@@ -60,7 +59,6 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawErro
     })
 }
 
-/// A chart for each kind of handler.
 fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {

@@ -35,7 +35,6 @@ use crate::number::{count, with_noun};
 use crate::runs::{ExperimentRows, PageReports, complaint};
 use crate::table::{TableCell, text};
 
-/// A part of the page under one heading.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub id: &'static str,
@@ -43,7 +42,6 @@ pub(crate) struct Section {
     pub body: Markup,
 }
 
-/// All sections in order.
 pub(crate) fn all(runs: &PageReports<'_>) -> Result<Vec<Section>, DrawError> {
     let ids = &ElementIds::default();
     let section = |id, title, body| Section { id, title, body };
@@ -77,7 +75,6 @@ pub(crate) fn all(runs: &PageReports<'_>) -> Result<Vec<Section>, DrawError> {
     Ok(sections)
 }
 
-/// The text in place of an experiment that was not run.
 fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {
     let reason = runs.reason(command);
     html! {
@@ -143,7 +140,6 @@ fn spoilt(report: &Report) -> Markup {
     }
 }
 
-/// The faults of a row, for a column.
 fn went_wrong(row: &Row) -> TableCell {
     complaint(row).map_or_else(|| text("nothing"), TableCell::Bad)
 }
@@ -164,11 +160,9 @@ fn wrong_ones(rows: &[&Row], which: &dyn Fn(&Row) -> String) -> Markup {
     }
 }
 
-/// The legend of the cross.
 const CROSS: &str = "A cross means that something went wrong there; it stands at the foot of the \
                      chart where there is no figure.";
 
-/// The confidence of the intervals.
 fn interval(report: &Report, rounds: usize) -> String {
     if rounds < 2 {
         return "One round has no interval.".to_owned();

@@ -77,7 +77,7 @@ fn locking(row: &Row) -> &str {
     row.keeper.as_ref().map_or("unknown", |keeper| keeper.locking.as_str())
 }
 
-/// The keepers of a group, fastest first.
+/// Fastest first.
 fn chart(
     run: &ExperimentRows<'_>,
     rows: &[&Row],

@@ -15,7 +15,6 @@ use crate::table::{HtmlTable, TableCell, right, text};
 
 /// The published variant of a contender that connects for each operation.
 const RECONNECT: &str = "reconnect";
-/// The text in place of the corrected figure.
 const NO_PARTNER: &str = "no corrected row";
 const OPS: [&str; 3] = ["create", "read", "change"];
 

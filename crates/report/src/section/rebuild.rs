@@ -10,7 +10,6 @@ use crate::number::{bytes, count, figure, time};
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::{HtmlTable, TableCell, right, text};
 
-/// A row of the table: its name, and the cell of a contender.
 type ReportRow = (&'static str, fn(&Rebuild) -> TableCell);
 
 const FIGURES: [ReportRow; 18] = [

@@ -71,7 +71,6 @@ impl<'a> RowNames<'a> {
         )
     }
 
-    /// The name cells of a row of this result.
     fn cells(&self, row: &Row, run: &ExperimentRows<'_>) -> Vec<TableCell> {
         let mut cells = vec![text(row.shown_title())];
         if self.tiers.len() > 1 {
@@ -116,7 +115,7 @@ fn time(runs: &PageReports<'_>, experiment: &str) -> HtmlTable {
     table
 }
 
-/// Processor time of the worker, of the server, and of both.
+/// Of the worker, of the server, and of both.
 fn time_of(row: &Row) -> [TableCell; 3] {
     let cpu = row.cpu_us_per_op;
     let worker = right(figure(cpu.client));

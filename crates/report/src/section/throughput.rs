@@ -71,7 +71,6 @@ pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Marku
     Ok(html! { (conditions(run)) @for figure in figures { (figure) } })
 }
 
-/// The operations in the order of the experiment.
 fn ops_in_order(rows: &[&Row]) -> Vec<String> {
     let mut ops: Vec<String> = Vec::new();
     for row in rows {

@@ -51,7 +51,7 @@ fn installed(runs: &PageReports<'_>) -> Vec<String> {
     servers.filter(here).map(str::to_owned).collect()
 }
 
-/// The measured tiers of cycles, the weakest first.
+/// The weakest first.
 fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
     let rows = runs.reports.iter().flat_map(|report| &report.results);
     let names: Vec<&str> =

@@ -48,7 +48,6 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
 }
 
-/// Distinct warnings, with their experiments.
 fn warnings<'a>(runs: &PageReports<'a>) -> Vec<(&'a str, Vec<String>)> {
     let mut warnings: Vec<(&str, Vec<String>)> = Vec::new();
     for report in runs.reports {

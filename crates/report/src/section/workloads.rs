@@ -8,7 +8,7 @@ use crate::DrawError;
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
 
-/// A part for each measured workload; `None` if there is none.
+/// `None` if there is none.
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Option<Markup>, DrawError> {
     let mut parts = Vec::new();
     for run in runs.of_workloads() {

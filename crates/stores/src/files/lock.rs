@@ -240,7 +240,6 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Whether the lock just taken may be kept.
     fn may_take(&mut self) -> bool {
         let Some((ahead, ..)) = self.behind else { return true };
         if std::mem::replace(&mut self.found_free, true) {

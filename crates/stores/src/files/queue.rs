@@ -96,7 +96,6 @@ impl Queue {
         *lock(&self.overtaken) = Some((ticket, Instant::now()));
     }
 
-    /// The bytes in which a session's tickets count.
     fn window(&self, session: i64) -> Range<i64> {
         let start = start_of(session);
         let all = start..start.saturating_add(1 << WINDOW_BITS);

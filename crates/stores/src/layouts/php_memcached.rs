@@ -92,7 +92,7 @@ impl Walk for Items {
 }
 
 impl Dump {
-    /// The next line. Asks for the dump first, if necessary.
+    /// Asks for the dump first, if necessary.
     fn line(&mut self) -> Result<String> {
         let server = self.server.as_str();
         let failed = |error: std::io::Error| translate(Failure::Io(error), server);

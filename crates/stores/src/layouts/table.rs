@@ -74,7 +74,7 @@ impl Dialect {
         format!("octet_length(\"{}\"), {}", table.content, moments.join(", "))
     }
 
-    /// The SELECT of a page. `after` has the values of the last key as they stand in a statement.
+    /// `after` has the values of the last key as they stand in a statement.
     pub fn page(&self, table: &Table, after: &[impl Display], most: usize) -> String {
         let beyond = match (table.key.as_slice(), after) {
             // MySQL uses the index for this form, but not for (a, b) > (?, ?).
@@ -104,7 +104,7 @@ pub fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     }
 }
 
-/// A walk through one table; `None` if it is not there with these columns.
+/// `None` if it is not there with these columns.
 pub fn walk(url: &StoreUrl, table: Table, wanted: &[&str]) -> Result<Option<Box<dyn Walk>>> {
     let mut rows = open(url)?;
     let there = has(&rows.columns(wanted)?, &table.name, wanted);

@@ -244,7 +244,6 @@ fn holder(file: &File, name: LockName) -> io::Result<Option<ByteHolder>> {
     Ok(Some(ByteHolder { pid, held: Duration::from_secs(held.unsigned_abs()) }))
 }
 
-/// Locks the first free byte from the present tick on.
 fn take_ticket(file: &File, name: LockName) -> io::Result<i64> {
     let now = (monotonic_ns()? / TICKET_NS).cast_signed();
     for step in 0..TICKET_TRIES {

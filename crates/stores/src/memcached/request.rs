@@ -13,7 +13,6 @@ use std::io::Write;
 
 use super::reply::{Cas, Generation};
 
-/// The commands of one round trip.
 #[derive(Default)]
 pub struct Commands {
     bytes: Vec<u8>,

@@ -22,7 +22,6 @@ use crate::locks::byte_lock::pause_after;
 use crate::sql::row::Columns;
 use crate::sql::value::{Value, key_values};
 
-/// A lock that is asked for, and the session that it keeps.
 #[derive(Clone, Copy)]
 pub(super) struct LockRequest<'a> {
     name: &'a str,
@@ -219,7 +218,7 @@ fn lock_and_read_by_name(
     keep_if_readable(connection, name, fence, read)
 }
 
-/// Takes a lock, and reads the row under it without its payload. `None` when the lock is not free.
+/// Without the payload. `None` when the lock is not free.
 pub(super) fn lock_and_read_head(
     connection: &mut Connection,
     request: LockRequest<'_>,

@@ -36,8 +36,7 @@ pub(super) fn decode_head(row: Option<Row>, key: &Key) -> Result<Stored> {
     row.map_or(Ok(Stored::Nothing), |row| row::stored(&row, 0, key))
 }
 
-/// Decodes the row of a key: from column `first` on what `sql::row` decodes, and the payload in
-/// another.
+/// From column `first` on what `sql::row` decodes; the payload is in another.
 pub(super) fn decode(
     row: Option<Row>,
     first: usize,

@@ -52,7 +52,6 @@ struct Prepared {
 pub struct Call<'a>(pub Sql, pub &'a [Value<'a>]);
 
 impl Connection {
-    /// Connects and logs in, and says nothing else.
     pub fn connect(options: &Options) -> Attempt<Connection> {
         let mut wire = Wire::connect(options)?;
         wire.log_in(options)?;

@@ -40,7 +40,7 @@ pub(super) fn regenerate(
     Ok(())
 }
 
-/// Takes the lock of the new id and reads both rows under it. `Exists` when someone has the lock.
+/// `Exists` when someone has the lock.
 fn lock_new(held: &mut Held, new: &Key, lock: i64) -> Attempt<(KeyRow, KeyRow)> {
     let Held { lease, connection } = held;
     let calls = [

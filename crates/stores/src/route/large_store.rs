@@ -57,7 +57,7 @@ impl LargeStore {
         }
     }
 
-    /// Removes a payload without a stub. A failure does not fail the request: the payload expires.
+    /// A failure does not fail the request: the payload expires.
     pub fn remove(&self, stub: &Stub) {
         if let Err(error) = key_of(stub).and_then(|key| self.store.destroy(&key)) {
             log::warn!(

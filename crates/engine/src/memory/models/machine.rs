@@ -66,7 +66,6 @@ pub fn end() {
     QUIET.set(true);
 }
 
-/// Before each read of a word.
 pub fn before_read() {
     if !QUIET.get() && !std::thread::panicking() {
         switch();
@@ -215,7 +214,6 @@ impl World {
 pub struct Instant(Duration);
 
 impl Instant {
-    /// This moment.
     pub fn now() -> Instant {
         let passed = if QUIET.get() { 0 } else { choose(2) };
         WORLD.with_borrow_mut(|world| {
@@ -224,7 +222,6 @@ impl Instant {
         })
     }
 
-    /// How long ago that was.
     pub fn elapsed(&self) -> Duration {
         Instant::now().0 - self.0
     }

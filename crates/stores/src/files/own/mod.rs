@@ -78,7 +78,7 @@ impl OwnMode {
         Ok(new)
     }
 
-    /// Gives a new file the name of a key. `Exists` unless the id is free.
+    /// `Exists` unless the id is free.
     fn publish_if_free(&self, key: &Key, new: &mut Temporary<'_>) -> Result<()> {
         let name = self.name(key);
         if new.link(&name)? {
