@@ -1,8 +1,9 @@
 //! Stores with one deliberate fault each. The suite must reject every one of them.
 //!
 //! A broken store is a good store behind a decorator, [`BrokenStore`], that breaks one promise.
-//! With [`StoreFault::Unbroken`] it must pass: then a rejection is due to the fault. `broken-FAULT:URL`
-//! is the store of `URL` behind that fault; no production registry knows such URLs.
+//! With [`StoreFault::Unbroken`] it must pass: then a rejection is due to the fault.
+//! `broken-FAULT:URL` is the store of `URL` behind that fault; no production registry knows such
+//! URLs.
 
 mod decorator;
 
