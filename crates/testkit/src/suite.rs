@@ -39,6 +39,8 @@ pub enum CaseVerdict {
     Skipped(String),
 }
 
+use CaseVerdict::*;
+
 pub struct MatrixColumn {
     pub store: String,
     /// One verdict for each case, in their order.
@@ -57,10 +59,10 @@ pub struct SuiteOptions {
 impl CaseVerdict {
     pub fn word(&self) -> &'static str {
         match self {
-            CaseVerdict::Passed(_) => "ok",
-            CaseVerdict::Failed(_) => "FAIL",
-            CaseVerdict::NotApplicable(_) => "-",
-            CaseVerdict::Skipped(_) => "skip",
+            Passed(_) => "ok",
+            Failed(_) => "FAIL",
+            NotApplicable(_) => "-",
+            Skipped(_) => "skip",
         }
     }
 }
@@ -116,7 +118,7 @@ fn run_on(options: &SuiteOptions, store: &StoreUnderTest) -> MatrixColumn {
     let mut verdicts = Vec::new();
     for case in &options.cases {
         let verdict = run_case(options, store, case, &mut shared);
-        if matches!(verdict, CaseVerdict::Failed(_)) {
+        if matches!(verdict, Failed(_)) {
             shared = None;
         }
         (options.progress)(&store.name, case, &verdict);
@@ -134,20 +136,20 @@ fn run_case(
     let StoreUnderTest { entry, fixture, fault, .. } = store;
     // A fault may undeclare something: then only the opened store is asked, below.
     if let (Some(reason), None) = (case.not_applicable(&entry.capabilities), fault) {
-        return CaseVerdict::NotApplicable(reason);
+        return NotApplicable(reason);
     }
     let reused = shared.clone().filter(|_| case.isolation == Isolation::Shared);
     let start = || Testbed::start(entry, fixture, *fault, case.isolation, &options.worker);
     let testbed = match reused.map_or_else(|| start().map(Arc::new), Ok) {
         Ok(testbed) => testbed,
-        Err(error @ StartError::Missing { .. }) => return CaseVerdict::Skipped(error.to_string()),
-        Err(error) => return CaseVerdict::Failed(error.to_string()),
+        Err(error @ StartError::Missing { .. }) => return Skipped(error.to_string()),
+        Err(error) => return Failed(error.to_string()),
     };
     if case.isolation == Isolation::Shared {
         *shared = Some(Arc::clone(&testbed));
     }
     match case.not_applicable(&testbed.capabilities()) {
-        Some(reason) => CaseVerdict::NotApplicable(reason),
+        Some(reason) => NotApplicable(reason),
         None => watched(case, testbed),
     }
 }
@@ -164,20 +166,18 @@ fn watched(case: &Case, testbed: Arc<Testbed>) -> CaseVerdict {
         let _ = sender.send(ended);
     });
     let verdict = match receiver.recv_timeout(limit) {
-        Ok(Ok(Ok(()))) => CaseVerdict::Passed(start.elapsed()),
-        Ok(Ok(Err(Failure(why)))) => CaseVerdict::Failed(why),
+        Ok(Ok(Ok(()))) => Passed(start.elapsed()),
+        Ok(Ok(Err(Failure(why)))) => Failed(why),
         Ok(Err(panic)) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text =
                 text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            CaseVerdict::Failed(format!("a panic: {text}"))
+            Failed(format!("a panic: {text}"))
         }
-        Err(_) => CaseVerdict::Failed(format!("it hangs: no end after {limit:?}")),
+        Err(_) => Failed(format!("it hangs: no end after {limit:?}")),
     };
     match leak_logger::leaked_line(&label) {
-        Some(line) => {
-            CaseVerdict::Failed(format!("a log line contains an id or a payload: {line}"))
-        }
+        Some(line) => Failed(format!("a log line contains an id or a payload: {line}")),
         None => verdict,
     }
 }
@@ -204,13 +204,13 @@ mod tests {
     }
 
     fn failed_with(verdict: &CaseVerdict, word: &str) -> bool {
-        matches!(verdict, CaseVerdict::Failed(why) if why.contains(word))
+        matches!(verdict, Failed(why) if why.contains(word))
     }
 
     // One test: the memory stores of two would share a label, and so would their log lines.
     #[test]
     fn a_case_that_hangs_panics_or_logs_an_id_is_a_failure_and_the_suite_goes_on() {
-        assert!(matches!(verdict_of(GENEROUS, |_, _| Ok(())), CaseVerdict::Passed(_)));
+        assert!(matches!(verdict_of(GENEROUS, |_, _| Ok(())), Passed(_)));
         let hanging = verdict_of(Duration::from_millis(500), |_, _| {
             loop {
                 std::thread::park()
@@ -224,6 +224,6 @@ mod tests {
             Ok(())
         });
         assert!(failed_with(&talkative, "log line"), "{talkative:?}");
-        assert!(matches!(verdict_of(GENEROUS, |_, _| Ok(())), CaseVerdict::Passed(_)));
+        assert!(matches!(verdict_of(GENEROUS, |_, _| Ok(())), Passed(_)));
     }
 }

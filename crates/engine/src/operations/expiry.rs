@@ -32,6 +32,8 @@ pub enum Examination {
     Kept,
 }
 
+use Examination::*;
+
 impl Hand {
     /// How many entries were due, and how long they took.
     pub fn step(
@@ -114,11 +116,11 @@ impl RecordWriter {
         let entry = plane.entry(number);
         // Without the lock first: most due entries were touched or committed since.
         if entry.is_kept(plane, now)? {
-            return Ok(Examination::Kept);
+            return Ok(Kept);
         }
-        let Some(mine) = self.try_lock(plane, entry.lock()) else { return Ok(Examination::Kept) };
+        let Some(mine) = self.try_lock(plane, entry.lock()) else { return Ok(Kept) };
         let outcome = self.examine_locked(plane, entry, mine, now);
-        if !matches!(outcome, Ok(Examination::Removed | Examination::Cleaned)) {
+        if !matches!(outcome, Ok(Removed | Cleaned)) {
             entry.lock().unlock(mine);
         }
         outcome
@@ -137,20 +139,20 @@ impl RecordWriter {
             // A process died between setting the bit and taking the entry.
             entry.clear_used(plane);
             entry.lock().unlock(mine);
-            return Ok(Examination::Cleaned);
+            return Ok(Cleaned);
         }
         if state.kind() == EntryKind::Leaving {
             entry.finish_removal(plane, mine)?;
-            return Ok(Examination::Cleaned);
+            return Ok(Cleaned);
         }
         let touched = entry.touched().load(Relaxed);
         if entry.is_kept(plane, now)? {
-            return Ok(Examination::Kept);
+            return Ok(Kept);
         }
         // Closed: a later touch finds the record gone; an earlier one has changed the word.
         let live = state.kind() == EntryKind::Live;
         if live && !entry.touched().cas(touched, Override::closed(state).0) {
-            return Ok(Examination::Kept);
+            return Ok(Kept);
         }
         let removed = match plane.remembered_until(state, now) {
             None => self.remove_session(plane, entry, mine, state)?,
@@ -164,13 +166,13 @@ impl RecordWriter {
             },
         };
         if !removed {
-            return Ok(Examination::Kept);
+            return Ok(Kept);
         }
         if live {
             self.count(plane, process_word::REMOVED, 1);
-            return Ok(Examination::Removed);
+            return Ok(Removed);
         }
-        Ok(Examination::Cleaned)
+        Ok(Cleaned)
     }
 }
 

@@ -27,6 +27,8 @@ enum BucketKind {
     Split,
 }
 
+use BucketKind::*;
+
 #[derive(Clone, Copy)]
 enum BucketChange {
     Rest,
@@ -40,11 +42,15 @@ struct BucketHead(u64);
 impl BucketHead {
     fn kind(self) -> BucketKind {
         match self.0 & 7 {
-            1 => BucketKind::Active,
-            2 => BucketKind::Splitting,
-            3 => BucketKind::Split,
-            _ => BucketKind::Unused,
+            1 => Active,
+            2 => Splitting,
+            3 => Split,
+            _ => Unused,
         }
+    }
+
+    fn has_cells(self) -> bool {
+        matches!(self.kind(), Active | Splitting)
     }
 
     fn change(self) -> BucketChange {
@@ -84,11 +90,7 @@ impl BucketHead {
             sequence = if present.sequence() == 1 { 2 } else { 1 };
         }
         BucketHead(
-            BucketKind::Active as u64
-                | (change as u64) << 3
-                | (cell as u64) << 5
-                | sequence << 8
-                | entry << 32,
+            Active as u64 | (change as u64) << 3 | (cell as u64) << 5 | sequence << 8 | entry << 32,
         )
     }
 
@@ -160,7 +162,7 @@ impl Plane {
     pub fn create_index(&self) -> Result<()> {
         for number in 1 << LEVEL_FIRST..2 << LEVEL_FIRST {
             self.back_bucket(number)?;
-            self.bucket(number)[0].cas(0, BucketHead(BucketKind::Active as u64 | 1 << 8).0);
+            self.bucket(number)[0].cas(0, BucketHead(Active as u64 | 1 << 8).0);
         }
         Ok(())
     }
@@ -205,10 +207,10 @@ impl Plane {
             if self.is_backed(number) {
                 let bucket = self.bucket(number);
                 match bucket_head(bucket).kind() {
-                    BucketKind::Active | BucketKind::Splitting => {
+                    Active | Splitting => {
                         return BucketRef { level, number, bucket };
                     }
-                    BucketKind::Split if level < LEVEL_LAST => {
+                    Split if level < LEVEL_LAST => {
                         level += 1;
                         continue;
                     }
@@ -262,8 +264,7 @@ impl Plane {
             fence(Acquire);
             // Not found only counts if no cell can have moved or changed in between.
             let after = bucket_head(bucket);
-            if before == after && matches!(after.kind(), BucketKind::Active | BucketKind::Splitting)
-            {
+            if before == after && after.has_cells() {
                 return None;
             }
         }
@@ -288,7 +289,7 @@ impl Plane {
                 if mutated(Mutation::SplitsUnfrozen) {
                     self.split_bucket(&place, seen)?;
                 }
-                bucket[0].cas(seen.0, seen.rested(BucketKind::Splitting).0);
+                bucket[0].cas(seen.0, seen.rested(Splitting).0);
                 continue;
             };
             let seen = if mutated(Mutation::AnnouncesUnseen) { bucket_head(bucket) } else { seen };
@@ -328,9 +329,9 @@ impl Plane {
         loop {
             let seen = bucket_head(place.bucket);
             match (seen.kind(), seen.change()) {
-                (BucketKind::Active, BucketChange::Rest) => return Ok(Some(seen)),
-                (BucketKind::Active, _) => self.carry_out(place.bucket, seen),
-                (BucketKind::Splitting, _) => self.split_bucket(place, seen)?,
+                (Active, BucketChange::Rest) => return Ok(Some(seen)),
+                (Active, _) => self.carry_out(place.bucket, seen),
+                (Splitting, _) => self.split_bucket(place, seen)?,
                 _ => return Ok(None),
             }
         }
@@ -356,7 +357,7 @@ impl Plane {
             };
             word.cas(present.0, next.0);
         }
-        bucket[0].cas(announced.0, announced.rested(BucketKind::Active).0);
+        bucket[0].cas(announced.0, announced.rested(Active).0);
     }
 
     /// Copies the cells of a frozen bucket to its children and turns it into a signpost.
@@ -385,9 +386,9 @@ impl Plane {
             cell_word(child, at).cas(0, BucketCell::new(entry, digest, 1).0);
         }
         for (child, _) in [low, high] {
-            child[0].cas(0, BucketHead(BucketKind::Active as u64 | 1 << 8).0);
+            child[0].cas(0, BucketHead(Active as u64 | 1 << 8).0);
         }
-        bucket[0].cas(frozen.0, frozen.rested(BucketKind::Split).0);
+        bucket[0].cas(frozen.0, frozen.rested(Split).0);
         Ok(())
     }
 
@@ -398,7 +399,7 @@ impl Plane {
             .filter(|number| self.is_backed(*number));
         for number in backed.flat_map(|first| first..first + 64) {
             let bucket = self.bucket(number);
-            if !matches!(bucket_head(bucket).kind(), BucketKind::Active | BucketKind::Splitting) {
+            if !bucket_head(bucket).has_cells() {
                 continue;
             }
             let level = number.ilog2();
@@ -410,12 +411,7 @@ impl Plane {
                         && tag(digest) == cell.tag()
                         && bucket_number(level, digest) == number
                 };
-                if !belongs
-                    && matches!(
-                        bucket_head(bucket).kind(),
-                        BucketKind::Active | BucketKind::Splitting
-                    )
-                {
+                if !belongs && bucket_head(bucket).has_cells() {
                     wrong(number, cell.0);
                 }
             }

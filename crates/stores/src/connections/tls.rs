@@ -1,6 +1,6 @@
 //! TLS to a server: its options and files, and the provider.
 
-use sessile_core::Result;
+use sessile_core::{Error, Result};
 
 use super::options::{file, is_unix};
 use crate::registry::{OptionHelp, option};
@@ -58,4 +58,8 @@ pub fn install_tls_provider() {
 
 fn pem(url: &StoreUrl, name: &str) -> Result<Option<Vec<u8>>> {
     url.text(name).map(|path| file(path, name)).transpose()
+}
+
+pub fn not_pem(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    invalid("a TLS file is not usable PEM").advice("check the tls_ options").source(error)
 }

@@ -15,7 +15,7 @@ use crate::connections::options::{
     USER, database,
 };
 use crate::connections::tls::{
-    TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider,
+    TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider, not_pem,
 };
 use crate::locks::host;
 use crate::registry::{OptionHelp, option};
@@ -142,10 +142,6 @@ fn authorities(pem: Option<&[u8]>) -> Result<RootCertStore> {
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_slice_iter(pem).collect::<std::result::Result<_, _>>().map_err(not_pem)
-}
-
-fn not_pem(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    invalid("a TLS file is not usable PEM").advice("check the tls_ options").source(error)
 }
 
 #[cfg(test)]

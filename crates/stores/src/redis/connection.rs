@@ -18,7 +18,7 @@ use crate::connections::options::{
 };
 use crate::connections::pool::PooledConnection;
 use crate::connections::tls::{
-    TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider,
+    TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider, not_pem,
 };
 use crate::locks::token::LOCK_TTL_MS;
 use crate::registry::{OptionHelp, option};
@@ -97,9 +97,7 @@ fn client(url: &StoreUrl) -> Result<Client> {
     let client_tls =
         files.client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
     Client::build_with_tls(info, TlsCertificates { client_tls, root_cert: files.authority })
-        .map_err(|error| {
-            invalid("a TLS file is not usable PEM").advice("check the tls_ options").source(error)
-        })
+        .map_err(not_pem)
 }
 
 fn login(url: &StoreUrl) -> Result<RedisConnectionInfo> {
