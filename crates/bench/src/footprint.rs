@@ -19,13 +19,11 @@ pub(crate) enum FootprintSource {
     Shared(PathBuf),
     /// A server, by its process id.
     Server(u32),
-    /// The memory of the worker itself.
     Worker,
     /// Nothing that can be measured.
     Unknown,
 }
 
-/// A source, and its size before anything was stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Footprint {
     place: FootprintSource,

@@ -62,7 +62,6 @@ impl Latencies {
         counts
     }
 
-    /// For the line protocol.
     pub(crate) fn to_text(&self) -> String {
         let mut bytes = Vec::new();
         // Writing into memory cannot fail; the reader would refuse an empty text.

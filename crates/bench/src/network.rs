@@ -36,7 +36,6 @@ struct DelayedChunk {
 }
 
 impl DelayedNetwork {
-    /// Starts a delayed socket in front of the server's.
     pub fn before(server: &Path, round_trip: Duration) -> io::Result<DelayedNetwork> {
         let dir = PrivateDir::in_shared_memory()?;
         // Same name: some clients recognise the kind of server by it.

@@ -22,7 +22,7 @@ pub(crate) enum StorageLocation {
 }
 
 impl StorageLocation {
-    /// The location of a contender. Resolves the host of a server given by URL.
+    /// Resolves the host of a server given by URL.
     pub(crate) fn of(choice: &Choice) -> StorageLocation {
         match choice.target {
             ContenderSource::Url(_, url) => {

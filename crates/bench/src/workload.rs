@@ -177,7 +177,6 @@ pub(crate) struct Popularity {
 }
 
 impl Popularity {
-    /// The next session number, from 0.
     pub(crate) fn next(&mut self) -> usize {
         let rank = self.zipf.sample(&mut self.random) as usize;
         rank.clamp(1, self.sessions).wrapping_mul(SCATTER) % self.sessions

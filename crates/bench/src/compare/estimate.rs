@@ -20,9 +20,7 @@ pub(super) const ROUNDS_MIN: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Estimate {
     pub mean: f64,
-    /// Variance of the mean.
     pub variance: f64,
-    /// Degrees of freedom.
     pub freedom: f64,
 }
 
@@ -104,7 +102,6 @@ pub(super) fn median(values: &[f64]) -> f64 {
     crate::statistics::Spread::of(values).median
 }
 
-/// A quantile of Student's distribution.
 pub(super) fn student(probability: f64, freedom: f64) -> f64 {
     // Fails only for 0 degrees of freedom or fewer, where nothing can be said.
     StudentsT::new(0.0, 1.0, freedom)

@@ -256,7 +256,6 @@ impl Comparison {
     }
 }
 
-/// Each word once, in order.
 fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for word in words {

@@ -19,7 +19,6 @@ use crate::payload_spread::PayloadSpread;
 use crate::presets::{Preset, preset, up_to_processors};
 use crate::workload::Workload;
 
-/// Complete and checked settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub experiment: Experiment,
@@ -131,7 +130,6 @@ impl Options {
         Ok(workers)
     }
 
-    /// The fixed payload size.
     fn payload(&self, experiment: Experiment) -> Result<usize, UsageError> {
         let usual = if experiment == Experiment::Rebuild { REGISTRY_BYTES } else { PAYLOAD_BYTES };
         let least = if experiment == Experiment::Perl {

@@ -18,7 +18,6 @@ pub struct Handler {
     pub save_path: &'static str,
     /// In the order of loading.
     pub extensions: &'static [&'static str],
-    /// The Debian package that contains them.
     pub package: &'static str,
     pub server: Option<&'static str>,
     /// A request has its session exclusively until it ends.
@@ -28,7 +27,6 @@ pub struct Handler {
     /// whole run.
     pub at_start: &'static [(&'static str, &'static str)],
     pub settings: &'static [(&'static str, &'static str)],
-    /// The text of a handler that is written in PHP.
     pub source: Option<&'static str>,
 }
 

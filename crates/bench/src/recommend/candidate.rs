@@ -44,7 +44,6 @@ pub struct Candidate {
     pub measured: MeasuredFigures,
 }
 
-/// The basis of an estimate of space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpaceBasis {

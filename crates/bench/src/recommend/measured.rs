@@ -24,7 +24,6 @@ pub struct MeasuredFigures {
     pub kept_up: Option<f64>,
     /// The lowest total rate that it missed, at a load no harder than the site's.
     pub fell_behind: Option<MissedRate>,
-    /// Memory of the measured machine.
     pub memory_bytes: Option<u64>,
     /// The first row in which something went wrong.
     pub fault: Option<String>,

@@ -9,7 +9,6 @@ use sessile_core::{Error, ErrorKind, Holder, Result};
 use crate::defaults::WAIT_MAX;
 use crate::worker::protocol::OpenRequest;
 
-/// Interval between attempts to take a lock.
 const POLL: Duration = Duration::from_millis(20);
 /// Lifetime of a lock, unless an experiment needs it shorter.
 pub(super) const LOCK: Duration = Duration::from_secs(60);
@@ -31,7 +30,6 @@ pub(super) fn expiry_seconds(ttl: Duration) -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| (now + ttl).as_secs())
 }
 
-/// Polls a lock; fails after the maximum wait.
 pub(super) fn wait_for_lock(mut attempt: impl FnMut() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
     while !attempt()? {

@@ -59,7 +59,6 @@ pub(super) fn refused() -> Error {
     Error::new(ErrorKind::Io, "the memcached server refused the operation")
 }
 
-/// One connection with reused buffers.
 pub(super) struct MemcachedConnection {
     stream: BufReader<UnixStream>,
     request: Vec<u8>,

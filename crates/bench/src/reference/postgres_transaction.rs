@@ -92,7 +92,6 @@ struct PostgresConnection {
     request: BytesMut,
     received: BytesMut,
     chunk: Box<[u8; 16_384]>,
-    /// Rows that the last statement has updated.
     updated: u64,
 }
 
@@ -139,7 +138,6 @@ impl PostgresConnection {
         self.exchange()
     }
 
-    /// Ends the transaction after its last statement.
     fn end_transaction(&mut self, written: Result<Option<DataRowBody>>) -> Result<()> {
         let ended = self.run(if written.is_ok() { COMMIT } else { ROLLBACK }, &[]);
         written.and(ended).map(drop)
@@ -200,7 +198,6 @@ fn expiry(ttl: Duration) -> [u8; 4] {
 }
 
 impl PostgresTransaction {
-    /// The only column of the last row.
     fn payload_column(&self) -> Result<Option<&[u8]>> {
         let Some(row) = &self.out else { return Ok(None) };
         let column = row.ranges().next().map_err(failed)?.flatten();

@@ -21,7 +21,6 @@ pub struct WebFigures {
     pub sessions_kept: Option<u64>,
     /// CPU time of web server and PHP for a request, in microseconds.
     pub cpu_us_per_op: f64,
-    /// What happened in a memory of fixed size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<Overflow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

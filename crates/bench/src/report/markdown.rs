@@ -10,7 +10,6 @@ use comfy_table::{ContentArrangement, Table, presets};
 use crate::collection::Collection;
 use crate::report::Report;
 
-/// Writes a table with a heading.
 pub(super) fn write_section(
     f: &mut fmt::Formatter<'_>,
     heading: &str,
@@ -104,7 +103,6 @@ fn lists(text: &str) -> String {
     lines.collect::<Vec<String>>().join("\n").trim_matches('\n').to_owned()
 }
 
-/// The table in Markdown, escaped.
 fn plain(table: &Table) -> Table {
     let texts = |row: &comfy_table::Row, newline: &str| -> Vec<String> {
         let escaped =

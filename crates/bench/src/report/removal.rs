@@ -19,7 +19,6 @@ pub struct Removal {
     pub longest_call_us: Option<f64>,
 }
 
-/// The form in a file.
 #[derive(Deserialize)]
 struct StoredRemoval {
     removed: Option<u64>,

@@ -35,7 +35,6 @@ impl RoundSample {
         }
     }
 
-    /// Spread of the operations a second.
     pub(crate) fn spread(samples: &[RoundSample]) -> Spread {
         Spread::of(&samples.iter().map(|sample| sample.ops_per_second).collect::<Vec<f64>>())
     }

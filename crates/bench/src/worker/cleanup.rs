@@ -42,7 +42,6 @@ impl PendingCleanup {
 pub(crate) struct CreatedSessions {
     launch: Launch,
     opening: OpenRequest,
-    /// The number of workers for the removal.
     workers: usize,
     title: String,
     hidden: Vec<(String, &'static str)>,

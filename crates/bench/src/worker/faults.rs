@@ -58,7 +58,6 @@ pub struct SessionAccess {
     pub restarted: Option<u64>,
 }
 
-/// The content found under a session's id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FoundContent {
     /// A payload with this counter; a change increments it.

@@ -234,7 +234,6 @@ pub enum WorkerReply {
     Failed(ContenderFailure),
 }
 
-/// An error, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContenderFailure {
     /// The stable word of its kind.

@@ -29,8 +29,7 @@ pub(super) const RELEASE: &str = "DO RELEASE_LOCK(?)";
 pub(super) const RELEASE_IF_CHANGED: &str = "DO IF(ROW_COUNT() = 1, RELEASE_LOCK(?), 0)";
 pub(super) const IS_OURS: &str = "SELECT IFNULL(IS_USED_LOCK(?) = CONNECTION_ID(), 0)";
 
-/// A held session lock. Dropping it closes its connection, which frees the lock; in a forked child
-/// it does nothing.
+/// Dropping it closes its connection, which frees the lock; in a forked child it does nothing.
 pub(super) struct Held {
     pub key: Key,
     pub lock: String,

@@ -17,8 +17,8 @@ use crate::locks::check_process;
 use crate::sql::random_mark;
 use crate::sql::row::Columns;
 
-/// A held session lock. Dropping it closes its connection, which frees the lock; in a forked child
-/// it only closes the child's descriptor.
+/// Dropping it closes its connection, which frees the lock; in a forked child it only closes the
+/// child's descriptor.
 pub(super) struct Held {
     pub lease: Lease,
     pub connection: Connection,

@@ -118,7 +118,6 @@ fn creation(names: &TableNames) -> String {
     )
 }
 
-/// Opens the first connection and creates the tables if they are missing.
 pub(super) fn create_or_check(options: &Options) -> Attempt<Connection> {
     let mut connection = Connection::connect(options)?;
     let schema = greet(&mut connection)?;

@@ -57,7 +57,7 @@ pub fn destroy(route: &Route, key: &Key) -> Result<()> {
     Ok(())
 }
 
-/// Stores a payload at home or in the large store. `write` stores the home record.
+/// `write` stores the home record.
 fn store_payload(
     route: &Route,
     stubs: bool,

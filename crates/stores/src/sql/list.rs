@@ -10,7 +10,6 @@ use super::row::{Columns, key, time, unsigned};
 const STAT_ROWS: usize = 1_000;
 const STAT_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Some rows, in the order of the table.
 pub struct Chunk {
     /// `None` for a tombstone or an alias, an error for a damaged row.
     pub records: Vec<Result<Option<Listed>>>,
@@ -63,8 +62,7 @@ pub fn page(filter: &Filter, now: Timestamp, Chunk { records, last }: Chunk) -> 
     page
 }
 
-/// Counts and sizes. `next_rows` reads the rows after a position, at most so many. Passes over
-/// damaged rows.
+/// `next_rows` reads the rows after a position, at most so many. Passes over damaged rows.
 pub fn stat(
     now: Timestamp,
     mut next_rows: impl FnMut(Option<&Cursor>, usize) -> Result<Chunk>,

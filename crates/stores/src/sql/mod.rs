@@ -21,7 +21,6 @@ use sessile_core::{
 
 use crate::locks::token::random_bytes;
 
-/// A number as a column has it.
 pub fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -41,7 +40,6 @@ pub fn random_mark() -> Result<i64> {
     random_bytes().map(i64::from_le_bytes)
 }
 
-/// The schema of the tables of all SQL stores.
 pub const SCHEMA: i64 = 1;
 
 /// Refuses (`Incompatible`) tables of another schema. `what` has them: "the table", "the file".

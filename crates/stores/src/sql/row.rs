@@ -65,7 +65,7 @@ pub fn stored(row: &impl Columns, first: usize, key: &Key) -> Result<Stored> {
     }
 }
 
-/// The payload that was read beside a row. Errors: `Corrupt` for a record without one.
+/// `Corrupt` for a record without one.
 pub fn payload(stored: &Stored, payload: Option<Vec<u8>>) -> Result<Vec<u8>> {
     match (stored, payload) {
         (Stored::Live(_), None) => Err(corrupt("a stored session has no payload")),

@@ -22,9 +22,7 @@ pub type SweptTo<P> = Mutex<Option<P>>;
 pub struct SweptBatch<P> {
     /// Rows looked at, damaged ones included.
     pub examined: u64,
-    /// Records removed.
     pub removed: u64,
-    /// The last row that was looked at.
     pub last: Option<P>,
 }
 

@@ -9,7 +9,7 @@ use super::row::{self, KeyRow};
 use crate::locks::byte_lock::ByteLock;
 use crate::sql::{ms, signed};
 
-/// A held session lock. Dropping it frees the lock, except in a forked child.
+/// Dropping it frees the lock, except in a forked child.
 pub(super) struct Held {
     pub key: Key,
     pub lock: ByteLock,

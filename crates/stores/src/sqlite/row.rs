@@ -45,7 +45,7 @@ pub(super) fn cached<'c>(connection: &'c Connection, sql: &str) -> Result<Cached
     connection.prepare_cached(sql).map_err(failure)
 }
 
-/// Executes a statement. Returns the number of rows that it has changed.
+/// Returns the number of rows changed.
 pub(super) fn execute(connection: &Connection, sql: &str, values: impl Params) -> Result<usize> {
     cached(connection, sql)?.execute(values).map_err(failure)
 }

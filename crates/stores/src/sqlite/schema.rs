@@ -95,8 +95,7 @@ pub(super) fn file_error(error: io::Error) -> Error {
     Error::new(kind, why).advice("check the path and its permissions").source(error)
 }
 
-/// Creates the tables if the file is new, and refuses a file that is not ours. Returns the number
-/// of this boot.
+/// Returns the number of this boot.
 pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {
     let boot = boot_id();
     let known = pool.with(|connection| {
