@@ -6,8 +6,8 @@
 #
 # After a build:
 #
-#   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, products,
-#                                examples/php and small benchmarks
+#   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, the switch
+#                                from PHP's files, products, examples/php, small benchmarks
 #   sh scripts/php.sh products   checks real products on the store STORE (SETTING=VALUE)
 #   sh scripts/php.sh drupal-bench
 #                                measures pages of Drupal 7 (SETTING=VALUE)
@@ -71,6 +71,7 @@ test)
     sh scripts/php_test.sh "$php" "$build"
     sh scripts/php_fpm_test.sh "$php" "$module" 'sessile:{dir}/engine' 'files:{dir}/files'
     sh scripts/php_apache_test.sh "$php" "$module" 'sessile:{dir}/engine' 'files:{dir}/files'
+    sh scripts/php_switch_test.sh "$php" "$module"
     sh scripts/php_products_test.sh "$php" "$module"
     sh scripts/php_example_test.sh "$php" "$module"
     sh scripts/php_bench_test.sh "$php" "$module"
