@@ -127,8 +127,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// `Unsupported` under an id that was replaced; `Destroyed` for a session that is gone otherwise,
-    /// or was created anew since: after a log-out nothing may come back.
+    /// `Unsupported` under an id that was replaced; `Destroyed` for a session that is gone
+    /// otherwise, or was created anew since: after a log-out nothing may come back.
     #[cold]
     pub(crate) fn lock(
         &mut self,
