@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs bindings/php/tests on each store: php_test.sh PHP DIRECTORY-OF-THE-BUILD
+# Runs bindings/php/tests and the cases of spec/ on each store:
+# php_test.sh PHP DIRECTORY-OF-THE-BUILD
 #
 # SESSILE_PHP_STORES names the stores; default: sessile files redis.
 set -eu
@@ -58,5 +59,6 @@ for store in $stores; do
         cat "$shm/result"
         status=1
     fi
+    "$php" -n bindings/php/spec/run.php "$SESSILE_PHP_EXTENSION" "$store" || status=1
 done
 exit "$status"
