@@ -12,12 +12,6 @@ static sessile_bytes bytes_of(const zend_string *text)
 	return (sessile_bytes) { ZSTR_VAL(text), ZSTR_LEN(text) };
 }
 
-static uint64_t milliseconds(double seconds)
-{
-	/* 0 may mean never, so less than 1 ms becomes 1. */
-	return seconds > 0 ? MAX(1, (uint64_t) (seconds * 1000)) : 0;
-}
-
 static sessile_format payload_format(void)
 {
 	const char *serializer = PS(serializer) ? PS(serializer)->name : "";
@@ -27,29 +21,17 @@ static sessile_format payload_format(void)
 		: SESSILE_FORMAT_OTHER;
 }
 
-static sessile_rules rules(void)
+/* Inline: it is copied otherwise. */
+static zend_always_inline sessile_rules rules(void)
 {
-	/* "exclusive" or "merge". */
-	const bool merge = *SESSILE_G(concurrency) == 'm';
-	/* Applications write any large number for "for ever". */
-	const zend_long idle = MIN(MAX(PS(gc_maxlifetime), 0), SESSILE_TTL_MAX_MS / 1000);
+	sessile_rules rules = SESSILE_G(rules);
 
-	return (sessile_rules) {
-		.lock_wait_ms = milliseconds(SESSILE_G(lock_wait)),
-		.idle_ms = (uint64_t) idle * 1000,
-		.lifetime_ms = milliseconds(SESSILE_G(absolute_lifetime)),
-		.grace_ms = milliseconds(SESSILE_G(grace)),
-		/* "fail" or "read_only". */
-		.read_on_lock_timeout = *SESSILE_G(on_lock_timeout) == 'r',
-		.lazy_start = SESSILE_G(lazy_start),
-		.touch_unlocked = SESSILE_G(touch_unlocked),
-		/* PHP opens and saves the session at each update of an upload's progress. */
-		.best_effort = PS(rfc1867_progress) != NULL,
-		.merge = merge,
-		/* "last" or "fail". */
-		.fail_on_conflict = *SESSILE_G(merge_conflict) == 'f',
-		.format = merge ? payload_format() : SESSILE_FORMAT_OTHER,
-	};
+	/* Applications write any large number for "for ever". */
+	rules.idle_ms = (uint64_t) MIN(MAX(PS(gc_maxlifetime), 0), SESSILE_TTL_MAX_MS / 1000) * 1000;
+	/* PHP opens and saves the session at each update of an upload's progress. */
+	rules.best_effort = PS(rfc1867_progress) != NULL;
+	rules.format = rules.merge ? payload_format() : SESSILE_FORMAT_OTHER;
+	return rules;
 }
 
 static bool wants_lock(void)
@@ -82,10 +64,19 @@ static zend_result warn(const sessile_error *error)
 	return sessile_fail();
 }
 
+/* Not EG(timeout_seconds), which is max_input_time before the script runs. */
+static zend_long max_execution_time(void)
+{
+	if (!SESSILE_G(time_limit)) {
+		SESSILE_G(time_limit) = zend_hash_str_find_ptr(EG(ini_directives),
+			ZEND_STRL("max_execution_time"));
+	}
+	return ZEND_STRTOL(ZSTR_VAL(SESSILE_G(time_limit)->value), NULL, 0);
+}
+
 static bool open_store(const char *save_path)
 {
-	/* Not EG(timeout_seconds), which is max_input_time before the script runs. */
-	const zend_long seconds = zend_ini_long(ZEND_STRL("max_execution_time"), 0);
+	const zend_long seconds = max_execution_time();
 	const sessile_settings settings = {
 		.payload_bytes_max = MAX(SESSILE_G(payload_limit), 0),
 		.hashed_ids = SESSILE_G(hashed_ids),
@@ -115,7 +106,7 @@ PS_OPEN_FUNC(sessile)
 	SESSILE_G(printed) = false;
 	/* session_reset() opens an open session. Without this the request would wait for its own lock.
 	 */
-	if (!regenerates() || !sessile_request_is_leaving(SESSILE_G(request))) {
+	if (!sessile_request_is_leaving(SESSILE_G(request)) || !regenerates()) {
 		sessile_request_reset(SESSILE_G(request));
 	}
 	if (!open_store(path)) {
@@ -134,7 +125,8 @@ PS_CLOSE_FUNC(sessile)
 		sessile_restore_path();
 		SESSILE_G(printed) = false;
 	}
-	if (regenerates() && sessile_request_pause(SESSILE_G(request))) {
+	if (sessile_request_is_leaving(SESSILE_G(request)) && regenerates()
+			&& sessile_request_pause(SESSILE_G(request))) {
 		/* It goes on under the new id; see PS_READ_FUNC. */
 		return SUCCESS;
 	}

@@ -35,17 +35,11 @@ extern zend_module_entry sessile_module_entry;
 
 ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* From php.ini. */
-	double lock_wait;
-	char *on_lock_timeout;
-	char *concurrency;
-	char *merge_conflict;
-	double grace;
-	double absolute_lifetime;
+	/* Those of our settings; handler.c adds the rest. */
+	sessile_rules rules;
 	zend_long payload_limit;
 	bool hashed_ids;
 	bool read_only;
-	bool lazy_start;
-	bool touch_unlocked;
 	bool logs;
 
 	/* The store of the last session, one of `stores`. */
@@ -54,6 +48,8 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* The redacted text in PS(save_path), and whether PHP has printed it before it closes. */
 	zend_string *shown;
 	bool printed;
+	/* max_execution_time, found once in this thread. */
+	const zend_ini_entry *time_limit;
 
 	/* The session of this request. */
 	sessile_request *request;

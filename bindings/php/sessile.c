@@ -7,7 +7,7 @@
 
 ZEND_DECLARE_MODULE_GLOBALS(sessile)
 
-/* Settings of two words. */
+/* Settings of two words, kept as whether it is the second. */
 static PHP_INI_MH(on_update_word)
 {
 	static const char *const settings[][3] = {
@@ -24,10 +24,11 @@ static PHP_INI_MH(on_update_word)
 		php_error_docref(NULL, E_WARNING, "%s is %s or %s", setting[0], setting[1], setting[2]);
 		return FAILURE;
 	}
-	return OnUpdateString(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+	*(bool *) ZEND_INI_GET_ADDR() = !strcmp(word, setting[2]);
+	return SUCCESS;
 }
 
-/* Seconds from 0 to a limit. */
+/* Seconds from 0 to a limit, kept as milliseconds. */
 static PHP_INI_MH(on_update_seconds)
 {
 	const char *name = ZSTR_VAL(entry->name);
@@ -40,7 +41,9 @@ static PHP_INI_MH(on_update_seconds)
 		php_error_docref(NULL, E_WARNING, "%s is a number of seconds from 0 to %.0f", name, most);
 		return FAILURE;
 	}
-	return OnUpdateReal(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+	/* 0 may mean never, so less than 1 ms becomes 1. */
+	*(uint64_t *) ZEND_INI_GET_ADDR() = seconds > 0 ? MAX(1, (uint64_t) (seconds * 1000)) : 0;
+	return SUCCESS;
 }
 
 static PHP_INI_MH(on_update_bytes)
@@ -71,21 +74,21 @@ static PHP_INI_MH(on_update_switch)
 	return FAILURE;
 }
 
-#define SECONDS(name, value) \
-	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_seconds, name, \
+#define SECONDS(name, value, rule) \
+	STD_PHP_INI_ENTRY("sessile." name, value, PHP_INI_ALL, on_update_seconds, rules.rule, \
 		zend_sessile_globals, sessile_globals)
 
-#define WORD(name, value) \
-	STD_PHP_INI_ENTRY("sessile." #name, value, PHP_INI_ALL, on_update_word, name, \
+#define WORD(name, value, rule) \
+	STD_PHP_INI_ENTRY("sessile." name, value, PHP_INI_ALL, on_update_word, rules.rule, \
 		zend_sessile_globals, sessile_globals)
 
 PHP_INI_BEGIN()
-	SECONDS(lock_wait, "30")
-	WORD(on_lock_timeout, "fail")
-	WORD(concurrency, "exclusive")
-	WORD(merge_conflict, "last")
-	SECONDS(grace, "30")
-	SECONDS(absolute_lifetime, "0")
+	SECONDS("lock_wait", "30", lock_wait_ms)
+	WORD("on_lock_timeout", "fail", read_on_lock_timeout)
+	WORD("concurrency", "exclusive", merge)
+	WORD("merge_conflict", "last", fail_on_conflict)
+	SECONDS("grace", "30", grace_ms)
+	SECONDS("absolute_lifetime", "0", lifetime_ms)
 	STD_PHP_INI_ENTRY("sessile.payload_limit", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, on_update_bytes,
 		payload_limit, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.hashed_ids", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, on_update_switch,
@@ -93,9 +96,9 @@ PHP_INI_BEGIN()
 	STD_PHP_INI_BOOLEAN("sessile.read_only", "0", PHP_INI_ALL, on_update_switch,
 		read_only, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, on_update_switch,
-		lazy_start, zend_sessile_globals, sessile_globals)
+		rules.lazy_start, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.touch_unlocked", "0", PHP_INI_ALL, on_update_switch,
-		touch_unlocked, zend_sessile_globals, sessile_globals)
+		rules.touch_unlocked, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.log", "1", PHP_INI_ALL, on_update_switch,
 		logs, zend_sessile_globals, sessile_globals)
 PHP_INI_END()

@@ -17,15 +17,30 @@ pub(crate) unsafe fn call(
 ) -> sessile_code {
     // After a panic nothing half-done is used: the lease was taken, and stores check their state.
     let done = catch_unwind(AssertUnwindSafe(run));
-    let why = match done {
-        Ok(Ok(())) => return sessile_code::SESSILE_OK,
-        Ok(Err(failure)) => sessile_error::of(&failure),
-        Err(_) => {
+    match done {
+        Ok(Ok(())) => sessile_code::SESSILE_OK,
+        // SAFETY: the caller's promise.
+        Ok(Err(failure)) => unsafe { fail(error, Some(failure)) },
+        // SAFETY: the caller's promise.
+        Err(_) => unsafe { fail(error, None) },
+    }
+}
+
+/// Writes the reason of a failure, which is a panic if there is none.
+///
+/// # Safety
+///
+/// As for [`call`].
+#[cold]
+unsafe fn fail(error: *mut sessile_error, failure: Option<Error>) -> sessile_code {
+    let why = failure.as_ref().map_or_else(
+        || {
             let text = "a defect of Sessile stopped this operation; please report it with what \
                         the log says of it";
             sessile_error::new(sessile_code::SESSILE_PANIC, text)
-        }
-    };
+        },
+        sessile_error::of,
+    );
     let code = why.code;
     if !error.is_null() {
         // SAFETY: the caller's promise; the memory has no value to drop.

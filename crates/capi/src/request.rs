@@ -168,6 +168,16 @@ unsafe fn borrow<'a>(request: *mut sessile_request) -> Result<&'a mut Request> {
     request.map(|request| &mut request.0).ok_or_else(|| null_pointer("the request"))
 }
 
+/// Whether there is nothing to end, as at most ends. Such a call is over at once.
+///
+/// # Safety
+///
+/// As for `borrow`.
+unsafe fn is_closed(request: *mut sessile_request) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { borrow(request) }.is_ok_and(|request| request.is_closed())
+}
+
 /// # Safety
 ///
 /// As for `sessile_bytes::get`.
@@ -342,7 +352,7 @@ pub unsafe extern "C" fn sessile_request_leave_id(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_request_is_leaving(request: *mut sessile_request) -> bool {
     // SAFETY: the caller's promise.
-    ask(|| Ok(unsafe { borrow(request)? }.is_leaving()))
+    unsafe { borrow(request) }.is_ok_and(|request| request.is_leaving())
 }
 
 /// Keeps the lock of a session that waits for its new id over one close. Returns whether it does.
@@ -373,6 +383,10 @@ pub unsafe extern "C" fn sessile_request_close(
     rules: sessile_rules,
     headers_open: bool,
 ) -> bool {
+    // SAFETY: the caller's promise.
+    if unsafe { is_closed(request) } {
+        return false;
+    }
     // SAFETY: the caller's promises.
     ask(|| unsafe {
         let request = borrow(request)?;
@@ -389,7 +403,10 @@ pub unsafe extern "C" fn sessile_request_close(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_request_reset(request: *mut sessile_request) {
     // SAFETY: the caller's promise.
-    ask(|| unsafe { borrow(request) }.map(Request::reset));
+    if !unsafe { is_closed(request) } {
+        // SAFETY: as above.
+        ask(|| unsafe { borrow(request) }.map(Request::reset));
+    }
 }
 
 /// Forgets the request, too: the next one begins.

@@ -126,12 +126,22 @@ pub unsafe extern "C" fn sessile_open_stores_get(
     store: *mut *mut sessile_store,
     error: *mut sessile_error,
 ) -> sessile_code {
+    let settings = settings.get();
+    // SAFETY: the caller's promises.
+    let (last, place) = unsafe {
+        let last = stores.as_ref().and_then(|stores| stores.0.last(url.get(), &settings));
+        (last, store.as_mut())
+    };
+    if let (Some(last), Some(place)) = (last, place) {
+        *place = Arc::as_ptr(last).cast_mut();
+        return sessile_code::SESSILE_OK;
+    }
     let open = || {
         // SAFETY: the caller's promises.
         let (stores, url) = unsafe { (stores.as_mut(), url_of(url)?) };
         let stores = stores.ok_or_else(|| null_pointer("the place of the stores"))?;
         let make = |sessions| Arc::new(sessile_store::of(sessions));
-        let store = stores.0.get(url, &settings.get(), &Context::default(), make)?;
+        let store = stores.0.get(url, &settings, &Context::default(), make)?;
         Ok(Arc::as_ptr(store).cast_mut())
     };
     // SAFETY: the caller's promise.

@@ -45,6 +45,8 @@ pub struct Begun {
     pub record: Option<Record>,
     /// Why there is none, if the store knows.
     pub absence: Absence,
+    /// Whether the asked id was regenerated and led to the key of the lease.
+    pub moved: bool,
 }
 
 impl Sessions {
@@ -103,20 +105,21 @@ impl Sessions {
     }
 
     /// Takes the lock of a session and reads it. See [`Store::begin`].
-    #[inline] // what it returns is large; a caller in another crate would have it copied once more
+    #[inline(always)] // what it returns is large; without this it would be copied once more
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let wait_max = wait_max.min(Limits::WAIT_MAX);
         let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
         let (held, fence, found) =
             begun.map_err(|error| self.failed(error, Operation::Begin, Some(key)))?;
         self.count_spent_id(found.absence, key);
+        let moved = found.moved_to.is_some();
         let lease = Lease {
             held,
             fence,
             key: found.moved_to.unwrap_or_else(|| key.clone()),
             sessions: self.clone(),
         };
-        Ok(Begun { lease, record: found.record, absence: found.absence })
+        Ok(Begun { lease, record: found.record, absence: found.absence, moved })
     }
 
     /// The record without a lock. See [`Store::peek`].

@@ -21,6 +21,7 @@ impl Ttl {
     /// # Errors
     ///
     /// `InvalidArgument` below 1 ms or above [`Limits::TTL_MAX`].
+    #[inline]
     pub fn sliding(idle: Duration) -> Result<Ttl> {
         Ok(Ttl { idle_ms: checked_ms(idle, "time to live")?, absolute_ms: None })
     }
@@ -30,6 +31,7 @@ impl Ttl {
     /// # Errors
     ///
     /// As [`Ttl::sliding`].
+    #[inline]
     pub fn within(self, lifetime: Duration) -> Result<Ttl> {
         Ok(Ttl { absolute_ms: Some(checked_ms(lifetime, "absolute lifetime")?), ..self })
     }
@@ -48,6 +50,7 @@ impl Ttl {
     ///
     /// `created` is the creation of the record (`now` for a new one). `stored_end` is the absolute
     /// end that the record already has; a ttl without an absolute lifetime of its own keeps it.
+    #[inline]
     pub fn deadline(
         self,
         now: Timestamp,
@@ -63,17 +66,19 @@ impl Ttl {
     }
 }
 
+#[inline]
 fn checked_ms(duration: Duration, what: &str) -> Result<u64> {
     if duration < Duration::from_millis(1) || duration > Limits::TTL_MAX {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!(
-                "a {what} must lie between 1 ms and {} days",
-                Limits::TTL_MAX.as_secs() / 86_400
-            ),
-        ));
+        return Err(out_of_range(what));
     }
     Ok(whole_ms(duration))
+}
+
+#[cold]
+fn out_of_range(what: &str) -> Error {
+    let days = Limits::TTL_MAX.as_secs() / 86_400;
+    let why = format!("a {what} must lie between 1 ms and {days} days");
+    Error::new(ErrorKind::InvalidArgument, why)
 }
 
 #[cfg(test)]

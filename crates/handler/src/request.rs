@@ -167,7 +167,9 @@ impl Request {
         id: &str,
         access: Access,
     ) -> Result<Opened<'_>> {
-        let session = match std::mem::take(&mut self.state) {
+        // A session is large: nothing is moved without one.
+        let state = if self.is_closed() { State::Closed } else { std::mem::take(&mut self.state) };
+        let session = match state {
             State::Failed(error) => return Err(error),
             State::Active(session, Phase::Validated) if session.key.id() == id => session,
             State::Active(session, Phase::Leaving { keeps, .. }) => {
@@ -194,6 +196,7 @@ impl Request {
         }
     }
 
+    #[inline(always)] // as `Session::open`
     fn open_session(
         &mut self,
         sessions: &Sessions,
@@ -201,11 +204,10 @@ impl Request {
         key: Key,
         access: Access,
     ) -> Result<Session> {
-        if !rules.best_effort {
-            return Session::open(sessions, rules, key, access);
-        }
-        let mut session = Session::open(sessions, &rules.patient(self.waited), key, access)?;
-        if session.warning.is_some() && std::mem::replace(&mut self.waited, true) {
+        let patient = rules.best_effort.then(|| rules.patient(self.waited));
+        let mut session = Session::open(sessions, patient.as_ref().unwrap_or(rules), key, access)?;
+        let waited = patient.is_some() && session.warning.is_some();
+        if waited && std::mem::replace(&mut self.waited, true) {
             session.warning = None;
         }
         Ok(session)
@@ -396,6 +398,12 @@ impl Request {
         closed
     }
 
+    /// Whether there is no session, and nothing that [`Request::open`] would report.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
     /// Forgets the session and gives its lock back.
     pub fn reset(&mut self) {
         // If the release fails, the lock ends with its time or its process.
@@ -410,7 +418,7 @@ impl Request {
     }
 
     fn is_forked_child(&self) -> bool {
-        !matches!(self.state, State::Closed) && self.opened_by != (self.process)()
+        !self.is_closed() && self.opened_by != (self.process)()
     }
 }
 
@@ -482,7 +490,7 @@ fn touch_unlocked(sessions: &Sessions, rules: &Rules, key: &Key) -> Result<Saved
 /// Stores a session whose lock is not held.
 fn store_anew(sessions: &Sessions, rules: &Rules, key: Key, payload: &[u8]) -> Result<Saved> {
     let begun = sessions.begin(&key, rules.lock_wait)?;
-    if *begun.lease.key() != key || begun.absence == Absence::Regenerated {
+    if begun.moved || begun.absence == Absence::Regenerated {
         return Ok(Saved::Replaced(replaced(sessions, &key)));
     }
     if begun.absence == Absence::Destroyed {

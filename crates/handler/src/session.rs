@@ -54,7 +54,7 @@ pub(crate) struct Locked {
 }
 
 impl Session {
-    #[inline] // a session is large, and would be copied once more
+    #[inline(always)] // a session is large, and would be copied once more
     pub(crate) fn open(
         sessions: &Sessions,
         rules: &Rules,
@@ -78,7 +78,7 @@ impl Session {
             }
         }
         match sessions.begin(&key, rules.lock_wait) {
-            Ok(begun) if *begun.lease.key() == key => match begun.record {
+            Ok(begun) if !begun.moved => match begun.record {
                 // Another request has stored it by now.
                 Some(record) if rules.merges(&record) => Ok(Session::snapshot(rules, key, record)),
                 _ => Ok(Session::locked(rules, key, begun)),
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn locked(rules: &Rules, key: Key, begun: Begun) -> Session {
         let Begun { lease, record, .. } = begun;
         let end = record.as_ref().and_then(|record| rules.end(&record.head));
@@ -137,8 +137,8 @@ impl Session {
         removals: Removals,
     ) -> Result<()> {
         let Hold::Snapshot { created } = self.hold else { return Ok(()) };
-        let Begun { lease, record, absence } = sessions.begin(&self.key, rules.lock_wait)?;
-        if *lease.key() != self.key || absence == Absence::Regenerated {
+        let Begun { lease, record, absence, moved } = sessions.begin(&self.key, rules.lock_wait)?;
+        if moved || absence == Absence::Regenerated {
             return Err(replaced(sessions, &self.key));
         }
         let Some(record) = record.filter(|record| record.head.created == created) else {

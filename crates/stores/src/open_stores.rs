@@ -50,9 +50,9 @@ struct OpenStore<S> {
 
 impl<S> OpenStore<S> {
     #[inline]
-    fn is(&self, url: &str, settings: &Settings) -> bool {
+    fn is(&self, url: &[u8], settings: &Settings) -> bool {
         let same_time = || self.settings.request_time_max == settings.request_time_max;
-        self.url == url
+        self.url.as_bytes() == url
             && self.settings.payload_bytes_max == settings.payload_bytes_max
             && self.settings.hashed_ids == settings.hashed_ids
             && (!self.follows_requests || same_time())
@@ -69,6 +69,12 @@ impl<S> Default for OpenStores<S> {
 }
 
 impl<S> OpenStores<S> {
+    /// The store that was used last, if it is that of a URL: the usual case.
+    #[inline]
+    pub fn last(&self, url: &[u8], settings: &Settings) -> Option<&S> {
+        self.0.first().filter(|open| open.is(url, settings)).map(|open| &open.store)
+    }
+
     /// The store of a URL. Opens it if it is not open; closes the one that was used longest ago if
     /// there are too many.
     ///
@@ -82,7 +88,7 @@ impl<S> OpenStores<S> {
         context: &Context,
         make: impl FnOnce(Sessions) -> S,
     ) -> Result<&S> {
-        match self.0.iter().position(|open| open.is(url, settings)) {
+        match self.0.iter().position(|open| open.is(url.as_bytes(), settings)) {
             Some(0) => {}
             Some(number) => {
                 if let Some(before) = self.0.get_mut(..=number) {
@@ -158,7 +164,9 @@ mod tests {
         );
         let (url, settings) = ("redis://host/".to_owned(), running(30));
         let open = OpenStore { url, settings, follows_requests: true, store: () };
-        assert!(open.is("redis://host/", &running(30)) && !open.is("redis://host/", &running(90)));
+        assert!(
+            open.is(b"redis://host/", &running(30)) && !open.is(b"redis://host/", &running(90))
+        );
     }
 
     #[test]

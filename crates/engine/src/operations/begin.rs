@@ -18,19 +18,22 @@ impl RecordWriter {
         let bin = self.bin_number(plane, key.bin())?;
         // Read only for a second try: a clock costs as much as a lock.
         let mut start: Option<Instant> = None;
-        let ((held, found), moved_to) = follow_aliases(&plane.digest_of(key), |digest| {
-            retry(|| {
-                let left = start.map_or(wait_max, |start| wait_max.saturating_sub(start.elapsed()));
-                let begun = self.try_begin(plane, *digest, bin, left)?;
-                if !matches!(begun, Some(ControlFlow::Break(_))) {
-                    start.get_or_insert_with(Instant::now);
-                }
-                Ok(begun)
-            })
+        let mut tries = 0;
+        let mut left = || {
+            tries += 1;
+            if tries == 1 {
+                return wait_max;
+            }
+            wait_max.saturating_sub(start.get_or_insert_with(Instant::now).elapsed())
+        };
+        let ((held, mut found), moved_to) = follow_aliases(&plane.digest_of(key), |digest| {
+            retry(|| self.try_begin(plane, *digest, bin, left()))
         })?;
-        let moved_to = moved_to.map(|digest| shown_key(key.bin().clone(), digest)).transpose()?;
+        if let Some(digest) = moved_to {
+            found.moved_to = Some(shown_key(key.bin().clone(), digest)?);
+        }
         let fence = held.fence;
-        Ok((held, fence, Found { moved_to, ..found }))
+        Ok((held, fence, found))
     }
 
     /// `None`: the entry has changed; `Continue`: the id leads to another one.

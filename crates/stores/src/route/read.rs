@@ -28,8 +28,8 @@ pub fn begin(route: &Route, asked: &Key, wait_max: Duration) -> Result<(Held, u6
     let (start, home) = (Instant::now(), route.home_of(asked));
     for _ in attempts() {
         let left = wait_max.saturating_sub(start.elapsed());
-        let Begun { lease, record, absence } = home.store.begin(asked, left)?;
-        let moved_to = (lease.key() != asked).then(|| lease.key().clone());
+        let Begun { lease, record, absence, moved } = home.store.begin(asked, left)?;
+        let moved_to = moved.then(|| lease.key().clone());
         let found = Found { record, moved_to, absence };
         match resolve(route, &home, found)? {
             Resolved::Whole(found, stub) => {

@@ -236,9 +236,9 @@ impl Store for BrokenStore {
                 return Err(Error::new(kind, "someone holds the session"));
             }
         }
-        let Begun { lease, record, absence } = self.leaky(begun, &key)?;
+        let Begun { lease, record, absence, moved } = self.leaky(begun, &key)?;
         self.scratch().leased.insert(key.clone());
-        let moved_to = (*lease.key() != key).then(|| lease.key().clone());
+        let moved_to = moved.then(|| lease.key().clone());
         let key = lease.key().clone();
         let fence = match self.fault {
             FenceFromRecord => record.as_ref().map_or(0, |record| record.head.version),
