@@ -235,16 +235,6 @@ typedef struct {
   uint64_t expires_ms;
 } sessile_record;
 
-// The result of a sweep.
-typedef struct {
-  // Examined records.
-  uint64_t examined;
-  // Removed expired records.
-  uint64_t removed;
-  // Whether the pass over the store is complete; if not, the next call continues it.
-  bool complete;
-} sessile_swept;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -435,13 +425,6 @@ sessile_code sessile_touch(sessile_store *store,
 
 // Destroys a session at once, even a locked one. It stays destroyed. Does not wait.
 sessile_code sessile_destroy(sessile_store *store, sessile_key key, sessile_error *error);
-
-// Removes expired sessions within a budget of records and time. Never needed for correctness.
-sessile_code sessile_sweep(sessile_store *store,
-                           uint64_t records_max,
-                           uint64_t time_max_ms,
-                           sessile_swept *swept,
-                           sessile_error *error);
 
 // Removes expired sessions within a request: little at a time, and nothing where they are removed
 // by a server or by each change. `all` goes on to the end of the store. `removed` is their number.

@@ -5,15 +5,13 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sessile_core::{Budget, Counter, Error, ErrorKind, Result, Sessions};
+use sessile_core::{Counter, Error, ErrorKind, Result, Sessions};
 use sessile_stores::{Context, OpenStores, Settings, StoreUrl};
 
 use crate::call::{ask, call, free, null_pointer};
 use crate::error::{sessile_code, sessile_error};
 use crate::lease::sessile_lease;
-use crate::types::{
-    sessile_bytes, sessile_key, sessile_record, sessile_swept, sessile_ttl, write_result,
-};
+use crate::types::{sessile_bytes, sessile_key, sessile_record, sessile_ttl, write_result};
 
 /// An open store. `sessile_close` frees that of `sessile_open`.
 pub struct sessile_store {
@@ -287,22 +285,6 @@ pub unsafe extern "C" fn sessile_destroy(
 ) -> sessile_code {
     // SAFETY: the caller's promises.
     unsafe { call(error, || sessions_of(store)?.destroy(&key.get()?)) }
-}
-
-/// Removes expired sessions within a budget of records and time. Never needed for correctness.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sessile_sweep(
-    store: *mut sessile_store,
-    records_max: u64,
-    time_max_ms: u64,
-    swept: *mut sessile_swept,
-    error: *mut sessile_error,
-) -> sessile_code {
-    let budget = Budget { records_max, time_max: Duration::from_millis(time_max_ms) };
-    // SAFETY: the caller's promises.
-    let sweep = || unsafe { sessions_of(store)? }.sweep(budget).map(sessile_swept::from);
-    // SAFETY: the caller's promise.
-    unsafe { call(error, || write_result(swept, "the place for the result", sweep)) }
 }
 
 /// Removes expired sessions within a request: little at a time, and nothing where they are removed

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use sessile_core::{Bin, Key, Limits, Record, Result, Swept, Ttl};
+use sessile_core::{Bin, Key, Limits, Record, Result, Ttl};
 use sessile_engine::spare;
 
 use crate::call::null_pointer;
@@ -153,24 +153,6 @@ pub unsafe extern "C" fn sessile_record_free(record: *mut sessile_record) {
         });
     }
     *record = sessile_record::of(None);
-}
-
-/// The result of a sweep.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct sessile_swept {
-    /// Examined records.
-    pub examined: u64,
-    /// Removed expired records.
-    pub removed: u64,
-    /// Whether the pass over the store is complete; if not, the next call continues it.
-    pub complete: bool,
-}
-
-impl From<Swept> for sessile_swept {
-    fn from(swept: Swept) -> sessile_swept {
-        sessile_swept { examined: swept.examined, removed: swept.removed, complete: swept.complete }
-    }
 }
 
 /// Writes a value to the caller's memory.

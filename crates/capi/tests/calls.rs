@@ -122,8 +122,6 @@ fn the_whole_life_of_a_session() {
             sessile_create(store, key("new"), bytes(b"y"), TTL, none),
             sessile_code::SESSILE_EXISTS
         );
-        let mut swept = zeroed();
-        assert_eq!(sessile_sweep(store, 1_000, 1_000, &mut swept, none), sessile_code::SESSILE_OK);
         let mut removed = 7;
         assert_eq!(sessile_collect(store, true, &mut removed, none), sessile_code::SESSILE_OK);
         assert_eq!(removed, 0);
