@@ -7,7 +7,7 @@ use sessile_core::{Absence, Clock, Error, ErrorKind, Key, Limits, Result, Sessio
 use crate::late;
 use crate::merge::Removals;
 use crate::rules::Rules;
-use crate::session::{Access, Hold, Session, replaced};
+use crate::session::{Access, Hold, Locked, Session, replaced};
 
 /// The session of one request; it may serve one request after the other.
 pub struct Request {
@@ -139,18 +139,19 @@ impl Request {
         access: Access,
     ) -> bool {
         self.reset();
-        let session =
-            Key::session(id).and_then(|key| self.open_session(sessions, rules, key, access));
-        match session {
-            Ok(session) if session.is_known(sessions) => {
-                self.state = State::Active(session, Phase::Validated);
-            }
-            Err(error) if *error.kind() != ErrorKind::InvalidId => {
+        let opened = Key::session(id)
+            .and_then(|key| self.open_session(sessions, rules, key, access, Phase::Validated));
+        match (opened, &self.state) {
+            (Ok(()), State::Active(session, _)) if session.is_known(sessions) => true,
+            (Err(error), _) if *error.kind() != ErrorKind::InvalidId => {
                 self.state = State::Failed(error);
+                true
             }
-            _ => return false,
+            _ => {
+                self.reset();
+                false
+            }
         }
-        true
     }
 
     /// Opens the session of an id. After [`Request::leave_id`] it moves the session to this id.
@@ -167,33 +168,44 @@ impl Request {
         id: &str,
         access: Access,
     ) -> Result<Opened<'_>> {
-        // A session is large: nothing is moved without one.
-        let state = if self.is_closed() { State::Closed } else { std::mem::take(&mut self.state) };
-        let session = match state {
-            State::Failed(error) => return Err(error),
-            State::Active(session, Phase::Validated) if session.key.id() == id => session,
-            State::Active(session, Phase::Leaving { keeps, .. }) => {
-                let (old, new) = (session.key.clone(), Key::session(id)?);
-                let moved = move_to(sessions, rules, session, keeps, new.clone())?;
-                if self.made.as_ref() == Some(&old) {
-                    self.made = Some(new);
-                }
-                moved
+        match &mut self.state {
+            State::Active(session, phase @ Phase::Validated) if session.key.id() == id => {
+                *phase = Phase::Loading;
             }
-            other => {
+            State::Failed(_) | State::Active(_, Phase::Leaving { .. }) => {
+                self.take_over(sessions, rules, id)?;
+            }
+            _ => {
                 // Its lock is given back first: it may be the one that is wanted.
-                drop(other);
-                self.open_session(sessions, rules, Key::session(id)?, access)?
+                self.reset();
+                let key = Key::session(id)?;
+                self.open_session(sessions, rules, key, access, Phase::Loading)?;
             }
-        };
+        }
         self.opened_by = (self.process)();
-        self.state = State::Active(session, Phase::Loading);
         match &mut self.state {
             State::Active(session, _) => {
                 Ok(Opened { warning: session.warning.take(), payload: &session.payload })
             }
             _ => unreachable!("it was set above"),
         }
+    }
+
+    /// The failure of a validation, or a session that moves to another id.
+    #[cold]
+    fn take_over(&mut self, sessions: &Sessions, rules: &Rules, id: &str) -> Result<()> {
+        let (session, keeps) = match std::mem::take(&mut self.state) {
+            State::Failed(error) => return Err(error),
+            State::Active(session, Phase::Leaving { keeps, .. }) => (session, keeps),
+            _ => unreachable!("the caller has seen it"),
+        };
+        let (old, new) = (session.key.clone(), Key::session(id)?);
+        let moved = move_to(sessions, rules, session, keeps, new.clone())?;
+        if self.made.as_ref() == Some(&old) {
+            self.made = Some(new);
+        }
+        self.state = State::Active(moved, Phase::Loading);
+        Ok(())
     }
 
     #[inline(always)] // as `Session::open`
@@ -203,14 +215,20 @@ impl Request {
         rules: &Rules,
         key: Key,
         access: Access,
-    ) -> Result<Session> {
+        phase: Phase,
+    ) -> Result<()> {
         let patient = rules.best_effort.then(|| rules.patient(self.waited));
-        let mut session = Session::open(sessions, patient.as_ref().unwrap_or(rules), key, access)?;
-        let waited = patient.is_some() && session.warning.is_some();
-        if waited && std::mem::replace(&mut self.waited, true) {
+        let rules = patient.as_ref().unwrap_or(rules);
+        let put = |session| self.state = State::Active(session, phase);
+        Session::open(sessions, rules, key, access, put)?;
+        if patient.is_some()
+            && let State::Active(session, _) = &mut self.state
+            && session.warning.is_some()
+            && std::mem::replace(&mut self.waited, true)
+        {
             session.warning = None;
         }
-        Ok(session)
+        Ok(())
     }
 
     /// The application has the payload. A request that ends before saves nothing.
@@ -290,28 +308,11 @@ impl Request {
                 Ok(()) => return Ok(Saved::Touched),
             }
         }
-        let State::Active(Session { key, hold: Hold::Locked(locked), .. }, _) =
-            std::mem::take(&mut self.state)
-        else {
-            unreachable!("it is open, with its lock");
-        };
-        let merged = match &locked.diverged {
-            Some(diverged) => Some(diverged.merge(sessions, rules, &key, payload)?),
-            None => None,
-        };
-        let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
-        match locked.lease.commit(payload, rules.ttl()?) {
-            Err(error) if *error.kind() == ErrorKind::Gone => {
-                store_anew(sessions, rules, key, payload)
-            }
-            Err(error) => logged_out(error),
-            Ok(()) => {
-                if let Some(merged) = merged {
-                    merged.stored(sessions, &key);
-                }
-                Ok(Saved::Stored)
-            }
-        }
+        let hold = std::mem::replace(&mut session.hold, Hold::Unlocked { found: true });
+        let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
+        let saved = commit(sessions, rules, &session.key, locked, payload);
+        self.reset();
+        saved
     }
 
     /// The application asks for a new id, and [`Request::open`] will name it. If the application
@@ -484,6 +485,33 @@ fn touch_unlocked(sessions: &Sessions, rules: &Rules, key: &Key) -> Result<Saved
     match sessions.touch(key, rules.ttl()?) {
         Err(error) if *error.kind() == ErrorKind::Gone => Ok(Saved::Nothing),
         touched => touched.map_or_else(logged_out, |()| Ok(Saved::Touched)),
+    }
+}
+
+/// Stores a session whose lock is held, and gives the lock back.
+fn commit(
+    sessions: &Sessions,
+    rules: &Rules,
+    key: &Key,
+    locked: Locked,
+    payload: &[u8],
+) -> Result<Saved> {
+    let merged = match &locked.diverged {
+        Some(diverged) => Some(diverged.merge(sessions, rules, key, payload)?),
+        None => None,
+    };
+    let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
+    match locked.lease.commit(payload, rules.ttl()?) {
+        Err(error) if *error.kind() == ErrorKind::Gone => {
+            store_anew(sessions, rules, key.clone(), payload)
+        }
+        Err(error) => logged_out(error),
+        Ok(()) => {
+            if let Some(merged) = merged {
+                merged.stored(sessions, key);
+            }
+            Ok(Saved::Stored)
+        }
     }
 }
 

@@ -54,25 +54,31 @@ pub(crate) struct Locked {
 }
 
 impl Session {
-    #[inline(always)] // a session is large, and would be copied once more
+    /// Gives the session to `put`, which stores it: a session is large, and would be copied once
+    /// more as a result.
+    #[inline(always)]
     pub(crate) fn open(
         sessions: &Sessions,
         rules: &Rules,
         key: Key,
         access: Access,
-    ) -> Result<Session> {
+        put: impl FnOnce(Session),
+    ) -> Result<()> {
         if access == Access::Unlocked {
-            return Session::peek(sessions, key, None);
+            put(Session::peek(sessions, key, None)?);
+            return Ok(());
         }
         if rules.concurrency != Concurrency::Exclusive {
             let found = sessions.find(&key)?;
             if found.moved_to.is_some() {
-                return Session::late(sessions, key, found.record.is_some());
+                put(Session::late(sessions, key, found.record.is_some())?);
+                return Ok(());
             }
             // A new session is opened with its lock: its id is valid for other requests then.
             match found.record {
                 Some(record) if rules.merges(&record) => {
-                    return Ok(Session::snapshot(rules, key, record));
+                    put(Session::snapshot(rules, key, record));
+                    return Ok(());
                 }
                 _ => {}
             }
@@ -80,20 +86,21 @@ impl Session {
         match sessions.begin(&key, rules.lock_wait) {
             Ok(begun) if !begun.moved => match begun.record {
                 // Another request has stored it by now.
-                Some(record) if rules.merges(&record) => Ok(Session::snapshot(rules, key, record)),
-                _ => Ok(Session::locked(rules, key, begun)),
+                Some(record) if rules.merges(&record) => put(Session::snapshot(rules, key, record)),
+                _ => put(Session::locked(rules, key, begun)),
             },
             Ok(begun) => {
                 let lives = begun.record.is_some();
                 // A late request must not hold the session that it cannot change.
                 drop(begun);
-                Session::late(sessions, key, lives)
+                put(Session::late(sessions, key, lives)?);
             }
             Err(error) if may_read_unlocked(rules, &error) => {
-                Session::peek(sessions, key, Some(error))
+                put(Session::peek(sessions, key, Some(error))?);
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     #[inline(always)]
