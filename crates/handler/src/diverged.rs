@@ -74,7 +74,7 @@ impl Merged {
             let (label, tag, paths) = (sessions.label(), key.tag(), &self.paths);
             log::warn!(
                 "{label}: session {tag}: two requests have changed the same values, and the last \
-                 one wins: {paths}"
+                 change stays: {paths}"
             );
         }
     }

@@ -71,8 +71,7 @@ pub fn a_lock_that_outlives_its_holder_is_stuck() {
     assert_eq!(writers.stuck, 0, "each has sessions of its own: {writers:#?}");
 }
 
-/// Whoever opens it when nobody else has it open takes his time; two workers open it after each
-/// kill.
+/// The first worker to open the store takes its time; two workers open the store after each kill.
 pub fn what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill() {
     let [.., (row, faults)] = kill("recovering");
     let recovery = contender::RECOVERY.as_secs_f64() * 1e6;

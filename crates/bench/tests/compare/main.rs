@@ -115,8 +115,8 @@ fn the_intervals_contain_the_truth_as_often_as_they_say() {
     }
 }
 
-/// What is assumed of the fortune of rows carries the promise: with three times as much the
-/// intervals miss more often than they may. Whoever makes that better changes what is printed and
+/// The promise rests on the assumed variance of rows: with three times as much the intervals miss
+/// more often than they may. A better method also changes the printed text and
 /// bench/METHODOLOGY.md.
 #[test]
 fn beyond_what_is_assumed_of_rows_intervals_miss_and_the_assumption_is_printed() {

@@ -11,8 +11,8 @@ fn with(mut rows: Vec<Value>, field: &str, value: &Value) -> Vec<Value> {
     rows
 }
 
-/// Whatever was measured of payloads of 100,000 bytes: by those of 1,500 a site with such sessions
-/// was judged, without a word.
+/// A site with sessions of 100,000 bytes was judged by measurements of 1,500 bytes, silently, even
+/// where 100,000 bytes were measured.
 #[test]
 fn speed_comes_from_payloads_like_those_of_the_site_and_is_labelled_where_there_are_none() {
     let (small, large) =

@@ -171,8 +171,8 @@ fn a_rate_speaks_for_no_harder_load_than_was_measured_and_against_no_lighter_one
             "not kept up with: {sessions} sessions of {payload} bytes"
         );
     }
-    // Whoever did twice as much of the same has not fallen behind, whomever that speaks for; of
-    // something easier it says nothing.
+    // A store that did twice as much of the same work has not fallen behind. Easier work says
+    // nothing about that.
     let twice = |sessions: usize, payload_bytes: usize| {
         let mut run = paced(1_000.0, 8_000.0);
         (run.results[0].sessions, run.results[0].payload_bytes) = (sessions, payload_bytes);

@@ -116,8 +116,7 @@ fn both_have_the_same_processors_in_their_turns_and_are_set_up_as_often() {
     panic!("{}", told.join("\n"));
 }
 
-/// What was said of the store in each trial, in one line; the exit code says whether all of it was
-/// right.
+/// Prints the verdict of each trial in one line. The exit code says whether all verdicts are right.
 fn trials(count: u64, part: f64) -> ExitCode {
     if cfg!(debug_assertions) {
         println!("a debug build measures its own checks; use make compare-trials");
