@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{
     Begun, Bin, Capabilities, Clock, Durability, Key, Ownership, Record, Result, Sessions, Ttl,
 };
-use sessile_fixtures::{Instance, Server, ServerOptions, StartError, with_option};
+use sessile_fixtures::{Instance, Proxy, Server, ServerOptions, StartError, with_option};
 use sessile_stores::{Fixture, StoreEntry};
 
 use crate::broken::{self, StoreFault};
@@ -122,6 +122,14 @@ impl Testbed {
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
         let server = instance.server();
         server.map(act).ok_or_else(|| Failure("the instance has no server".into()))
+    }
+
+    /// A proxy before the server, and the URL of the store under test that leads through it, for
+    /// `open`, `open_at` and `worker_on`. The store of [`Testbed::open`] goes on without it.
+    pub fn proxy(&self) -> CaseResult<(Proxy, String)> {
+        let proxy = self.with_server(|server| Proxy::before(server.socket()))??;
+        let url = proxy.url(&self.url);
+        Ok((proxy, url))
     }
 
     pub fn kill_server(&self) -> CaseResult {

@@ -9,8 +9,6 @@ mod fake;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
-mod proxy;
-#[cfg(test)]
 mod round_trips;
 #[cfg(test)]
 mod setup;

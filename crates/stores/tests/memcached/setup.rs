@@ -5,7 +5,7 @@ pub mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use sessile_core::{Clock, Sessions};
@@ -74,8 +74,4 @@ pub fn open(socket: &Path, options: &str) -> Result<Sessions, sessile_core::Erro
 
 pub fn open_url(url: &str) -> Result<Sessions, sessile_core::Error> {
     sessile_stores::open(url, &Context { clock: Clock::system() })
-}
-
-pub fn socket_in(dir: &PrivateDir) -> PathBuf {
-    dir.path().join("proxy")
 }

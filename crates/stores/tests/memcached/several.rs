@@ -1,34 +1,28 @@
 //! Several servers: where sessions are, and a regeneration that crosses from one to another.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use sessile_core::{ErrorKind, Sessions};
+use sessile_fixtures::Proxy;
 
-use crate::proxy::{self, Passing};
 use crate::setup::{Private, WAIT, key, open_url, payload_of, ttl};
 
-/// Two servers behind one proxy each.
+/// Two servers behind one proxy, a port for each.
 struct Two {
     servers: Vec<Private>,
-    passing: Arc<Passing>,
+    proxy: Proxy,
     url: String,
 }
 
 impl Two {
     fn start() -> Option<Two> {
-        let passing = Passing::new();
-        let (mut servers, mut hosts) = (Vec::new(), Vec::new());
-        for _ in 0..2 {
-            let private = Private::start(&[])?;
-            hosts.push(format!(
-                "127.0.0.1:{}",
-                proxy::start_on_port(private.server.socket(), &passing)
-            ));
-            servers.push(private);
-        }
-        Some(Two { servers, passing, url: format!("memcached://{}/", hosts.join(",")) })
+        let servers = vec![Private::start(&[])?, Private::start(&[])?];
+        let proxy = Proxy::before(servers[0].server.socket()).unwrap();
+        let port = |private: &Private| proxy.port_before(private.server.socket()).unwrap();
+        let hosts: Vec<String> =
+            servers.iter().map(|private| format!("127.0.0.1:{}", port(private))).collect();
+        let url = format!("memcached://{}/", hosts.join(","));
+        Some(Two { servers, proxy, url })
     }
 
     fn open(&self) -> Sessions {
@@ -91,15 +85,15 @@ fn a_regeneration_that_is_cut_short_anywhere_leaves_the_session_under_exactly_on
         // Two pairs of ids, so that with near certainty one crosses servers; the other may not.
         for pair in 0..3 {
             let (old, new) = (format!("old-{requests}-{pair}"), format!("new-{requests}-{pair}"));
-            two.passing.left.store(-1, SeqCst);
+            two.proxy.lose_requests(None);
             direct.create(&key(&old), b"cart", ttl()).unwrap();
             let dying = two.open();
             let mut begun = dying.begin(&key(&old), WAIT).unwrap();
             let fence = begun.lease.fence();
-            two.passing.left.store(requests, SeqCst);
+            two.proxy.lose_requests(Some(requests));
             let moved = begun.lease.regenerate(&key(&new), Duration::ZERO);
             std::mem::forget(begun); // it is dead: it releases nothing
-            two.passing.left.store(-1, SeqCst);
+            two.proxy.lose_requests(None);
             let (there, here) = (payload_of(&direct, &old), payload_of(&direct, &new));
             assert_ne!(
                 there.is_some(),

@@ -3,8 +3,6 @@
 #![cfg(feature = "mysql")]
 
 #[cfg(test)]
-mod counting_proxy;
-#[cfg(test)]
 mod crashes;
 #[cfg(test)]
 mod limits;

@@ -1,12 +1,14 @@
 //! The short way of a connection that is used again and again: one prepared statement each for
 //! begin and commit, the second of which gives the lock up before its transaction has ended.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use sessile_core::{Absence, Durability, ErrorKind, Sessions, Ttl};
+use sessile_fixtures::{Proxy, Tamper};
 
-use crate::counting_proxy::CountingProxy;
 use crate::setup::{Private, WAIT, key, open, payload_of, ttl, until};
 
 /// More than a connection needs to take the short way.
@@ -44,15 +46,15 @@ fn sleeping(private: &Private) -> u64 {
 #[test]
 fn a_connection_that_is_used_again_and_again_prepares_two_statements_once() {
     let Some(private) = Private::start() else { return };
-    let proxy = CountingProxy::before(private.server.socket());
-    let store = open(&proxy.url()).unwrap();
+    let proxy = private.proxy();
+    let store = open(&proxy.url(&private.url(""))).unwrap();
     store.create(&key("a"), b"old", ttl()).unwrap();
-    let cycle = || proxy.during(|| commit(&store, "a", b"x")).0;
+    let cycle = || proxy.trips(|| commit(&store, "a", b"x")).0;
     let trips: Vec<u64> = (0..20).map(|_| cycle()).collect();
     assert_eq!((trips[0], trips[19]), (2, 2));
     assert_eq!(trips.iter().sum::<u64>(), 20 * 2 + 2, "{trips:?}");
     // What is not there, or not free, costs one more, once.
-    let new = |id: &str| proxy.during(|| drop(store.begin(&key(id), WAIT).unwrap())).0;
+    let new = |id: &str| proxy.trips(|| drop(store.begin(&key(id), WAIT).unwrap())).0;
     assert_eq!([new("b"), new("c")], [3, 2], "begin and release");
 }
 
@@ -240,20 +242,36 @@ fn a_commit_that_shortens_the_life_of_a_session_moves_what_a_sweep_goes_by() {
     assert_eq!(private.number("SELECT due < expires FROM sessile_session"), 1);
 }
 
+/// Says that the server does not know the next prepared statements that it is asked to execute.
+struct Refusals(Arc<AtomicU64>);
+
+impl Tamper for Refusals {
+    fn refuse(&self, _connection: u64, packet: &[u8]) -> Option<Vec<u8>> {
+        let one_less = |count: u64| count.checked_sub(1);
+        // COM_STMT_EXECUTE, behind length and number.
+        (packet.get(4) == Some(&0x17)).then_some(())?;
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).ok()?;
+        Some(b"\x0d\0\0\x01\xff\xdb\x04#HY000gone".to_vec()) // 1243
+    }
+}
+
 /// A proxy may forget a statement, or send it to another server than the one that has prepared it.
 #[test]
 fn statements_that_the_server_does_not_know_are_prepared_anew_or_go_as_text() {
     let Some(private) = Private::start() else { return };
-    let proxy = CountingProxy::before(private.server.socket());
+    let left = Arc::new(AtomicU64::new(0));
+    let refuse = |count| left.store(count, Ordering::SeqCst);
+    let refusals = Refusals(Arc::clone(&left));
+    let proxy = Proxy::tampering(private.server.socket(), refusals).unwrap();
     for refused in [1, u64::MAX] {
-        let store = open(&proxy.url()).unwrap();
+        let store = open(&proxy.url(&private.url(""))).unwrap();
         for id in ["a", "a"] {
             (0..2 * WARMING).for_each(|_| commit(&store, id, b"old"));
-            proxy.refuse(refused); // the begin
+            refuse(refused); // the begin
             let begun = store.begin(&key(id), WAIT).unwrap();
-            proxy.refuse(refused); // the commit
+            refuse(refused); // the commit
             begun.lease.commit(b"new", ttl()).unwrap();
-            proxy.refuse(0);
+            refuse(0);
             assert_eq!(
                 private.open("").begin(&key(id), Duration::ZERO).unwrap().record.unwrap().payload,
                 b"new"

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 use sessile_core::{Clock, Durability, Error, ErrorKind, Sessions};
-use sessile_fixtures::{PrivateDir, Server, ServerOptions};
+use sessile_fixtures::{PrivateDir, Proxy, Server, ServerOptions};
 use sessile_stores::Context;
 
 pub use self::support::patience::until;
@@ -46,6 +46,10 @@ impl Private {
 
     pub fn url(&self, options: &str) -> String {
         format!("mysql+unix:{}?user=root&database=test{options}", self.server.socket().display())
+    }
+
+    pub fn proxy(&self) -> Proxy {
+        Proxy::before(self.server.socket()).unwrap()
     }
 
     pub fn open(&self, options: &str) -> Sessions {

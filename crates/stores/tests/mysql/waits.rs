@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use sessile_core::{ErrorKind, Sessions};
+use sessile_fixtures::Pace;
 
-use crate::counting_proxy::CountingProxy;
 use crate::setup::{Private, WAIT, key, open, ttl, until};
 
 /// More than a connection needs to take the short way.
 const WARMING: usize = 10;
 /// Less than any wait for a row lasts.
 const AT_ONCE: Duration = Duration::from_millis(1_500);
+/// More than the answers before the payload have.
+const STALLED_BEHIND: usize = 64 << 10;
 
 fn commit(store: &Sessions, id: &str, payload: &[u8]) {
     store.begin(&key(id), WAIT).unwrap().lease.commit(payload, ttl()).unwrap();
@@ -91,10 +93,10 @@ fn a_row_that_others_keep_is_waited_for_as_long_as_a_lock_is_and_leaves_none_beh
 #[test]
 fn nobody_waits_for_who_is_slow_to_read_a_large_session() {
     let Some(private) = Private::start() else { return };
-    let proxy = CountingProxy::before(private.server.socket());
+    let proxy = private.proxy();
     let large = vec![b'x'; 4 << 20];
     for way in ["cold", "warm", "new"] {
-        let (reader, other) = (open(&proxy.url()).unwrap(), private.open(""));
+        let (reader, other) = (open(&proxy.url(&private.url(""))).unwrap(), private.open(""));
         if way != "cold" {
             warm(&reader, "small");
         }
@@ -104,7 +106,7 @@ fn nobody_waits_for_who_is_slow_to_read_a_large_session() {
         commit(&other, way, &large);
         let touch = || {
             std::thread::scope(|scope| {
-                proxy.stall(true);
+                proxy.set_pace(Pace::Held { beyond: STALLED_BEHIND });
                 let reading = scope.spawn(|| {
                     reader.begin(&key(way), WAIT).map(|begun| begun.record.unwrap().payload)
                 });
@@ -114,7 +116,7 @@ fn nobody_waits_for_who_is_slow_to_read_a_large_session() {
                 let start = Instant::now();
                 other.touch(&key(way), ttl()).unwrap();
                 let took = start.elapsed();
-                proxy.stall(false);
+                proxy.set_pace(Pace::Full);
                 assert!(reading.join().unwrap().unwrap() == large, "{way}");
                 took
             })

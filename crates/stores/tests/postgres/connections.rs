@@ -4,10 +4,9 @@
 use std::time::{Duration, Instant};
 
 use sessile_core::{ErrorKind, Result, Sessions};
-use sessile_fixtures::ServerOptions;
+use sessile_fixtures::{Proxy, ServerOptions};
 use sessile_stores::Context;
 
-use crate::proxy::Proxy;
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 fn code<T>(result: Result<T>) -> &'static str {
@@ -69,11 +68,17 @@ fn idle_connections_that_were_cut_cost_a_retry_and_nothing_else() {
     assert_eq!(payload(&store, "a"), None);
 }
 
+fn lost<T>(proxy: &Proxy, run: impl FnOnce() -> T) -> T {
+    let (lost, done) = proxy.losing_answer(0, || (), run);
+    assert!(lost);
+    done
+}
+
 #[test]
 fn what_the_server_did_before_its_answer_was_lost_is_recognised() {
     let Some(private) = Private::start() else { return };
-    let proxy = Proxy::to(private.server.socket());
-    let store = sessile_stores::open(&proxy.url(), &Context::default()).unwrap();
+    let proxy = private.proxy();
+    let store = sessile_stores::open(&proxy.url(&private.url()), &Context::default()).unwrap();
     // A connection on which the statements are prepared: what is lost is the answer to the
     // statement itself.
     let warm = || {
@@ -85,20 +90,18 @@ fn what_the_server_did_before_its_answer_was_lost_is_recognised() {
         store.destroy(&key("warmer")).unwrap();
     };
     warm();
-    proxy.lose_next_answer();
-    store.create(&key("a"), b"1", ttl()).unwrap();
+    lost(&proxy, || store.create(&key("a"), b"1", ttl())).unwrap();
     assert_eq!(code(store.create(&key("a"), b"2", ttl())), "exists", "that of somebody else");
     for (id, version) in [("a", 2), ("new", 1)] {
         warm();
         let begun = store.begin(&key(id), WAIT).unwrap();
-        proxy.lose_next_answer();
-        assert_eq!(code(begun.lease.commit(b"2", ttl())), "ok", "{id}");
+        let committed = lost(&proxy, || begun.lease.commit(b"2", ttl()));
+        assert_eq!(code(committed), "ok", "{id}");
         let record = store.peek(&key(id)).unwrap().unwrap();
         assert_eq!((record.head.version, record.payload.as_slice()), (version, &b"2"[..]), "{id}");
     }
     warm();
-    proxy.lose_next_answer();
-    store.destroy(&key("a")).unwrap();
+    lost(&proxy, || store.destroy(&key("a"))).unwrap();
     assert_eq!(payload(&store, "a"), None);
 }
 

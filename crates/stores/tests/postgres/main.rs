@@ -9,9 +9,9 @@ mod failures;
 #[cfg(test)]
 mod impostor;
 #[cfg(test)]
-mod protocol;
+mod pretence;
 #[cfg(test)]
-mod proxy;
+mod protocol;
 #[cfg(test)]
 mod races;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sessile_core::{Clock, Key, Sessions, Timestamp, Ttl};
 use sessile_stores::Context;
 
-use crate::proxy::{Numbers, Proxy};
+use crate::pretence::{Numbers, Pretence};
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 fn open(url: &str) -> Sessions {
@@ -33,8 +33,8 @@ fn warm_up(store: &Sessions) {
 #[test]
 fn a_locked_request_is_two_round_trips_and_everything_else_one() {
     let Some(private) = Private::start() else { return };
-    let proxy = Proxy::to(private.server.socket());
-    let store = open(&proxy.url());
+    let (pretence, proxy, url) = Pretence::before(&private);
+    let store = open(&url);
     warm_up(&store);
     let a = key("a");
     assert_eq!(proxy.trips(|| store.create(&a, b"x", ttl()).unwrap()).0, 1, "create");
@@ -45,10 +45,10 @@ fn a_locked_request_is_two_round_trips_and_everything_else_one() {
         assert_eq!(trips, 1, "begin");
         assert_eq!(proxy.trips(|| begun.lease.commit(&[7; 4_000], ttl()).unwrap()).0, 1, "commit");
     }
-    let (answers, begun) = proxy.answers(|| store.begin(&a, WAIT).unwrap());
+    let (answers, begun) = pretence.answers(|| store.begin(&a, WAIT).unwrap());
     assert_eq!(answers, 1, "a begin is one transaction");
     assert_eq!(
-        proxy.answers(|| begun.lease.commit(b"x", ttl()).unwrap()).0,
+        pretence.answers(|| begun.lease.commit(b"x", ttl()).unwrap()).0,
         1,
         "and so is a commit"
     );
@@ -156,13 +156,13 @@ fn fences_grow_over_a_crash_that_lost_the_last_ones() {
 #[test]
 fn a_proxy_that_pools_transactions_is_refused() {
     let Some(private) = Private::start() else { return };
-    let proxy = Proxy::to(private.server.socket());
-    proxy.number(Numbers::Same);
-    let error = sessile_stores::open(&proxy.url(), &Context::default()).unwrap_err();
+    let (pretence, _proxy, url) = Pretence::before(&private);
+    pretence.number(Numbers::Same);
+    let error = sessile_stores::open(&url, &Context::default()).unwrap_err();
     assert_eq!(error.kind().code(), "incompatible", "{error:?}");
     // One that was not found out: no lease is granted, and no lock stays behind.
-    proxy.number(Numbers::Wrong);
-    let store = open(&proxy.url());
+    pretence.number(Numbers::Wrong);
+    let store = open(&url);
     assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind().code(), "incompatible");
     until("no lock is left", || {
         private.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sessile_core::Sessions;
 
-use crate::proxy::Proxy;
+use crate::pretence::Pretence;
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 /// The locks of sessions that are held.
@@ -56,11 +56,11 @@ fn a_log_out_that_waits_for_a_regeneration_finds_the_session_under_its_new_id() 
 #[test]
 fn a_lock_that_was_granted_at_the_moment_of_the_time_out_is_given_back() {
     let Some(private) = Private::start() else { return };
-    let proxy = Proxy::to(private.server.socket());
-    let store = sessile_stores::open(&proxy.url(), &sessile_stores::Context::default()).unwrap();
+    let (pretence, _proxy, url) = Pretence::before(&private);
+    let store = sessile_stores::open(&url, &sessile_stores::Context::default()).unwrap();
     // So that its statements are prepared.
     store.begin(&key("a"), WAIT).unwrap().lease.commit(b"x", ttl()).unwrap();
-    proxy.say_too_late();
+    pretence.say_too_late();
     let error = store.begin(&key("a"), WAIT).unwrap_err();
     assert_eq!(error.kind().code(), "lock-timeout", "{error:?}");
     let granted = private.open().begin(&key("a"), Duration::ZERO);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sessile_core::{ErrorKind, Holder, Sessions};
 use sessile_stores::Context;
 
-use crate::proxy::Proxy;
+use crate::pretence::Pretence;
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 /// A store whose user can be denied functions, which a superuser cannot.
@@ -69,17 +69,17 @@ fn a_time_out_is_told_even_if_the_server_does_not_say_who_holds_the_lock() {
 #[test]
 fn connections_whose_statements_were_reset_are_replaced() {
     let Some(private) = Private::start() else { return };
-    let proxy = Proxy::to(private.server.socket());
-    let store = sessile_stores::open(&proxy.url(), &Context::default()).unwrap();
+    let (pretence, _proxy, url) = Pretence::before(&private);
+    let store = sessile_stores::open(&url, &Context::default()).unwrap();
     store.create(&key("a"), b"x", ttl()).unwrap();
     for code in [b"26000", b"42P05", b"08P01", b"25P04"] {
         let name = String::from_utf8_lossy(code);
         store.peek(&key("a")).unwrap();
-        proxy.refuse_on_all_connections(*code);
+        pretence.refuse_on_all_connections(*code);
         assert!(
             store.peek(&key("a")).unwrap_or_else(|error| panic!("{name}: {error:?}")).is_some()
         );
-        proxy.refuse_on_all_connections(*code);
+        pretence.refuse_on_all_connections(*code);
         let begun =
             store.begin(&key("a"), WAIT).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         begun.lease.release().unwrap();

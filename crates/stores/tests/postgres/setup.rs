@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use sessile_core::{Clock, Sessions};
-use sessile_fixtures::{PrivateDir, Server, ServerOptions};
+use sessile_fixtures::{PrivateDir, Proxy, Server, ServerOptions};
 use sessile_stores::Context;
 
 pub use self::support::patience::until;
@@ -37,6 +37,10 @@ impl Private {
 
     pub fn url(&self) -> String {
         format!("postgres+unix:{}?user=postgres&database=postgres", self.server.socket().display())
+    }
+
+    pub fn proxy(&self) -> Proxy {
+        Proxy::before(self.server.socket()).unwrap()
     }
 
     pub fn open(&self) -> Sessions {

@@ -20,6 +20,7 @@ use crate::testbed::{
 };
 use crate::worker::{SuiteWorker, command, number};
 
+mod answers;
 mod create;
 mod deaths;
 mod destroy;
@@ -57,6 +58,7 @@ pub fn all() -> Vec<Case> {
         processes::CASES,
         deaths::CASES,
         servers::CASES,
+        answers::CASES,
     ];
     subjects.concat()
 }
