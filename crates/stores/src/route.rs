@@ -21,7 +21,6 @@ mod sweep;
 mod write;
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use sessile_core::{
@@ -33,6 +32,7 @@ use self::large_store::LargeStore;
 use self::options::RouteStores;
 use self::stub::Stub;
 use self::sweep::SweepPosition;
+use crate::locks::process_local::ProcessLocal;
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::store_url::StoreUrl;
 
@@ -63,7 +63,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         large,
         elsewhere,
         inline_bytes_max,
-        sweep_position: Mutex::new(SweepPosition::first()),
+        swept_to: ProcessLocal::default(),
     };
     Ok(Sessions::new(label, store, limits))
 }
@@ -92,7 +92,7 @@ struct Route {
     elsewhere: Option<(BTreeSet<Bin>, Sessions)>,
     /// Larger payloads go to the large store, if there is one.
     inline_bytes_max: u64,
-    sweep_position: Mutex<SweepPosition>,
+    swept_to: ProcessLocal<SweepPosition>,
 }
 
 struct Held {

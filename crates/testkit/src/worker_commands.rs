@@ -2,15 +2,19 @@
 //! ...` reports progress.
 
 use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::concurrent::count_cycles;
 use crate::sealed;
 use crate::testbed::{BegunText, TestStore, minute, ms, open, payload, text_of};
 use nix::sys::signal::Signal;
-use sessile_core::{Bin, Key, Lease};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, alarm};
+use sessile_core::{Bin, Budget, ErrorKind, Key, Lease};
 
 const WAIT: Duration = Duration::from_secs(30);
+const CHILD_SECONDS_MAX: u32 = 20;
 
 type WorkerReply = Result<String, Box<dyn std::error::Error>>;
 
@@ -71,6 +75,9 @@ impl Commands {
             ["rewrite", size_max, key] => self.rewrite(size_max.parse()?, &parse_key(key)?)?,
             ["start-program", seconds] => start_program(seconds)?,
             ["fork", key] => self.fork(&parse_key(key)?)?,
+            ["fork-in-sweeps", children, key] => {
+                fork_in_sweeps(&self.store, children.parse()?, &parse_key(key)?)?;
+            }
             _ => return Err("unknown command".into()),
         }
         Ok(String::new())
@@ -131,6 +138,44 @@ impl Commands {
                 status => Err(format!("the child ended with {status}").into()),
             },
         }
+    }
+}
+
+/// Forks while another thread sweeps without a pause.
+fn fork_in_sweeps(
+    store: &TestStore,
+    children: u32,
+    key: &Key,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let sweeping = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Relaxed: nothing else depends on it.
+            while sweeping.load(Relaxed) && store.sweep(Budget::default()).is_ok() {
+                std::hint::spin_loop();
+            }
+        });
+        let ended = (0..children).try_for_each(|_| fork_once(store, key));
+        sweeping.store(false, Relaxed);
+        ended
+    })
+}
+
+/// The child works as its parent does. If it cannot, it must say so.
+fn fork_once(store: &TestStore, key: &Key) -> Result<(), Box<dyn std::error::Error>> {
+    match fork::fork()? {
+        fork::Fork::Child => {
+            alarm::set(CHILD_SECONDS_MAX); // kills it if it hangs
+            let sweep = || store.sweep(Budget::default()).map(drop);
+            let worked = store.save(key, "from-the-child").and_then(|()| sweep());
+            let wrong = worked.is_err_and(|error| *error.kind() != ErrorKind::Incompatible);
+            std::process::exit(i32::from(wrong));
+        }
+        fork::Fork::Parent(child) => match waitpid(Pid::from_raw(child), None)? {
+            WaitStatus::Exited(_, 0) => Ok(()),
+            WaitStatus::Signaled(..) => Err("a child hangs".into()),
+            ended => Err(format!("a child ended with {ended:?}").into()),
+        },
     }
 }
 

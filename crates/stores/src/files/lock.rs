@@ -16,7 +16,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,7 +32,7 @@ use super::mode::Mode;
 use super::queue::{Queue, Ticket};
 use super::system::{Identity, failed};
 use crate::locks::byte_lock::jittered;
-use crate::locks::lock;
+use crate::locks::process_local::ProcessLocal;
 
 /// If no event comes: a child that inherited the holder's file delays it, and a file system may not
 /// report at all.
@@ -48,15 +48,15 @@ const RETRY_MAX: Duration = Duration::from_millis(5);
 
 pub struct SessionLocks {
     queue: Queue,
-    /// Idle inotify descriptors of a process. Closing one takes the kernel milliseconds; a forked
-    /// child must not read its parent's events.
-    idle: Mutex<(u32, Vec<OwnedFd>)>,
+    /// Idle inotify descriptors. Closing one takes the kernel milliseconds; a forked child must not
+    /// read its parent's events.
+    idle: ProcessLocal<Vec<OwnedFd>>,
 }
 
 impl SessionLocks {
     /// `directory` has the queue's files.
     pub fn open(directory: Arc<Directory>) -> Result<SessionLocks> {
-        Ok(SessionLocks { queue: Queue::open(directory)?, idle: Mutex::default() })
+        Ok(SessionLocks { queue: Queue::open(directory)?, idle: ProcessLocal::default() })
     }
 
     /// Takes the lock, or returns where the id leads: waiting for an alias is pointless. `start` is
@@ -116,22 +116,15 @@ impl SessionLocks {
     }
 
     fn take_inotify(&self) -> Option<OwnedFd> {
-        let pid = std::process::id();
-        let mut idle = lock(&self.idle);
-        if idle.0 != pid {
-            *idle = (pid, Vec::new());
-        }
-        let reused = idle.1.pop();
-        drop(idle);
+        let reused = self.idle.with(Vec::pop).flatten();
         // `None` when the user's inotify instances are used up: the waiter retries on a timer.
         reused.or_else(|| inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok())
     }
 
     fn return_inotify(&self, events: OwnedFd) {
-        let mut idle = lock(&self.idle);
-        if idle.0 == std::process::id() && idle.1.len() < 16 {
-            idle.1.push(events);
-        }
+        self.idle.with(|idle| if idle.len() < 16 {
+            idle.push(events);
+        });
     }
 }
 

@@ -26,7 +26,6 @@ use sessile_core::{Error, ErrorKind, Result};
 use super::directory::Directory;
 use super::gate;
 use super::system::fence;
-use crate::locks::lock;
 
 const SIDE_FILE: &str = "waiting";
 /// Not a possible name of a bin.
@@ -45,7 +44,8 @@ pub struct Queue {
     directory: Arc<Directory>,
     /// Only for queries: it has no lock itself, which F_OFD_GETLK would not report.
     side_file: OwnedFd,
-    /// An overtaken ticket, and since when.
+    /// An overtaken ticket, and since when. Advice, so no thread waits for it: in a forked child it
+    /// may stay locked.
     overtaken: Mutex<Option<(i64, Instant)>>,
 }
 
@@ -93,15 +93,16 @@ impl Queue {
     /// For a while this process does not wait for this ticket and earlier ones: the lock was free,
     /// so their processes are stopped. They lose only the queue's protection.
     pub fn overtake(&self, ticket: i64) {
-        *lock(&self.overtaken) = Some((ticket, Instant::now()));
+        if let Ok(mut overtaken) = self.overtaken.try_lock() {
+            *overtaken = Some((ticket, Instant::now()));
+        }
     }
 
     fn window(&self, session: i64) -> Range<i64> {
         let start = start_of(session);
         let all = start..start.saturating_add(1 << WINDOW_BITS);
-        let mut overtaken = lock(&self.overtaken);
-        *overtaken = overtaken.filter(|(_, since)| since.elapsed() < OVERTAKEN_MAX);
-        match *overtaken {
+        let overtaken = self.overtaken.try_lock().ok().and_then(|overtaken| *overtaken);
+        match overtaken.filter(|(_, since)| since.elapsed() < OVERTAKEN_MAX) {
             Some((ticket, _)) if all.contains(&ticket) => ticket + 1..all.end,
             _ => all,
         }

@@ -12,7 +12,7 @@ use sessile_core::{
 
 use super::lock::{SessionLocks, lock_free, unlock};
 use super::mode::{Held, Mode};
-use super::sweep::{SweepPosition, sweep};
+use super::sweep::{SweptTo, sweep};
 use super::system::{Identity, fence, size};
 use super::{gate, list};
 use crate::file_system;
@@ -22,13 +22,13 @@ pub struct Files<M> {
     mode: M,
     locks: SessionLocks,
     capabilities: Capabilities,
-    swept_to: SweepPosition,
+    swept_to: SweptTo,
 }
 
 impl<M: Mode> Files<M> {
     pub fn new(mode: M, capabilities: Capabilities) -> Result<Files<M>> {
         let locks = SessionLocks::open(Arc::clone(mode.side()))?;
-        Ok(Files { mode, locks, capabilities, swept_to: SweepPosition::default() })
+        Ok(Files { mode, locks, capabilities, swept_to: SweptTo::default() })
     }
 }
 

@@ -4,7 +4,6 @@
 //! is leased, or was touched at this instant, stays.
 
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{OFlags, Stat};
@@ -15,25 +14,31 @@ use super::lock::try_flock;
 use super::mode::{FileRole, Mode};
 use super::system::is_regular;
 use super::walk::Walk;
-use crate::locks::lock;
+use crate::locks::process_local::ProcessLocal;
 
 /// A temporary file lives for microseconds. A process that is stopped for longer than this finds
 /// its file removed and fails to commit, with the old record intact.
 const TEMPORARY_AGE_MAX: Duration = Duration::from_secs(900);
 
-/// Where the next sweep continues: a process and its walk. A forked child would share the position
-/// of its parent's directories.
-pub type SweepPosition = Mutex<(u32, Walk)>;
+/// Where the next sweep continues. A forked child would share the position of its parent's
+/// directories.
+pub type SweptTo = ProcessLocal<Walk>;
 
-pub fn sweep(mode: &impl Mode, position: &SweepPosition, budget: Budget) -> Result<Swept> {
-    let (start, pid) = (Instant::now(), std::process::id());
-    let mut position = lock(position);
-    if position.0 != pid || position.1.is_complete() {
-        *position = (pid, Walk::new(mode)?);
+pub fn sweep(mode: &impl Mode, swept_to: &SweptTo, budget: Budget) -> Result<Swept> {
+    let mut walk = swept_to.take();
+    let swept = sweep_from(mode, &mut walk, budget);
+    swept_to.put(walk);
+    swept
+}
+
+fn sweep_from(mode: &impl Mode, walk: &mut Walk, budget: Budget) -> Result<Swept> {
+    let start = Instant::now();
+    if walk.is_complete() {
+        *walk = Walk::new(mode)?;
     }
     let mut swept = Swept::default();
     while swept.examined < budget.records_max && start.elapsed() < budget.time_max {
-        let Some(found) = position.1.next(mode)? else {
+        let Some(found) = walk.next(mode)? else {
             swept.complete = true;
             break;
         };

@@ -5,6 +5,7 @@
 pub mod byte_lock;
 pub mod host;
 pub mod orphans;
+pub mod process_local;
 pub mod range_lock;
 pub mod token;
 

@@ -9,11 +9,11 @@
 //! makes no further request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use sessile_core::{ErrorKind, Key, Result};
 
+use super::process_local::ProcessLocal;
 use super::token::Token;
 
 /// Beyond, the oldest keep their locks for their time.
@@ -23,25 +23,19 @@ const ORPHANS_MAX: usize = 64;
 pub struct Orphans {
     /// Nearly every begin has no orphans and reads only this.
     any: AtomicBool,
-    list: Mutex<Vec<Orphan>>,
+    /// A forked child leaves those of its parent alone.
+    list: ProcessLocal<Vec<Orphan>>,
 }
 
 struct Orphan {
     key: Key,
     token: Token,
     since: Instant,
-    /// A forked child leaves its parent's orphans alone.
-    pid: u32,
 }
 
 impl Orphans {
     pub fn remember(&self, key: &Key, token: &Token) {
-        self.put(Orphan {
-            key: key.clone(),
-            token: *token,
-            since: Instant::now(),
-            pid: std::process::id(),
-        });
+        self.put(Orphan { key: key.clone(), token: *token, since: Instant::now() });
     }
 
     /// Releases all locks that may still exist, which wakes their waiters. Errors: `Unreachable`
@@ -52,8 +46,7 @@ impl Orphans {
         mut unlock: impl FnMut(&Key, &Token) -> Result<()>,
     ) -> Result<()> {
         let mut orphans = self.take();
-        orphans
-            .retain(|orphan| orphan.pid == std::process::id() && orphan.since.elapsed() < lock_ttl);
+        orphans.retain(|orphan| orphan.since.elapsed() < lock_ttl);
         while let Some(orphan) = orphans.pop() {
             match unlock(&orphan.key, &orphan.token) {
                 Err(error) if *error.kind() == ErrorKind::Unreachable => {
@@ -69,31 +62,26 @@ impl Orphans {
     }
 
     fn put(&self, orphan: Orphan) {
-        let Some(mut list) = self.list() else { return };
-        if list.len() >= ORPHANS_MAX {
-            list.remove(0);
-        }
-        list.push(orphan);
-        // Relaxed: the mutex orders the list, and a begin that misses the store leaves the orphan
-        // to the next one.
-        self.any.store(true, Ordering::Relaxed);
+        self.list.with(|list| {
+            if list.len() >= ORPHANS_MAX {
+                list.remove(0);
+            }
+            list.push(orphan);
+            // Relaxed: the mutex orders the list, and a begin that misses the store leaves the
+            // orphan to the next one.
+            self.any.store(true, Ordering::Relaxed);
+        });
     }
 
     fn take(&self) -> Vec<Orphan> {
         if !self.any.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        let Some(mut list) = self.list() else { return Vec::new() };
-        self.any.store(false, Ordering::Relaxed);
-        std::mem::take(&mut list)
-    }
-
-    /// `None` if another thread has it, perhaps one that a fork left behind. No thread waits.
-    fn list(&self) -> Option<MutexGuard<'_, Vec<Orphan>>> {
-        match self.list.try_lock() {
-            Ok(list) => Some(list),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.list
+            .with(|list| {
+                self.any.store(false, Ordering::Relaxed);
+                std::mem::take(list)
+            })
+            .unwrap_or_default()
     }
 }

@@ -9,7 +9,6 @@ use std::time::Instant;
 use sessile_core::{Budget, Result, Swept};
 
 use super::Route;
-use crate::locks::lock;
 
 /// The next store, and the stores in a row that were swept to their ends.
 #[derive(Clone, Copy)]
@@ -18,8 +17,8 @@ pub struct SweepPosition {
     complete: usize,
 }
 
-impl SweepPosition {
-    pub fn first() -> SweepPosition {
+impl Default for SweepPosition {
+    fn default() -> SweepPosition {
         SweepPosition { next: std::process::id() as usize, complete: 0 }
     }
 }
@@ -28,7 +27,7 @@ pub fn sweep(route: &Route, budget: Budget) -> Result<Swept> {
     let start = Instant::now();
     let homes = route.homes().count();
     let stores: Vec<_> = route.all().collect();
-    let mut position = *lock(&route.sweep_position);
+    let mut position = route.swept_to.take();
     let mut done = Swept::default();
     let mut result = Ok(());
     while !stores.is_empty() {
@@ -61,6 +60,6 @@ pub fn sweep(route: &Route, budget: Budget) -> Result<Swept> {
             break;
         }
     }
-    *lock(&route.sweep_position) = position;
+    route.swept_to.put(position);
     result.map(|()| done)
 }

@@ -8,16 +8,15 @@
 //! Leased rows are left alone. A lock that is taken between the look at it and the deletion does no
 //! harm: its owner reads the clock after it has the lock, so it finds the record expired, too.
 
-use std::sync::Mutex;
 use std::time::Instant;
 
 use sessile_core::{Budget, Key, Result, Swept, Timestamp};
 
 use super::row::{Columns, key, time, wrong_type};
-use crate::locks::lock;
+use crate::locks::process_local::ProcessLocal;
 
 /// Where the last sweep stopped; `None` at the start. `P` names a row in the order of `due`.
-pub type SweptTo<P> = Mutex<Option<P>>;
+pub type SweptTo<P> = ProcessLocal<Option<P>>;
 
 pub struct SweptBatch<P> {
     /// Rows looked at, damaged ones included.
@@ -31,10 +30,21 @@ pub fn sweep<P>(
     swept_to: &SweptTo<P>,
     budget: Budget,
     batch_rows: u64,
+    sweep_batch: impl FnMut(Option<&P>, u64) -> Result<SweptBatch<P>>,
+) -> Result<Swept> {
+    let mut position = swept_to.take();
+    let swept = sweep_from(&mut position, budget, batch_rows, sweep_batch);
+    swept_to.put(position);
+    swept
+}
+
+fn sweep_from<P>(
+    position: &mut Option<P>,
+    budget: Budget,
+    batch_rows: u64,
     mut sweep_batch: impl FnMut(Option<&P>, u64) -> Result<SweptBatch<P>>,
 ) -> Result<Swept> {
     let start = Instant::now();
-    let mut position = lock(swept_to);
     let mut swept = Swept::default();
     while !swept.complete
         && swept.examined < budget.records_max

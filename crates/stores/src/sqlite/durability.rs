@@ -7,31 +7,33 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-const PERIOD: Duration = Duration::from_secs(1);
+use crate::locks::byte_lock::monotonic_ns;
+
+const PERIOD_NS: u64 = 1_000_000_000;
 
 pub(super) struct EverySecond {
     log: Option<PathBuf>,
-    last: Mutex<Instant>,
+    /// By the host's monotonic clock.
+    last_ns: AtomicU64,
 }
 
 impl EverySecond {
     /// `None` if the log is not to be synced.
     pub fn new(log: Option<PathBuf>) -> EverySecond {
-        EverySecond { log, last: Mutex::new(Instant::now()) }
+        EverySecond { log, last_ns: AtomicU64::new(monotonic_ns().unwrap_or(0)) }
     }
 
     /// Syncs if it is time and no other thread is doing so.
     pub fn sync_if_due(&self) {
         let Some(log) = &self.log else { return };
-        let Ok(mut last) = self.last.try_lock() else { return };
-        if last.elapsed() < PERIOD {
+        // Relaxed: only one thread may replace the time, and nothing else depends on it.
+        let (last, now) = (self.last_ns.load(Relaxed), monotonic_ns().unwrap_or(0));
+        let is_due = now.saturating_sub(last) >= PERIOD_NS;
+        if !is_due || self.last_ns.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
             return;
         }
-        *last = Instant::now();
-        drop(last);
         // Safe: SQLite locks the database and the shared index, never the log, so closing this
         // descriptor drops no lock.
         if let Err(error) = File::open(log).and_then(|log| log.sync_data()) {

@@ -83,4 +83,15 @@ pub(crate) const CASES: &[Case] = &[
         },
     )
     .needs(&[PROCESSES]),
+    // The sweeps of all stores in files and tables held a mutex: it stays locked in a child.
+    Case::new(
+        "a child forked during a sweep works or is refused, and never hangs",
+        |bed, store| {
+            store.fill(500, MINUTE)?;
+            let key = new_key();
+            bed.worker()?.ask(&command("fork-in-sweeps 20", &key)).map(drop)
+        },
+    )
+    .needs(&[PROCESSES])
+    .alone(),
 ];

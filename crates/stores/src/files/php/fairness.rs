@@ -10,13 +10,13 @@ use sessile_core::Key;
 
 use crate::files::holder;
 use crate::files::mode::Held;
-use crate::locks::lock;
 
 /// A begin this soon after a release of the same session is a loop, not another request.
 const LOOP_PAUSE_MAX: Duration = Duration::from_millis(5);
 /// Enough for the kernel to wake a process that then takes the lock.
 const YIELD: Duration = Duration::from_millis(1);
 
+/// No thread waits for it: in a forked child it may stay locked.
 #[derive(Default)]
 pub struct PhpFairness(Mutex<Option<LastRelease>>);
 
@@ -29,7 +29,7 @@ struct LastRelease {
 impl PhpFairness {
     /// Waits if a PHP waited for this session. True if this process loops on it.
     pub fn yield_to_php(&self, key: &Key) -> bool {
-        let last = lock(&self.0).take();
+        let last = self.0.try_lock().ok().and_then(|mut last| last.take());
         let last = last.filter(|last| last.key == *key && last.at.elapsed() < LOOP_PAUSE_MAX);
         if last.as_ref().is_some_and(|last| last.php_waits) {
             std::thread::sleep(YIELD);
@@ -40,6 +40,8 @@ impl PhpFairness {
     pub fn before_release(&self, held: &Held) {
         let php_waits = held.looping && holder::has_blocked_waiter(held.identity);
         let (key, at) = (held.key.clone(), Instant::now());
-        *lock(&self.0) = Some(LastRelease { key, at, php_waits });
+        if let Ok(mut last) = self.0.try_lock() {
+            *last = Some(LastRelease { key, at, php_waits });
+        }
     }
 }
