@@ -21,8 +21,7 @@ static sessile_format payload_format(void)
 		: SESSILE_FORMAT_OTHER;
 }
 
-/* Inline: it is copied otherwise. */
-static zend_always_inline sessile_rules rules(void)
+static void set_rules(void)
 {
 	sessile_rules rules = SESSILE_G(rules);
 
@@ -31,7 +30,7 @@ static zend_always_inline sessile_rules rules(void)
 	/* PHP opens and saves the session at each update of an upload's progress. */
 	rules.best_effort = PS(rfc1867_progress) != NULL;
 	rules.format = rules.merge ? payload_format() : SESSILE_FORMAT_OTHER;
-	return rules;
+	sessile_request_set_rules(SESSILE_G(request), rules);
 }
 
 static bool wants_lock(void)
@@ -65,22 +64,28 @@ static zend_result warn(const sessile_error *error)
 }
 
 /* Not EG(timeout_seconds), which is max_input_time before the script runs. */
-static zend_long max_execution_time(void)
+static uint64_t max_execution_time(void)
 {
+	uint64_t seconds = 0;
+
 	if (!SESSILE_G(time_limit)) {
 		SESSILE_G(time_limit) = zend_hash_str_find_ptr(EG(ini_directives),
 			ZEND_STRL("max_execution_time"));
 	}
-	return ZEND_STRTOL(ZSTR_VAL(SESSILE_G(time_limit)->value), NULL, 0);
+	/* Each request asks, and strtoll() is slow. */
+	for (const char *digit = ZSTR_VAL(SESSILE_G(time_limit)->value);
+			*digit >= '0' && *digit <= '9' && seconds < SESSILE_TTL_MAX_MS; digit++) {
+		seconds = seconds * 10 + (*digit - '0');
+	}
+	return seconds;
 }
 
 static bool open_store(const char *save_path)
 {
-	const zend_long seconds = max_execution_time();
 	const sessile_settings settings = {
 		.payload_bytes_max = MAX(SESSILE_G(payload_limit), 0),
 		.hashed_ids = SESSILE_G(hashed_ids),
-		.request_ms_max = (uint64_t) MAX(seconds, 0) * 1000,
+		.request_ms_max = max_execution_time() * 1000,
 	};
 	const sessile_bytes url = { save_path, strlen(save_path) };
 	sessile_error error;
@@ -114,6 +119,7 @@ PS_OPEN_FUNC(sessile)
 		sessile_log_write();
 		return sessile_fail();
 	}
+	set_rules();
 	PS_SET_MOD_DATA(&SESSILE_G(store));
 	return SUCCESS;
 }
@@ -130,7 +136,7 @@ PS_CLOSE_FUNC(sessile)
 		/* It goes on under the new id; see PS_READ_FUNC. */
 		return SUCCESS;
 	}
-	if (sessile_request_close(SESSILE_G(request), SESSILE_G(store), rules(), headers_open())) {
+	if (sessile_request_close(SESSILE_G(request), SESSILE_G(store), headers_open())) {
 		sessile_withdraw_cookie(PS(id));
 	}
 	PS_SET_MOD_DATA(NULL);
@@ -145,7 +151,7 @@ PS_READ_FUNC(sessile)
 	sessile_code code;
 
 	sessile_restore_path();
-	code = sessile_request_open(SESSILE_G(request), SESSILE_G(store), rules(), bytes_of(key),
+	code = sessile_request_open(SESSILE_G(request), SESSILE_G(store), bytes_of(key),
 		wants_lock(), &payload, &error);
 	if (code != SESSILE_OK) {
 		return warn(&error);
@@ -175,13 +181,13 @@ static zend_result save(zend_string *key, const zend_string *val, bool changed)
 	sessile_saved saved;
 
 	if (with.serialised && sessile_running_call() == SESSILE_CALL_REGENERATES) {
-		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store), rules(),
+		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store),
 			bytes_of(key), true, &error);
 		if (code != SESSILE_GONE) {
 			return code == SESSILE_OK ? SUCCESS : warn(&error);
 		}
 	}
-	if (sessile_request_save(SESSILE_G(request), SESSILE_G(store), rules(), bytes_of(key), with,
+	if (sessile_request_save(SESSILE_G(request), SESSILE_G(store), bytes_of(key), with,
 			&saved, &error) != SESSILE_OK) {
 		/* An exception tells the reason itself. */
 		return EG(exception) ? sessile_fail() : warn(&error);
@@ -228,7 +234,7 @@ PS_DESTROY_FUNC(sessile)
 		return SUCCESS;
 	}
 	if (sessile_running_call() == SESSILE_CALL_REPLACES) {
-		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store), rules(),
+		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store),
 			bytes_of(key), false, &error);
 		if (code != SESSILE_GONE) {
 			return code == SESSILE_OK ? SUCCESS : warn(&error);
@@ -279,7 +285,7 @@ PS_VALIDATE_SID_FUNC(sessile)
 	sessile_restore_path();
 	valid = only_makes_an_id()
 		? sessile_request_is_taken(SESSILE_G(request), SESSILE_G(store), bytes_of(key), false)
-		: sessile_request_validate(SESSILE_G(request), SESSILE_G(store), rules(), bytes_of(key),
+		: sessile_request_validate(SESSILE_G(request), SESSILE_G(store), bytes_of(key),
 			wants_lock());
 	return valid ? SUCCESS : FAILURE;
 }

@@ -279,6 +279,9 @@ sessile_request *sessile_request_new(void);
 // Gives the lock back and frees the request. Null does nothing.
 void sessile_request_free(sessile_request *request);
 
+// Changes the rules, for this session and the next ones. At first they are PHP's defaults.
+void sessile_request_set_rules(sessile_request *request, sessile_rules rules);
+
 // Whether a new id is taken. A free one becomes the id of this request's new session, if it is
 // `for_this_request`. A store that fails here is not asked again: `sessile_request_open` reports
 // the failure.
@@ -291,7 +294,6 @@ bool sessile_request_is_taken(sessile_request *request,
 // that fails refuses no id: `sessile_request_open` reports the failure.
 bool sessile_request_validate(sessile_request *request,
                               sessile_store *store,
-                              sessile_rules rules,
                               sessile_bytes id,
                               bool locked);
 
@@ -302,7 +304,6 @@ bool sessile_request_validate(sessile_request *request,
 // `error` says why; else that is `SESSILE_OK`, too.
 sessile_code sessile_request_open(sessile_request *request,
                                   sessile_store *store,
-                                  sessile_rules rules,
                                   sessile_bytes id,
                                   bool locked,
                                   sessile_bytes *payload,
@@ -316,7 +317,6 @@ void sessile_request_loaded(sessile_request *request);
 // anew; one that was destroyed stays destroyed.
 sessile_code sessile_request_save(sessile_request *request,
                                   sessile_store *store,
-                                  sessile_rules rules,
                                   sessile_bytes id,
                                   sessile_save save,
                                   sessile_saved *saved,
@@ -327,7 +327,6 @@ sessile_code sessile_request_save(sessile_request *request,
 // id that is not open.
 sessile_code sessile_request_leave_id(sessile_request *request,
                                       sessile_store *store,
-                                      sessile_rules rules,
                                       sessile_bytes id,
                                       bool keeps,
                                       sessile_error *error);
@@ -346,10 +345,7 @@ sessile_code sessile_request_destroy(sessile_request *request,
 
 // Ends the use of the session, saved or not, and gives its lock back. Returns whether the cookie
 // of a new session that was only read is to be withdrawn.
-bool sessile_request_close(sessile_request *request,
-                           sessile_store *store,
-                           sessile_rules rules,
-                           bool headers_open);
+bool sessile_request_close(sessile_request *request, sessile_store *store, bool headers_open);
 
 // Forgets the session and gives its lock back.
 void sessile_request_reset(sessile_request *request);

@@ -184,9 +184,12 @@ unsafe fn is_closed(request: *mut sessile_request) -> bool {
 unsafe fn text<'a>(id: sessile_bytes) -> Cow<'a, str> {
     // SAFETY: the caller's promise.
     let id = unsafe { id.get() };
-    // The replacement of invalid UTF-8 is refused like any other invalid character. The first check
-    // is the faster one.
-    str::from_utf8(id).map_or_else(|_| String::from_utf8_lossy(id), Cow::Borrowed)
+    if id.is_ascii() {
+        // SAFETY: ASCII is UTF-8. Its check is faster than that of UTF-8.
+        return Cow::Borrowed(unsafe { str::from_utf8_unchecked(id) });
+    }
+    // The replacement of invalid UTF-8 is refused like any other invalid character.
+    String::from_utf8_lossy(id)
 }
 
 /// A request without a session. Null if the system has no memory.
@@ -195,7 +198,7 @@ pub extern "C" fn sessile_request_new() -> *mut sessile_request {
     if !count_forks() {
         return std::ptr::null_mut();
     }
-    Box::into_raw(Box::new(sessile_request(Request::new(Clock::system(), forks))))
+    Box::into_raw(Box::new(sessile_request(Request::new(Clock::system(), forks, Rules::default()))))
 }
 
 /// Gives the lock back and frees the request. Null does nothing.
@@ -203,6 +206,16 @@ pub extern "C" fn sessile_request_new() -> *mut sessile_request {
 pub unsafe extern "C" fn sessile_request_free(request: *mut sessile_request) {
     // SAFETY: the caller's promise.
     unsafe { free(request) }
+}
+
+/// Changes the rules, for this session and the next ones. At first they are PHP's defaults.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_set_rules(
+    request: *mut sessile_request,
+    rules: sessile_rules,
+) {
+    // SAFETY: the caller's promise.
+    ask(|| unsafe { borrow(request) }.map(|request| request.set_rules(rules.get())));
 }
 
 /// Whether a new id is taken. A free one becomes the id of this request's new session, if it is
@@ -227,14 +240,13 @@ pub unsafe extern "C" fn sessile_request_is_taken(
 pub unsafe extern "C" fn sessile_request_validate(
     request: *mut sessile_request,
     store: *mut sessile_store,
-    rules: sessile_rules,
     id: sessile_bytes,
     locked: bool,
 ) -> bool {
     // SAFETY: the caller's promises.
     ask(|| unsafe {
         let (request, sessions) = (borrow(request)?, sessions_of(store)?);
-        Ok(request.validate(sessions, &rules.get(), &text(id), access(locked)))
+        Ok(request.validate(sessions, &text(id), access(locked)))
     })
 }
 
@@ -247,7 +259,6 @@ pub unsafe extern "C" fn sessile_request_validate(
 pub unsafe extern "C" fn sessile_request_open(
     request: *mut sessile_request,
     store: *mut sessile_store,
-    rules: sessile_rules,
     id: sessile_bytes,
     locked: bool,
     payload: *mut sessile_bytes,
@@ -257,7 +268,7 @@ pub unsafe extern "C" fn sessile_request_open(
         // SAFETY: the caller's promises.
         let (request, sessions) = unsafe { (borrow(request)?, sessions_of(store)?) };
         // SAFETY: the caller's promises.
-        let opened = unsafe { request.open(sessions, &rules.get(), &text(id), access(locked))? };
+        let opened = unsafe { request.open(sessions, &text(id), access(locked))? };
         if !error.is_null() {
             // SAFETY: the caller's promise; only the code is written if there is no warning.
             unsafe {
@@ -290,7 +301,6 @@ pub unsafe extern "C" fn sessile_request_loaded(request: *mut sessile_request) {
 pub unsafe extern "C" fn sessile_request_save(
     request: *mut sessile_request,
     store: *mut sessile_store,
-    rules: sessile_rules,
     id: sessile_bytes,
     save: sessile_save,
     saved: *mut sessile_saved,
@@ -304,7 +314,7 @@ pub unsafe extern "C" fn sessile_request_save(
         let payload = serialised.then(|| unsafe { payload.get() });
         let save = Save { payload, changed, empty, headers_open };
         use sessile_saved::*;
-        let done = match request.save(sessions, &rules.get(), &id, save)? {
+        let done = match request.save(sessions, &id, save)? {
             Saved::Stored => SESSILE_STORED,
             Saved::Touched => SESSILE_TOUCHED,
             Saved::Nothing => SESSILE_NOTHING,
@@ -333,7 +343,6 @@ pub unsafe extern "C" fn sessile_request_save(
 pub unsafe extern "C" fn sessile_request_leave_id(
     request: *mut sessile_request,
     store: *mut sessile_store,
-    rules: sessile_rules,
     id: sessile_bytes,
     keeps: bool,
     error: *mut sessile_error,
@@ -341,7 +350,7 @@ pub unsafe extern "C" fn sessile_request_leave_id(
     let leave = || {
         // SAFETY: the caller's promises.
         let (request, sessions, id) = unsafe { (borrow(request)?, sessions_of(store)?, text(id)) };
-        let leaves = request.leave_id(sessions, &rules.get(), &id, keeps)?;
+        let leaves = request.leave_id(sessions, &id, keeps)?;
         leaves.then_some(()).ok_or_else(|| ErrorKind::Gone.into())
     };
     // SAFETY: the caller's promise.
@@ -380,7 +389,6 @@ pub unsafe extern "C" fn sessile_request_destroy(
 pub unsafe extern "C" fn sessile_request_close(
     request: *mut sessile_request,
     store: *mut sessile_store,
-    rules: sessile_rules,
     headers_open: bool,
 ) -> bool {
     // SAFETY: the caller's promise.
@@ -395,7 +403,7 @@ pub unsafe extern "C" fn sessile_request_close(
             request.reset();
             return Ok(false);
         };
-        Ok(request.close(sessions, &rules.get(), headers_open) == Closed::WithdrawCookie)
+        Ok(request.close(sessions, headers_open) == Closed::WithdrawCookie)
     })
 }
 

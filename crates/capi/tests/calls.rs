@@ -294,8 +294,9 @@ fn opened(
 ) -> Result<(String, sessile_code), sessile_code> {
     unsafe {
         let (mut payload, mut error) = (zeroed(), zeroed::<sessile_error>());
+        sessile_request_set_rules(request, rules);
         let id = bytes(id.as_bytes());
-        let code = sessile_request_open(request, store, rules, id, true, &mut payload, &mut error);
+        let code = sessile_request_open(request, store, id, true, &mut payload, &mut error);
         if code != sessile_code::SESSILE_OK {
             return Err(code);
         }
@@ -324,8 +325,7 @@ fn saved(
     };
     let mut saved = sessile_saved::SESSILE_NOTHING;
     let id = bytes(id.as_bytes());
-    let code =
-        unsafe { sessile_request_save(request, store, RULES, id, save, &mut saved, null_mut()) };
+    let code = unsafe { sessile_request_save(request, store, id, save, &mut saved, null_mut()) };
     if code == sessile_code::SESSILE_OK { Ok(saved) } else { Err(code) }
 }
 
@@ -346,10 +346,10 @@ fn the_session_of_a_request() {
         assert_eq!(saved(first, store, "a", ""), Ok(sessile_saved::SESSILE_WITHDRAW_COOKIE));
         assert_eq!(saved(first, store, "a", "x"), Ok(sessile_saved::SESSILE_STORED));
 
-        assert!(sessile_request_validate(first, store, RULES, bytes(b"a"), true));
-        assert!(!sessile_request_validate(second, store, RULES, bytes(b"b"), true));
+        assert!(sessile_request_validate(first, store, bytes(b"a"), true));
+        assert!(!sessile_request_validate(second, store, bytes(b"b"), true));
         assert_eq!(opened(first, store, "a", RULES), Ok(("x".into(), sessile_code::SESSILE_OK)));
-        let left = sessile_request_leave_id(first, store, RULES, bytes(b"a"), true, null_mut());
+        let left = sessile_request_leave_id(first, store, bytes(b"a"), true, null_mut());
         assert!(left == sessile_code::SESSILE_OK && sessile_request_is_leaving(first));
         assert!(sessile_request_pause(first) && !sessile_request_pause(first));
         assert!(opened(first, store, "b", RULES).is_ok());
@@ -364,7 +364,7 @@ fn the_session_of_a_request() {
             sessile_code::SESSILE_OK
         );
         assert_eq!(saved(first, store, "b", "z"), Ok(sessile_saved::SESSILE_LOGGED_OUT));
-        assert!(!sessile_request_close(first, store, RULES, true));
+        assert!(!sessile_request_close(first, store, true));
         assert_eq!(saved(null_mut(), store, "b", "z"), Err(sessile_code::SESSILE_INVALID_ARGUMENT));
         sessile_request_end(second);
         sessile_request_reset(null_mut());

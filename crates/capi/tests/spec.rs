@@ -15,7 +15,6 @@ use sessile_spec::{
 struct Driver {
     request: *mut sessile_request,
     store: *mut sessile_store,
-    rules: sessile_rules,
 }
 
 fn bytes(text: &str) -> sessile_bytes {
@@ -37,15 +36,15 @@ impl RequestDriver for Driver {
     }
 
     fn start(&mut self, id: &str, unlocked: bool, strict: bool) -> Result<Option<Started>, String> {
-        let Driver { request, store, rules } = *self;
+        let Driver { request, store } = *self;
         unsafe {
-            let valid = || sessile_request_validate(request, store, rules, bytes(id), !unlocked);
+            let valid = || sessile_request_validate(request, store, bytes(id), !unlocked);
             if strict && !valid() {
                 return Ok(None);
             }
             let (mut payload, mut error) = (zeroed(), zeroed::<sessile_error>());
             let (to, why) = (&raw mut payload, &raw mut error);
-            done(sessile_request_open(request, store, rules, bytes(id), !unlocked, to, why))?;
+            done(sessile_request_open(request, store, bytes(id), !unlocked, to, why))?;
             let text = match payload.length {
                 0 => &[],
                 length => std::slice::from_raw_parts(payload.data.cast::<u8>(), length),
@@ -57,34 +56,32 @@ impl RequestDriver for Driver {
     }
 
     fn save(&mut self, id: &str, save: SpecSave<'_>) -> Result<String, String> {
-        let Driver { request, store, rules } = *self;
+        let Driver { request, store } = *self;
         let SpecSave { text, changed, headers_open } = save;
         let empty = text.is_empty();
         let save =
             sessile_save { payload: bytes(text), serialised: true, changed, empty, headers_open };
         let mut saved = sessile_saved::SESSILE_NOTHING;
         done(unsafe {
-            sessile_request_save(request, store, rules, bytes(id), save, &mut saved, null_mut())
+            sessile_request_save(request, store, bytes(id), save, &mut saved, null_mut())
         })?;
         Ok(name(saved))
     }
 
     fn regenerate(&mut self, old: &str, new: &str, keeps: bool) -> Result<(), String> {
-        let Driver { request, store, rules } = *self;
-        done(unsafe {
-            sessile_request_leave_id(request, store, rules, bytes(old), keeps, null_mut())
-        })?;
+        let Driver { request, store } = *self;
+        done(unsafe { sessile_request_leave_id(request, store, bytes(old), keeps, null_mut()) })?;
         self.start(new, false, false).map(drop)
     }
 
     fn destroy(&mut self, id: &str) -> Result<(), String> {
-        let Driver { request, store, .. } = *self;
+        let Driver { request, store } = *self;
         done(unsafe { sessile_request_destroy(request, store, bytes(id), null_mut()) })
     }
 
     fn close(&mut self) -> String {
-        let Driver { request, store, rules } = *self;
-        let withdraw = unsafe { sessile_request_close(request, store, rules, true) };
+        let Driver { request, store } = *self;
+        let withdraw = unsafe { sessile_request_close(request, store, true) };
         if withdraw { "withdraw-cookie".into() } else { "done".into() }
     }
 }
@@ -121,7 +118,11 @@ fn every_case_in_which_no_time_passes_holds() {
         let mut store = null_mut();
         let opened = unsafe { sessile_open(bytes("memory:"), &mut store, null_mut()) };
         assert_eq!(opened, sessile_code::SESSILE_OK);
-        let request = || Driver { request: sessile_request_new(), store, rules: rules(case.rules) };
+        let request = || {
+            let request = sessile_request_new();
+            unsafe { sessile_request_set_rules(request, rules(case.rules)) };
+            Driver { request, store }
+        };
         let ran = case.run(&Clock::system(), str::to_owned, request);
         unsafe { sessile_close(store) };
         ran.unwrap();

@@ -12,6 +12,7 @@ use crate::session::{Access, Hold, Locked, Session, replaced};
 /// The session of one request; it may serve one request after the other.
 pub struct Request {
     clock: Clock,
+    rules: Rules,
     process: fn() -> u32,
     /// The process that opened the session.
     opened_by: u32,
@@ -96,15 +97,21 @@ pub enum Closed {
 impl Request {
     /// A request on a clock. `process` answers with another number in each forked child, which
     /// must not save the session of its parent.
-    pub fn new(clock: Clock, process: fn() -> u32) -> Request {
+    pub fn new(clock: Clock, process: fn() -> u32, rules: Rules) -> Request {
         Request {
             clock,
+            rules,
             process,
             opened_by: process(),
             state: State::Closed,
             made: None,
             waited: false,
         }
+    }
+
+    /// Changes the rules, for this session and the next ones.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
     }
 
     /// Whether a new id is taken. A free one becomes the id of this request's new session, if it
@@ -131,16 +138,10 @@ impl Request {
     ///
     /// The browser gets another cookie for an id that is refused. So a store that fails, or a lock
     /// that is not free in time, refuses no id: [`Request::open`] reports the failure.
-    pub fn validate(
-        &mut self,
-        sessions: &Sessions,
-        rules: &Rules,
-        id: &str,
-        access: Access,
-    ) -> bool {
+    pub fn validate(&mut self, sessions: &Sessions, id: &str, access: Access) -> bool {
         self.reset();
         let opened = Key::session(id)
-            .and_then(|key| self.open_session(sessions, rules, key, access, Phase::Validated));
+            .and_then(|key| self.open_session(sessions, key, access, Phase::Validated));
         match (opened, &self.state) {
             (Ok(()), State::Active(session, _)) if session.is_known(sessions) => true,
             (Err(error), _) if *error.kind() != ErrorKind::InvalidId => {
@@ -161,25 +162,19 @@ impl Request {
     /// # Errors
     ///
     /// Those of [`Sessions::begin`] and of [`sessile_core::Lease::regenerate`].
-    pub fn open(
-        &mut self,
-        sessions: &Sessions,
-        rules: &Rules,
-        id: &str,
-        access: Access,
-    ) -> Result<Opened<'_>> {
+    pub fn open(&mut self, sessions: &Sessions, id: &str, access: Access) -> Result<Opened<'_>> {
         match &mut self.state {
             State::Active(session, phase @ Phase::Validated) if session.key.id() == id => {
                 *phase = Phase::Loading;
             }
             State::Failed(_) | State::Active(_, Phase::Leaving { .. }) => {
-                self.take_over(sessions, rules, id)?;
+                self.take_over(sessions, id)?;
             }
             _ => {
                 // Its lock is given back first: it may be the one that is wanted.
                 self.reset();
                 let key = Key::session(id)?;
-                self.open_session(sessions, rules, key, access, Phase::Loading)?;
+                self.open_session(sessions, key, access, Phase::Loading)?;
             }
         }
         self.opened_by = (self.process)();
@@ -193,14 +188,14 @@ impl Request {
 
     /// The failure of a validation, or a session that moves to another id.
     #[cold]
-    fn take_over(&mut self, sessions: &Sessions, rules: &Rules, id: &str) -> Result<()> {
+    fn take_over(&mut self, sessions: &Sessions, id: &str) -> Result<()> {
         let (session, keeps) = match std::mem::take(&mut self.state) {
             State::Failed(error) => return Err(error),
             State::Active(session, Phase::Leaving { keeps, .. }) => (session, keeps),
             _ => unreachable!("the caller has seen it"),
         };
         let (old, new) = (session.key.clone(), Key::session(id)?);
-        let moved = move_to(sessions, rules, session, keeps, new.clone())?;
+        let moved = move_to(sessions, &self.rules, session, keeps, new.clone())?;
         if self.made.as_ref() == Some(&old) {
             self.made = Some(new);
         }
@@ -212,13 +207,12 @@ impl Request {
     fn open_session(
         &mut self,
         sessions: &Sessions,
-        rules: &Rules,
         key: Key,
         access: Access,
         phase: Phase,
     ) -> Result<()> {
-        let patient = rules.best_effort.then(|| rules.patient(self.waited));
-        let rules = patient.as_ref().unwrap_or(rules);
+        let patient = self.rules.best_effort.then(|| self.rules.patient(self.waited));
+        let rules = patient.as_ref().unwrap_or(&self.rules);
         let put = |session| self.state = State::Active(session, phase);
         Session::open(sessions, rules, key, access, put)?;
         if patient.is_some()
@@ -254,13 +248,7 @@ impl Request {
     /// Those of [`sessile_core::Lease::commit`]; `Unsupported` for changes to a session that was
     /// read without its lock; `InvalidArgument` for one that cannot be serialised; `Exists` for an
     /// id that was not opened and is taken.
-    pub fn save(
-        &mut self,
-        sessions: &Sessions,
-        rules: &Rules,
-        id: &str,
-        save: Save<'_>,
-    ) -> Result<Saved> {
+    pub fn save(&mut self, sessions: &Sessions, id: &str, save: Save<'_>) -> Result<Saved> {
         if matches!(self.state, State::Active(_, Phase::Loading)) || self.is_forked_child() {
             return Ok(Saved::Nothing);
         }
@@ -276,12 +264,13 @@ impl Request {
                 // Otherwise the save would wait for the lock of its own request.
                 self.reset();
             }
-            return store_anew(sessions, rules, Key::session(id)?, payload);
+            return store_anew(sessions, &self.rules, Key::session(id)?, payload);
         };
         if session.end.is_some_and(|end| end <= self.clock.now()) {
             self.reset();
             return Ok(Saved::Ended);
         }
+        let rules = &self.rules;
         if let Some(saved) = lock_snapshot(session, sessions, rules, payload)? {
             return Ok(saved);
         }
@@ -323,13 +312,7 @@ impl Request {
     ///
     /// `Unsupported` for a session that was read without its lock: it keeps its id. With
     /// `Concurrency::Merge` those of a save that takes the lock.
-    pub fn leave_id(
-        &mut self,
-        sessions: &Sessions,
-        rules: &Rules,
-        id: &str,
-        keeps: bool,
-    ) -> Result<bool> {
+    pub fn leave_id(&mut self, sessions: &Sessions, id: &str, keeps: bool) -> Result<bool> {
         if self.is_forked_child() {
             return Ok(false);
         }
@@ -338,7 +321,7 @@ impl Request {
             return Ok(false);
         }
         if *phase == Phase::Open {
-            session.lock(sessions, rules, Removals::Win)?;
+            session.lock(sessions, &self.rules, Removals::Win)?;
         }
         match (*phase, &session.hold) {
             (Phase::Open, Hold::Locked(_)) => {
@@ -383,8 +366,8 @@ impl Request {
     }
 
     /// Ends the use of the session, saved or not, and gives its lock back.
-    pub fn close(&mut self, sessions: &Sessions, rules: &Rules, headers_open: bool) -> Closed {
-        let made = self.made.as_ref();
+    pub fn close(&mut self, sessions: &Sessions, headers_open: bool) -> Closed {
+        let (rules, made) = (&self.rules, self.made.as_ref());
         let closed = match &self.state {
             State::Active(Session { key, hold: Hold::Unlocked { found }, .. }, Phase::Open) => {
                 if *found && rules.touch_unlocked {

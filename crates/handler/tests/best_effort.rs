@@ -15,12 +15,12 @@ fn updates_wait_once_in_a_request_for_a_lock_that_is_not_free() {
     let held = sessions.begin(&Key::session("id").unwrap(), Duration::ZERO).unwrap();
     let wait = Duration::from_secs(1);
     let rules = Rules { lock_wait: wait, best_effort: true, ..Rules::default() };
-    let mut upload = Request::new(Clock::system(), || 1);
+    let mut upload = Request::new(Clock::system(), || 1, rules);
     for waits in [true, false] {
         for first in [true, false] {
             let start = Instant::now();
-            upload.open(&sessions, &rules, "id", Access::Locked).unwrap();
-            upload.close(&sessions, &rules, true);
+            upload.open(&sessions, "id", Access::Locked).unwrap();
+            upload.close(&sessions, true);
             assert_eq!(start.elapsed() >= wait, waits && first, "{:?}", start.elapsed());
         }
         if waits {
@@ -30,7 +30,7 @@ fn updates_wait_once_in_a_request_for_a_lock_that_is_not_free() {
     }
     upload.end();
     let start = Instant::now();
-    upload.open(&sessions, &rules, "id", Access::Locked).unwrap();
+    upload.open(&sessions, "id", Access::Locked).unwrap();
     assert!(start.elapsed() >= wait, "the next request waits, too: {:?}", start.elapsed());
     drop(held);
 }

@@ -57,17 +57,17 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, id: &str) {
     let rules = Rules { lock_wait: Duration::ZERO, concurrency, ..Rules::default() };
     let mut stored = Values::from([((0, 0), 0)]);
     let mut requests: Vec<(Request, Option<(Values, Values)>)> =
-        (0..REQUESTS).map(|_| (Request::new(Clock::system(), || 1), None)).collect();
-    let mut first = Request::new(Clock::system(), || 1);
-    first.open(sessions, &rules, id, Access::Locked).unwrap();
+        (0..REQUESTS).map(|_| (Request::new(Clock::system(), || 1, rules), None)).collect();
+    let mut first = Request::new(Clock::system(), || 1, rules);
+    first.open(sessions, id, Access::Locked).unwrap();
     first.loaded();
     let new = text(&stored);
-    first.save(sessions, &rules, id, save(&new)).unwrap();
+    first.save(sessions, id, save(&new)).unwrap();
     let (mut made, mut conflicts) = (0, sessions.count(Counter::MergeConflicts));
     for step in 0..60 {
         let (request, opened) = &mut requests[random.usize(..REQUESTS)];
         let Some((read, now)) = opened else {
-            let seen = request.open(sessions, &rules, id, Access::Locked).unwrap();
+            let seen = request.open(sessions, id, Access::Locked).unwrap();
             let seen = values(str::from_utf8(seen.payload).unwrap());
             assert_eq!(seen, stored, "step {step}");
             request.loaded();
@@ -84,7 +84,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, id: &str) {
             continue;
         }
         let payload = text(now);
-        let saved = request.save(sessions, &rules, id, save(&payload)).unwrap();
+        let saved = request.save(sessions, id, save(&payload)).unwrap();
         assert!(now == read || matches!(saved, Saved::Stored), "step {step}: {saved:?}");
         for name in (0..2).flat_map(|array| (0..VALUES).map(move |name| (array, name))) {
             let (read, now, before) = (read.get(&name), now.get(&name), stored.get(&name).copied());
@@ -100,7 +100,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, id: &str) {
             }
         }
         assert_eq!(sessions.count(Counter::MergeConflicts), conflicts, "step {step}");
-        request.close(sessions, &rules, true);
+        request.close(sessions, true);
         *opened = None;
     }
 }

@@ -106,7 +106,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, generation: u64, steps: 
     let rules = Rules { lock_wait: Duration::ZERO, ..Rules::default() };
     let mut model = Model::default();
     let mut requests: Vec<Request> =
-        (0..REQUESTS).map(|_| Request::new(Clock::system(), process)).collect();
+        (0..REQUESTS).map(|_| Request::new(Clock::system(), process, rules)).collect();
     for step in 0..steps {
         let by = random.usize(..REQUESTS);
         let request = &mut requests[by];
@@ -121,7 +121,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, generation: u64, steps: 
                 }
                 model.requests[by] = None;
                 let expected = model.open(by, number, access);
-                match (request.open(sessions, &rules, &id, access), &expected) {
+                match (request.open(sessions, &id, access), &expected) {
                     (Ok(opened), Some(expected)) => {
                         let read = String::from_utf8_lossy(opened.payload);
                         assert_eq!(read, expected.read, "step {step}: {:?}", expected.hold);
@@ -145,7 +145,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, generation: u64, steps: 
                 let empty = !changed && random.bool();
                 let save =
                     Save { payload: Some(payload.as_bytes()), changed, empty, headers_open: true };
-                let saved = request.save(sessions, &rules, &id_of(generation, opened.id), save);
+                let saved = request.save(sessions, &id_of(generation, opened.id), save);
                 let known = format!("step {step}: {:?}: {saved:?}", opened.hold);
                 match opened.hold {
                     Hold::Locked { stored: false } if empty => {
@@ -180,7 +180,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, generation: u64, steps: 
                 let Some(opened) = model.requests[by].clone() else { continue };
                 let keeps = random.bool();
                 let old = id_of(generation, opened.id);
-                let left = request.leave_id(sessions, &rules, &old, keeps);
+                let left = request.leave_id(sessions, &old, keeps);
                 let Ok(true) = left else {
                     let only_reads = matches!(opened.hold, Hold::Unlocked | Hold::Late);
                     assert!(only_reads, "step {step}: {left:?}");
@@ -197,7 +197,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, generation: u64, steps: 
                     model.requests[by] = None;
                     continue;
                 }
-                let moved = request.open(sessions, &rules, &id, Access::Locked).map(drop);
+                let moved = request.open(sessions, &id, Access::Locked).map(drop);
                 match (opened.hold, moved) {
                     (Hold::Locked { stored }, Ok(())) => {
                         if let Some(record) = model.records.remove(&opened.id) {
@@ -228,7 +228,7 @@ fn run(random: &mut fastrand::Rng, sessions: &Sessions, generation: u64, steps: 
                 }
             }
             _ => {
-                assert_eq!(request.close(sessions, &rules, true), Closed::Done);
+                assert_eq!(request.close(sessions, true), Closed::Done);
                 model.requests[by] = None;
             }
         }

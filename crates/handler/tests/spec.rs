@@ -14,7 +14,6 @@ use sessile_spec::{
 struct Driver {
     request: Request,
     sessions: Sessions,
-    rules: Rules,
 }
 
 fn rules(spec: SpecRules) -> Rules {
@@ -53,12 +52,12 @@ impl RequestDriver for Driver {
     }
 
     fn start(&mut self, id: &str, unlocked: bool, strict: bool) -> Result<Option<Started>, String> {
-        let Driver { request, sessions, rules } = self;
+        let Driver { request, sessions } = self;
         let access = if unlocked { Access::Unlocked } else { Access::Locked };
-        if strict && !request.validate(sessions, rules, id, access) {
+        if strict && !request.validate(sessions, id, access) {
             return Ok(None);
         }
-        let opened = request.open(sessions, rules, id, access).map_err(code)?;
+        let opened = request.open(sessions, id, access).map_err(code)?;
         let text = String::from_utf8_lossy(opened.payload).into_owned();
         let warns = opened.warning.map(code);
         request.loaded();
@@ -69,7 +68,7 @@ impl RequestDriver for Driver {
         let SpecSave { text, changed, headers_open } = save;
         let save =
             Save { payload: Some(text.as_bytes()), changed, empty: text.is_empty(), headers_open };
-        let saved = self.request.save(&self.sessions, &self.rules, id, save).map_err(code)?;
+        let saved = self.request.save(&self.sessions, id, save).map_err(code)?;
         let name = match saved {
             Saved::Stored => "stored",
             Saved::Touched => "touched",
@@ -83,9 +82,9 @@ impl RequestDriver for Driver {
     }
 
     fn regenerate(&mut self, old: &str, new: &str, keeps: bool) -> Result<(), String> {
-        let Driver { request, sessions, rules } = self;
-        request.leave_id(sessions, rules, old, keeps).map_err(code)?;
-        request.open(sessions, rules, new, Access::Locked).map_err(code)?;
+        let Driver { request, sessions } = self;
+        request.leave_id(sessions, old, keeps).map_err(code)?;
+        request.open(sessions, new, Access::Locked).map_err(code)?;
         request.loaded();
         Ok(())
     }
@@ -95,7 +94,7 @@ impl RequestDriver for Driver {
     }
 
     fn close(&mut self) -> String {
-        match self.request.close(&self.sessions, &self.rules, true) {
+        match self.request.close(&self.sessions, true) {
             Closed::Done => "done".into(),
             Closed::WithdrawCookie => "withdraw-cookie".into(),
         }
@@ -129,9 +128,8 @@ fn every_case_holds_on_every_store() {
                 let clock = Clock::manual(Clock::system().now());
                 let sessions = instance.open(clock.clone()).expect("the fixture opens");
                 let request = || Driver {
-                    request: Request::new(clock.clone(), || 1),
+                    request: Request::new(clock.clone(), || 1, rules(case.rules)),
                     sessions: sessions.clone(),
-                    rules: rules(case.rules),
                 };
                 run += 1;
                 if let Err(why) = case.run(&clock, |id| format!("{id}-{number}"), request) {

@@ -11,19 +11,19 @@ use sessile_stores::Context;
 fn saved(request: &mut Request, sessions: &Sessions, id: &str, text: &str) -> Saved {
     let payload = Some(text.as_bytes());
     let save = Save { payload, changed: true, empty: false, headers_open: true };
-    request.save(sessions, &Rules::default(), id, save).unwrap()
+    request.save(sessions, id, save).unwrap()
 }
 
 /// A session under `new`, which was under `old` before.
 fn moved(rules: &Rules) -> (Sessions, Request) {
     let sessions = sessile_stores::open("memory:", &Context::default()).unwrap();
-    let mut request = Request::new(Clock::system(), || 1);
+    let mut request = Request::new(Clock::system(), || 1, *rules);
     for text in ["cart", "user"] {
-        request.open(&sessions, rules, "old", Access::Locked).unwrap();
+        request.open(&sessions, "old", Access::Locked).unwrap();
         request.loaded();
         if text == "user" {
-            assert!(request.leave_id(&sessions, rules, "old", true).unwrap());
-            request.open(&sessions, rules, "new", Access::Locked).unwrap();
+            assert!(request.leave_id(&sessions, "old", true).unwrap());
+            request.open(&sessions, "new", Access::Locked).unwrap();
             request.loaded();
         }
         let id = if text == "user" { "new" } else { "old" };
