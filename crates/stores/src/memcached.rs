@@ -48,7 +48,6 @@ use self::request::{Commands, Exptime};
 use self::servers::Servers;
 use self::turn::contend;
 use crate::connections::key_value;
-use crate::locks::orphans::Orphans;
 use crate::locks::token::{Token, lock_ttl, mark, new_token};
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::server_kind::ServerKind;
@@ -109,7 +108,6 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         lock_ttl: lock_ttl(url)?,
         payload_bytes_max: 0,
         evictions: AtomicU64::new(0),
-        orphans: Orphans::default(),
     };
     store.check_servers(&url.redacted())?;
     Ok(Sessions::new(url.redacted(), store, registry::limits(url)?))
@@ -124,7 +122,6 @@ struct Memcached {
     payload_bytes_max: u64,
     /// Items that the servers had pushed out at the last look.
     evictions: AtomicU64,
-    orphans: Orphans,
 }
 
 pub struct Held {

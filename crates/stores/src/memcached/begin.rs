@@ -28,14 +28,13 @@ pub struct GrantedLock {
 
 pub fn begin(store: &Memcached, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
     let start = Instant::now();
-    store.orphans.release_all(store.lock_ttl, |key, token| store.give_up(key, token))?;
     let token = new_token()?;
     let ((mut held, stored, payload), moved_to) = follow_aliases(asked, |key| -> Result<_> {
         let since = Clock::system().now();
         let locked = store.lock(key, &token, since, start, wait_max);
         let (granted, takeover) = locked.inspect_err(|error| {
             if !matches!(error.kind(), ErrorKind::LockTimeout { .. }) {
-                store.orphans.remember(key, &token);
+                store.servers.orphans_of(key).remember(key, &token);
             }
         })?;
         let GrantedLock { lock_cas, fence, data } = granted;
@@ -73,6 +72,8 @@ impl Memcached {
         start: Instant,
         wait_max: Duration,
     ) -> Result<(GrantedLock, Option<Takeover>)> {
+        let orphans = self.servers.orphans_of(key);
+        orphans.release_all(self.lock_ttl, |key, token| self.give_up(key, token))?;
         let (mut history, mut takeover, mut rounds) = (OwnerHistory::default(), None, 0);
         let mut attempt = self.try_lock(key, token, since, None)?;
         loop {

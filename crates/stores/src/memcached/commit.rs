@@ -28,7 +28,7 @@ pub fn commit(store: &Memcached, mut held: Held, payload: &[u8], ttl: Ttl) -> Re
     let committed = store.try_commit(&mut held, payload, ttl);
     committed.inspect_err(|error| {
         if *error.kind() == ErrorKind::Unreachable {
-            store.orphans.remember(&held.key, &held.token);
+            store.servers.orphans_of(&held.key).remember(&held.key, &held.token);
         } else {
             store.give_up_or_remember(&held.key, &held.token);
         }
@@ -62,7 +62,7 @@ impl Memcached {
             }
             // The write is done, so a failure here is none of the commit.
             if self.give_up_seen(&held.key, &held.token, lock).is_err() {
-                self.orphans.remember(&held.key, &held.token);
+                self.servers.orphans_of(&held.key).remember(&held.key, &held.token);
             }
             Ok(Some(()))
         })

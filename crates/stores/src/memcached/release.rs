@@ -28,7 +28,7 @@ pub fn release(store: &Memcached, held: &Held) -> Result<()> {
         let seen = lock.lock()?;
         store.give_up_seen(&held.key, &held.token, seen)
     });
-    released.inspect_err(|_| store.orphans.remember(&held.key, &held.token))
+    released.inspect_err(|_| store.servers.orphans_of(&held.key).remember(&held.key, &held.token))
 }
 
 impl Memcached {
@@ -67,7 +67,7 @@ impl Memcached {
     /// After a failure the next begin tries again.
     pub fn give_up_or_remember(&self, key: &Key, token: &Token) {
         if self.give_up(key, token).is_err() {
-            self.orphans.remember(key, token);
+            self.servers.orphans_of(key).remember(key, token);
         }
     }
 }

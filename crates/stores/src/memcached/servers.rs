@@ -19,6 +19,7 @@ use super::options::Endpoint;
 use super::reply::{Reply, Statistics};
 use super::request::Commands;
 use crate::connections::pool::Pool;
+use crate::locks::orphans::Orphans;
 
 /// What an item needs besides header and payload: the server's own header with CAS number and flags
 /// (64), the longest key (251), the end of the line, the header of a chunk (48), and the old id of
@@ -26,18 +27,25 @@ use crate::connections::pool::Pool;
 const OVERHEAD_BYTES: u64 = 64 + 251 + 2 + 48 + 258;
 
 pub struct Servers {
-    pools: Vec<Pool<Connection>>,
+    servers: Vec<Server>,
     ring: Ring,
+}
+
+struct Server {
+    pool: Pool<Connection>,
+    /// For each server its own: one that is down must not stop requests to the others.
+    orphans: Orphans,
 }
 
 impl Servers {
     pub fn new(servers: Vec<Endpoint>) -> Servers {
         let ring = Ring::new(servers.iter().map(|server| server.name.as_str()));
-        Servers { pools: servers.into_iter().map(Pool::new).collect(), ring }
+        let server = |endpoint| Server { pool: Pool::new(endpoint), orphans: Orphans::default() };
+        Servers { servers: servers.into_iter().map(server).collect(), ring }
     }
 
     pub fn len(&self) -> usize {
-        self.pools.len()
+        self.servers.len()
     }
 
     /// Sends commands to the server of a session. A refusal by the server is an answer.
@@ -46,15 +54,15 @@ impl Servers {
         key: &Key,
         commands: Commands,
     ) -> Result<[Reply; ANSWERS]> {
-        let replies = self.pool(self.ring.server_of(key))?.with(|server| server.run(&commands))?;
+        let replies = self.server_of(key).pool.with(|server| server.run(&commands))?;
         <[Reply; ANSWERS]>::try_from(replies).map_err(|_| unexpected())
     }
 
     /// The sums of numbers that all servers tell about themselves, as far as they tell them.
     pub fn sums<const NAMES: usize>(&self, names: [&str; NAMES]) -> Result<[u64; NAMES]> {
         let mut sums = [0; NAMES];
-        for pool in &self.pools {
-            let statistics = pool.with(|server| server.stats("stats"))?;
+        for server in &self.servers {
+            let statistics = server.pool.with(|server| server.stats("stats"))?;
             for (sum, name) in sums.iter_mut().zip(names) {
                 *sum += number(&statistics, name).unwrap_or(0);
             }
@@ -64,17 +72,22 @@ impl Servers {
 
     /// The largest payload that each server takes.
     pub fn payload_bytes_max(&self) -> Result<u64> {
-        let limits = self.pools.iter().map(payload_bytes_max).collect::<Result<Vec<u64>>>()?;
+        let limits = self.servers.iter().map(|server| payload_bytes_max(&server.pool)).collect::<Result<Vec<u64>>>()?;
         Ok(limits.into_iter().min().unwrap_or(0))
     }
 
     pub fn payload_bytes_max_of(&self, key: &Key) -> Result<u64> {
-        payload_bytes_max(self.pool(self.ring.server_of(key))?)
+        payload_bytes_max(&self.server_of(key).pool)
     }
 
-    fn pool(&self, server: usize) -> Result<&Pool<Connection>> {
-        // The ring gives no other numbers than those of the list.
-        self.pools.get(server).ok_or_else(unexpected)
+    /// The locks of dead requests on the server of a session.
+    pub fn orphans_of(&self, key: &Key) -> &Orphans {
+        &self.server_of(key).orphans
+    }
+
+    fn server_of(&self, key: &Key) -> &Server {
+        #[expect(clippy::indexing_slicing, reason = "the ring has the numbers of this list")]
+        &self.servers[self.ring.server_of(key)]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Several servers: where sessions are, and a regeneration that crosses from one to another.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::{ErrorKind, Sessions};
 use sessile_fixtures::Proxy;
@@ -67,7 +67,16 @@ fn the_sessions_of_a_server_that_is_down_are_unreachable_and_the_others_go_on() 
     ids.iter().for_each(|id| store.create(&key(id), b"x", ttl()).unwrap());
     let on_first = |id: &&String| two.server_with(&format!("sessile:d:session/{id}")) == [0];
     let (first, second): (Vec<&String>, Vec<&String>) = ids.iter().partition(on_first);
+    let held = store.begin(&key(first[0]), WAIT).unwrap();
     two.servers[0].server.kill();
+    // Its lock may be held on, so later requests try to release it. Requests to the other server
+    // did, too, and failed.
+    drop(held);
+    for id in second.iter().cycle().take(100) {
+        let start = Instant::now();
+        drop(store.begin(&key(id), WAIT).unwrap());
+        assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+    }
     assert_eq!(store.peek(&key(first[0])).unwrap_err().kind(), &ErrorKind::Unreachable);
     assert!(second.iter().all(|id| payload_of(&store, id).is_some()));
     two.servers[0].server.restart().unwrap();
