@@ -72,7 +72,8 @@ impl Servers {
 
     /// The largest payload that each server takes.
     pub fn payload_bytes_max(&self) -> Result<u64> {
-        let limits = self.servers.iter().map(|server| payload_bytes_max(&server.pool)).collect::<Result<Vec<u64>>>()?;
+        let limits = self.servers.iter().map(|server| payload_bytes_max(&server.pool));
+        let limits = limits.collect::<Result<Vec<u64>>>()?;
         Ok(limits.into_iter().min().unwrap_or(0))
     }
 
