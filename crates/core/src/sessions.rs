@@ -290,7 +290,8 @@ impl Lease {
     }
 
     /// Replaces the payload, sets the expiry and releases; `TooLarge` over the limit. After any
-    /// error nothing was written, and the lease has ended. See [`Store::commit`].
+    /// error the lease has ended, and after any but `Unreachable` nothing was written. See
+    /// [`Store::commit`].
     pub fn commit(self, payload: &[u8], ttl: Ttl) -> Result<()> {
         let Lease { held, key, sessions, .. } = self;
         // On `TooLarge` the lease is dropped at the end of this function, which releases it.

@@ -203,7 +203,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// `Stale` when another holder has had the lock since; `Destroyed` when the session was
     /// destroyed since `begin`; `Gone` when the lock and the record were lost (server restart).
-    /// After an error the stored state is unchanged and the lock is released.
+    /// After an error the lock is released, and after any but `Unreachable` the stored state is
+    /// unchanged: a change that may have been made is never told as refused.
     fn commit(&self, held: Self::Held, payload: &[u8], ttl: Ttl) -> Result<()>;
 
     /// Moves the expiry without a lease and without writing the payload.

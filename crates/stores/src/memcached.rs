@@ -47,6 +47,7 @@ use self::reply::{Cas, Fault, Item, Reply};
 use self::request::{Commands, Exptime};
 use self::servers::Servers;
 use self::turn::contend;
+use crate::connections::doubt::change;
 use crate::connections::key_value;
 use crate::locks::token::{Token, lock_ttl, mark, new_token};
 use crate::registry::{self, Context, Fixture, StoreEntry};
@@ -266,7 +267,7 @@ impl Store for Memcached {
         let (now, mark) = (self.clock.now(), mark(&new_token()?));
         let record = Stored::Live(Head::next(None, ttl, now));
         let (mut refused, mut replaced) = (false, None);
-        contend(|| {
+        let attempt = || {
             if refused {
                 // Something is there: perhaps only what is left of a session.
                 let names = [self.lock_name(key), self.data_name(key)];
@@ -286,11 +287,12 @@ impl Store for Memcached {
             let [stored] = self.servers.send(key, commands)?;
             refused = !self.is_stored(key, stored, payload.len())?;
             Ok((!refused).then_some(()))
-        })
+        };
+        change(|| contend(attempt))
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        commit::commit(self, held, payload, ttl)
+        change(|| commit::commit(self, held, payload, ttl))
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -312,7 +314,7 @@ impl Store for Memcached {
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        regenerate::regenerate(self, held, new, grace)
+        change(|| regenerate::regenerate(self, held, new, grace))
     }
 
     fn details(&self) -> Result<Details> {

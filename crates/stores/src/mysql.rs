@@ -47,6 +47,7 @@ use self::lock::{Held, LockNames};
 use self::options::Options;
 use self::statement::Message;
 use self::statements::Statements;
+use crate::connections::doubt::change;
 use crate::connections::pool::{Pool, PooledConnection};
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::sql::list::{Chunk, listed, page, stat};
@@ -167,7 +168,7 @@ impl Store for Mysql {
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        create::create(self, key, payload, ttl)
+        change(|| create::create(self, key, payload, ttl))
     }
 
     fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {

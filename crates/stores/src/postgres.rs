@@ -45,6 +45,7 @@ use self::lock::{Held, Lease};
 use self::options::Options;
 use self::schema::Settings;
 use self::statements::Sql;
+use crate::connections::doubt::change;
 use crate::connections::pool::{AttemptFailure, Pool};
 use crate::connections::retry::retry;
 use crate::registry::{self, Context, Fixture, StoreEntry};
@@ -150,7 +151,7 @@ impl Store for Postgres {
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         let (writer, again) = (random_mark()?, Cell::new(false));
-        self.pool.with(|connection| {
+        let attempt = |connection: &mut Connection| {
             let head = Head::next(None, ttl, self.clock.now());
             let ([bin, id], lock) = (key_values(key), connection.names.lock_of(key));
             let values = [
@@ -172,7 +173,8 @@ impl Store for Postgres {
                 return Ok(());
             }
             Err(ErrorKind::Exists.into())
-        })
+        };
+        change(|| self.pool.with(attempt))
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {

@@ -38,6 +38,7 @@ use self::connection::ClientSettings;
 use self::names::Names;
 use self::script::{CREATE, DESTROY, REGENERATE, RELEASE, TOUCH, done};
 use self::value::held_value;
+use crate::connections::doubt::change;
 use crate::connections::key_value;
 use crate::connections::pool::Pool;
 use crate::locks::check_process;
@@ -213,11 +214,12 @@ impl Store for Redis {
         let (now, token) = (self.clock.now(), new_token()?);
         let record = Stored::Live(Head::next(None, ttl, now));
         let (value, px) = self.value(&record, &token, payload, now);
-        done(self.run(&CREATE, key, &[], (&token, value, px, now.as_ms()))?).map(drop)
+        let args = (&token, value, px, now.as_ms());
+        change(|| done(self.run(&CREATE, key, &[], args)?)).map(drop)
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        commit::commit(self, held, payload, ttl)
+        change(|| commit::commit(self, held, payload, ttl))
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
@@ -272,7 +274,8 @@ impl Store for Redis {
             self.value(&Stored::alias(new.clone(), grace, now), &held.token, b"", now);
         let lock = (held_value(&held.token, held.since), ms(self.lock_ttl));
         let args = (&held.token, &held.read, now.as_ms(), lock, alias, px, held.head.is_some());
-        done(self.run(&REGENERATE, &held.key, &self.names.of(new), args)?)?;
+        let others = self.names.of(new);
+        change(|| done(self.run(&REGENERATE, &held.key, &others, args)?))?;
         if let Some(connection) = held.watching.take() {
             self.pool.give_back(connection); // it watched the old id
         }

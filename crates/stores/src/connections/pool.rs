@@ -8,6 +8,7 @@
 
 use sessile_core::Error;
 
+use super::doubt;
 use super::idle::Idle;
 use super::retry::retry;
 
@@ -16,6 +17,10 @@ pub trait AttemptFailure {
     fn is_transient(&self) -> bool;
     /// Whether the connection cannot be used any more, and with it what its session held is lost.
     fn breaks_connection(&self) -> bool;
+    /// Whether the server may have carried the request out.
+    fn leaves_doubt(&self) -> bool {
+        self.breaks_connection()
+    }
 }
 
 pub trait PooledConnection: Sized {
@@ -74,6 +79,7 @@ impl<C: PooledConnection> Pool<C> {
         match attempt(&mut connection) {
             Ok(answer) => Ok((answer, connection)),
             Err(failure) => {
+                doubt::note(&failure);
                 if !failure.breaks_connection() {
                     self.give_back(connection);
                 }
@@ -88,11 +94,12 @@ impl<C: PooledConnection> Pool<C> {
         mut attempt: impl FnMut(C) -> Result<T, C::Failure>,
     ) -> sessile_core::Result<T> {
         let attempt = || {
-            let done = self.take().and_then(&mut attempt);
-            if done.as_ref().err().is_some_and(C::Failure::breaks_connection) {
-                self.idle.clear();
-            }
-            done
+            attempt(self.take()?).inspect_err(|failure| {
+                doubt::note(failure);
+                if failure.breaks_connection() {
+                    self.idle.clear();
+                }
+            })
         };
         retry(C::Failure::is_transient, attempt)
             .map_err(|failure| C::translate(&self.settings, failure))

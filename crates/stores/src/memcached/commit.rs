@@ -104,7 +104,7 @@ impl Memcached {
                 Ok(ItemChange::Touched(ReadItem { cas, writer: wrote, ..held.read }))
             }
             Stored::Tombstone { .. } => Err(ErrorKind::Destroyed.into()),
-            _ if wrote == Some(mark(&held.token)) => Ok(ItemChange::Committed),
+            Stored::Live(_) if wrote == Some(mark(&held.token)) => Ok(ItemChange::Committed),
             Stored::Live(head) if wrote == held.read.writer => {
                 let head = held.read.head.map(|_| head);
                 Ok(ItemChange::Touched(ReadItem { cas, head, ..held.read }))

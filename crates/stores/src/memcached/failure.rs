@@ -7,6 +7,7 @@ use std::io::ErrorKind as Cause;
 use sessile_core::{Error, ErrorKind};
 
 use super::reply::{Failure, Fault};
+use crate::connections::doubt::is_unsent;
 use crate::connections::pool::AttemptFailure;
 
 impl AttemptFailure for Failure {
@@ -16,6 +17,10 @@ impl AttemptFailure for Failure {
 
     fn breaks_connection(&self) -> bool {
         true
+    }
+
+    fn leaves_doubt(&self) -> bool {
+        !matches!(self, Failure::Io(error) if is_unsent(error))
     }
 }
 

@@ -15,6 +15,7 @@ use super::lock::{Held, Lease, unlock};
 use super::result::StatementResult;
 use super::row::{KeyRow, decode_head, read_head};
 use super::statements::Sql;
+use crate::connections::doubt::in_doubt;
 use crate::connections::pool::AttemptFailure;
 use crate::sql::value::{Value, key_values};
 
@@ -137,14 +138,9 @@ fn find_out(
     if there.writer == lease.writer {
         return Ok(());
     }
-    if may_follow(lease.stored.live(lease.begun), &there.stored) {
-        let why = "the connection broke during the commit, and others have changed the session \
-                   since: it may have been stored";
-        return Err(
-            Error::new(ErrorKind::Unreachable, why).advice("begin anew and look at the session")
-        );
-    }
-    lease.stored.check_lease(&there.stored, lease.begun, now)?;
+    // Unless the row is what the lease has read, others may have written over the commit.
+    let checked = lease.stored.check_lease(&there.stored, lease.begun, now);
+    checked.map_err(|error| if failure.leaves_doubt() { in_doubt(error) } else { error })?;
     Err(Error::new(
         ErrorKind::Stale,
         "the connection that held the lock was lost, and another request may have had it since",
@@ -165,45 +161,4 @@ fn after_end(connection: &mut Connection, lease: &Lease, backend: i64) -> Attemp
     ];
     let [held, there] = connection.run(calls)?;
     Ok(if held.is_true() { None } else { Some(decode_head(&there, &lease.key)?) })
-}
-
-/// Whether others may have written `there` over what a lease would have written, so that its mark
-/// is gone from the row. The next version after the one that was read is either its own, or a
-/// successor's that never saw it. A successor that regenerated the session took the mark along.
-fn may_follow(read: Option<Head>, there: &Stored) -> bool {
-    match (there, read) {
-        (Stored::Live(head), Some(read)) => {
-            head.created == read.created && head.version > read.version.saturating_add(1)
-        }
-        (Stored::Live(head), None) => head.version > 1,
-        (Stored::Alias { .. }, _) => true,
-        (Stored::Tombstone { .. } | Stored::Nothing, _) => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use sessile_core::Key;
-
-    use super::*;
-
-    #[test]
-    fn only_a_version_that_could_stand_on_a_lost_commit_leaves_it_in_doubt() {
-        let ms = Timestamp::from_ms;
-        let head = |version, created| {
-            let (created, expires) = (ms(created), ms(9));
-            Head { version, created, written: created, expires, ends: None }
-        };
-        let there = |version, created| Stored::Live(head(version, created));
-        let read = Some(head(3, 1));
-        for (version, created, expected) in
-            [(3, 1, false), (4, 1, false), (5, 1, true), (5, 2, false)]
-        {
-            assert_eq!(may_follow(read, &there(version, created)), expected, "{version} {created}");
-        }
-        assert!(!may_follow(None, &there(1, 1)) && may_follow(None, &there(2, 1)));
-        assert!(!may_follow(read, &Stored::tombstone(1, ms(5))));
-        let moved = Stored::alias(Key::session("new").unwrap(), Duration::ZERO, ms(5));
-        assert!(may_follow(read, &moved) && may_follow(None, &moved), "its mark went with it");
-    }
 }

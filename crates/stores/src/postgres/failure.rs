@@ -13,6 +13,7 @@ use sessile_core::{Error, ErrorKind};
 use crate::connections::failure::{
     DISTRUSTED, FULL, Meaning, NO_DATABASE, OUT_OF_MEMORY, REFUSED, UNREACHED, error,
 };
+use crate::connections::doubt::is_unsent;
 use crate::connections::pool::AttemptFailure;
 
 /// Source: PostgreSQL's documentation, appendix "PostgreSQL Error Codes".
@@ -104,6 +105,11 @@ impl PostgresFailure {
 }
 
 impl AttemptFailure for PostgresFailure {
+    fn leaves_doubt(&self) -> bool {
+        let unsent = matches!(self, PostgresFailure::Connection(error) if is_unsent(error));
+        self.breaks_connection() && !unsent
+    }
+
     fn breaks_connection(&self) -> bool {
         match self {
             PostgresFailure::Told(_) => false,

@@ -23,6 +23,11 @@ impl AttemptFailure for RedisError {
         use Cause::{Client, Io, Parse, UnexpectedReturnType};
         matches!(self.kind(), Io | Parse | Client | UnexpectedReturnType)
     }
+
+    fn leaves_doubt(&self) -> bool {
+        // The crate keeps the error of the socket to itself.
+        self.breaks_connection() && !self.to_string().contains("Broken pipe")
+    }
 }
 
 pub fn translate(error: RedisError) -> Error {
