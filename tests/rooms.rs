@@ -27,6 +27,7 @@ const STORES: (&str, &[&str]) = (
         "registry",
         "open_stores",
         "file_system",
+        "owner",
         "locks",
         "connections",
         "sql",

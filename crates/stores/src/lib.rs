@@ -18,6 +18,8 @@ mod connections;
 mod file_system;
 #[cfg(feature = "locks")]
 mod locks;
+#[cfg(any(feature = "files", feature = "sqlite"))]
+mod owner;
 #[cfg(feature = "sql")]
 mod sql;
 

@@ -55,7 +55,7 @@ fn check_contents(directory: &Directory) -> Result<()> {
                     "add ?php=1 to share it with PHP, or use another directory",
                 ));
             }
-            b".sessile" => {
+            name if name.starts_with(b".sessile.") => {
                 return Err(incompatible(
                     "the directory is shared with PHP",
                     "add ?php=1, or use another directory",

@@ -7,35 +7,30 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fchown, fstatfs, fsync,
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchown, fsync,
     mkdirat, openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::gate;
-use super::system::{Identity, check_session_file, examine, failed};
+use super::system::{Identity, examine, failed, is_regular};
+use crate::file_system::refuse_network;
+use crate::owner::{NOBODY_ELSE, Trusted};
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: Mode = Mode::RWXU;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// File systems on which flock or inotify does not reach other hosts, or rename is not atomic.
-const NETWORK_FILE_SYSTEMS: &[(u32, &str)] = &[
-    (0x6969, "NFS"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB"),
-    (0x517b, "SMB"),
-    (0x0102_1997, "9p"),
-    (0x00c3_6400, "Ceph"),
-    (0x5346_414f, "AFS"),
-];
-
 pub struct Directory {
     pub fd: OwnedFd,
     pub path: PathBuf,
-    /// In PHP mode root gives new files to the directory's owner, who could not open them.
+    /// In PHP mode root gives new files to the directory's owner, whose PHP refuses others.
     give_to: Option<(Uid, Gid)>,
+    trusted: Trusted,
+    /// Root sees the files of all users in PHP's directory, as PHP does.
+    any_owner: bool,
+    pub is_listable: bool,
     open_flags: OFlags,
     /// Not in PHP's own directory: a setting of PHP decides its folders.
     makes_folders: bool,
@@ -56,7 +51,9 @@ impl Directory {
             Err(errno) => return Err(failed("the directory cannot be created", errno)),
         }
         // A directory like /var/lib/php/sessions may be searched and written, but not listed.
-        let fd = openat(CWD, path, FOLDER, Mode::empty())
+        let listable = openat(CWD, path, FOLDER, Mode::empty());
+        let is_listable = listable.is_ok();
+        let fd = listable
             .or_else(|errno| match errno {
                 Errno::ACCESS => openat(CWD, path, FOLDER | OFlags::PATH, Mode::empty()),
                 errno => Err(errno),
@@ -65,17 +62,14 @@ impl Directory {
                 Errno::NOTDIR => Error::new(ErrorKind::Io, "the path is not a directory"),
                 errno => failed("the directory cannot be opened", errno),
             })?;
-        check_file_system(&fd)?;
+        refuse_network(&fd)?;
         let (own, stat) = (rustix::process::geteuid().as_raw(), examine(&fd)?);
         let (owner, root_beside_php) = (stat.st_uid, own == 0 && shared_with_php);
-        // The owner could not open root's files; in PHP mode they are given to the owner.
-        if owner != own && owner != 0 && !root_beside_php {
-            let why = format!(
-                "the directory belongs to user id {owner}, this process runs as user id {own}"
-            );
-            return Err(Error::new(ErrorKind::Denied, why)
-                .advice("run as the directory's owner or give it to this user"));
-        }
+        let trusted =
+            if root_beside_php { Trusted { owner_of_directory: owner } } else { NOBODY_ELSE };
+        // PHP's directory may be one in which everybody makes his own files.
+        let mode = if shared_with_php { 0 } else { stat.st_mode };
+        trusted.check("the directory", owner, mode)?;
         let give_to = (Uid::from_raw(owner), Gid::from_raw(stat.st_gid));
         // NOATIME: reading would write, because relatime renews an access time before the
         // modification time, and ours lies in the future. Only the owner of a file may ask for it.
@@ -84,18 +78,26 @@ impl Directory {
             fd,
             path: path.to_owned(),
             give_to: (root_beside_php && owner != 0).then_some(give_to),
+            trusted,
+            any_owner: root_beside_php,
+            is_listable,
             open_flags: OFlags::CLOEXEC | OFlags::NOFOLLOW | noatime,
             makes_folders: !shared_with_php,
         })
     }
 
-    /// A directory inside this one, created if missing. New files in it get the same owner.
-    pub fn subdirectory(&self, name: &str) -> Result<Directory> {
+    /// A directory inside this one, created if missing, into which only this process's user may
+    /// write. New files in it get the same owner as here.
+    pub fn private_folder(&self, name: &str) -> Result<Directory> {
         self.make(name)?;
         let fd = self
             .open_folder(name)
             .map_err(|errno| failed(format!("the directory {name} cannot be opened"), errno))?;
-        Ok(Directory { fd, path: self.path.join(name), makes_folders: true, ..*self })
+        let stat = examine(&fd)?;
+        NOBODY_ELSE.check(&format!("the directory {name}"), stat.st_uid, stat.st_mode)?;
+        let path = self.path.join(name);
+        let (any_owner, is_listable, makes_folders) = (false, true, true);
+        Ok(Directory { fd, path, any_owner, is_listable, makes_folders, ..*self })
     }
 
     pub fn name(&self, path: impl Into<String>) -> FileName<'_> {
@@ -104,20 +106,28 @@ impl Directory {
 
     /// An existing directory is success.
     fn make(&self, name: &str) -> Result<()> {
-        match (mkdirat(&self.fd, name, DIRECTORY_MODE), self.give_to) {
-            (Ok(()), Some((owner, group))) => {
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                chownat(&self.fd, name, Some(owner), Some(group), flags).map_err(cannot_give)
-            }
-            (Ok(()) | Err(Errno::EXIST), _) => Ok(()),
-            (Err(errno), _) => {
-                Err(failed("a directory for session files cannot be created", errno))
-            }
+        match mkdirat(&self.fd, name, DIRECTORY_MODE) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(failed("a directory for session files cannot be created", errno)),
         }
     }
 
     fn open_folder(&self, name: &str) -> std::result::Result<OwnedFd, Errno> {
         openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+    }
+
+    /// Refuses links, devices and files of other users, which their owners could rewrite.
+    fn checked(&self, file: OwnedFd) -> Result<Opened> {
+        let stat = examine(&file)?;
+        if !is_regular(&stat) {
+            return Err(Error::new(ErrorKind::Corrupt, "the session file is not a regular file")
+                .advice("find out who put it there; it was left as it is"));
+        }
+        if !self.any_owner && !self.trusted.is_owner(stat.st_uid) {
+            return Err(Error::new(ErrorKind::Denied, "the session file belongs to another user")
+                .advice("let one user run all processes that share the directory"));
+        }
+        Ok((file, stat))
     }
 
     /// `None` if it is missing.
@@ -128,21 +138,6 @@ impl Directory {
             Err(errno) => Err(cannot_list(errno)),
         }
     }
-}
-
-fn check_file_system(fd: &OwnedFd) -> Result<()> {
-    let magic = fstatfs(fd).map_or(0, |statfs| (statfs.f_type as u64 & 0xffff_ffff) as u32);
-    let Some((_, name)) = NETWORK_FILE_SYSTEMS.iter().find(|(network, _)| *network == magic) else {
-        return Ok(());
-    };
-    let why =
-        format!("the directory is on {name}, where locks and events do not reach other hosts");
-    Err(Error::new(ErrorKind::Unsupported, why)
-        .advice("use a local file system, or a store with a server"))
-}
-
-fn cannot_give(errno: Errno) -> Error {
-    failed("a file cannot be given to the directory's owner", errno)
 }
 
 pub fn cannot_list(errno: Errno) -> Error {
@@ -179,7 +174,7 @@ impl FileName<'_> {
 
     /// Opens the file, and refuses what cannot be a session's file.
     pub fn open_checked(&self, flags: OFlags) -> Result<Option<Opened>> {
-        self.open(flags)?.map(checked).transpose()
+        self.open(flags)?.map(|file| self.directory.checked(file)).transpose()
     }
 
     /// Creates the file, or opens it without `EXCL`. It belongs to the owner of a directory that is
@@ -188,14 +183,15 @@ impl FileName<'_> {
         let create = || self.open_at(flags | OFlags::RDWR | OFlags::CREATE);
         let file = self.in_folder(create, "a file of the store cannot be created")?;
         if let Some((owner, group)) = self.directory.give_to {
-            fchown(&file, Some(owner), Some(group)).map_err(cannot_give)?;
+            fchown(&file, Some(owner), Some(group))
+                .map_err(|errno| failed("a file cannot be given to the directory's owner", errno))?;
         }
         Ok(file)
     }
 
     /// As `open_checked`; creates a missing file.
     pub fn create_checked(&self) -> Result<Opened> {
-        checked(self.create(OFlags::empty())?)
+        self.directory.checked(self.create(OFlags::empty())?)
     }
 
     /// Runs a call that gives a file this name. If folders are missing, makes them and runs again.
@@ -271,10 +267,4 @@ impl FileName<'_> {
             .and_then(fsync)
             .map_err(|errno| failed("a directory cannot be written to disk", errno))
     }
-}
-
-fn checked(file: OwnedFd) -> Result<Opened> {
-    let stat = examine(&file)?;
-    check_session_file(&stat)?;
-    Ok((file, stat))
 }

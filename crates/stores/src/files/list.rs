@@ -12,7 +12,7 @@ const STAT_TIME_MAX: Duration = Duration::from_secs(10);
 
 pub fn stat(mode: &impl Mode) -> Result<Stat> {
     let (start, now) = (Instant::now(), mode.now());
-    let (mut stat, mut walk) = (Stat::default(), Walk::new(mode)?);
+    let (mut stat, mut walk) = (Stat::default(), Walk::new(mode, "")?);
     while start.elapsed() < STAT_TIME_MAX {
         let Some(found) = walk.next(mode)? else {
             stat.complete = true;

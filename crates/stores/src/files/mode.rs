@@ -30,6 +30,10 @@ pub trait Mode: Send + Sync + 'static {
     fn side(&self) -> &Arc<Directory>;
     fn now(&self) -> Timestamp;
     fn file(&self, key: &Key) -> Result<FileName<'_>>;
+    /// The folder that a sweep walks through; empty for all of the root.
+    fn swept_folder(&self) -> &str {
+        ""
+    }
     /// `folder` is empty or ends in a slash.
     fn role(&self, folder: &str, name: &str) -> FileRole;
 

@@ -34,7 +34,7 @@ pub fn sweep(mode: &impl Mode, swept_to: &SweptTo, budget: Budget) -> Result<Swe
 fn sweep_from(mode: &impl Mode, walk: &mut Walk, budget: Budget) -> Result<Swept> {
     let start = Instant::now();
     if walk.is_complete() {
-        *walk = Walk::new(mode)?;
+        *walk = Walk::new(mode, mode.swept_folder())?;
     }
     let mut swept = Swept::default();
     while swept.examined < budget.records_max && start.elapsed() < budget.time_max {

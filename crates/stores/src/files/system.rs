@@ -45,20 +45,6 @@ impl Identity {
     }
 }
 
-/// Refuses links, devices and files of other users: their owners could rewrite them at any time.
-pub fn check_session_file(stat: &Stat) -> Result<()> {
-    if !is_regular(stat) {
-        return Err(Error::new(ErrorKind::Corrupt, "the session file is not a regular file")
-            .advice("find out who put it there; it was left as it is"));
-    }
-    let own = rustix::process::geteuid().as_raw();
-    if own != 0 && stat.st_uid != own && stat.st_uid != 0 {
-        return Err(Error::new(ErrorKind::Denied, "the session file belongs to another user")
-            .advice("let one user run all processes that share the directory"));
-    }
-    Ok(())
-}
-
 pub fn examine(file: impl AsFd) -> Result<Stat> {
     fstat(file).map_err(|errno| failed("a session file cannot be examined", errno))
 }

@@ -23,8 +23,10 @@ pub struct Walked {
 pub struct Walk(Vec<(String, Dir)>);
 
 impl Walk {
-    pub fn new(mode: &impl Mode) -> Result<Walk> {
-        Ok(Walk(open_listing(mode, "")?.map(|root| (String::new(), root)).into_iter().collect()))
+    /// Through a folder, or all of the root if it is empty.
+    pub fn new(mode: &impl Mode, folder: &str) -> Result<Walk> {
+        let start = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        Ok(Walk(open_listing(mode, &start)?.map(|listing| (start, listing)).into_iter().collect()))
     }
 
     pub fn is_complete(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::files::system::{examine, is_regular};
 use crate::files::walk::{Walk, Walked};
 
 pub(super) fn verify(store: &OwnMode, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
-    let (mut verified, mut walk) = (Verified::default(), Walk::new(store)?);
+    let (mut verified, mut walk) = (Verified::default(), Walk::new(store, "")?);
     while let Some(found) = walk.next(store)? {
         let problem = match &found.role {
             FileRole::Session(key) => check_file(store, key, &found)?,

@@ -2,19 +2,25 @@
 //!
 //! ```text
 //!   dir/sess_<id>                  a session, as PHP names it; with depth=2: dir/a/b/sess_ab...
-//!   dir/.sessile/format, waiting, .turns   as in the store's own mode
-//!   dir/.sessile/<bin>/past/<id>   a tombstone or alias (frame.rs), while no session has the id
-//!   dir/.sessile/<bin>/redo/<id>   an overwriting that is under way (redo.rs)
-//!   dir/.sessile/<bin>/data/sess_<id>   sessions of other bins than `session`, hidden from PHP
+//!   dir/.sessile.<uid>/...         what this user keeps beside PHP's files:
+//!     format, waiting, .turns      as in the store's own mode
+//!     <bin>/past/id_<id>           a tombstone or alias (frame.rs), while no session has the id
+//!     <bin>/redo/id_<id>           an overwriting that is under way (redo.rs)
+//!     <bin>/data/id_<id>           sessions of other bins than `session`, hidden from PHP
 //! ```
 //!
-//! Invariant: only `sess_<id>` of the bin `session` and `.sessile` are created where PHP looks. A
-//! file in `past` is replaced or removed only under its gate, as in the store's own mode.
+//! Each user has his own, because in Debian's directory everybody may make files, as PHP does: its
+//! file of a session is for one user alone, too. Invariants:
+//!
+//! * only `sess_<id>` of the bin `session` and `.sessile.<uid>` are created where PHP looks;
+//! * no other name begins with `sess_`, by which jobs find what to remove, down to all folders;
+//! * a file in `past` is replaced or removed only under its gate, as in the store's own mode.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use sessile_core::{Bin, Clock, Error, ErrorKind, Key, Result, Stored, Timestamp};
 
 use crate::files::claim::{claim, incompatible};
@@ -23,11 +29,14 @@ use crate::files::directory::{Directory, FileName};
 use crate::files::temporary::Temporary;
 
 pub const PREFIX: &str = "sess_";
-pub const BESIDE: &str = ".sessile";
+/// An id may begin with `sess_` itself.
+pub const PREFIX_BESIDE: &str = "id_";
 
 pub struct SharedDirectory {
     pub root: Directory,
     pub beside: Arc<Directory>,
+    /// Of `beside`, in `root`.
+    pub beside_name: String,
     pub depth: usize,
 }
 
@@ -40,15 +49,16 @@ impl SharedDirectory {
                 "remove ?php=1, or use the directory in session.save_path",
             ));
         }
-        let beside = Arc::new(root.subdirectory(BESIDE)?);
+        let beside_name = format!(".sessile.{}", geteuid().as_raw());
+        let beside = Arc::new(root.private_folder(&beside_name)?);
         claim(&beside, clock)?;
         check_depth(&root, depth)?;
-        Ok(SharedDirectory { root, beside, depth })
+        Ok(SharedDirectory { root, beside, beside_name, depth })
     }
 
     pub fn file(&self, key: &Key) -> Result<FileName<'_>> {
         if *key.bin() != Bin::SESSION {
-            return Ok(self.beside_file("data", key, PREFIX));
+            return Ok(self.beside_file("data", key));
         }
         let mut name = String::new();
         let mut letters = key.id().chars();
@@ -63,16 +73,16 @@ impl SharedDirectory {
         Ok(self.root.name(name + PREFIX + key.id()))
     }
 
-    fn beside_file(&self, part: &str, key: &Key, prefix: &str) -> FileName<'_> {
-        self.beside.name(format!("{}/{part}/{prefix}{}", key.bin().name(), key.id()))
+    fn beside_file(&self, part: &str, key: &Key) -> FileName<'_> {
+        self.beside.name(format!("{}/{part}/{PREFIX_BESIDE}{}", key.bin().name(), key.id()))
     }
 
     pub fn redo(&self, key: &Key) -> FileName<'_> {
-        self.beside_file("redo", key, "")
+        self.beside_file("redo", key)
     }
 
     pub fn past(&self, key: &Key) -> FileName<'_> {
-        self.beside_file("past", key, "")
+        self.beside_file("past", key)
     }
 
     pub fn remembered(&self, key: &Key) -> Result<Stored> {

@@ -30,13 +30,14 @@ mod redo;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, RenameFlags, Stat};
-use sessile_core::{Clock, Error, ErrorKind, Head, Key, Result, Stored, Timestamp, Ttl};
+use sessile_core::{Bin, Clock, Error, ErrorKind, Head, Key, Result, Stored, Timestamp, Ttl};
 
-use self::directory::{BESIDE, PREFIX, SharedDirectory};
+use self::directory::{PREFIX, PREFIX_BESIDE, SharedDirectory};
 use self::fairness::PhpFairness;
 use self::note::{Note, capped, head};
 use self::redo::{commit, finish_redo, read_redo};
@@ -59,6 +60,7 @@ pub struct PhpMode {
     maxlifetime: Duration,
     fairness: PhpFairness,
     durable: bool,
+    told_of_early_removal: AtomicBool,
 }
 
 impl PhpMode {
@@ -70,7 +72,24 @@ impl PhpMode {
         durable: bool,
     ) -> Result<PhpMode> {
         let shared = SharedDirectory::open(path, depth, &clock)?;
-        Ok(PhpMode { shared, clock, maxlifetime, fairness: PhpFairness::default(), durable })
+        let (fairness, told_of_early_removal) = Default::default();
+        Ok(PhpMode { shared, clock, maxlifetime, fairness, durable, told_of_early_removal })
+    }
+
+    /// Debian's `sessionclean` goes by the time since the last change of a file, not by its time.
+    fn tell_of_early_removal(&self, key: &Key, ttl: Ttl) {
+        let (given, max) = (ttl.idle_ms() / 1_000, self.maxlifetime.as_secs());
+        let is_early = given > max && *key.bin() == Bin::SESSION;
+        // Relaxed: nothing else depends on it.
+        if is_early && !self.told_of_early_removal.swap(true, Relaxed) {
+            let path = self.shared.root.path.display();
+            log::warn!(
+                "files:{path}: sessions are to live for {given} s without a request, and \
+                 maxlifetime is {max} s: jobs that remove PHP's files by their age (Debian's \
+                 sessionclean) end them before; raise session.gc_maxlifetime, and ?maxlifetime \
+                 with it"
+            );
+        }
     }
 
     fn expiry(&self, stat: &Stat) -> Timestamp {
@@ -139,26 +158,48 @@ impl Mode for PhpMode {
         self.shared.file(key)
     }
 
+    /// In Debian's directory only root may see who has a session.
+    fn swept_folder(&self) -> &str {
+        static TOLD: Once = Once::new();
+        if self.shared.root.is_listable {
+            return "";
+        }
+        TOLD.call_once(|| {
+            let path = self.shared.root.path.display();
+            log::warn!(
+                "files:{path}: only what lies beside PHP's sessions is swept, because this user \
+                 may not list the directory; expired sessions are left to a job of root's"
+            );
+        });
+        &self.shared.beside_name
+    }
+
     fn role(&self, folder: &str, name: &str) -> FileRole {
-        let session = |bin| name.strip_prefix(PREFIX).map(|id| session_role(bin, id));
-        let Some(beside) = folder.strip_prefix(BESIDE) else {
+        let beside_name = self.shared.beside_name.as_str();
+        let below = folder.strip_prefix(beside_name).and_then(|rest| rest.strip_prefix('/'));
+        let Some(below) = below else {
             let level = folder.matches('/').count();
-            let below = level < self.shared.depth && name.len() == 1;
-            return match session("session").filter(|_| level == self.shared.depth) {
-                Some(role) => role,
-                None if below || folder.is_empty() && name == BESIDE => FileRole::Folder(None),
+            let deeper = level < self.shared.depth && name.len() == 1;
+            return match name.strip_prefix(PREFIX).filter(|_| level == self.shared.depth) {
+                Some(id) => session_role("session", id),
+                None if deeper => FileRole::Folder(None),
+                None if folder.is_empty() && name == beside_name => FileRole::Folder(None),
                 None => FileRole::Foreign,
             };
         };
-        let mut parts = beside.split_terminator('/').skip(1);
+        let session = |bin| match name.strip_prefix(PREFIX_BESIDE) {
+            Some(id) => session_role(bin, id),
+            None => FileRole::Foreign,
+        };
+        let mut parts = below.split_terminator('/');
         match (parts.next(), parts.next()) {
             _ if name.starts_with(TEMPORARY) => FileRole::Temporary,
             (Some(_), Some("past")) => FileRole::Past,
-            (Some(bin), Some("redo")) => match session_role(bin, name) {
+            (Some(bin), Some("redo")) => match session(bin) {
                 FileRole::Session(key) => FileRole::Redo(key),
                 role => role,
             },
-            (Some(bin), Some("data")) => session(bin).unwrap_or(FileRole::Foreign),
+            (Some(bin), Some("data")) => session(bin),
             (Some(_), None) if matches!(name, "past" | "redo" | "data") => FileRole::Folder(None),
             (None, _) => bin_role(name),
             _ => FileRole::Foreign,
@@ -202,6 +243,7 @@ impl Mode for PhpMode {
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.tell_of_early_removal(key, ttl);
         let head = Head::next(None, ttl, self.now());
         self.check_alias_free(key)?;
         let (name, mut new) = (self.shared.file(key)?, Temporary::create(&self.shared.redo(key))?);
@@ -217,6 +259,7 @@ impl Mode for PhpMode {
     }
 
     fn commit(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.tell_of_early_removal(&held.key, ttl);
         gate::enter(&held.file)?;
         let stat = self.shared.file(&held.key)?.check_lease(held.identity)?;
         // Read now, not at begin: a touch without a lease may have moved the absolute end.

@@ -2,7 +2,7 @@
 //!
 //! PHP opens a session file, blocks in flock, and never checks that the file still has its name. So
 //! the inode must stay, and a rename cannot replace a payload. Instead a commit publishes the new
-//! payload in `.sessile/<bin>/redo/<id>`, writes it into the file, and removes the redo.
+//! payload in `.sessile.<uid>/<bin>/redo/id_<id>`, writes it into the file, and removes the redo.
 //!
 //! The next holder of the session's lock finishes a redo if it belongs to this file (inode and
 //! birth time) and the file holds only old pages, of which the redo has the sums, and new ones.
@@ -152,8 +152,9 @@ pub fn finish_redo(store: &PhpMode, key: &Key, file: &OwnedFd) -> Result<Option<
 
 /// `Some(None)` if it is unreadable: this store never published it.
 pub fn read_redo(store: &PhpMode, key: &Key) -> Result<Option<Option<Redo>>> {
-    let Some(file) = store.shared.redo(key).open(OFlags::RDONLY)? else { return Ok(None) };
-    Ok(Some(Redo::decode(&read_payload(&file, size(&examine(&file)?))?)))
+    let opened = store.shared.redo(key).open_checked(OFlags::RDONLY)?;
+    let Some((file, stat)) = opened else { return Ok(None) };
+    Ok(Some(Redo::decode(&read_payload(&file, size(&stat))?)))
 }
 
 /// Allocates the space, so that a full disk is noticed while the old payload is whole. This moves
@@ -195,6 +196,9 @@ fn birth(file: &OwnedFd) -> Result<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode as FileMode, mknodat};
+    use sessile_core::{Clock, Ttl};
+
     use super::*;
 
     const HEAD: Head = Head {
@@ -224,6 +228,41 @@ mod tests {
         *bytes.last_mut().unwrap() ^= 1;
         assert!(Redo::decode(&bytes).is_none());
         assert!(Redo::decode(&bytes[..20]).is_none());
+    }
+
+    /// A forged redo was written into the session at its next begin, whoever had put it there.
+    #[test]
+    fn a_redo_that_is_not_a_file_of_our_user_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let hour = Duration::from_secs(3_600);
+        let store = PhpMode::open(dir.path(), 0, hour, Clock::system(), false).unwrap();
+        let (key, ttl) = (Key::session("one").unwrap(), Ttl::sliding(hour).unwrap());
+        store.create(&key, b"old", ttl).unwrap();
+        let file = || store.file(&key).unwrap().open_checked(OFlags::RDWR).unwrap().unwrap().0;
+        let planted = store.shared.beside.path.join(store.shared.redo(&key).path);
+        let forged = || redo(&file(), b"old", b"new").encode();
+        let refused = |what: &str| {
+            let start = std::time::Instant::now();
+            assert!(finish_redo(&store, &key, &file()).is_err(), "{what}");
+            assert!(start.elapsed() < Duration::from_secs(5), "{what}");
+            assert_eq!(read_payload(&file(), 3).unwrap(), b"old", "{what}");
+            std::fs::remove_file(&planted).unwrap();
+        };
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, forged()).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &planted).unwrap();
+        refused("a symbolic link");
+        mknodat(CWD, &planted, FileType::Fifo, FileMode::RUSR, 0).unwrap();
+        refused("a fifo");
+        std::fs::write(&planted, forged()).unwrap();
+        if std::os::unix::fs::chown(&planted, Some(65_534), None).is_ok() {
+            refused("a file of another user");
+            std::fs::write(&planted, forged()).unwrap();
+        } else {
+            eprintln!("skipped in part: needs root");
+        }
+        finish_redo(&store, &key, &file()).unwrap();
+        assert_eq!(read_payload(&file(), 3).unwrap(), b"new", "ours");
     }
 
     #[test]
