@@ -16,6 +16,7 @@
 mod connection;
 mod durability;
 pub mod failure;
+pub mod files;
 mod lease;
 mod list;
 mod row;
@@ -25,9 +26,8 @@ mod sweep;
 mod tests;
 mod verify;
 
-use std::ffi::OsString;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -42,7 +42,7 @@ use self::durability::EverySecond;
 use self::lease::Held;
 use self::list::next_rows;
 use self::row::KeyRow;
-use self::schema::file_error;
+use self::files::{beside, file_error};
 use crate::file_system;
 use crate::locks::byte_lock::{Acquired, ByteLock, ByteLocks, LockName, monotonic_ns};
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
@@ -88,11 +88,16 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let words = "none, 1s, commit";
     let durability = url.word("durability", Durability::Second, words, Durability::from_name)?;
     let limits = registry::limits(url)?;
-    let path = schema::real_path(&url.path()?)?;
-    schema::create_file(&path)?;
+    let path = files::real_path(&url.path()?)?;
+    file_system::refuse_network(files::directory(&path)?)?;
+    files::create(&path)?;
+    files::check(&path)?;
     let pool = Pool::new(path.clone(), durability)?;
     let locks = ByteLocks::new(beside(&path, ".locks"), path.clone());
     let boot = schema::create_or_check(&pool, &locks)?;
+    // Again, now that nothing is missing: somebody else may have been first.
+    locks.create().map_err(file_error)?;
+    files::check(&path)?;
     let log = (durability == Durability::Second).then(|| beside(&path, "-wal"));
     let store = Sqlite {
         clock: context.clock.clone(),
@@ -103,12 +108,6 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         swept_to: SweptTo::default(),
     };
     Ok(Sessions::new(url.redacted(), store, limits))
-}
-
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 struct Sqlite {

@@ -8,7 +8,7 @@
 mod support;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -155,4 +155,58 @@ fn root_works_in_a_directory_of_phps_user() {
     assert_eq!(payload_of(&sessions, "one").unwrap(), b"n|i:1;");
     give(&base.path().join(".sessile.0"), NEIGHBOUR, 0o700);
     expect_denied(open(&url));
+}
+
+fn sqlite(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("s.db").display())
+}
+
+/// A database in /tmp that another user had made, with a session for each id he liked.
+#[test]
+fn a_database_that_another_user_owns_or_may_write_is_refused_and_not_changed() {
+    if !is_root() {
+        return;
+    }
+    let beside = ["s.db", "s.db-wal", "s.db-shm", "s.db-journal", "s.db.locks"];
+    for (name, (owner, mode)) in beside.into_iter().flat_map(|name| PLANTED.map(|it| (name, it))) {
+        let base = tempfile::tempdir().unwrap();
+        give(base.path(), 0, 0o1777);
+        drop(open(&sqlite(base.path())).unwrap());
+        let planted = base.path().join(name);
+        if !planted.exists() {
+            fs::write(&planted, "").unwrap();
+        }
+        give(&planted, owner, mode & 0o7666);
+        let contents = || beside.map(|name| fs::read(base.path().join(name)).ok());
+        let before = contents();
+        expect_denied(open(&sqlite(base.path())));
+        assert_eq!(contents(), before, "{name}");
+    }
+    let base = tempfile::tempdir().unwrap();
+    drop(open(&sqlite(base.path())).unwrap());
+    let (locks, elsewhere) = (base.path().join("s.db.locks"), base.path().join("elsewhere"));
+    fs::rename(&locks, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &locks).unwrap();
+    assert!(open(&sqlite(base.path())).is_err(), "a link");
+}
+
+/// The maintenance of a host: root's `sessile gc` for each site.
+#[test]
+fn root_works_on_a_database_of_the_owner_of_its_directory() {
+    if !is_root() {
+        return;
+    }
+    let base = tempfile::tempdir().unwrap();
+    give(base.path(), NEIGHBOUR, 0o700);
+    drop(open(&sqlite(base.path())).unwrap());
+    give(&base.path().join("s.db"), NEIGHBOUR, 0o600);
+    for name in ["s.db-wal", "s.db-shm", "s.db.locks"] {
+        fs::remove_file(base.path().join(name)).unwrap();
+    }
+    drop(open(&sqlite(base.path())).unwrap());
+    for file in fs::read_dir(base.path()).unwrap().map(Result::unwrap) {
+        let found = file.metadata().unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o077), (NEIGHBOUR, 0), "{:?}", file.file_name());
+    }
+    drop(open(&sqlite(base.path())).unwrap());
 }

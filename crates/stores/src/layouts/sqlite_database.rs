@@ -18,8 +18,8 @@ use rusqlite::{Connection, OpenFlags, Params};
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::table::{Dialect, Row, Rows, Table};
-use crate::sqlite::beside;
 use crate::sqlite::failure::failure;
+use crate::sqlite::files::beside;
 use crate::store_url::StoreUrl;
 
 const BUSY_MAX: Duration = Duration::from_secs(1);

@@ -30,13 +30,13 @@
 //!
 //! Not a lock between hosts: network file systems may keep such locks on one host.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nix::libc::{F_UNLCK, F_WRLCK};
+use nix::libc::{F_UNLCK, F_WRLCK, O_NOFOLLOW};
 use nix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
@@ -126,8 +126,7 @@ pub fn monotonic_ns() -> io::Result<u64> {
 }
 
 impl ByteLocks {
-    /// Locks on this side file, which is created on first use, with owner and permissions of the
-    /// `guarded` file.
+    /// Locks on this side file, which is created on first use, for the owner of the `guarded` file.
     pub fn new(path: PathBuf, guarded: PathBuf) -> ByteLocks {
         ByteLocks { path, guarded }
     }
@@ -177,29 +176,28 @@ impl ByteLocks {
         holder(&self.open()?, name)
     }
 
+    /// Creates the side file, if it is missing.
+    pub fn create(&self) -> io::Result<()> {
+        self.open().map(drop)
+    }
+
     fn open(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600); // and O_CLOEXEC, as always
+        options.read(true).write(true).mode(0o600).custom_flags(O_NOFOLLOW); // and O_CLOEXEC
         match options.open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
         match options.clone().create_new(true).open(&self.path) {
-            Ok(file) => self.share(&file).map(|()| file),
-            // Not again if it is missing: a link may lead nowhere.
+            Ok(file) => {
+                // Root may be the first to need it, and only root may give files away.
+                let guarded = std::fs::metadata(&self.guarded)?;
+                let _ = fchown(&file, Some(guarded.uid()), Some(guarded.gid()));
+                Ok(file)
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(&self.path),
             Err(error) => Err(error),
         }
-    }
-
-    /// Everyone who may write the guarded file may lock, even with a narrower umask or if root came
-    /// first. The file is new and no link was followed, so that nothing else can change hands.
-    fn share(&self, file: &File) -> io::Result<()> {
-        let guarded = std::fs::metadata(&self.guarded)?;
-        file.set_permissions(Permissions::from_mode(guarded.mode() & 0o666))?;
-        // Only root may give files away. Any other process has at least the permissions right.
-        let _ = fchown(file, Some(guarded.uid()), Some(guarded.gid()));
-        Ok(())
     }
 }
 

@@ -3,10 +3,6 @@
 //! Invariants: a file that is not ours is never changed; the first process creates the tables,
 //! under a lock; an older program never works on a newer schema.
 
-use std::fs::OpenOptions;
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
@@ -14,6 +10,7 @@ use sessile_core::{Error, ErrorKind, Result};
 
 use super::connection::{Pool, immediate};
 use super::failure::failure;
+use super::files::file_error;
 use crate::locks::byte_lock::{Acquired, ByteLocks, LockName};
 use crate::sql::check_schema;
 
@@ -47,53 +44,6 @@ CREATE TABLE boot (
 PRAGMA application_id = 0x73657373;
 PRAGMA user_version = 1;
 ";
-
-/// The path by which all processes agree on the file, whatever symbolic links lead to it.
-pub(super) fn real_path(path: &Path) -> Result<PathBuf> {
-    match std::fs::canonicalize(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        real => return real.map_err(file_error),
-    }
-    let Some((folder, name)) = path.parent().zip(path.file_name()) else {
-        return Err(Error::new(ErrorKind::InvalidUrl, "the path names no file")
-            .advice("write sqlite:/directory/file.db"));
-    };
-    std::fs::canonicalize(folder).map(|folder| folder.join(name)).map_err(file_error)
-}
-
-/// Creates the empty file, readable by its owner only: its ids are secrets. Never opens an existing
-/// one, because closing it would drop SQLite's locks on it in this process.
-pub(super) fn create_file(path: &Path) -> Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        created => return created.map(drop).map_err(file_error),
-    }
-    let found = std::fs::symlink_metadata(path).map_err(file_error)?;
-    if !found.is_file() {
-        return Err(Error::new(ErrorKind::Incompatible, "the path does not name a regular file"));
-    }
-    if found.nlink() > 1 {
-        return Err(Error::new(ErrorKind::Incompatible, "the file has a second name (hard link)")
-            .advice("its log would be found under one of the names only; remove the other"));
-    }
-    Ok(())
-}
-
-pub(super) fn file_error(error: io::Error) -> Error {
-    let (kind, why) = match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            (ErrorKind::Denied, "the operating system refuses access to the file or its directory")
-        }
-        io::ErrorKind::NotFound => {
-            (ErrorKind::Unreachable, "the directory of the file does not exist")
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            (ErrorKind::Full, "no space is left on the disk")
-        }
-        _ => (ErrorKind::Io, "the file or its lock file cannot be used"),
-    };
-    Error::new(kind, why).advice("check the path and its permissions").source(error)
-}
 
 /// Returns the number of this boot.
 pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {

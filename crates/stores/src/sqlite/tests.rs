@@ -105,16 +105,16 @@ fn files_are_private_to_their_owner() {
 }
 
 /// A database restored without its lock file, and root's clean-up job is the first to use it: the
-/// lock file was root's then, mode 0600, and every request of the web server failed. A group that
-/// shares a database lost to the umask.
+/// lock file was root's then, mode 0600, and every request of the web server failed.
 #[test]
 fn a_lock_file_made_anew_belongs_to_whom_the_database_belongs() {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    use std::os::unix::fs::{MetadataExt, chown};
     let scratch = Scratch::new();
     drop(scratch.open(&manual()));
-    std::fs::set_permissions(scratch.file(), PermissionsExt::from_mode(0o666)).unwrap();
-    // Only root can; the permissions are tested anyway.
-    let _ = chown(scratch.file(), Some(65_534), Some(65_534));
+    // Only root can.
+    for of_the_web_server in [scratch.0.path(), &scratch.file()] {
+        let _ = chown(of_the_web_server, Some(65_534), Some(65_534));
+    }
     std::fs::remove_file(scratch.path("s.db.locks")).unwrap();
     drop(scratch.open(&manual()).begin(&key("a"), WAIT).unwrap());
     let of = |name: &str| {
