@@ -32,8 +32,14 @@ pub fn destroy(store: &Memcached, key: &Key) -> Result<ControlFlow<(), Key>> {
         let item = store.data_of(key)?.filter(|item| item.stale);
         // Whatever the bytes are, the id is destroyed.
         let alias = item.and_then(|item| decode(key, item.value).ok());
-        let target = alias.and_then(|alias| alias.stored.leads_to(store.clock.now()).cloned());
-        return Ok(target.map_or(ControlFlow::Break(()), ControlFlow::Continue));
+        let Some(Stored::Alias { target, grace_ends, .. }) = alias.map(|alias| alias.stored) else {
+            return Ok(ControlFlow::Break(()));
+        };
+        if grace_ends > store.clock.now() {
+            return Ok(ControlFlow::Continue(target));
+        }
+        store.complete(&target, key)?;
+        return Ok(ControlFlow::Break(()));
     }
     // A tombstone is small and tells nothing of the visitor.
     let tombstone = Stored::tombstone(item.cas.number, store.clock.now());

@@ -35,7 +35,7 @@ impl Memcached {
     }
 
     /// What a data item says, and the payload. Asks a second time for the rare first half of a
-    /// regeneration.
+    /// regeneration, and for an id that leads nowhere any more.
     pub fn decode(&self, key: &Key, item: Item) -> Result<(Stored, Vec<u8>)> {
         if item.stale {
             let forget = Timestamp::from_ms(u64::MAX);
@@ -44,16 +44,20 @@ impl Memcached {
         let Some(Decoded { stored, payload, pending_from }) = item.decode(key)? else {
             return Ok((Stored::Nothing, Vec::new()));
         };
-        match pending_from {
-            Some(old) if !self.is_alias(&old, key)? => Ok((Stored::Nothing, Vec::new())),
+        match (pending_from, &stored) {
+            (Some(old), _) if !self.is_alias(&old, key)? => Ok((Stored::Nothing, Vec::new())),
+            (_, Stored::Alias { target, .. }) if !stored.takes_id(self.clock.now()) => {
+                self.complete(target, key)?;
+                Ok((stored, payload))
+            }
             _ => Ok((stored, payload)),
         }
     }
 
-    /// Whether the item of an old id is an alias to a new one, spent or not.
+    /// Whether the item of an old id is an alias to a new one, spent, destroyed or neither.
     fn is_alias(&self, old: &Key, new: &Key) -> Result<bool> {
-        let decoded = self.data_of(old)?.unwrap_or_default().decode(old)?;
-        let stored = decoded.map(|decoded| decoded.stored);
+        let item = Item { stale: false, ..self.data_of(old)?.unwrap_or_default() };
+        let stored = item.decode(old)?.map(|decoded| decoded.stored);
         Ok(matches!(stored, Some(Stored::Alias { target, .. }) if target == *new))
     }
 }

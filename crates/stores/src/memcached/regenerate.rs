@@ -14,6 +14,10 @@
 //! 5  new: store it, live                    under the new id
 //! 6  old: delete the lock                   under the new id
 //! ```
+//!
+//! Cut short after step 4, the record needs the alias until somebody changes it. So the alias lives
+//! as long as the record, and a request that finds it spent completes step 5 before the old id may
+//! get another item ([`Memcached::complete`]).
 
 use std::time::Duration;
 
@@ -146,7 +150,10 @@ impl Memcached {
     fn put_alias(&self, held: &Held, new: &Key, grace: Duration, old_cas: Cas) -> Result<bool> {
         let (mark, alias) =
             (mark(&held.token), Stored::alias(new.clone(), grace, self.clock.now()));
-        let commands = self.put(&held.key, &alias, mark, b"", Some(old_cas));
+        // As long as a pending record may need it.
+        let due = alias.due().max(held.read.head.map(|head| head.expires)).unwrap_or_default();
+        let value = data::encode(&alias, mark, b"");
+        let commands = self.put_value(&held.key, &value, due, Some(old_cas));
         let [stored] = self.servers.send(&held.key, commands)?;
         if self.is_stored(&held.key, stored, 0)? {
             return Ok(true);
@@ -159,6 +166,18 @@ impl Memcached {
             return Ok(true);
         }
         self.check_item(held, item).map(|_| false)
+    }
+
+    /// Makes a pending record a live one, before the alias without which it is none may go.
+    pub fn complete(&self, new: &Key, old: &Key) -> Result<()> {
+        let item = self.data_of(new)?.filter(|item| item.is(PENDING)).unwrap_or_default();
+        let (cas, mark) = (item.cas, item.writer().unwrap_or(0));
+        let pending = item.decode(new)?.filter(|it| it.pending_from.as_ref() == Some(old));
+        let Some(data::Decoded { stored, payload, .. }) = pending else { return Ok(()) };
+        let commands = self.put(new, &stored, mark, &payload, Some(cas));
+        let [completed] = self.servers.send(new, commands)?;
+        // Refused: others have changed the record, and so completed it.
+        self.is_stored(new, completed, payload.len()).map(drop)
     }
 
     /// Lifts the counter of the new id's server above the fence of the lease that moves there.

@@ -30,10 +30,12 @@ pub(super) fn regenerate(
         return Err(ErrorKind::Exists.into());
     }
     let request = LockRequest::if_free(&lock, new);
-    if lock_and_read_head(&mut held.connection, request, &store.statements)?.is_none() {
+    let locked = lock_and_read_head(&mut held.connection, request, &store.statements);
+    if matches!(locked, Ok(None)) {
         return Err(ErrorKind::Exists.into());
     }
-    match move_record(store, held, new, grace) {
+    // A statement that failed may have taken the lock.
+    match locked.and_then(|_| move_record(store, held, new, grace)) {
         Ok(only_lock) => {
             if let Some((there, now)) = only_lock {
                 (held.stored, held.begun) = (there, now);
@@ -43,8 +45,9 @@ pub(super) fn regenerate(
             release(&mut held.connection, &old)
         }
         Err(failure) => {
-            // If it fails, the connection is of no use any more, and the lease with it.
-            let _ = release(&mut held.connection, &lock);
+            if release(&mut held.connection, &lock).is_err() {
+                held.connection.give_up();
+            }
             Err(failure)
         }
     }

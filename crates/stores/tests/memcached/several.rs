@@ -94,15 +94,13 @@ fn a_regeneration_that_is_cut_short_anywhere_leaves_the_session_under_exactly_on
         // Two pairs of ids, so that with near certainty one crosses servers; the other may not.
         for pair in 0..3 {
             let (old, new) = (format!("old-{requests}-{pair}"), format!("new-{requests}-{pair}"));
-            two.proxy.lose_requests(None);
             direct.create(&key(&old), b"cart", ttl()).unwrap();
             let dying = two.open();
             let mut begun = dying.begin(&key(&old), WAIT).unwrap();
             let fence = begun.lease.fence();
-            two.proxy.lose_requests(Some(requests));
-            let moved = begun.lease.regenerate(&key(&new), Duration::ZERO);
+            let regenerate = || begun.lease.regenerate(&key(&new), Duration::ZERO);
+            let (_, moved) = two.proxy.losing_requests(requests, regenerate);
             std::mem::forget(begun); // it is dead: it releases nothing
-            two.proxy.lose_requests(None);
             let (there, here) = (payload_of(&direct, &old), payload_of(&direct, &new));
             assert_ne!(
                 there.is_some(),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use mysql::prelude::Queryable;
 use sessile_core::{Clock, Counter, ErrorKind, Timestamp};
 
 use crate::setup::{Private, WAIT, key, payload_of, ttl, until};
@@ -198,4 +199,21 @@ fn a_sweep_makes_no_commit_wait_and_passes_over_damaged_rows() {
     leased.lease.commit(b"y", ttl()).unwrap();
     assert_eq!(payload_of(&store, "s0").unwrap(), b"y");
     assert_eq!(private.number("SELECT COUNT(*) FROM sessile_session"), 2);
+}
+
+/// The lock of the new id was taken by the statement before the one that failed, and stayed with
+/// the connection: nobody could begin that id for as long as the store was open.
+#[test]
+fn a_regeneration_that_cannot_read_the_new_id_leaves_it_free() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("&response_timeout_ms=2000");
+    store.create(&key("old"), b"cart", ttl()).unwrap();
+    let mut begun = store.begin(&key("old"), WAIT).unwrap();
+    let mut altering = private.raw();
+    altering.query_drop("LOCK TABLES sessile_session WRITE").unwrap();
+    begun.lease.regenerate(&key("new"), Duration::ZERO).unwrap_err();
+    altering.query_drop("UNLOCK TABLES").unwrap();
+    begun.lease.commit(b"cart 2", ttl()).expect("the lease is good under the old id");
+    assert_eq!(payload_of(&store, "old").unwrap(), b"cart 2");
+    drop(private.open("").begin(&key("new"), Duration::ZERO).expect("the new id is free"));
 }

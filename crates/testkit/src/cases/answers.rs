@@ -31,6 +31,9 @@ struct Losing {
 /// More than a connection begins before it takes the ways of one that is used again and again.
 const WARMING: usize = 10;
 
+/// Of a regeneration and the release after it.
+const REGENERATION_REQUESTS_MAX: u8 = 10;
+
 impl Losing {
     /// Runs `lose` for the first answer of a change, the second, and so on, until the change has
     /// fewer.
@@ -163,6 +166,32 @@ pub(crate) const CASES: &[Case] = &[
                 is_true(told, losing.direct.text(&key)?.as_deref() == Some("new"))?;
                 Ok(lost)
             })
+        },
+    )
+    .needs(&[SERVED]),
+    Case::new(
+        "a session that has moved lives on, whatever becomes of its old id",
+        |bed, direct| {
+            // Its holder dies after so many requests of the regeneration.
+            let is_cut = on_threads(2 * REGENERATION_REQUESTS_MAX, |number| {
+                let (proxy, _) = bed.proxy()?;
+                let dying = open(&proxy.url(&bed.impatient_url(100)))?;
+                let (old, new) = (direct.stored("x")?, new_key());
+                let mut begun = dying.lock(&old)?;
+                let (is_cut, ()) = proxy.losing_requests(u64::from(number / 2), || {
+                    drop(begun.lease.regenerate(&new, Duration::ZERO));
+                    drop(begun);
+                });
+                let moved = direct.text(&new)?;
+                if number % 2 == 0 {
+                    direct.destroy(&old)?;
+                } else {
+                    direct.save(&old, "y")?;
+                }
+                equal("the session under its new id", direct.text(&new)?, moved)?;
+                Ok(is_cut)
+            })?;
+            equal("the last request is a release", is_cut.last(), Some(&false))
         },
     )
     .needs(&[SERVED]),
