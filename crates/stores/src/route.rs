@@ -58,13 +58,8 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let limits = registry::limits(url)?;
     let label = label(&home, large.as_ref(), elsewhere.as_ref().map(|(_, store)| store));
     let large = large.map(|store| LargeStore { store, clock: context.clock.clone() });
-    let store = Route {
-        home,
-        large,
-        elsewhere,
-        inline_bytes_max,
-        swept_to: ProcessLocal::default(),
-    };
+    let store =
+        Route { home, large, elsewhere, inline_bytes_max, swept_to: ProcessLocal::default() };
     Ok(Sessions::new(label, store, limits))
 }
 

@@ -39,10 +39,10 @@ use sessile_core::{
 
 use self::connection::{Pool, immediate};
 use self::durability::EverySecond;
+use self::files::{beside, file_error};
 use self::lease::Held;
 use self::list::next_rows;
 use self::row::KeyRow;
-use self::files::{beside, file_error};
 use crate::file_system;
 use crate::locks::byte_lock::{Acquired, ByteLock, ByteLocks, LockName, monotonic_ns};
 use crate::registry::{self, Context, Fixture, StoreEntry, option};

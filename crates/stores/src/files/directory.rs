@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchown, fsync,
-    mkdirat, openat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchown, fsync, mkdirat, openat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
@@ -183,8 +183,9 @@ impl FileName<'_> {
         let create = || self.open_at(flags | OFlags::RDWR | OFlags::CREATE);
         let file = self.in_folder(create, "a file of the store cannot be created")?;
         if let Some((owner, group)) = self.directory.give_to {
-            fchown(&file, Some(owner), Some(group))
-                .map_err(|errno| failed("a file cannot be given to the directory's owner", errno))?;
+            fchown(&file, Some(owner), Some(group)).map_err(|errno| {
+                failed("a file cannot be given to the directory's owner", errno)
+            })?;
         }
         Ok(file)
     }

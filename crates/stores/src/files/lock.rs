@@ -122,8 +122,10 @@ impl SessionLocks {
     }
 
     fn return_inotify(&self, events: OwnedFd) {
-        self.idle.with(|idle| if idle.len() < 16 {
-            idle.push(events);
+        self.idle.with(|idle| {
+            if idle.len() < 16 {
+                idle.push(events);
+            }
         });
     }
 }

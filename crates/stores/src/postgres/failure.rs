@@ -10,10 +10,10 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::ErrorResponseBody;
 use sessile_core::{Error, ErrorKind};
 
+use crate::connections::doubt::is_unsent;
 use crate::connections::failure::{
     DISTRUSTED, FULL, Meaning, NO_DATABASE, OUT_OF_MEMORY, REFUSED, UNREACHED, error,
 };
-use crate::connections::doubt::is_unsent;
 use crate::connections::pool::AttemptFailure;
 
 /// Source: PostgreSQL's documentation, appendix "PostgreSQL Error Codes".

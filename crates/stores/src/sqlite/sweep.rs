@@ -7,8 +7,8 @@ use sessile_core::{Budget, Result, Swept, Timestamp};
 
 use super::connection::{as_sweep, immediate};
 use super::failure::failure;
-use super::row::{cached, execute};
 use super::files::file_error;
+use super::row::{cached, execute};
 use super::{Sqlite, lock_name};
 use crate::sql::ms;
 use crate::sql::sweep::{self, DueAction, DueRow, SweptBatch};
