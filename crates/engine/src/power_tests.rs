@@ -119,24 +119,6 @@ fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
     (engine, disk)
 }
 
-/// The file of stages as a cut leaves it: the kernel has written each of its pages whenever it
-/// liked, or never.
-fn mixed(stages: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
-    let mut image = vec![0; stages.iter().map(Vec::len).max().unwrap_or(0)];
-    // The latest more often: what is only there is what a rebuild has to find.
-    let latest = random.u8(0..=100);
-    for (page, into) in image.chunks_mut(PAGE_BYTES as usize).enumerate() {
-        let at = if random.u8(0..100) < latest {
-            stages.len() - 1
-        } else {
-            random.usize(0..stages.len())
-        };
-        let from = stages[at].chunks(PAGE_BYTES as usize).nth(page).unwrap_or_default();
-        into[..from.len()].copy_from_slice(from);
-    }
-    image
-}
-
 fn key(number: usize) -> Key {
     Key::session(&format!("session-{number}")).unwrap()
 }
@@ -181,22 +163,15 @@ fn a_power_cut_leaves_every_session_as_it_was_at_the_last_sync_or_later() {
     for _ in 0..12 {
         let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
         let (path, clock) = (folder.path().join("store"), Clock::manual(START));
-        let (mut engine, disk) = recorded(&path, &clock);
-        if random.u8(0..4) == 0 {
-            // As on a file system on which they are not used.
-            engine.plane.log.as_mut().unwrap().stages = None;
-        }
+        let (engine, disk) = recorded(&path, &clock);
         let mut history = History::new();
-        let mut stages = vec![Vec::new()];
         for _ in 0..random.usize(1..6) {
             // Enough to empty segments and use them again.
             (0..random.usize(1..800)).for_each(|_| change(&engine, &mut random, &mut history));
-            stages.push(std::fs::read(path.join("stages")).unwrap());
             engine.sync().unwrap();
             history.values_mut().for_each(|past| drop(past.drain(..past.len() - 1)));
         }
         (0..random.usize(0..800)).for_each(|_| change(&engine, &mut random, &mut history));
-        stages.push(std::fs::read(path.join("stages")).unwrap());
         for _ in 0..4 {
             let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
             for name in ["format", "bins"] {
@@ -204,7 +179,6 @@ fn a_power_cut_leaves_every_session_as_it_was_at_the_last_sync_or_later() {
             }
             std::fs::write(copy.path().join("data"), disk.lock().unwrap().cut(&mut random))
                 .unwrap();
-            std::fs::write(copy.path().join("stages"), mixed(&stages, &mut random)).unwrap();
             let after = open(copy.path(), clock.clone(), &EngineOptions::default()).unwrap();
             let verified = after.verify(&mut |_| ()).unwrap();
             assert!(verified.problems.is_empty(), "seed {seed}: {:?}", verified.problems);
@@ -259,42 +233,6 @@ fn the_disk_is_asked_for_nothing_more_while_a_sync_is_under_way() {
         assert_eq!(!disk.lock().unwrap().begun.is_empty(), asked);
     }
     drop(engine);
-    remove_control(&path);
-}
-
-#[test]
-fn a_sync_does_not_count_while_somebody_has_a_stage_and_goes_on_after_that() {
-    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
-    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
-    let (engine, disk) = recorded(&path, &clock);
-    let other = open(&path, clock.clone(), &EngineOptions::default()).unwrap();
-    let word = |word| engine.plane.header(word).load(Relaxed);
-    engine.create(&key(1), &[7; 2_000], ttl()).unwrap();
-    let dirty = word(header::DIRTY_SINCE);
-    let lock = other.plane.stage_lock(0).unwrap();
-    let held = other.me().unwrap().try_lock(&other.plane, lock).unwrap();
-    for second in 1..4 {
-        clock.set(START.plus(Duration::from_secs(second)));
-        engine.create(&key(1 + second as usize), &[7; 2_000], ttl()).unwrap();
-        assert_eq!(
-            (word(header::SYNCS_DONE), word(header::DIRTY_SINCE)),
-            (0, dirty),
-            "second {second}"
-        );
-    }
-    lock.unlock(held);
-    engine.create(&key(9), &[7; 2_000], ttl()).unwrap();
-    assert!(word(header::SYNCS_DONE) != 0 && word(header::DIRTY_SINCE) != dirty);
-    let found = disk
-        .lock()
-        .unwrap()
-        .synced
-        .windows(2_000)
-        .step_by(128)
-        .filter(|window| *window == [7; 2_000])
-        .count();
-    assert_eq!(found, 5, "sessions on the disk");
-    drop((engine, other));
     remove_control(&path);
 }
 

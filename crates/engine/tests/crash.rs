@@ -221,7 +221,7 @@ impl Drop for Ground {
 fn rebuilt<T>(ground: &Ground, look: impl FnOnce(&Sessions) -> T) -> Option<T> {
     let store = ground.disk.as_ref()?;
     let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
-    for name in ["format", "bins", "data", "stages"] {
+    for name in ["format", "bins", "data"] {
         std::fs::copy(store.join(name), copy.path().join(name)).unwrap();
     }
     let sessions = opened(copy.path(), &ground.clock);

@@ -55,7 +55,7 @@ fn main() {
                 "seed {seed}, round {round}: a writer ended as {ended:?}"
             );
         });
-        // Some rounds keep it: then what was in the stages is found by whoever comes next.
+        // Some rounds keep it.
         if round % 4 != 3 {
             remove_control(&path);
         }

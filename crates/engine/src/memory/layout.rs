@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Another version is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 3;
+pub const FORMAT: u64 = 4;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -31,7 +31,6 @@ pub mod header {
     pub const SYNC_FAILED: u64 = 656;
     pub const SYNC_LOCK: u64 = 664;
     pub const SYNCED: u64 = 672; // 1: the store was opened with a durability besides none
-    pub const STAGES: u64 = 680; // two words: device and inode of `stages`; 0: not used
     pub const PARTIAL: u64 = 704; // for each log class, 1 + a segment left with room
     pub const SHARED: u64 = 720; // 1 + the reserve segment that notes and moves share
     pub const ROOM_LOCK: u64 = 728; // held while room is made in a full log
@@ -96,9 +95,6 @@ pub const CHUNK_BYTES: u64 = SLOT_BYTES_MAX - HEADER_BYTES - LOG_LINE_BYTES;
 /// Location and stamp of a chunk.
 pub const LISTED_BYTES: u64 = 16;
 pub const PAYLOAD_BYTES_MAX: u64 = CHUNK_BYTES / LISTED_BYTES * CHUNK_BYTES;
-
-pub const STAGES: u64 = 64;
-pub const STAGES_AT: u64 = STAGES * CACHE_LINE_BYTES;
 
 /// A bitmap of used entries, a due time for each, the entries.
 pub const ENTRIES_OF_BLOCK: u64 = 4_096;

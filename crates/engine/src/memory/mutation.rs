@@ -37,10 +37,6 @@ pub enum Mutation {
     ForgetsReturned,
     /// Recovery does not check that the lanes it has read are those of the dead process.
     RecoversUnseen,
-    /// A reader of a stage does not check that the stage still belongs to the segment.
-    ReadsStageOnce,
-    /// A segment loses its stage before the bytes are in the file.
-    GivesUpUnwritten,
 }
 
 #[cfg(not(sessile_model))]

@@ -35,9 +35,6 @@ pub struct Plane {
 pub struct DiskLog {
     pub file: Box<dyn DataFile>,
     pub bins: OwnedFd,
-    /// Copies of the segments that are being appended to; `None` where a write to a mapped file may
-    /// need room.
-    pub stages: Option<Region>,
     pub secret: [u8; LOG_SECRET_BYTES],
     /// How old the oldest unsynced byte may become, in milliseconds; 0: nothing is ever synced.
     pub interval_ms: u64,
@@ -47,14 +44,13 @@ impl DiskLog {
     pub fn new(
         file: Box<dyn DataFile>,
         bins: OwnedFd,
-        stages: Option<Region>,
         store_secret: &[u8; 32],
         interval_ms: u64,
     ) -> DiskLog {
         let mut secret = [0; LOG_SECRET_BYTES];
         let mut hasher = blake3::Hasher::new_derive_key(LOG_SECRET_CONTEXT);
         hasher.update(store_secret).finalize_xof().fill(&mut secret);
-        DiskLog { file, bins, stages, secret, interval_ms }
+        DiskLog { file, bins, secret, interval_ms }
     }
 }
 
@@ -122,8 +118,6 @@ pub struct SegmentWords<'a> {
     pub emptied: &'a Word,
     /// In a log: the granules appended.
     pub appended: &'a Word,
-    /// In a log: the name of its stage.
-    pub stage: &'a Word,
 }
 
 impl Plane {
@@ -198,9 +192,9 @@ impl Plane {
     }
 
     pub fn segment(&self, number: u64) -> SegmentWords<'_> {
-        let [state, lock, emptied, appended, stage, ..] =
+        let [state, lock, emptied, appended, ..] =
             self.control.line(SEGMENTS + number * SEGMENT_HEADER_BYTES);
-        SegmentWords { state, lock, emptied, appended, stage }
+        SegmentWords { state, lock, emptied, appended }
     }
 
     pub fn stamp(&self, segment: u64, slot: u64) -> &Word {
@@ -222,7 +216,6 @@ impl Plane {
     pub fn occupied(&self) -> u64 {
         [&self.control, &self.entries, &self.index, &self.stamps, &self.data]
             .into_iter()
-            .chain(self.log.as_ref().and_then(|log| log.stages.as_ref()))
             .map(Region::occupied)
             .sum()
     }

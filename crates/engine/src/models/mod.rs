@@ -34,7 +34,6 @@ mod index;
 mod lock;
 mod publish;
 mod recovery;
-mod stages;
 
 /// The clock of all models stands still.
 const NOW: Timestamp = Timestamp::from_ms(1_800_000_000_000);

@@ -150,7 +150,7 @@ impl Drop for Engine {
         let depth = self.mark.word().load(Acquire);
         if depth > 0 {
             let me = self.attachment(depth);
-            me.appender.leave_segments(&self.plane, me);
+            me.appender.leave_segments(&self.plane);
             me.leave_table(&self.plane);
         }
     }

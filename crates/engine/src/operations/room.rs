@@ -56,7 +56,7 @@ impl RecordWriter {
             return true;
         };
         let gained = self.compact_for(plane, log, purpose, one_in);
-        self.appender.share_segment(plane, self);
+        self.appender.share_segment(plane);
         gained
     }
 

@@ -133,10 +133,6 @@ impl VerifyPass<'_> {
         let plane = self.plane;
         for segment in 0..plane.segment_count() {
             let state = plane.segment_state(segment);
-            if !plane.has_own_stage(segment) {
-                let what = "names a stage that is not its own";
-                self.suspects.insert(("segment", segment, 0, what));
-            }
             if !state.has_slots() {
                 continue;
             }

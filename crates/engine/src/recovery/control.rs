@@ -13,18 +13,13 @@ use rustix::io::Errno;
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use super::home::{CONTROL_FILE, boot_id};
-use super::salvage::salvage;
 use crate::{memory::*, storage::*};
 
 const CONTROL_NEW: &str = "control.new";
 const ENTRIES_FILE: &str = "entries";
 const INDEX_FILE: &str = "index";
 const STAMPS_FILE: &str = "stamps";
-const STAGES_FILE: &str = "stages";
 const BINS_FILE: &str = "bins";
-/// statfs(2): ext2 to ext4, which write a page in place. Elsewhere (on XFS with shared extents) a
-/// write of a mapped page may find no room, which kills the process.
-const IN_PLACE: u32 = 0xef53;
 /// The list of bins is short; a longer file is not one.
 const BINS_BYTES_MAX: u64 = 64 << 10;
 const REMOVE_CONTROL: &str = "end the processes that use it, then remove the directory that its \
@@ -89,12 +84,6 @@ fn create_plane(opening: &OpeningContext) -> Result<()> {
     plane.header(header::FORMAT).store(FORMAT, Relaxed);
     plane.header(header::ENTRY_BLOCKS).store(1, Relaxed);
     if let Some(log) = &plane.log {
-        let stages = directory.open_file(STAGES_FILE, OFlags::RDWR);
-        salvage(log, &stages.explained("the file `stages` cannot be opened")?)?;
-        // A disk without room for stages has none.
-        if let Some(stages) = log.stages.as_ref().filter(|at| at.back(0, STAGES_AT).is_ok()) {
-            plane.set_pair(header::STAGES, file_identity(stages.file())?);
-        }
         plane.restore_bins(&directory.read_bins()?);
         plane.rebuild(log)?;
         if directory.was_of_this_boot()? {
@@ -134,7 +123,7 @@ impl StoreDirectory {
     }
 
     fn create_data_files(&self) -> Result<()> {
-        for name in [DATA_FILE, BINS_FILE, STAGES_FILE] {
+        for name in [DATA_FILE, BINS_FILE] {
             make_private(self.open_file(name, OFlags::RDWR | OFlags::CREATE))?;
         }
         // Their names have to survive a power cut, too.
@@ -150,19 +139,6 @@ impl StoreDirectory {
             .read_to_end(&mut bytes)
             .map_err(|error| Error::new(ErrorKind::Io, "`bins` cannot be read").source(error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// `None` on other file systems, or when a program that knew no stages has made the control
-    /// plane.
-    fn map_stages(&self) -> Result<Option<Region>> {
-        let stages = match self.open_file(STAGES_FILE, OFlags::RDWR) {
-            Err(Errno::NOENT) => return Ok(None),
-            opened => opened.explained("the file `stages` cannot be opened")?,
-        };
-        let in_place = file_system(&stages)?.0 == IN_PLACE;
-        in_place
-            .then(|| Region::map(stages, "stages", STAGES_AT + STAGES * SEGMENT_BYTES, true))
-            .transpose()
     }
 
     fn repair(&self) -> &'static str {
@@ -189,26 +165,12 @@ impl Plane {
         let load = |word| self.header(word).load(Relaxed);
         (load(word), load(word + 8))
     }
-
-    fn stages_fault(&self) -> Result<Option<&'static str>> {
-        let stages = self.log.as_ref().and_then(|log| log.stages.as_ref());
-        let found = stages.map_or(Ok((0, 0)), |stages| file_identity(stages.file()))?;
-        if found != self.pair(header::STAGES) {
-            return Ok(Some("the control plane belongs to another file of stages"));
-        }
-        let Some(stages) = stages else { return Ok(None) };
-        let length = || file_bytes(stages.file());
-        // Other processes take stages meanwhile: each has its room before it is taken, so the
-        // length is read last.
-        let cut = length() < STAGES_AT || stages_end(stages) > length();
-        Ok(cut.then_some("the file `stages` is cut short"))
-    }
 }
 
 pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
     let OpeningContext { directory, format, .. } = opening;
     let unsound = |why| Err(Error::new(ErrorKind::Corrupt, why).advice(directory.repair()));
-    let mut plane = map_files(CONTROL_FILE, opening)?;
+    let plane = map_files(CONTROL_FILE, opening)?;
     if file_bytes(plane.control.file()) < CONTROL_BACKED {
         return unsound("the control plane is cut short");
     }
@@ -233,14 +195,6 @@ pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
         || file_bytes(plane.data.file()) < segments * SEGMENT_BYTES
     {
         return unsound("a file of the store is cut short");
-    }
-    if plane.pair(header::STAGES).1 == 0
-        && let Some(log) = &mut plane.log
-    {
-        log.stages = None;
-    }
-    if let Some(why) = plane.stages_fault()? {
-        return unsound(why);
     }
     let data = file_identity(plane.data.file())?;
     for (word, here, why) in [
@@ -281,9 +235,9 @@ fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {
     let open_log = || -> Result<DiskLog> {
         let file = Box::new(KernelFile::new(data()?));
         let bins = directory.open_file(BINS_FILE, OFlags::WRONLY | OFlags::APPEND);
-        let (bins, stages) = (opened(bins, "bins")?, directory.map_stages()?);
+        let bins = opened(bins, "bins")?;
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        Ok(DiskLog::new(file, bins, stages, &format.secret, interval_ms))
+        Ok(DiskLog::new(file, bins, &format.secret, interval_ms))
     };
     let log = on_disk.then(open_log).transpose()?;
     Ok(Plane {

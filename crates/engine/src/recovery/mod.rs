@@ -5,6 +5,5 @@ mod dead;
 mod home;
 mod open;
 mod rebuild;
-mod salvage;
 
 pub use open::{EngineOptions, open};

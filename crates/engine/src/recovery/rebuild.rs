@@ -3,6 +3,7 @@
 //! Invariant: it runs while no process is attached, and a repetition gives the same result.
 //! docs/engine.md, "On a disk".
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use sessile_core::{Result, Timestamp};
@@ -53,7 +54,7 @@ impl Plane {
     pub fn rebuild(&self, log: &DiskLog) -> Result<()> {
         let start = Instant::now();
         let mut scan = LogScan::read(self, log)?;
-        scan.found.sort_unstable_by_key(|found| (found.digest(), std::cmp::Reverse(found.rank())));
+        scan.sort(self.segment_count());
         let now = self.now();
         let mut sessions = 0;
         for group in scan.found.chunk_by(|a, b| a.digest() == b.digest()) {
@@ -238,6 +239,27 @@ impl LogScan {
             self.chunks.insert(found.location.0, found.header.stamp);
         } else {
             self.found.push(found);
+        }
+    }
+
+    /// By digest, and latest first. Of two copies of a moved record, the one whose segment has more
+    /// records without a copy comes first: so a segment that was emptied has none after the
+    /// rebuild, and counts for the reserve.
+    fn sort(&mut self, segments: u64) {
+        self.found.sort_unstable_by_key(|found| (found.digest(), Reverse(found.rank())));
+        let mut only = vec![0_u32; segments as usize];
+        let same = |a: &FoundRecord, b: &FoundRecord| a.digest() == b.digest();
+        for group in self.found.chunk_by(same) {
+            if let [latest, rest @ ..] = group
+                && rest.first().is_none_or(|next| next.rank() < latest.rank())
+                && let Some(count) = only.get_mut(latest.location.segment() as usize)
+            {
+                *count += 1;
+            }
+        }
+        let only = |found: &FoundRecord| only.get(found.location.segment() as usize).copied();
+        for group in self.found.chunk_by_mut(same).filter(|group| group.len() > 1) {
+            group.sort_by_key(|found| Reverse((found.rank(), only(found))));
         }
     }
 

@@ -1,8 +1,7 @@
 //! Appending to the log: a process has one open segment for records that move, and one for chunks
 //! and their lists.
 //!
-//! Invariants: granules are counted as appended before they are claimed; a record in one piece is
-//! put into the stage under the mutex of its claim, so every record before it is complete.
+//! Invariant: granules are counted as appended before they are claimed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,11 +10,10 @@ use sessile_core::Result;
 use super::flush::BackgroundSync;
 use super::lane::{ClaimTarget, Lane, SlotClaim};
 use super::log_line::{LogRecord, granules};
-use super::log_segment::{OpenSegment, SegmentRequest};
+use super::log_segment::{OpenSegment, SegmentRequest, WRITE_BACK_PORTION};
 use super::reserve::ClaimPurpose;
 use super::segment::{length_mark, note_stamp, record_location};
-use super::stage::put_in_stage;
-use crate::{memory::*, table::*};
+use crate::memory::*;
 
 #[derive(Default)]
 pub struct Appender {
@@ -35,7 +33,7 @@ impl Appender {
     ) -> Result<SlotClaim> {
         let mut open = locked(&self.unmoved);
         let request = self.request(lane, LOG_CHUNKS, granules, purpose);
-        advance(&mut open, request, lane, lane.stamp(), target).map(|(claim, ..)| claim)
+        advance(&mut open, request, lane, lane.stamp(), target)
     }
 
     fn request<'a>(
@@ -63,35 +61,29 @@ impl Appender {
         let note = record.kind.is_note();
         let stamp = if note { note_stamp(lane.stamp()) } else { lane.stamp() };
         let target = if note { ClaimTarget::Chunk } else { ClaimTarget::Record };
-        let (claim, next, stage) = advance(&mut open, request, lane, stamp, target)?;
+        let claim = advance(&mut open, request, lane, stamp, target)?;
         let record = record.encode(plane, log, claim);
         // Not before the encoding: the segment keeps its generation only while it is held.
         close_shared(&mut open, request);
-        let Some((stage, stages)) = stage.zip(log.stages.as_ref()) else {
-            drop(open);
-            record.write(log).inspect_err(|_| lane.discard(claim))?;
-            plane.note_unsynced();
-            return Ok(claim);
-        };
-        put_in_stage(stages, stage, &record, next);
+        drop(open);
+        record.write(log).inspect_err(|_| lane.discard(claim))?;
         plane.note_unsynced();
-        lane.process.write_portion(plane, stage).inspect_err(|_| lane.discard(claim))?;
         Ok(claim)
     }
 
     /// Shares the segment that room was made into with all processes that may.
-    pub fn share_segment(&self, plane: &Plane, me: &AttachedProcess) {
+    pub fn share_segment(&self, plane: &Plane) {
         if let Some(at) = locked(&self.records).take_if(|at| at.shared) {
             plane.header(header::SHARED).store(at.segment + 1, Relaxed);
-            at.close(plane, me);
+            at.close(plane);
         }
     }
 
-    pub fn leave_segments(&self, plane: &Plane, me: &AttachedProcess) {
+    pub fn leave_segments(&self, plane: &Plane) {
         for (class, open) in (LOG..).zip([&self.records, &self.unmoved]) {
             if let Some(at) = locked(open).take() {
                 let (segment, next) = (at.segment, at.next);
-                at.close(plane, me);
+                at.close(plane);
                 if next < SLOTS_MAX / 2 {
                     let partial = plane.header(header::PARTIAL + (class - LOG) * 8);
                     partial.store(segment + 1, Relaxed);
@@ -108,27 +100,26 @@ fn locked(open: &Mutex<Option<OpenSegment>>) -> MutexGuard<'_, Option<OpenSegmen
 /// Closes a shared segment, which only the process that makes room keeps.
 fn close_shared(open: &mut Option<OpenSegment>, request: SegmentRequest<'_>) {
     if let Some(shared) = open.take_if(|at| at.shared && request.purpose != ClaimPurpose::Room) {
-        shared.close(request.plane, request.me);
+        shared.close(request.plane);
     }
 }
 
-/// Claims; returns the granule after it and the stage, too.
 fn advance(
     open: &mut Option<OpenSegment>,
     request: SegmentRequest<'_>,
     lane: &Lane<'_>,
     stamp: u64,
     target: ClaimTarget,
-) -> Result<(SlotClaim, u64, Option<u64>)> {
-    let SegmentRequest { plane, me, class, granules, .. } = request;
+) -> Result<SlotClaim> {
+    let SegmentRequest { plane, class, granules, .. } = request;
     close_shared(open, request); // another thread makes room
     if let Some(at) = open.as_mut() {
         at.leave_page(plane);
-        at.begin_write_back(plane);
+        at.begin_write_back(plane, WRITE_BACK_PORTION);
     }
     loop {
         if let Some(filled) = open.take_if(|at| at.next + granules > slots(class)) {
-            filled.close(plane, me);
+            filled.close(plane);
         }
         let at = match open {
             Some(at) => at,
@@ -143,7 +134,7 @@ fn advance(
             plane.stamp(at.segment, first + 1).store(length_mark(granules), Relaxed);
         }
         if plane.stamp(at.segment, first).cas(0, stamp) {
-            return Ok((claim, at.next, at.stage));
+            return Ok(claim);
         }
     }
 }

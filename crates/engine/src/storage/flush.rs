@@ -9,16 +9,12 @@ use std::time::Duration;
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
 
 use super::log_line::parse_segment;
-use super::stage::stage_is_busy;
 use crate::{memory::*, table::*};
 
 /// After so many intervals a sync whose end no process has noticed is repeated.
 const FORGOTTEN: u64 = 10;
-/// An explicit sync waits for another one, and for a stage.
+/// An explicit sync waits for another one.
 const SYNC_WAIT_MAX: Duration = Duration::from_secs(60);
-const STAGES_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long an overdue sync waits for a stage, in a call of an application.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What this process has begun and the kernel carries out.
 #[derive(Default)]
@@ -49,9 +45,7 @@ impl BackgroundSync {
         // A process that began a sync may have died, or may make no call that notices the end.
         let dirty = age(header::DIRTY_SINCE);
         if dirty >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN {
-            let overdue = dirty >= 2 * log.interval_ms;
-            let patience = if overdue { PATIENCE } else { Duration::ZERO };
-            *under_way = me.begin_or_sync(plane, log, patience);
+            *under_way = me.begin_or_sync(plane, log);
         }
     }
 
@@ -59,40 +53,25 @@ impl BackgroundSync {
     pub fn sync_early(&self, plane: &Plane, me: &AttachedProcess) {
         let (Some(log), Ok(mut under_way)) = (&plane.log, self.0.try_lock()) else { return };
         if under_way.is_none() {
-            *under_way = me.begin_or_sync(plane, log, PATIENCE);
+            *under_way = me.begin_or_sync(plane, log);
         }
     }
 }
 
 impl AttachedProcess {
     /// Begins a sync in the background, or syncs here where the kernel does not offer that.
-    fn begin_or_sync(&self, plane: &Plane, log: &DiskLog, patience: Duration) -> Option<SyncRound> {
+    fn begin_or_sync(&self, plane: &Plane, log: &DiskLog) -> Option<SyncRound> {
         let failed = || plane.header(header::SYNC_FAILED).load(SeqCst) != 0;
-        let mut drawn = None;
         if !failed() {
-            // Most of it before a number is drawn: after each number every appender leaves its
-            // page.
-            let emptied = self.write_all_stages(plane, patience).and_then(|emptied| {
-                drawn = emptied.then(|| plane.begin_round());
-                drawn.map_or(Ok(false), |round| self.empty_stages(plane, round, PATIENCE))
-            });
-            match emptied {
-                Ok(true) => {}
-                // Another process writes from a stage at this moment: a later call tries again.
-                Ok(false) => return None,
-                Err(error) => {
-                    log_failure(Err(error));
-                    return None;
-                }
-            }
+            let round = plane.begin_round();
             // Once more: this sync does not make good for a failure noted meanwhile.
             if !failed() && log.file.begin_sync() == SyncStart::UnderWay {
-                return drawn;
+                return Some(round);
             }
         }
         // Only one process at a time writes everything again: it might overwrite later writes.
         let _held = self.try_hold(plane, plane.header(header::SYNC_LOCK))?;
-        log_failure(self.sync_here(plane, log, drawn.unwrap_or_else(|| plane.begin_round())));
+        log_failure(plane.sync_here(log, plane.begin_round()));
         None
     }
 
@@ -106,33 +85,7 @@ impl AttachedProcess {
                 Error::new(ErrorKind::Io, why).advice("look at that process and at the disk")
             );
         };
-        self.sync_here(plane, log, plane.begin_round())
-    }
-
-    /// False when another process keeps a stage: then the sync counts as not begun.
-    fn empty_stages(&self, plane: &Plane, round: SyncRound, wait_max: Duration) -> Result<bool> {
-        match self.write_all_stages(plane, wait_max) {
-            Ok(false) if round.oldest != 0 => {
-                plane.header(header::DIRTY_SINCE).store(round.oldest, SeqCst);
-                plane.header(header::SYNCING_SINCE).cas(round.oldest, 0);
-                Ok(false)
-            }
-            Err(error) => plane.end_round(round, Err(error)).map(|()| true),
-            emptied => emptied,
-        }
-    }
-
-    fn sync_here(&self, plane: &Plane, log: &DiskLog, round: SyncRound) -> Result<()> {
-        if !self.empty_stages(plane, round, STAGES_WAIT_MAX)? {
-            return Err(stage_is_busy());
-        }
-        let attempt = || {
-            if plane.header(header::SYNC_FAILED).load(SeqCst) != 0 {
-                plane.write_again(log)?;
-            }
-            log.file.sync()
-        };
-        plane.end_round(round, attempt())
+        plane.sync_here(log, plane.begin_round())
     }
 }
 
@@ -176,6 +129,16 @@ impl Plane {
         result
     }
 
+    fn sync_here(&self, log: &DiskLog, round: SyncRound) -> Result<()> {
+        let attempt = || {
+            if self.header(header::SYNC_FAILED).load(SeqCst) != 0 {
+                self.write_again(log)?;
+            }
+            log.file.sync()
+        };
+        self.end_round(round, attempt())
+    }
+
     /// Writes every complete record again: the kernel may have dropped or call clean what it could
     /// not write. No segment is reused meanwhile.
     fn write_again(&self, log: &DiskLog) -> Result<()> {
@@ -187,8 +150,7 @@ impl Plane {
             }
             log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;
             for record in parse_segment(log, &bytes, segment) {
-                // Remains of an earlier generation are not what the stamp stands for: that record
-                // may be in a stage still.
+                // Remains of an earlier generation are not what the stamp stands for.
                 let granule = record.start as u64 / GRANULE_BYTES;
                 let stamp = self.stamp(segment, granule).load(SeqCst);
                 if record.header.stamp == stamp {

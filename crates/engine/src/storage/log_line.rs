@@ -244,7 +244,7 @@ mod tests {
         let engine = crate::open(&path, Clock::system(), &crate::EngineOptions::default()).unwrap();
         let ttl = Ttl::sliding(std::time::Duration::from_secs(60)).unwrap();
         engine.create(&Key::session("one").unwrap(), &[7; 300], ttl).unwrap();
-        engine.sync().unwrap(); // out of its stage
+        engine.sync().unwrap();
         let log = engine.plane.log.as_ref().unwrap();
         let mut bytes = vec![0; 4_096];
         log.file.read(&mut bytes, 0).unwrap();

@@ -1,7 +1,7 @@
 //! Segments of the log: how a process gets one to append to, and how its room is given back.
 //!
 //! Invariants: a process appends only to segments whose lock it holds; a segment is used again only
-//! after its replaced records are synced, and without a stage.
+//! after its replaced records are synced.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SEARCH_MAX: u64 = 512;
 /// times as many, the writer waits for it.
 const WAITING_PART: u64 = 4;
 const WAITING_LEAST: u64 = 32;
-const WRITE_BACK_PORTION: u64 = 64 << 10;
+pub const WRITE_BACK_PORTION: u64 = 64 << 10;
 const SHARED_WAIT_MAX: Duration = Duration::from_millis(20);
 
 pub struct OpenSegment {
@@ -29,7 +29,6 @@ pub struct OpenSegment {
     syncs: u64,
     /// The disk was asked to begin with the granules before this one.
     begun: u64,
-    pub stage: Option<u64>,
     /// Of the reserve, and shared: each process keeps it for one claim.
     pub shared: bool,
 }
@@ -37,7 +36,7 @@ pub struct OpenSegment {
 impl OpenSegment {
     fn new(plane: &Plane, segment: u64, next: u64, lock: LockWord) -> OpenSegment {
         let syncs = plane.header(header::SYNCS_BEGUN).load(Relaxed);
-        OpenSegment { segment, next, lock, syncs, begun: next, stage: None, shared: false }
+        OpenSegment { segment, next, lock, syncs, begun: next, shared: false }
     }
 
     /// Leaves a page that the kernel may be writing to the disk: a write would wait for that.
@@ -49,32 +48,27 @@ impl OpenSegment {
         }
     }
 
-    pub fn close(self, plane: &Plane, me: &AttachedProcess) {
-        // While another process has the stage's lock it stays: the next sync takes it away.
-        me.give_up_stage(plane, self.segment);
+    pub fn close(mut self, plane: &Plane) {
+        self.begin_write_back(plane, PAGE_BYTES);
         plane.segment(self.segment).lock.unlock(self.lock);
     }
 
     /// Nothing was appended: the earlier content may be overwritten as before.
-    fn put_back(self, plane: &Plane, me: &AttachedProcess) {
+    fn put_back(self, plane: &Plane) {
         let words = plane.segment(self.segment);
         let syncs = plane.header(header::SYNCS_DONE).load(SeqCst);
         let seen = SegmentState(words.state.load(SeqCst));
         words.emptied.store(syncs.saturating_sub(1), SeqCst);
         words.state.cas(seen.0, seen.next(SegmentUse::Emptied, seen.class()).0);
-        self.close(plane, me);
+        self.close(plane);
     }
 
-    /// Lets the disk begin with a portion of whole pages: a sync of the pages of a whole interval
-    /// keeps the disk and this processor busy for milliseconds.
-    pub fn begin_write_back(&mut self, plane: &Plane) {
-        // A stage is begun with when it is brought to the file.
-        let direct = self.stage.is_none();
-        let Some(log) = plane.log.as_ref().filter(|log| direct && log.interval_ms > 0) else {
-            return;
-        };
+    /// Lets the disk begin with whole pages, from so many bytes on: a sync of the pages of a whole
+    /// interval keeps the disk and this processor busy for milliseconds.
+    pub fn begin_write_back(&mut self, plane: &Plane, bytes_min: u64) {
+        let Some(log) = plane.log.as_ref().filter(|log| log.interval_ms > 0) else { return };
         let bytes = (self.next - self.begun) * GRANULE_BYTES;
-        if bytes >= WRITE_BACK_PORTION {
+        if bytes >= bytes_min {
             let whole = bytes - bytes % PAGE_BYTES;
             let offset = self.segment * SEGMENT_BYTES + self.begun * GRANULE_BYTES;
             plane.hint_write_back(log, offset, whole);
@@ -118,7 +112,7 @@ impl SegmentRequest<'_> {
         if plane.leaves_enough(log, purpose)? {
             return Ok(opened);
         }
-        opened.put_back(plane, me);
+        opened.put_back(plane);
         Err(full())
     }
 
@@ -145,7 +139,7 @@ impl SegmentRequest<'_> {
         };
         let open = me.go_on(plane, segment, LOG, mine)?;
         if open.next + granules > SLOTS_MAX {
-            open.close(plane, me);
+            open.close(plane);
             return None;
         }
         Some(OpenSegment { shared: true, ..open })
@@ -248,8 +242,7 @@ impl AttachedProcess {
         let words = plane.segment(segment);
         let seen = SegmentState(words.state.load(SeqCst));
         let next = words.appended.load(Acquire);
-        // The process that left it may have died before it gave the stage up.
-        if seen.is_open_for(class) && next < SLOTS_MAX && self.give_up_stage(plane, segment) {
+        if seen.is_open_for(class) && next < SLOTS_MAX {
             return Some(OpenSegment::new(plane, segment, next, mine));
         }
         words.lock.unlock(mine);
@@ -275,9 +268,8 @@ impl AttachedProcess {
         }
         let Some(mine) = self.try_lock(plane, words.lock) else { return Ok(None) };
         let seen = SegmentState(words.state.load(SeqCst));
-        let free = usable(seen) && self.give_up_stage(plane, segment);
         let backed =
-            if free { plane.back_segment(segment, seen).map(|()| true) } else { Ok(false) };
+            if usable(seen) { plane.back_segment(segment, seen).map(|()| true) } else { Ok(false) };
         if !matches!(backed, Ok(true)) {
             words.lock.unlock(mine);
             return backed.map(|_| None);
@@ -288,17 +280,13 @@ impl AttachedProcess {
         if shared {
             plane.header(header::SHARED).store(segment + 1, Relaxed);
         }
-        let stage = if class == LOG && !shared { self.take_stage(plane, segment) } else { None };
-        Ok(Some(OpenSegment { stage, shared, ..OpenSegment::new(plane, segment, 0, mine) }))
+        Ok(Some(OpenSegment { shared, ..OpenSegment::new(plane, segment, 0, mine) }))
     }
 
     pub fn give_back(&self, plane: &Plane, segment: u64) {
         let Some(log) = &plane.log else { return };
         self.under_segment_lock(plane, segment, |word, seen| {
-            if seen.usage() == SegmentUse::Emptied
-                && plane.is_reusable(segment)
-                && self.give_up_stage(plane, segment)
-            {
+            if seen.usage() == SegmentUse::Emptied && plane.is_reusable(segment) {
                 log.file.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
                 plane.stamps.punch(segment * STAMPS_BYTES, STAMPS_BYTES);
                 word.cas(seen.0, seen.next(SegmentUse::Unbacked, seen.class()).0);

@@ -1,4 +1,4 @@
-//! Records and where they lie: slots in memory, or the log and its stages on a disk.
+//! Records and where they lie: slots in memory, or the log on a disk.
 //!
 //! It reads, writes, frees and syncs records, and knows no operation of the contract.
 
@@ -17,11 +17,10 @@ mod record;
 mod reserve;
 mod segment;
 mod slots;
-mod stage;
 mod unsynced;
 mod write;
 
 pub(crate) use {
     directory::*, disk_file::*, format::*, header::*, lane::*, log_line::*, notes::*, record::*,
-    reserve::*, segment::*, stage::*, write::*,
+    reserve::*, segment::*, write::*,
 };

@@ -57,7 +57,7 @@ impl RecordHeader {
             return None;
         }
         // The words after the stamp are not older than it.
-        let words = plane.read_at(location.offset(), Region::load_line);
+        let words = plane.data.load_line(location.offset());
         Some(RecordHeader::from_words(words))
     }
 }
@@ -68,7 +68,7 @@ impl LogLine {
         if !plane.may_read(location) || location.within() < LOG_LINE_BYTES {
             return None;
         }
-        LogLine::from_words(plane.read_at(location.offset() - LOG_LINE_BYTES, Region::load_line))
+        LogLine::from_words(plane.data.load_line(location.offset() - LOG_LINE_BYTES))
     }
 }
 
@@ -95,8 +95,7 @@ impl Plane {
 
     /// Whether the slot was not reused since the header was read. The caller has fenced.
     fn is_unchanged(&self, location: Location, header: &RecordHeader) -> bool {
-        let stamp =
-            || self.read_at(location.offset(), |region, offset| region.word(offset).load(Relaxed));
+        let stamp = || self.data.word(location.offset()).load(Relaxed);
         header.stamp != 0 && stamp() == header.stamp
     }
 
@@ -294,10 +293,8 @@ fn copy(plane: &Plane, location: Location, header: &RecordHeader, payload: &mut 
         return false;
     }
     if header.form == PLAIN {
-        plane.read_at(location.offset() + HEADER_BYTES, |region, offset| {
-            payload.clear();
-            region.read(offset, header.payload_bytes as usize, payload);
-        });
+        let offset = location.offset() + HEADER_BYTES;
+        plane.data.read(offset, header.payload_bytes as usize, payload);
         return true;
     }
     let mut left = header.payload_bytes;
@@ -333,12 +330,24 @@ pub fn alias_of(payload: &[u8]) -> Option<(KeyDigest, Timestamp)> {
     Some((KeyDigest(first, second), Timestamp::from_ms(grace_ends)))
 }
 
+impl Plane {
+    /// Zeroes the magic of an unpublished record: no rebuild counts it.
+    fn invalidate(&self, location: Location) {
+        let Some(log) = self.log.as_ref().filter(|_| location.within() >= LOG_LINE_BYTES) else {
+            return;
+        };
+        if let Err(error) = log.file.write(&[0; 8], location.offset() - LOG_LINE_BYTES) {
+            log::warn!("a record that was given up cannot be marked so: {error:#}");
+        }
+    }
+}
+
 impl Lane<'_> {
     pub fn discard(&self, claim: SlotClaim) {
         let plane = self.plane;
         plane.free_chunks(claim);
         // As long as it has our stamp the place is ours.
-        self.process.invalidate(plane, claim.location);
+        plane.invalidate(claim.location);
         plane.free_slot(claim);
     }
 }

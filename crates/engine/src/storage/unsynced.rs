@@ -9,8 +9,8 @@ use crate::memory::*;
 
 impl Plane {
     pub fn note_unsynced(&self) {
-        // Pairs with the add of SYNCS_BEGUN in `begin_round`: a sync that takes the time away reads
-        // the stages after that, so it sees this write, or we see the time gone.
+        // Pairs with the add of SYNCS_BEGUN in `begin_round`: a sync that takes the time away
+        // covers this write, or we see the time gone.
         fence(SeqCst);
         let since = self.header(header::DIRTY_SINCE);
         if since.load(SeqCst) == 0 {

@@ -345,7 +345,7 @@ fn a_damaged_record_is_corrupt_and_no_other_is() {
         sessions.create(&key(number), &payload(number, 1_000), ttl(600)).unwrap();
     }
     drop(sessions);
-    let sessions = ground.open(); // which reads the file, and nothing from a stage
+    let sessions = ground.open();
     let data = std::fs::read(ground.path().join("data")).unwrap();
     let needle = payload(7, 1_000);
     let at = data.windows(1_000).position(|window| window == needle).unwrap();
