@@ -140,6 +140,15 @@ impl Testbed {
         self.with_server(Server::restart)?.map_err(|error| Failure(error.to_string()))
     }
 
+    pub fn save_server(&self) -> CaseResult {
+        self.with_server(Server::save)?.map_err(|error| Failure(error.to_string()))
+    }
+
+    /// Kills the server and starts it on the data of [`Testbed::save_server`].
+    pub fn restore_server(&self) -> CaseResult {
+        self.with_server(Server::restore)?.map_err(|error| Failure(error.to_string()))
+    }
+
     pub fn worker(&self) -> CaseResult<SuiteWorker> {
         self.worker_on(&self.url)
     }

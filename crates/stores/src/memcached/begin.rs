@@ -125,15 +125,17 @@ impl Memcached {
             let over = over.take();
             let waiters = over.as_ref().map_or(Vec::new(), |lock| lock.waiters_without(token));
             let lock = Lock::held(*token, self.lock_ttl, since, waiters);
-            let commands = lock.put(Commands::default(), &name, over.map(|lock| lock.cas));
+            let over = over.map(|lock| lock.cas);
             // Under the lock, so above the fence of the holder before. A counter that was lost
-            // starts at the time in microseconds, which no counter reaches by counting.
-            let first_fence = Clock::system().now().as_ms().saturating_mul(1_000);
-            let commands = commands
-                .get(&name)
-                .count(&self.fence_name(), first_fence, 1)
-                .get_or_reserve(&self.data_name(key), self.exptime_of_nothing());
-            let [stored, lock, fence, data] = self.servers.send(key, commands)?;
+            // starts at the server's time in microseconds, which no counter reaches by counting.
+            let commands = |time: Timestamp| {
+                lock.put(Commands::default(), &name, over)
+                    .get(&name)
+                    .count(&self.fence_name(), time.as_ms().saturating_mul(1_000), 1)
+                    .get_or_reserve(&self.data_name(key), self.exptime_of_nothing())
+            };
+            let now = self.clock.now();
+            let [stored, lock, fence, data] = self.servers.send_timed(key, now, commands)?;
             self.is_stored(key, stored, 0)?;
             // Not ours, and gone already: once more.
             let Some(lock) = lock.lock()? else { return Ok(None) };

@@ -6,8 +6,9 @@
 //! closes its own descriptor.
 
 use std::io::{BufReader, Write};
+use std::time::{Duration, Instant};
 
-use sessile_core::Error;
+use sessile_core::{Error, Timestamp};
 
 use super::failure::translate;
 use super::options::Endpoint;
@@ -19,9 +20,14 @@ use crate::connections::stream::Stream;
 /// Answers are small or one large value, for which the buffer is passed by.
 const BUFFER_BYTES: usize = 4_096;
 
+/// How far the time that the server tells lies back at most: it counts seconds, once in a second.
+const TICK: Duration = Duration::from_secs(2);
+
 pub struct Connection {
     stream: BufReader<Stream>,
     generation: Generation,
+    /// The server's time when the connection was opened.
+    opened: (Timestamp, Instant),
 }
 
 impl PooledConnection for Connection {
@@ -32,14 +38,15 @@ impl PooledConnection for Connection {
         let stream = Stream::connect(&server.address, server.timeouts.connect)?;
         stream.set_patience(server.timeouts.response)?;
         let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
-        let mut connection = Connection { stream, generation: Generation::default() };
+        let opened = (Timestamp::ZERO, Instant::now());
+        let mut connection = Connection { stream, generation: Generation::default(), opened };
         if let Some(password) = &server.login.password {
             connection.log_in(server.login.user.as_deref().unwrap_or(""), password)?;
         }
-        let generation = generation_of(&connection.stats("stats")?);
-        connection.generation =
-            generation.ok_or(Failure::Garbled("it does not say since when it runs"))?;
-        Ok(connection)
+        let told = generation_and_time(&connection.stats("stats")?);
+        let (generation, time) =
+            told.ok_or(Failure::Garbled("it does not say since when it runs"))?;
+        Ok(Connection { generation, opened: (time, Instant::now()), ..connection })
     }
 
     fn is_reusable(&self) -> bool {
@@ -51,13 +58,22 @@ impl PooledConnection for Connection {
     }
 }
 
-fn generation_of(stats: &Statistics) -> Option<Generation> {
+fn generation_and_time(stats: &Statistics) -> Option<(Generation, Timestamp)> {
     let number = |name| stats.get(name)?.parse::<u64>().ok();
-    let started_s = number("time")?.checked_sub(number("uptime")?)?;
-    Some(Generation { pid: number("pid")?, started_s })
+    let time_s = number("time")?;
+    let started_s = time_s.checked_sub(number("uptime")?)?;
+    let generation = Generation { pid: number("pid")?, started_s };
+    Some((generation, Timestamp::from_ms(time_s.saturating_mul(1_000))))
 }
 
 impl Connection {
+    /// Our time, if it can be the server's, too; otherwise the nearest time that can be.
+    pub fn time(&self, ours: Timestamp) -> Timestamp {
+        let (told, at) = self.opened;
+        let earliest = told.plus(at.elapsed());
+        ours.clamp(earliest, earliest.plus(TICK))
+    }
+
     /// Sends commands in one write and reads their answers. An item whose CAS number is from before
     /// a restart of the server counts as missing, without asking.
     pub fn run(&mut self, commands: &Commands) -> Result<Vec<Reply>, Failure> {

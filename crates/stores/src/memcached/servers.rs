@@ -9,7 +9,7 @@
 //! tokens, writers their records by marks), so it is sent again if its connection broke, for a
 //! bounded time.
 
-use sessile_core::{Error, ErrorKind, Key, Result};
+use sessile_core::{Error, ErrorKind, Key, Result, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::connection::Connection;
@@ -54,8 +54,18 @@ impl Servers {
         key: &Key,
         commands: Commands,
     ) -> Result<[Reply; ANSWERS]> {
-        let replies = self.server_of(key).pool.with(|server| server.run(&commands))?;
-        <[Reply; ANSWERS]>::try_from(replies).map_err(|_| unexpected())
+        answers(self.server_of(key).pool.with(|server| server.run(&commands))?)
+    }
+
+    /// As [`Servers::send`], for commands that depend on the server's time. `ours` is our own.
+    pub fn send_timed<const ANSWERS: usize>(
+        &self,
+        key: &Key,
+        ours: Timestamp,
+        commands: impl Fn(Timestamp) -> Commands,
+    ) -> Result<[Reply; ANSWERS]> {
+        let run = |server: &mut Connection| server.run(&commands(server.time(ours)));
+        answers(self.server_of(key).pool.with(run)?)
     }
 
     /// The sums of numbers that all servers tell about themselves, as far as they tell them.
@@ -90,6 +100,10 @@ impl Servers {
         #[expect(clippy::indexing_slicing, reason = "the ring has the numbers of this list")]
         &self.servers[self.ring.server_of(key)]
     }
+}
+
+fn answers<const ANSWERS: usize>(replies: Vec<Reply>) -> Result<[Reply; ANSWERS]> {
+    <[Reply; ANSWERS]>::try_from(replies).map_err(|_| unexpected())
 }
 
 fn payload_bytes_max(pool: &Pool<Connection>) -> Result<u64> {

@@ -2,8 +2,8 @@
 //!
 //! Invariants: a table that is not ours is never changed; the tables are created in one transaction
 //! under a lock, so that any number of processes may open a new store at once; an older program
-//! never works on a newer schema; the sequence of fences jumps ahead when the server was started
-//! anew, before anything else is done on it.
+//! never works on a newer schema; no connection is used before the sequence of fences has been
+//! lifted to the server's time.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use super::options::Options;
 use crate::connections::pool::PooledConnection;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 
-/// How far fences jump when the server was started anew: in the tiers that lose the last second, a
-/// crash may have lost the last numbers. 2^31 starts are left.
-const FENCE_JUMP: i64 = 1 << 32;
+/// The sequence of fences is lifted when it is this far behind the server's time: far more numbers
+/// than are drawn between the look at it and the lift, and a shorter time than any restart takes.
+const BEHIND_US_MAX: u32 = 10_000;
 
 pub struct Settings {
     pub options: Options,
@@ -111,10 +111,8 @@ fn creation(names: &TableNames) -> String {
         ALTER TABLE {table} ALTER COLUMN payload SET STORAGE EXTERNAL;
         CREATE INDEX IF NOT EXISTS {due_index} ON {table} (due, number);
         CREATE SEQUENCE IF NOT EXISTS {fences};
-        CREATE TABLE IF NOT EXISTS {about} (version integer NOT NULL, server_start timestamptz NOT \
-        NULL);
-        INSERT INTO {about} SELECT {SCHEMA}, pg_postmaster_start_time() WHERE NOT EXISTS (SELECT \
-        FROM {about})"
+        CREATE TABLE IF NOT EXISTS {about} (version integer NOT NULL);
+        INSERT INTO {about} SELECT {SCHEMA} WHERE NOT EXISTS (SELECT FROM {about})"
     )
 }
 
@@ -146,27 +144,27 @@ pub(super) fn create_or_check(options: &Options) -> Attempt<Connection> {
     Ok(connection)
 }
 
-/// One round trip; two when the server was started anew.
+/// One round trip, which looks at the version and lifts the sequence of fences.
+///
+/// Each crash of the server, a standby in its place and a restored backup may have lost the last
+/// numbers, and end all connections. Nobody draws a million a second, so the time in microseconds
+/// is above all that were drawn. It does not wait for the disk: the next connection lifts what was
+/// lost.
 fn check_tables(connection: &mut Connection, names: &TableNames) -> Attempt<()> {
     let TableNames { about, fences, .. } = names;
-    let look = format!("SELECT version, server_start = pg_postmaster_start_time() FROM {about}");
+    let sequence = fences.replace('\'', "''");
+    let look = format!(
+        "SELECT version, CASE
+            WHEN last_value < us - {BEHIND_US_MAX}
+                AND current_setting('transaction_read_only') = 'off'
+                AND set_config('synchronous_commit', 'off', true) = 'off'
+            THEN setval('{sequence}', us) END
+        FROM {about}, {fences},
+            (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS now"
+    );
     let rows = connection.run_text(&look)?;
-    let Some([Some(version), Some(same)]) = rows.first().map(Vec::as_slice) else {
+    let Some([Some(version), ..]) = rows.first().map(Vec::as_slice) else {
         return Err(foreign_table().into());
     };
-    check_schema("the table", version.parse().unwrap_or(0))?;
-    if same == "t" {
-        return Ok(());
-    }
-    let sequence = fences.replace('\'', "''");
-    // The row's lock lets one connection do it and the others see it done. Durable in every tier,
-    // or a crash could lose it, too.
-    let jump = format!(
-        "BEGIN; SET LOCAL synchronous_commit = on;
-        UPDATE {about} SET server_start = pg_postmaster_start_time()
-        WHERE server_start <> pg_postmaster_start_time()
-        RETURNING setval('{sequence}', nextval('{sequence}') + {FENCE_JUMP});
-        COMMIT"
-    );
-    connection.run_text(&jump).map(drop)
+    Ok(check_schema("the table", version.parse().unwrap_or(0))?)
 }

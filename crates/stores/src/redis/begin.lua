@@ -1,6 +1,6 @@
 -- Takes the lock, unless the plain commands of begin.rs have, and reads. KEYS[4]: fence. Answers
 -- {0, fence, data}, {1, lock, its remaining ms} when taken, {2, id, 0} when the id leads on.
-local _, holder, lock_ttl_ms, first_fence, now, marks, popped, waits = unpack(ARGV)
+local _, holder, lock_ttl_ms, now, marks, popped, waits = unpack(ARGV)
 if lock and not mine then
   local reserved_for = string.byte(lock) == 82 and string.sub(lock, 2, 17)
   local free = reserved_for == popped
@@ -21,10 +21,6 @@ if data and leads_on(data, tonumber(now)) then
   if popped ~= '' or mine and string.byte(lock, 18) ~= 48 then wake() end
   return {2, string.sub(data, 59), 0}
 end
-local fence = call('INCR', KEYS[4])
-if fence < 1000000000 then -- a new or an emptied server: go on above all numbers given out before
-  call('SET', KEYS[4], first_fence)
-  fence = tonumber(first_fence)
-end
+local fence = call('XADD', KEYS[4], 'MAXLEN', '~', 1, '*', '', '')
 if not mine then call('SET', lock_key, 'L' .. token .. marks .. holder, 'PX', lock_ttl_ms) end
 return {0, fence, data}

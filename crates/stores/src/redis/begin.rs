@@ -19,9 +19,19 @@ use crate::locks::token::{Token, holder_bytes, mark, new_token};
 /// All waiters have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// A counter below this was lost: its first number is the time in microseconds. begin.lua knows it
-/// too.
-const FENCE_MIN: u64 = 1_000_000_000;
+/// What XADD gets besides the key to draw a fence: the id of the new entry is the server's time, or
+/// one more than the last id where that is less. begin.lua does the same. Exact trimming would cost
+/// the server ten times as much.
+const DRAW: [&str; 6] = ["MAXLEN", "~", "1", "*", "", ""];
+
+/// From the milliseconds and the number of an id, as one number: a clock that was set back for long
+/// may need more numbers for one millisecond than there are bits.
+fn fence(id: &[u8]) -> Result<u64> {
+    let id = std::str::from_utf8(id).ok().and_then(|id| id.split_once('-'));
+    let parts = id.and_then(|(ms, number)| Some((ms.parse::<u64>().ok()?, number.parse().ok()?)));
+    let fence = parts.and_then(|(ms, number)| ms.checked_mul(1 << 20)?.checked_add(number));
+    fence.ok_or_else(unexpected)
+}
 
 pub struct Held {
     pub key: Key,
@@ -115,17 +125,14 @@ impl Redis {
         {
             return Ok(Tried::Granted(granted));
         }
-        // Numbers of an emptied server start at its emptying, so they still grow. 1,000 a ms are
-        // enough.
-        let first_fence = since.as_ms().clamp(1, 1 << 42).saturating_mul(1_000);
         // After a wait, others may be waiting behind.
         let marks = if popped.is_some() { 3 } else { 0 };
-        let lock = (token, holder_bytes(since), ms(self.lock_ttl), first_fence, since.as_ms());
+        let lock = (token, holder_bytes(since), ms(self.lock_ttl), since.as_ms());
         let args = (lock, marks, popped.unwrap_or_default(), waits);
         match self.run(&script::BEGIN, key, &[self.names.fence()], args)? {
-            (0, Value::Int(fence), data) => {
+            (0, Value::BulkString(id), data) => {
                 let data = redis::from_redis_value(data).map_err(|_| unexpected())?;
-                Ok(Tried::Granted((fence.unsigned_abs(), data, None)))
+                Ok(Tried::Granted((fence(&id)?, data, None)))
             }
             (1, Value::BulkString(lock), Value::Int(remaining)) => {
                 // Negative: made by hand without a time limit. Then only the sleep's own bound
@@ -147,9 +154,8 @@ impl Redis {
     /// EXEC of the commit fail. The fence is drawn under the lock, so it is above that of the
     /// holder before, although others are served in between.
     ///
-    /// `None` when the lock is taken, when the id leads on, when the counter of fences was lost, or
-    /// when the server refuses these commands: begin.lua sorts that out. It knows this token,
-    /// should the lock be ours.
+    /// `None` when the lock is taken, when the id leads on, or when the server refuses these
+    /// commands: begin.lua sorts that out. It knows this token, should the lock be ours.
     fn try_plainly(&self, key: &Key, token: &Token, since: Timestamp) -> Result<Option<Granted>> {
         let [lock, data, _] = &self.names.of(key);
         let value = held_value(token, since);
@@ -157,19 +163,20 @@ impl Redis {
         commands.cmd("UNWATCH").ignore(); // for a lease that ended without a commit
         commands.cmd("SET").arg(lock).arg(&value).arg("NX").arg("PX").arg(lock_ttl).ignore();
         commands.cmd("WATCH").arg(lock).arg(data).ignore();
-        commands.cmd("GET").arg(lock).cmd("INCR").arg(self.names.fence()).cmd("GET").arg(data);
-        type Answers = (Vec<u8>, u64, Option<Vec<u8>>);
+        commands.cmd("GET").arg(lock);
+        commands.cmd("XADD").arg(self.names.fence()).arg(&DRAW).cmd("GET").arg(data);
+        type Answers = (Vec<u8>, Vec<u8>, Option<Vec<u8>>);
         let pinned = self.pool.with_kept(|connection| commands.query::<Answers>(connection));
-        let ((stored, fence, data), connection) = match pinned {
+        let ((stored, id, data), connection) = match pinned {
             Ok(pinned) => pinned,
             Err(error) if *error.kind() == ErrorKind::Unreachable => return Err(error),
             Err(_) => return Ok(None),
         };
-        if stored != value || fence < FENCE_MIN || value::leads_on(data.as_deref(), since) {
+        if stored != value || value::leads_on(data.as_deref(), since) {
             self.pool.give_back(connection);
             return Ok(None);
         }
-        Ok(Some((fence, data, Some(connection))))
+        Ok(Some((fence(&id)?, data, Some(connection))))
     }
 
     /// Sleeps until woken, at most `longest`. Returns what was popped, empty when the time was over

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use sessile_core::ErrorKind;
+use sessile_core::{Clock, ErrorKind};
 use sessile_fixtures::PrivateDir;
 
 use crate::fake::{self, Lie};
@@ -125,6 +125,21 @@ fn the_counter_of_fences_may_be_lost() {
         assert_eq!(private.say("md sessile:fence"), "HD");
         // The time in ms has to go on: fewer than 1,000 begins a ms.
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A lost counter began at the time of the host that noticed first: behind, its fences repeated,
+/// and ahead, those after the next loss did.
+#[test]
+fn a_lost_counter_of_fences_begins_at_the_time_of_the_server_whatever_ours_is() {
+    let Some(private) = Private::start(&[]) else { return };
+    let (hour, system) = (Duration::from_secs(3_600), Clock::system());
+    for ours in [system.now().minus(hour), system.now().plus(hour)] {
+        let store = private.open_at(Clock::manual(ours));
+        let fence = store.begin(&key("a"), WAIT).unwrap().lease.fence();
+        let off = (fence / 1_000).abs_diff(system.now().as_ms());
+        assert!(off < 60_000, "{off} ms");
+        assert_eq!(private.say("md sessile:fence"), "HD");
     }
 }
 

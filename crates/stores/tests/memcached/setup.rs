@@ -44,6 +44,11 @@ impl Private {
         open(self.server.socket(), "").unwrap()
     }
 
+    pub fn open_at(&self, clock: Clock) -> Sessions {
+        let url = format!("memcached+unix:{}", self.server.socket().display());
+        sessile_stores::open(&url, &Context { clock }).unwrap()
+    }
+
     /// Says something to the server as it is; the first line of the answer.
     pub fn say(&self, command: &str) -> String {
         raw(self.server.socket(), command)

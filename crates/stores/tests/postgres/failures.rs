@@ -69,8 +69,8 @@ fn rights_that_are_missing_are_named_and_those_of_the_page_suffice() {
     private.open();
     assert_eq!(refused(&url), "denied", "may not read them");
     private.sql(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON sessile TO shop; GRANT SELECT, UPDATE ON \
-         sessile_about TO shop;
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON sessile TO shop; GRANT SELECT ON sessile_about TO \
+         shop;
          GRANT USAGE, SELECT, UPDATE ON sessile_fence TO shop",
     );
     let store = open(&url).unwrap();
@@ -87,6 +87,11 @@ fn rights_that_are_missing_are_named_and_those_of_the_page_suffice() {
     private.sql("ALTER ROLE shop SET default_transaction_read_only = on");
     let error = open(&url).unwrap().create(&key("c"), b"x", ttl()).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Denied, "{error:?}");
+    private.sql(
+        "CREATE ROLE looker LOGIN; ALTER ROLE looker SET default_transaction_read_only = on;
+         GRANT SELECT ON sessile, sessile_about, sessile_fence TO looker",
+    );
+    open(&url.replace("shop", "looker")).unwrap().stat().unwrap();
 }
 
 #[test]

@@ -55,6 +55,21 @@ pub(crate) const CASES: &[Case] = &[
         Ok(())
     })
     .needs(&[PROCESSES]),
+    Case::new("the fence grows over a restart of the server from an older state", |bed, store| {
+        let (key, mut last) = (new_key(), 0);
+        // Twice, because going on from the older state by a fixed number repeats that. For a second
+        // each, because MySQL counts the starts of a server in seconds.
+        for act in [Testbed::save_server, Testbed::restore_server, Testbed::restore_server] {
+            let start = Instant::now();
+            while start.elapsed() < secs(1) {
+                lock_after(store, &key, &mut last)?;
+            }
+            act(bed)?;
+        }
+        lock_after(store, &key, &mut last).map(drop)
+    })
+    .needs(&[SERVED])
+    .durable(),
     Case::new("the fence of a lease stays while it lives", |_, store| {
         let ((_, mut begun), new) = (store.leased("x")?, new_key());
         let mut fence = begun.lease.fence();
