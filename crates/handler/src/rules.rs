@@ -1,6 +1,6 @@
 //! The settings of an application.
 
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use sessile_core::{Head, Limits, Record, Result, Timestamp, Ttl};
@@ -111,21 +111,20 @@ impl Rules {
     /// Whether a request reads this record without the lock, and merges its changes at its end.
     /// Records of a foreign layout have no version, and other programs replace them unseen.
     pub(crate) fn merges(&self, record: &Record) -> bool {
-        static TOLD: Once = Once::new();
+        static TOLD: AtomicBool = AtomicBool::new(false);
         let Concurrency::Merge { format, .. } = self.concurrency else { return false };
         if record.head.version == 0 {
             return false;
         }
         let can_split = |format| php_format::can_split(format, &record.payload);
         let merges = format.is_some_and(can_split);
-        if !merges {
-            TOLD.call_once(|| {
-                log::warn!(
-                    "a session cannot be merged, because its serialiser is not php or \
-                     php_serialize, or because two of its values share a reference or an object; \
-                     such sessions are opened with their lock"
-                );
-            });
+        // Relaxed: nothing else depends on it.
+        if !merges && !TOLD.swap(true, Relaxed) {
+            log::warn!(
+                "a session cannot be merged, because its serialiser is not php or php_serialize, \
+                 or because two of its values share a reference or an object; such sessions are \
+                 opened with their lock"
+            );
         }
         merges
     }

@@ -30,8 +30,8 @@ mod redo;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, RenameFlags, Stat};
@@ -160,17 +160,18 @@ impl Mode for PhpMode {
 
     /// In Debian's directory only root may see who has a session.
     fn swept_folder(&self) -> &str {
-        static TOLD: Once = Once::new();
+        static TOLD: AtomicBool = AtomicBool::new(false);
         if self.shared.root.is_listable {
             return "";
         }
-        TOLD.call_once(|| {
+        // Relaxed: nothing else depends on it.
+        if !TOLD.swap(true, Relaxed) {
             let path = self.shared.root.path.display();
             log::warn!(
                 "files:{path}: only what lies beside PHP's sessions is swept, because this user \
                  may not list the directory; expired sessions are left to a job of root's"
             );
-        });
+        }
         &self.shared.beside_name
     }
 
