@@ -13,6 +13,7 @@ use crate::{
 pub(crate) trait AnyStore: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, u64, Found)>;
+    fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool>;
     fn peek(&self, key: &Key) -> Result<Found>;
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()>;
@@ -52,6 +53,10 @@ impl<S: Store> AnyStore for Erased<S> {
         let (held, fence, found) = self.0.begin(key, wait_max)?;
         let hold = Hold { store: Arc::clone(&self.0), held: Some(held) };
         Ok((Box::new(hold), fence, found))
+    }
+
+    fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
+        self.0.begin_leaves_placeholder(key)
     }
 
     fn peek(&self, key: &Key) -> Result<Found> {

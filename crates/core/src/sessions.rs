@@ -122,6 +122,13 @@ impl Sessions {
         Ok(Begun { lease, record: found.record, absence: found.absence, moved })
     }
 
+    /// Whether a begin leaves what another program takes for a session. See
+    /// [`Store::begin_leaves_placeholder`].
+    pub fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
+        let leaves = self.stored(key).and_then(|it| self.0.store.begin_leaves_placeholder(&it));
+        self.done(Operation::Begin, Some(key), leaves)
+    }
+
     /// The record without a lock. See [`Store::peek`].
     pub fn peek(&self, key: &Key) -> Result<Option<Record>> {
         self.find(key).map(|found| found.record)

@@ -184,6 +184,14 @@ pub trait Store: Send + Sync + 'static {
     /// written (the lock is then not held, the bytes stay).
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Self::Held, u64, Found)>;
 
+    /// Whether [`Store::begin`] of this key would leave a placeholder even if the lease is
+    /// released, which another program takes for a session: an empty file is one to PHP. Then
+    /// nobody holds the key, so a caller that wants no new session can [`Store::peek`] instead.
+    fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
+        let _ = key;
+        Ok(false)
+    }
+
     /// The record without its lock: a consistent snapshot, also while others commit. Follows an id
     /// within its grace.
     fn peek(&self, key: &Key) -> Result<Found>;

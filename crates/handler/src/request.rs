@@ -140,8 +140,12 @@ impl Request {
     /// that is not free in time, refuses no id: [`Request::open`] reports the failure.
     pub fn validate(&mut self, sessions: &Sessions, id: &str, access: Access) -> bool {
         self.reset();
-        let opened = Key::session(id)
-            .and_then(|key| self.open_session(sessions, key, access, Phase::Validated));
+        let opened = Key::session(id).and_then(|key| {
+            if sessions.begin_leaves_placeholder(&key)? && sessions.find(&key)?.record.is_none() {
+                return Ok(());
+            }
+            self.open_session(sessions, key, access, Phase::Validated)
+        });
         match (opened, &self.state) {
             (Ok(()), State::Active(session, _)) if session.is_known(sessions) => true,
             (Err(error), _) if *error.kind() != ErrorKind::InvalidId => {

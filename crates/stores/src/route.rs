@@ -179,6 +179,10 @@ impl Store for Route {
         read::begin(self, key, wait_max)
     }
 
+    fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
+        self.home_of(key).store.begin_leaves_placeholder(key)
+    }
+
     fn peek(&self, key: &Key) -> Result<Found> {
         read::peek(self, key)
     }

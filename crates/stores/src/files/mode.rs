@@ -47,7 +47,10 @@ pub trait Mode: Send + Sync + 'static {
     fn read_head(&self, key: &Key) -> Option<(Head, u64)>;
     /// Where the key leads: by the file that it has, or because it has none.
     fn leads_to(&self, key: &Key, opened: Option<&Opened>) -> Result<Option<Key>>;
-
+    /// Whether a begin makes a file that a release leaves.
+    fn begin_leaves_placeholder(&self, _key: &Key) -> Result<bool> {
+        Ok(false)
+    }
     /// Before the lock is asked for. True if this process begins the session again and again.
     fn yield_lock(&self, _key: &Key) -> bool {
         false

@@ -65,6 +65,10 @@ impl<M: Mode> Store for Files<M> {
         Ok((held, fence, Found { moved_to, ..found }))
     }
 
+    fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
+        self.mode.begin_leaves_placeholder(key)
+    }
+
     fn peek(&self, asked: &Key) -> Result<Found> {
         let now = self.mode.now();
         let (found, moved_to) = follow_aliases(asked, |key| -> Result<_> {

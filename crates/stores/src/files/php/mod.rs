@@ -230,6 +230,10 @@ impl Mode for PhpMode {
         Ok(self.shared.remembered(key)?.leads_to(self.now()).cloned())
     }
 
+    fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
+        Ok(self.shared.file(key)?.stat()?.is_none())
+    }
+
     fn yield_lock(&self, key: &Key) -> bool {
         self.fairness.yield_to_php(key)
     }
