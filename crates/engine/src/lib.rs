@@ -17,6 +17,9 @@ mod operations;
 
 mod recovery;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod group_commit_tests;
 #[cfg(all(test, sessile_model))]
 mod models;
 #[cfg(test)]
@@ -25,6 +28,6 @@ mod power_tests;
 
 #[cfg(feature = "failpoints")]
 pub use memory::crash;
-pub use memory::spare;
+pub use memory::{SyncMode, spare};
 pub use operations::{CAPABILITIES, CAPABILITIES_ON_DISK, Engine};
 pub use recovery::{EngineOptions, open};

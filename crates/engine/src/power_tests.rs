@@ -15,16 +15,19 @@ use crate::storage::KernelFile;
 use crate::{Engine, EngineOptions, open};
 
 const SECTOR: usize = 512;
-const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
+pub const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 
 /// What the disk has for sure, and what it may have besides.
 #[derive(Default)]
-struct Disk {
-    synced: Vec<u8>,
+pub struct Disk {
+    pub synced: Vec<u8>,
     since: Vec<(u64, Vec<u8>)>,
     /// Offsets and lengths that it was asked to begin with.
     begun: Vec<(u64, u64)>,
-    fails: bool,
+    pub fails: bool,
+    pub syncs: usize,
+    /// How long each of the next syncs takes, the last one first.
+    pub delays: Vec<Duration>,
 }
 
 impl Disk {
@@ -36,7 +39,7 @@ impl Disk {
 
     /// What a cut leaves: of each sector written since the last sync any of its contents since
     /// then.
-    fn cut(&self, random: &mut fastrand::Rng) -> Vec<u8> {
+    pub fn cut(&self, random: &mut fastrand::Rng) -> Vec<u8> {
         let mut image = self.synced.clone();
         let kept = random.u8(0..=100);
         for (offset, bytes) in &self.since {
@@ -69,17 +72,22 @@ impl DataFile for Recorder {
     }
 
     fn sync(&self) -> Result<()> {
+        let delay = self.disk.lock().unwrap().delays.pop();
+        delay.into_iter().for_each(std::thread::sleep);
         let mut disk = self.disk.lock().unwrap();
-        let since = std::mem::take(&mut disk.since);
+        disk.syncs += 1;
         if disk.fails {
             // The kernel drops what it could not write, and the next sync has nothing to complain
             // of.
+            disk.synced = disk.cut(&mut fastrand::Rng::new());
+            disk.since.clear();
             disk.fails = false;
             return Err(sessile_core::Error::new(
                 sessile_core::ErrorKind::Io,
                 "the log cannot be synced",
             ));
         }
+        let since = std::mem::take(&mut disk.since);
         since.iter().for_each(|(offset, bytes)| Disk::apply(&mut disk.synced, *offset, bytes));
         Ok(())
     }
@@ -110,7 +118,7 @@ impl DataFile for Recorder {
     }
 }
 
-fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
+pub fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
     let mut engine = open(path, clock.clone(), &EngineOptions::default()).unwrap();
     let disk = Arc::new(Mutex::new(Disk::default()));
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path.join("data")).unwrap();
@@ -119,11 +127,11 @@ fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
     (engine, disk)
 }
 
-fn key(number: usize) -> Key {
+pub fn key(number: usize) -> Key {
     Key::session(&format!("session-{number}")).unwrap()
 }
 
-fn ttl() -> Ttl {
+pub fn ttl() -> Ttl {
     Ttl::sliding(Duration::from_secs(3_600)).unwrap()
 }
 
@@ -133,8 +141,21 @@ pub fn remove_control(store: &Path) {
         .unwrap();
 }
 
-fn value(engine: &Engine, number: usize) -> Option<Vec<u8>> {
+pub fn value(engine: &Engine, number: usize) -> Option<Vec<u8>> {
     engine.peek(&key(number)).unwrap().record.map(|record| record.payload)
+}
+
+/// What a rebuild makes of an image of the log.
+pub fn rebuilt(store: &Path, image: &[u8], clock: &Clock) -> (tempfile::TempDir, Engine) {
+    let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    for name in ["format", "bins"] {
+        std::fs::copy(store.join(name), copy.path().join(name)).unwrap();
+    }
+    std::fs::write(copy.path().join("data"), image).unwrap();
+    let engine = open(copy.path(), clock.clone(), &EngineOptions::default()).unwrap();
+    let verified = engine.verify(&mut |_| ()).unwrap();
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
+    (copy, engine)
 }
 
 /// What each session was at the last sync, and everything that it has been since.
@@ -173,15 +194,8 @@ fn a_power_cut_leaves_every_session_as_it_was_at_the_last_sync_or_later() {
         }
         (0..random.usize(0..800)).for_each(|_| change(&engine, &mut random, &mut history));
         for _ in 0..4 {
-            let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
-            for name in ["format", "bins"] {
-                std::fs::copy(path.join(name), copy.path().join(name)).unwrap();
-            }
-            std::fs::write(copy.path().join("data"), disk.lock().unwrap().cut(&mut random))
-                .unwrap();
-            let after = open(copy.path(), clock.clone(), &EngineOptions::default()).unwrap();
-            let verified = after.verify(&mut |_| ()).unwrap();
-            assert!(verified.problems.is_empty(), "seed {seed}: {:?}", verified.problems);
+            let image = disk.lock().unwrap().cut(&mut random);
+            let (copy, after) = rebuilt(&path, &image, &clock);
             for (number, past) in &history {
                 let found = value(&after, *number);
                 assert!(

@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use sessile_core::{Budget, Clock, Key, Limits, Sessions, Timestamp, Ttl};
-use sessile_engine::{EngineOptions, crash, open};
+use sessile_engine::{EngineOptions, SyncMode, crash, open};
 
 /// A lock that takes so long never comes.
 const STUCK: Duration = Duration::from_secs(10);
@@ -201,7 +201,7 @@ fn reopen(path: &Path) -> Ground {
 
 fn opened(path: &Path, clock: &Clock) -> Sessions {
     // Synced by nobody, so that what is emptied is used again at once.
-    let options = EngineOptions { sync_interval: Some(Duration::ZERO), ..EngineOptions::default() };
+    let options = EngineOptions { sync: Some(SyncMode::Never), ..EngineOptions::default() };
     Sessions::new("sessile", open(path, clock.clone(), &options).unwrap(), Limits::default())
 }
 

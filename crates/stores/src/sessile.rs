@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sessile_core::{Durability, Error, ErrorKind, Result, Sessions};
-use sessile_engine::{CAPABILITIES_ON_DISK, EngineOptions};
+use sessile_engine::{CAPABILITIES_ON_DISK, EngineOptions, SyncMode};
 
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::store_url::StoreUrl;
@@ -26,8 +26,8 @@ pub const ENTRY: StoreEntry = StoreEntry {
         ),
         option(
             "durability",
-            "on a disk: none, 1s or 250ms (all but so much of the end survives a power cut; \
-             default 1s)",
+            "on a disk: none, 1s or 250ms (all but so much of the end survives a power cut), or \
+             commit (default 1s)",
         ),
         option(
             "control",
@@ -51,29 +51,26 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         let why = "the option `control` is not an absolute path";
         return Err(Error::new(ErrorKind::InvalidUrl, why).advice("write it as control=/dev/shm"));
     }
-    let sync_interval = url.text("durability").map(interval).transpose()?;
+    let sync = url.text("durability").map(sync_mode).transpose()?;
     let size_bytes_max = url.number("size_bytes_max", 0, 1..=1 << 50)?;
-    let options = EngineOptions { size_bytes_max, sync_interval, control };
+    let options = EngineOptions { size_bytes_max, sync, control };
     let engine = sessile_engine::open(&url.path()?, context.clock.clone(), &options)?;
     Ok(Sessions::new(url.redacted(), engine, registry::limits(url)?))
 }
 
-/// The greatest age of an unsynced byte.
-fn interval(word: &str) -> Result<Duration> {
+fn sync_mode(word: &str) -> Result<SyncMode> {
     let number = |suffix| word.strip_suffix(suffix).and_then(|digits| digits.parse::<u64>().ok());
-    let ms = match Durability::from_name(word) {
-        Some(Durability::None) => Some(0),
-        Some(Durability::Second) => Some(1_000),
-        Some(Durability::Commit) => None,
+    let mode = match Durability::from_name(word) {
+        Some(Durability::None) => Some(SyncMode::Never),
+        Some(Durability::Second) => Some(SyncMode::Interval(Duration::from_secs(1))),
+        Some(Durability::Commit) => Some(SyncMode::EachChange),
         None => number("ms")
             .or_else(|| number("s").map(|seconds| seconds.saturating_mul(1_000)))
-            .filter(|ms| *ms > 0),
+            .filter(|ms| (1..=INTERVAL_MAX_MS).contains(ms))
+            .map(|ms| SyncMode::Interval(Duration::from_millis(ms))),
     };
-    let ms = ms.filter(|ms| *ms <= INTERVAL_MAX_MS).ok_or_else(|| {
+    mode.ok_or_else(|| {
         Error::new(ErrorKind::InvalidUrl, "the option `durability` is not one that the engine has")
-            .advice(
-                "write none, 1s, 250ms; for every single commit use sqlite:, files: or a server",
-            )
-    })?;
-    Ok(Duration::from_millis(ms))
+            .advice("write none, commit, or a time of at most an hour such as 1s or 250ms")
+    })
 }

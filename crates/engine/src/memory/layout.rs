@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Another version is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 4;
+pub const FORMAT: u64 = 5;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -34,6 +34,7 @@ pub mod header {
     pub const PARTIAL: u64 = 704; // for each log class, 1 + a segment left with room
     pub const SHARED: u64 = 720; // 1 + the reserve segment that notes and moves share
     pub const ROOM_LOCK: u64 = 728; // held while room is made in a full log
+    pub const SYNC_LEADER: u64 = 768; // a counter; odd: a process syncs for all that wait
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the last searched
 }
 

@@ -16,9 +16,11 @@ mod plane;
 mod size_class;
 pub mod spare;
 mod sync;
+mod sync_mode;
 mod words;
 
 pub use sync::crash;
+pub use sync_mode::SyncMode;
 pub(crate) use {
     data_file::*, errors::*, futex::*, layout::*, map::*, mutation::*, plane::*, size_class::*,
     sync::*, words::*,

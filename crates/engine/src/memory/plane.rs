@@ -13,6 +13,7 @@ use super::layout::{
 };
 use super::map::Region;
 use super::sync::{Acquire, Relaxed, Word};
+use super::sync_mode::SyncMode;
 use super::words::{EntryState, Location};
 
 const USUAL_LINES: u64 = 25;
@@ -36,8 +37,7 @@ pub struct DiskLog {
     pub file: Box<dyn DataFile>,
     pub bins: OwnedFd,
     pub secret: [u8; LOG_SECRET_BYTES],
-    /// How old the oldest unsynced byte may become, in milliseconds; 0: nothing is ever synced.
-    pub interval_ms: u64,
+    pub sync: SyncMode,
 }
 
 impl DiskLog {
@@ -45,12 +45,12 @@ impl DiskLog {
         file: Box<dyn DataFile>,
         bins: OwnedFd,
         store_secret: &[u8; 32],
-        interval_ms: u64,
+        sync: SyncMode,
     ) -> DiskLog {
         let mut secret = [0; LOG_SECRET_BYTES];
         let mut hasher = blake3::Hasher::new_derive_key(LOG_SECRET_CONTEXT);
         hasher.update(store_secret).finalize_xof().fill(&mut secret);
-        DiskLog { file, bins, secret, interval_ms }
+        DiskLog { file, bins, secret, sync }
     }
 }
 

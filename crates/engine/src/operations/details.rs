@@ -83,11 +83,12 @@ impl Plane {
                 ("oldest_unsynced_byte_age", Milliseconds(age))
             }
         });
-        let interval = match log.interval_ms {
-            0 => text("nothing is synced"),
-            ms => Text(format!("{ms} ms")),
+        let mode = match log.sync {
+            SyncMode::Never => text("nothing is synced"),
+            SyncMode::Interval(interval) => Text(format!("every {} ms", interval.as_millis())),
+            SyncMode::EachChange => text("before each change counts"),
         };
-        details.push(("sync_interval_of_this_process", interval));
+        details.push(("sync_of_this_process", mode));
         let word = |word| self.header(word).load(Relaxed);
         details.push(("syncs", Count(word(header::SYNCS_DONE))));
         if word(header::SYNC_FAILED) != 0 {

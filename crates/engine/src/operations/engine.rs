@@ -30,7 +30,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 pub const CAPABILITIES_ON_DISK: Capabilities = Capabilities {
     persistent_from: Some(Durability::None),
     sessions_bounded_by: SessionsBound::Disk { inodes: false },
-    durability: &[Durability::None, Durability::Second],
+    durability: &[Durability::None, Durability::Second, Durability::Commit],
     ..CAPABILITIES
 };
 

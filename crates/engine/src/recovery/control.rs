@@ -6,7 +6,7 @@
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, FlockOperation, OFlags, RenameFlags, fchmod};
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ pub struct OpeningContext {
     pub directory: StoreDirectory,
     pub format: Format,
     pub clock: Clock,
-    pub interval: Duration,
+    pub sync: SyncMode,
 }
 
 pub fn attach_plane(opening: &OpeningContext) -> Result<OwnedFd> {
@@ -210,7 +210,7 @@ pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
 }
 
 fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {
-    let OpeningContext { directory, format, clock, interval } = opening;
+    let OpeningContext { directory, format, clock, sync } = opening;
     let file_system_bytes = directory.file_system_bytes;
     // Room for a file system that grows, at least 64 GiB: only address space.
     let data_bytes = file_system_bytes
@@ -236,8 +236,7 @@ fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {
         let file = Box::new(KernelFile::new(data()?));
         let bins = directory.open_file(BINS_FILE, OFlags::WRONLY | OFlags::APPEND);
         let bins = opened(bins, "bins")?;
-        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        Ok(DiskLog::new(file, bins, &format.secret, interval_ms))
+        Ok(DiskLog::new(file, bins, &format.secret, *sync))
     };
     let log = on_disk.then(open_log).transpose()?;
     Ok(Plane {

@@ -18,9 +18,8 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 pub struct EngineOptions {
     /// Bytes that the store may occupy; 0 keeps the limit in force.
     pub size_bytes_max: u64,
-    /// On a disk: how old the oldest unsynced byte may become while there is traffic; zero: nothing
-    /// is synced. `None` is one second.
-    pub sync_interval: Option<Duration>,
+    /// On a disk; `None` is an interval of one second.
+    pub sync: Option<SyncMode>,
     /// On a disk: the directory in memory in which the control plane is made; `None` is /dev/shm.
     pub control: Option<PathBuf>,
 }
@@ -42,7 +41,7 @@ pub fn open(path: &Path, clock: Clock, options: &EngineOptions) -> Result<Engine
     let control_parent = options.control.clone().unwrap_or_else(|| CONTROL_PARENT.into());
     let directory = StoreDirectory::open(path, control_parent)?;
     if directory.medium == DataMedium::Memory
-        && options.sync_interval.is_some_and(|interval| !interval.is_zero())
+        && options.sync.is_some_and(|sync| sync != SyncMode::Never)
     {
         let path = path.display();
         log::warn!(
@@ -51,15 +50,15 @@ pub fn open(path: &Path, clock: Clock, options: &EngineOptions) -> Result<Engine
         );
     }
     let format = Format::read_or_create(&directory.fd, directory.medium)?;
-    let interval = options.sync_interval.unwrap_or(SYNC_INTERVAL);
-    let opening = OpeningContext { directory, format, clock, interval };
+    let sync = options.sync.unwrap_or(SyncMode::Interval(SYNC_INTERVAL));
+    let opening = OpeningContext { directory, format, clock, sync };
     // Held until this process has a slot: no process creates another plane in between.
     let attached = attach_plane(&opening)?;
     let plane = map_plane(&opening)?;
     if limit > 0 {
         plane.header(header::BYTES_MAX).store(limit, Relaxed);
     }
-    if plane.log.as_ref().is_some_and(|log| log.interval_ms > 0) {
+    if plane.log.as_ref().is_some_and(|log| log.sync != SyncMode::Never) {
         plane.header(header::SYNCED).store(1, Relaxed);
     }
     let engine = Engine::new(plane, opening.directory, finish_dead)?;

@@ -114,7 +114,10 @@ fn advance(
     let SegmentRequest { plane, class, granules, .. } = request;
     close_shared(open, request); // another thread makes room
     if let Some(at) = open.as_mut() {
-        at.leave_page(plane);
+        // A change that waits for its sync waits for that page anyway.
+        if !plane.log.as_ref().is_some_and(|log| log.sync == SyncMode::EachChange) {
+            at.leave_page(plane);
+        }
         at.begin_write_back(plane, WRITE_BACK_PORTION);
     }
     loop {

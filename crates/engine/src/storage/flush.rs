@@ -22,7 +22,7 @@ pub struct BackgroundSync(Mutex<Option<SyncRound>>);
 
 /// A sync, and the oldest write that it covers (0: none was noted).
 #[derive(Clone, Copy)]
-struct SyncRound {
+pub(super) struct SyncRound {
     number: u64,
     oldest: u64,
 }
@@ -31,7 +31,8 @@ impl BackgroundSync {
     /// Notices the end of a sync, and begins one if the interval is over. Waits for the disk only
     /// where the kernel offers nothing else.
     pub fn sync_if_due(&self, plane: &Plane, me: &AttachedProcess, now: Timestamp) {
-        let Some(log) = plane.log.as_ref().filter(|log| log.interval_ms > 0) else { return };
+        let Some(log) = plane.log.as_ref() else { return };
+        let Some(interval_ms) = log.sync.interval_ms() else { return };
         let Ok(mut under_way) = self.0.try_lock() else { return };
         if let Some(round) = *under_way {
             let Some(result) = log.file.end_of_sync() else { return };
@@ -44,7 +45,7 @@ impl BackgroundSync {
         };
         // A process that began a sync may have died, or may make no call that notices the end.
         let dirty = age(header::DIRTY_SINCE);
-        if dirty >= log.interval_ms || age(header::SYNCING_SINCE) >= log.interval_ms * FORGOTTEN {
+        if dirty >= interval_ms || age(header::SYNCING_SINCE) >= interval_ms * FORGOTTEN {
             *under_way = me.begin_or_sync(plane, log);
         }
     }
@@ -96,7 +97,7 @@ fn log_failure(synced: Result<()>) {
 }
 
 impl Plane {
-    fn begin_round(&self) -> SyncRound {
+    pub(super) fn begin_round(&self) -> SyncRound {
         let since = self.header(header::DIRTY_SINCE);
         let number = self.header(header::SYNCS_BEGUN).add(1) + 1;
         let oldest = since.load(SeqCst);
@@ -107,7 +108,7 @@ impl Plane {
         SyncRound { number, oldest }
     }
 
-    fn end_round(&self, round: SyncRound, result: Result<()>) -> Result<()> {
+    pub(super) fn end_round(&self, round: SyncRound, result: Result<()>) -> Result<()> {
         let SyncRound { number, oldest } = round;
         let failed = self.header(header::SYNC_FAILED);
         match &result {

@@ -66,7 +66,9 @@ impl OpenSegment {
     /// Lets the disk begin with whole pages, from so many bytes on: a sync of the pages of a whole
     /// interval keeps the disk and this processor busy for milliseconds.
     pub fn begin_write_back(&mut self, plane: &Plane, bytes_min: u64) {
-        let Some(log) = plane.log.as_ref().filter(|log| log.interval_ms > 0) else { return };
+        let Some(log) = plane.log.as_ref().filter(|log| log.sync != SyncMode::Never) else {
+            return;
+        };
         let bytes = (self.next - self.begun) * GRANULE_BYTES;
         if bytes >= bytes_min {
             let whole = bytes - bytes % PAGE_BYTES;

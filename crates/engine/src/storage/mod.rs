@@ -7,6 +7,7 @@ mod directory;
 mod disk_file;
 mod flush;
 mod format;
+mod group_commit;
 mod header;
 mod kernel_aio;
 mod lane;

@@ -86,7 +86,8 @@ impl RecordWriter {
         let head = Head { version: 0, created: now, written: now, expires, ends: None };
         let header = RecordHeader::new(entry.number, 0, head);
         let note = (RecordKind::Tombstone, ClaimPurpose::Tombstone);
-        self.append_note(lane, log, note, lineage, &header)?;
+        let tombstone = self.append_note(lane, log, note, lineage, &header)?;
+        self.await_sync(plane).inspect_err(|_| lane.discard(tombstone))?;
         Ok(lineage.longest)
     }
 
@@ -138,6 +139,7 @@ pub fn log_touch<'a>(
     let header = RecordHeader { head, payload_bytes: 0, form: PLAIN, ..before.header };
     let note = (RecordKind::Touch, ClaimPurpose::Touch);
     let claim = writer.append_note(&lane, log, note, lineage, &header)?;
+    writer.await_sync(plane).inspect_err(|_| lane.discard(claim))?;
     Ok(Some((lane, claim)))
 }
 

@@ -28,7 +28,7 @@ impl Plane {
     /// Lets the disk begin with a part of the log. Not while a sync is under way: the kernel would
     /// hold the caller back for milliseconds (writeback throttling).
     pub fn hint_write_back(&self, log: &DiskLog, offset: u64, bytes: u64) {
-        if log.interval_ms > 0 && self.header(header::SYNCING_SINCE).load(Relaxed) == 0 {
+        if log.sync != SyncMode::Never && self.header(header::SYNCING_SINCE).load(Relaxed) == 0 {
             log.file.begin_write_back(offset, bytes);
         }
     }

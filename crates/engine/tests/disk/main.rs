@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sessile_core::{Bin, Budget, Key, Sessions};
-use sessile_engine::{EngineOptions, open};
+use sessile_engine::{EngineOptions, SyncMode, open};
 
 use self::ground::{Ground, START, WAIT, control_of, detail, key, payload, read, sound, ttl};
 
@@ -251,10 +251,8 @@ fn bins_keep_their_names() {
 #[test]
 fn a_log_that_is_rewritten_again_and_again_stays_small_and_right() {
     let ground = Ground::new();
-    let mut sessions = ground.open_with(&EngineOptions {
-        sync_interval: Some(Duration::ZERO),
-        ..EngineOptions::default()
-    });
+    let mut sessions = ground
+        .open_with(&EngineOptions { sync: Some(SyncMode::Never), ..EngineOptions::default() });
     let mut expected = HashMap::new();
     let mut random = 1_u64;
     let mut next = |below: u64| {
@@ -311,10 +309,8 @@ fn a_log_of_nothing_but_touches_stays_small_if_nobody_syncs_it() {
 /// something to say.
 fn touches_stay_small_and_right(rounds: usize, synced_every: Option<usize>, occupied_max: u64) {
     let ground = Ground::new();
-    let sessions = ground.open_with(&EngineOptions {
-        sync_interval: Some(Duration::ZERO),
-        ..EngineOptions::default()
-    });
+    let sessions = ground
+        .open_with(&EngineOptions { sync: Some(SyncMode::Never), ..EngineOptions::default() });
     for number in 0..1_000 {
         sessions.create(&key(number), &payload(number, 200), ttl(600)).unwrap();
     }
@@ -476,10 +472,8 @@ fn writes_are_synced_when_the_interval_is_over() {
 #[ignore = "a measurement of a minute"]
 fn a_rebuild_of_550_000_sessions_takes_below_two_seconds() {
     let ground = Ground::new();
-    let sessions = ground.open_with(&EngineOptions {
-        sync_interval: Some(Duration::ZERO),
-        ..EngineOptions::default()
-    });
+    let sessions = ground
+        .open_with(&EngineOptions { sync: Some(SyncMode::Never), ..EngineOptions::default() });
     for number in 0..550_000 {
         sessions.create(&key(number), &payload(number, 1_500), ttl(600)).unwrap();
     }
