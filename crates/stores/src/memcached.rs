@@ -15,6 +15,7 @@
 //! cost as much as everything), TLS, the binary protocol and its SASL.
 
 mod begin;
+mod bounded;
 mod commit;
 pub mod connection;
 mod data;
@@ -31,22 +32,19 @@ mod servers;
 mod touch;
 mod turn;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use sessile_core::{
-    Capabilities, Clock, Detail, Details, Error, ErrorKind, Expiry, Found, Head, Key, Limits,
-    Ownership, Result, Sessions, SessionsBound, Store, Stored, Timestamp, Ttl, follow_aliases,
-    read_aliases,
+    Capabilities, Clock, Detail, Details, ErrorKind, Expiry, Found, Head, Key, Limits, Ownership,
+    Result, Sessions, SessionsBound, Store, Stored, Timestamp, Ttl, follow_aliases, read_aliases,
 };
 
 use self::data::HEADER_BYTES;
-use self::failure::fault;
 use self::read::ReadItem;
-use self::reply::{Cas, Fault, Item, Reply};
+use self::reply::{Cas, Item};
 use self::request::{Commands, Exptime};
 use self::servers::Servers;
-use self::turn::contend;
 use crate::connections::doubt::change;
 use crate::connections::key_value;
 use crate::locks::token::{Token, lock_ttl, mark, new_token};
@@ -141,9 +139,10 @@ impl Memcached {
     /// Connects: a wrong password shows now and not in a visitor's request. Reads the limits, and
     /// warns of a server that is short of memory.
     fn check_servers(&mut self, label: &str) -> Result<()> {
-        let value_bytes_max = CAPABILITIES.value_bytes_max;
-        self.payload_bytes_max = self.servers.payload_bytes_max()?.min(value_bytes_max);
-        let [evictions] = self.servers.sums(["evictions"])?;
+        let (deadline, value_bytes_max) =
+            (self.servers.deadline(Duration::ZERO), CAPABILITIES.value_bytes_max);
+        self.payload_bytes_max = self.servers.payload_bytes_max(deadline)?.min(value_bytes_max);
+        let [evictions] = self.servers.sums(deadline, ["evictions"])?;
         if evictions > 0 {
             log::warn!(
                 "{label}: the servers have pushed out {evictions} items to make room, live \
@@ -153,13 +152,6 @@ impl Memcached {
         }
         *self.evictions.get_mut() = evictions;
         Ok(())
-    }
-
-    /// Whether items were pushed out since this was last asked.
-    fn has_evicted(&self) -> bool {
-        let Ok([evictions]) = self.servers.sums(["evictions"]) else { return false };
-        // Relaxed: a number that orders nothing.
-        self.evictions.swap(evictions, Ordering::Relaxed) < evictions
     }
 
     fn data_name(&self, key: &Key) -> String {
@@ -216,25 +208,6 @@ impl Memcached {
         // The client flags repeat the kind, so that a look without the value tells it.
         Commands::default().put(&name, data::kind_of(value), exptime, value, over)
     }
-
-    /// Whether an item was stored; if not, there is another one. Fails when the server could not:
-    /// `TooLarge`, `OutOfMemory`, `Io`.
-    fn is_stored(&self, key: &Key, reply: Reply, payload_bytes: usize) -> Result<bool> {
-        match reply {
-            Reply::Done(_) => Ok(true),
-            Reply::Refused | Reply::Missing => Ok(false),
-            Reply::Failed(why) => Err(self.save_failed(key, why, payload_bytes)),
-        }
-    }
-
-    fn save_failed(&self, key: &Key, why: Fault, payload_bytes: usize) -> Error {
-        // The server may have come back with a lower limit since it was asked.
-        let limit = match why {
-            Fault::TooLarge => self.servers.payload_bytes_max_of(key).ok(),
-            _ => None,
-        };
-        fault(why, payload_bytes, limit.unwrap_or(self.payload_bytes_max))
-    }
 }
 
 fn item_name(prefix: &str, what: char, key: &Key) -> String {
@@ -254,17 +227,18 @@ impl Store for Memcached {
     }
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
-        begin::begin(self, key, wait_max)
+        begin::begin(&self.bounded(wait_max), key, wait_max)
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
+        let store = self.soon();
         read_aliases(asked, &self.clock, |key| {
-            self.decode(key, self.data_of(key)?.unwrap_or_default())
+            store.decode(key, store.data_of(key)?.unwrap_or_default())
         })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let (now, mark) = (self.clock.now(), mark(&new_token()?));
+        let (store, now, mark) = (self.soon(), self.clock.now(), mark(&new_token()?));
         let record = Stored::Live(Head::next(None, ttl, now));
         let (mut refused, mut replaced) = (false, None);
         let attempt = || {
@@ -272,54 +246,55 @@ impl Store for Memcached {
                 // Something is there: perhaps only what is left of a session.
                 let names = [self.lock_name(key), self.data_name(key)];
                 let commands = names.iter().fold(Commands::default(), |all, name| all.get(name));
-                let [lock, item] = self.servers.send(key, commands)?;
+                let [lock, item] = store.send(key, commands)?;
                 let (lock, item) = (lock.lock()?, item.item()?);
                 if item.as_ref().and_then(Item::writer) == Some(mark) {
                     return Ok(Some(())); // created before; the answer was lost
                 }
                 replaced = item.as_ref().map(|item| item.cas);
                 let held = lock.is_some_and(|lock| !lock.lapsed(Clock::system().now()));
-                if held || self.decode(key, item.unwrap_or_default())?.0.takes_id(now) {
+                if held || store.decode(key, item.unwrap_or_default())?.0.takes_id(now) {
                     return Err(ErrorKind::Exists.into());
                 }
             }
             let commands = self.put(key, &record, mark, payload, replaced);
-            let [stored] = self.servers.send(key, commands)?;
-            refused = !self.is_stored(key, stored, payload.len())?;
+            let [stored] = store.send(key, commands)?;
+            refused = !store.is_stored(key, stored, payload.len())?;
             Ok((!refused).then_some(()))
         };
-        change(|| contend(attempt))
+        change(|| store.contend(attempt))
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        change(|| commit::commit(self, held, payload, ttl))
+        change(|| commit::commit(&self.soon(), held, payload, ttl))
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        touch::touch(self, key, ttl)
+        touch::touch(&self.soon(), key, ttl)
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
-        touch::touch_held(self, held, ttl)
+        touch::touch_held(&self.soon(), held, ttl)
     }
 
     fn release(&self, held: Held) -> Result<()> {
-        release::release(self, &held)
+        release::release(&self.soon(), &held)
     }
 
     fn destroy(&self, key: &Key) -> Result<()> {
         // From the first id to the last: an alias that was destroyed stays readable for the next
         // call, should this one be cut short.
-        follow_aliases(key, |key| destroy::destroy(self, key)).map(drop)
+        let store = self.soon();
+        follow_aliases(key, |key| destroy::destroy(&store, key)).map(drop)
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        change(|| regenerate::regenerate(self, held, new, grace))
+        change(|| regenerate::regenerate(&self.soon(), held, new, grace))
     }
 
     fn details(&self) -> Result<Details> {
         let names = ["curr_items", "bytes", "limit_maxbytes", "evictions", "curr_connections"];
-        let [items, used, room, evictions, connections] = self.servers.sums(names)?;
+        let [items, used, room, evictions, connections] = self.soon().sums(names)?;
         Ok(vec![
             ("servers", Detail::Count(self.servers.len() as u64)),
             ("items", Detail::Count(items)),

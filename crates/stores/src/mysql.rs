@@ -25,17 +25,19 @@ mod create;
 mod destroy;
 pub mod failure;
 mod lock;
+mod login;
 pub mod options;
 mod regenerate;
-mod row;
+pub mod row;
 mod schema;
 mod server;
 mod statement;
 mod statements;
 mod sweep;
 mod transaction;
+pub mod wire;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::{
     Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
@@ -89,7 +91,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         swept_to: SweptTo::default(),
         payload_bytes_max: 0,
     };
-    store.payload_bytes_max = store.pool.with(|connection| {
+    store.payload_bytes_max = store.pool.with(store.pool.soon(), |connection| {
         schema::create_or_check(connection, &store.pool.settings.table)?;
         schema::warn(connection, &label)?;
         Ok(connection.facts.payload_bytes_max)
@@ -102,7 +104,8 @@ fn exists(url: &StoreUrl) -> Result<bool> {
     // Some servers have all names in lower case.
     let find = "SELECT 1 FROM information_schema.TABLES
         WHERE TABLE_SCHEMA = DATABASE() AND LOWER(TABLE_NAME) = LOWER(?)";
-    Ok(Connection::open(&options)?.row(find, &[Value::Word(&options.table)])?.is_some())
+    let deadline = Instant::now() + options.timeouts.response;
+    Ok(Connection::open(&options, deadline)?.row(find, &[Value::Word(&options.table)])?.is_some())
 }
 
 struct Mysql {
@@ -116,6 +119,13 @@ struct Mysql {
 }
 
 impl Mysql {
+    /// For an operation on a lease that begins now. `Stale` in a forked child.
+    fn resume(&self, held: &mut Held) -> Result<()> {
+        held.connection.check_owner()?;
+        held.connection.set_deadline(self.pool.soon().of_answer(Duration::ZERO));
+        Ok(())
+    }
+
     fn next_rows(&self, after: Option<&Cursor>, bin: Option<&Bin>, most: usize) -> Result<Chunk> {
         let after = after.map(Key::try_from).transpose()?;
         let (mut conditions, mut values) = (vec!["1"], Vec::new());
@@ -137,7 +147,8 @@ impl Mysql {
             conditions.join(" AND ")
         );
         let message = Message::of(&statement, &values);
-        let rows = self.pool.with(|connection| Ok(connection.run(&message)?.rows()))?;
+        let rows =
+            self.pool.with(self.pool.soon(), |connection| Ok(connection.run(&message)?.rows()))?;
         let last = rows.iter().rev().find_map(|row| key(row, 0).ok());
         let last = last.as_ref().map(Cursor::from);
         Ok(Chunk { records: rows.iter().map(listed).collect(), last })
@@ -159,7 +170,7 @@ impl Store for Mysql {
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
-        self.pool.with(|connection| {
+        self.pool.with(self.pool.soon(), |connection| {
             read_aliases(asked, &self.clock, |key| {
                 let row = connection.row(&self.statements.select, &key_values(key))?;
                 Ok(row::decode(row, 0, 9, key)?)
@@ -172,13 +183,14 @@ impl Store for Mysql {
     }
 
     fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.resume(&mut held)?;
         commit::commit(&mut held, &self.statements, payload, ttl, self.clock.now())?;
         self.pool.give_back(held.connection);
         Ok(())
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        self.pool.with(|connection| {
+        self.pool.with(self.pool.soon(), |connection| {
             touch(key, &self.clock, |key, now| {
                 row::touch(connection, &self.statements, key, None, (ttl, now))
             })
@@ -186,8 +198,8 @@ impl Store for Mysql {
     }
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
+        self.resume(held)?;
         let Held { key, stored, begun, connection, .. } = held;
-        connection.check_owner()?;
         let (now, statements) = (self.clock.now(), &self.statements);
         let there = match stored.live(*begun) {
             None => row::read_head(connection, statements, key)?,
@@ -207,8 +219,7 @@ impl Store for Mysql {
 
     fn release(&self, mut held: Held) -> Result<()> {
         // If it fails, the connection closes with the lease, which frees the lock.
-        if held.connection.check_owner().is_ok()
-            && lock::release(&mut held.connection, &held.lock).is_ok()
+        if self.resume(&mut held).is_ok() && lock::release(&mut held.connection, &held.lock).is_ok()
         {
             self.pool.give_back(held.connection);
         }

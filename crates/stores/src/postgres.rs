@@ -32,7 +32,7 @@ mod wire;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
@@ -45,6 +45,7 @@ use self::lock::{Held, Lease};
 use self::options::Options;
 use self::schema::Settings;
 use self::statements::Sql;
+use crate::connections::deadline::Deadline;
 use crate::connections::doubt::change;
 use crate::connections::pool::{AttemptFailure, Pool};
 use crate::connections::retry::retry;
@@ -84,8 +85,11 @@ const SWEPT_ROWS: u64 = 100;
 
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let options = Options::parse(url)?;
-    let first = retry(PostgresFailure::is_transient, || schema::create_or_check(&options))?;
-    refuse_pooled_transactions(&options, &first)?;
+    let deadline = Deadline::new(Duration::ZERO, options.timeouts.response);
+    let end = deadline.of_answer(Duration::ZERO);
+    let connect = || schema::create_or_check(&options, end);
+    let first = retry(deadline, PostgresFailure::is_transient, connect)?;
+    refuse_pooled_transactions(&options, &first, end)?;
     let pool = Pool::new(Settings { options, names: Arc::clone(&first.names) });
     pool.give_back(first);
     let store = Postgres { clock: context.clock.clone(), pool, swept_to: SweptTo::default() };
@@ -94,8 +98,12 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
 
 /// Refuses a proxy that hands out sessions for a transaction at a time: it serves two connections
 /// by one process of the server. Locks would be taken in one session and given up in another.
-fn refuse_pooled_transactions(options: &Options, first: &Connection) -> Result<()> {
-    let second = Connection::connect(options);
+fn refuse_pooled_transactions(
+    options: &Options,
+    first: &Connection,
+    deadline: Instant,
+) -> Result<()> {
+    let second = Connection::connect(options, deadline);
     let backend = second.and_then(|mut second| schema::greet(&mut second).map(|_| second.backend));
     // A server without a second connection to spare is no proxy; each begin checks again.
     if backend.is_ok_and(|backend| backend == first.backend) {
@@ -110,7 +118,8 @@ fn exists(url: &StoreUrl) -> Result<bool> {
         "SELECT 1 FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p') AND relname = '{}'",
         options.table // a word, as the options demand
     );
-    Ok(!Connection::connect(&options)?.run_text(&find)?.is_empty())
+    let deadline = Instant::now() + options.timeouts.response;
+    Ok(!Connection::connect(&options, deadline)?.run_text(&find)?.is_empty())
 }
 
 struct Postgres {
@@ -120,9 +129,19 @@ struct Postgres {
 }
 
 impl Postgres {
+    /// For an operation on a lease that begins now. `Stale` in a forked child.
+    fn resume(&self, held: &mut Held) -> Result<Deadline> {
+        held.lease.check_owner()?;
+        let deadline = self.pool.soon();
+        held.connection.set_deadline(deadline.of_answer(Duration::ZERO));
+        Ok(deadline)
+    }
+
     fn next_rows(&self, after: Option<&Cursor>, most: usize) -> Result<Chunk> {
         let values = [row_of(after)?.into(), (most as u64).into()];
-        let found = self.pool.with(|connection| connection.run_one(Sql::List, &values))?;
+        let found = self
+            .pool
+            .with(self.pool.soon(), |connection| connection.run_one(Sql::List, &values))?;
         let last = found.rows.last().map(|row| row.integer(8)).transpose()?.flatten();
         Ok(Chunk { records: found.rows.iter().map(listed).collect(), last: last.map(after_row) })
     }
@@ -140,7 +159,7 @@ impl Store for Postgres {
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
-        self.pool.with(|connection| {
+        self.pool.with(self.pool.soon(), |connection| {
             read_aliases(asked, &self.clock, |key| {
                 let read = connection.run_one(Sql::Read, &key_values(key))?;
                 let (row, payload) = row::decode(&read, key)?;
@@ -174,7 +193,7 @@ impl Store for Postgres {
             }
             Err(ErrorKind::Exists.into())
         };
-        change(|| self.pool.with(attempt))
+        change(|| self.pool.with(self.pool.soon(), attempt))
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -182,7 +201,7 @@ impl Store for Postgres {
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        self.pool.with(|connection| {
+        self.pool.with(self.pool.soon(), |connection| {
             touch(key, &self.clock, |key, now| row::touch(connection, key, None, ttl, now))
         })
     }
@@ -193,7 +212,7 @@ impl Store for Postgres {
         let now = self.clock.now();
         // On another connection than the lease's: the time of its last statement tells others since
         // when the lock is held.
-        let there = self.pool.with(|connection| match stored.live(*begun) {
+        let there = self.pool.with(self.pool.soon(), |connection| match stored.live(*begun) {
             Some(head) => row::touch(connection, key, Some(head), ttl, now),
             None => Ok(Some(row::read_head(connection, key)?.stored)),
         })?;
@@ -204,7 +223,7 @@ impl Store for Postgres {
 
     fn release(&self, mut held: Held) -> Result<()> {
         // A child only drops it: that closes the child's descriptor, and the parent keeps its lock.
-        if held.lease.check_owner().is_ok() {
+        if self.resume(&mut held).is_ok() {
             lock::unlock(&mut held.connection, held.lease.lock);
             self.pool.give_back(held.connection);
         }
@@ -224,7 +243,7 @@ impl Store for Postgres {
             let (due, number) = after.copied().unwrap_or((i64::MIN, i64::MIN));
             let values = [self.clock.now().into(), due.into(), number.into(), most.into()];
             // Sent twice it does no harm, but does not count what the first one removed.
-            self.pool.with(|connection| {
+            self.pool.with(self.pool.soon(), |connection| {
                 let swept = connection.run_one(Sql::Sweep, &values)?;
                 let row = swept.row()?;
                 let last = row.integer(2)?.zip(row.integer(3)?);

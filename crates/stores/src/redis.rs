@@ -13,6 +13,7 @@
 //! and a `regenerate` over two of them.
 
 mod begin;
+mod bounded;
 mod commit;
 pub mod connection;
 pub mod failure;
@@ -26,7 +27,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use redis::Connection;
+use redis::{RedisResult, Value};
 use sessile_core::{
     Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, Key,
     Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp, Ttl, Waiting,
@@ -34,11 +35,13 @@ use sessile_core::{
 };
 
 use self::begin::Held;
-use self::connection::ClientSettings;
+use self::connection::{Connection, Settings};
+use self::failure::CLUSTER;
 use self::names::Names;
-use self::script::{CREATE, DESTROY, REGENERATE, RELEASE, TOUCH, done};
+use self::script::{CREATE, DESTROY, REGENERATE, done};
 use self::value::held_value;
 use crate::connections::doubt::change;
+use crate::connections::failure::error;
 use crate::connections::key_value;
 use crate::connections::pool::Pool;
 use crate::locks::check_process;
@@ -113,7 +116,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         clock: context.clock.clone(),
         names: Names(key_value::prefix(url, PREFIX_BYTES_MAX)?),
         lock_ttl: lock_ttl(url)?,
-        pool: Pool::new(ClientSettings::parse(url)?),
+        pool: Pool::new(Settings::parse(url)?),
         orphans: Orphans::default(),
     };
     store.check_server(&url.redacted())?;
@@ -129,15 +132,23 @@ struct Redis {
 }
 
 impl Redis {
-    /// Connects: a wrong password shows now and not in a visitor's request. Warns of a server that
-    /// would drop sessions to make room.
+    /// Connects: a wrong password shows now and not in a visitor's request. Refuses a cluster: one
+    /// that is not told would serve most requests and fail the others. Warns of a server that would
+    /// drop sessions to make room.
     fn check_server(&self, label: &str) -> Result<()> {
-        self.pool.with(|connection| redis::cmd("PING").exec(connection))?;
-        let mut ask = redis::cmd("CONFIG");
-        ask.arg("GET").arg("maxmemory-policy");
-        // Hosted servers forbid CONFIG; then nothing is known.
-        if let Ok((_, policy)) =
-            self.pool.with(|connection| ask.query::<(String, String)>(connection))
+        let mut ask = redis::pipe();
+        ask.cmd("PING").cmd("INFO").arg("cluster").cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+        ask.ignore_errors();
+        let (cluster, policy) = self.pool.with(self.pool.soon(), |connection| {
+            type Answers = (RedisResult<Value>, RedisResult<String>, RedisResult<(String, String)>);
+            let (pong, cluster, policy): Answers = ask.query(connection)?;
+            pong.map(|_| (cluster, policy))
+        })?;
+        // Hosted servers forbid INFO or CONFIG; then nothing is known.
+        if cluster.is_ok_and(|cluster| cluster.contains("cluster_enabled:1")) {
+            return Err(error(CLUSTER));
+        }
+        if let Ok((_, policy)) = policy
             && policy != "noeviction"
         {
             log::warn!(
@@ -162,29 +173,6 @@ impl Redis {
         let life = stored.due().map_or(Duration::ZERO, |due| due.since(now));
         (value::encode(stored, token, payload), ms(life + lease + EXPIRY_SLACK))
     }
-
-    /// Moves an expiry. Answers the new stamp of a leased record, or where an id without a lease
-    /// leads.
-    fn run_touch(&self, key: &Key, ttl: Ttl, lease: (&[u8], &[u8])) -> Result<Option<Vec<u8>>> {
-        let (token, read) = lease;
-        let absolute = ttl.absolute_ms().map_or(String::new(), |ms| ms.to_string());
-        let deadline = (self.clock.now().as_ms(), ttl.idle_ms(), absolute, ms(EXPIRY_SLACK));
-        done(self.run(&TOUCH, key, &[], (token, deadline, read, ms(self.lock_ttl)))?)
-    }
-
-    /// `mark` leaves its mark in the record.
-    fn unlock(&self, held: &Held, mark: bool) -> Result<()> {
-        let released = self.run_release(&held.key, &held.token, mark);
-        released.inspect_err(|_| self.orphans.remember(&held.key, &held.token))
-    }
-
-    fn release_orphans(&self) -> Result<()> {
-        self.orphans.release_all(self.lock_ttl, |key, token| self.run_release(key, token, false))
-    }
-
-    fn run_release(&self, key: &Key, token: &Token, mark: bool) -> Result<()> {
-        done(self.run(&RELEASE, key, &[], (token, mark))?).map(drop)
-    }
 }
 
 fn ms(duration: Duration) -> u64 {
@@ -199,14 +187,15 @@ impl Store for Redis {
     }
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
-        begin::begin(self, key, wait_max)
+        begin::begin(&self.bounded(wait_max), key, wait_max)
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
+        let store = self.soon();
         read_aliases(asked, &self.clock, |key| {
             let mut get = redis::cmd("GET");
             get.arg(self.names.data(key));
-            value::decode(key, self.pool.with(|connection| get.query(connection))?)
+            value::decode(key, store.query(&get)?)
         })
     }
 
@@ -215,16 +204,17 @@ impl Store for Redis {
         let record = Stored::Live(Head::next(None, ttl, now));
         let (value, px) = self.value(&record, &token, payload, now);
         let args = (&token, value, px, now.as_ms());
-        change(|| done(self.run(&CREATE, key, &[], args)?)).map(drop)
+        change(|| done(self.soon().run(&CREATE, key, &[], args)?)).map(drop)
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        change(|| commit::commit(self, held, payload, ttl))
+        change(|| commit::commit(&self.soon(), held, payload, ttl))
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
+        let store = self.soon();
         let touched = follow_aliases(asked, |key| {
-            Ok(match self.run_touch(key, ttl, (b"", b""))? {
+            Ok(match store.run_touch(key, ttl, (b"", b""))? {
                 Some(id) => ControlFlow::Continue(key.sibling(&id)?),
                 None => ControlFlow::Break(()),
             })
@@ -234,7 +224,7 @@ impl Store for Redis {
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         check_process(held.pid)?;
-        if let Some(stamp) = self.run_touch(&held.key, ttl, (&held.token, &held.read))? {
+        if let Some(stamp) = self.soon().run_touch(&held.key, ttl, (&held.token, &held.read))? {
             held.touched(stamp);
         }
         Ok(())
@@ -248,17 +238,18 @@ impl Store for Redis {
         if let Some(connection) = held.watching.take() {
             self.pool.give_back(connection);
         }
-        self.unlock(&held, true)
+        self.soon().unlock(&held, true)
     }
 
     fn destroy(&self, asked: &Key) -> Result<()> {
+        let store = self.soon();
         destroy_aliases(asked, |key, visited| {
             let (now, token) = (self.clock.now(), new_token()?);
             let tombstone = Stored::tombstone(mark(&token), now);
             let (value, px) = self.value(&tombstone, &token, b"", now);
             let visited: Vec<&str> = visited.iter().map(Key::id).collect();
             let args = (&token, value, px, now.as_ms(), visited);
-            let target = done(self.run(&DESTROY, key, &[], args)?)?;
+            let target = done(store.run(&DESTROY, key, &[], args)?)?;
             target.map(|id| key.sibling(&id)).transpose()
         })
     }
@@ -275,7 +266,7 @@ impl Store for Redis {
         let lock = (held_value(&held.token, held.since), ms(self.lock_ttl));
         let args = (&held.token, &held.read, now.as_ms(), lock, alias, px, held.head.is_some());
         let others = self.names.of(new);
-        change(|| done(self.run(&REGENERATE, &held.key, &others, args)?))?;
+        change(|| done(self.soon().run(&REGENERATE, &held.key, &others, args)?))?;
         if let Some(connection) = held.watching.take() {
             self.pool.give_back(connection); // it watched the old id
         }
@@ -287,10 +278,10 @@ impl Store for Redis {
     }
 
     fn stat(&self) -> Result<Stat> {
-        list::stat(self)
+        list::stat(&self.bounded(list::COUNT_FOR))
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        list::list(self, cursor, filter)
+        list::list(&self.soon(), cursor, filter)
     }
 }

@@ -11,7 +11,7 @@ use crate::case::CaseResult;
 use crate::check::{Failure, ensure};
 use crate::testbed::{BegunText, TestStore, ms};
 
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> CaseResult<T> {
+pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> CaseResult<T> {
     thread.join().map_err(|_| Failure("a thread panicked".into()))
 }
 

@@ -149,6 +149,11 @@ impl Testbed {
         self.with_server(Server::restore)?.map_err(|error| Failure(error.to_string()))
     }
 
+    /// Stops the processes of the server with SIGSTOP, or continues them.
+    pub fn stop_server(&self, stopped: bool) -> CaseResult {
+        self.with_server(|server| if stopped { server.freeze() } else { server.thaw() })
+    }
+
     pub fn worker(&self) -> CaseResult<SuiteWorker> {
         self.worker_on(&self.url)
     }

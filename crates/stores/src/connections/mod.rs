@@ -2,12 +2,14 @@
 
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
 
+pub mod deadline;
 pub mod doubt;
 pub mod failure;
 mod idle;
 pub mod key_value;
 pub mod options;
 pub mod pool;
+mod resolve;
 pub mod retry;
 pub mod stream;
 #[cfg(feature = "tls")]

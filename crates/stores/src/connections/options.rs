@@ -18,9 +18,9 @@ pub const DATABASE: OptionHelp =
 pub const PASSWORD_FILE: OptionHelp =
     option("password_file", "file that holds the password; keeps it out of the URL");
 pub const CONNECT_TIMEOUT_MS: OptionHelp =
-    option("connect_timeout_ms", "longest time for one connection attempt (default 1000)");
+    option("connect_timeout_ms", "longest time for one attempt to connect (default 1000)");
 pub const RESPONSE_TIMEOUT_MS: OptionHelp =
-    option("response_timeout_ms", "longest time for one answer (default 5000)");
+    option("response_timeout_ms", "longest time for an operation, besides its wait (default 5000)");
 
 #[derive(Clone, Copy)]
 pub struct Timeouts {

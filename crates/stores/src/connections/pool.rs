@@ -6,10 +6,14 @@
 //! Not for SQLite, whose connections a child has to close before it opens its first
 //! (`sqlite/connection.rs`): [`Idle`] only drops them.
 
+use std::time::{Duration, Instant};
+
 use sessile_core::Error;
 
+use super::deadline::Deadline;
 use super::doubt;
 use super::idle::Idle;
+use super::options::Timeouts;
 use super::retry::retry;
 
 pub trait AttemptFailure {
@@ -27,7 +31,10 @@ pub trait PooledConnection: Sized {
     type Settings;
     type Failure: AttemptFailure;
 
-    fn open(settings: &Self::Settings) -> Result<Self, Self::Failure>;
+    fn timeouts(settings: &Self::Settings) -> Timeouts;
+    fn open(settings: &Self::Settings, deadline: Instant) -> Result<Self, Self::Failure>;
+    /// From now on its requests fail at this time.
+    fn set_deadline(&mut self, deadline: Instant);
     /// Whether any other request may use it.
     fn is_reusable(&self) -> bool;
     fn translate(settings: &Self::Settings, failure: Self::Failure) -> Error;
@@ -43,12 +50,23 @@ impl<C: PooledConnection> Pool<C> {
         Pool { settings, idle: Idle::default() }
     }
 
+    /// For an operation that begins now, and may wait this long for a lock.
+    pub fn deadline(&self, wait: Duration) -> Deadline {
+        Deadline::new(wait, C::timeouts(&self.settings).response)
+    }
+
+    /// For an operation that begins now and waits for nothing.
+    pub fn soon(&self) -> Deadline {
+        self.deadline(Duration::ZERO)
+    }
+
     /// Runs an attempt on a connection, again while its failures are transient.
     pub fn with<T>(
         &self,
+        deadline: Deadline,
         attempt: impl FnMut(&mut C) -> Result<T, C::Failure>,
     ) -> sessile_core::Result<T> {
-        let (answer, connection) = self.with_kept(attempt)?;
+        let (answer, connection) = self.with_kept(deadline, attempt)?;
         self.give_back(connection);
         Ok(answer)
     }
@@ -56,16 +74,18 @@ impl<C: PooledConnection> Pool<C> {
     /// As [`Pool::with`], and keeps the connection.
     pub fn with_kept<T>(
         &self,
+        deadline: Deadline,
         mut attempt: impl FnMut(&mut C) -> Result<T, C::Failure>,
     ) -> sessile_core::Result<(T, C)> {
-        self.retry(|connection| self.on(connection, &mut attempt))
+        self.retry(deadline, |connection| self.on(connection, &mut attempt))
     }
 
     pub fn once<T>(
         &self,
+        deadline: Deadline,
         attempt: impl FnOnce(&mut C) -> Result<T, C::Failure>,
     ) -> Result<T, C::Failure> {
-        let (answer, connection) = self.on(self.take()?, attempt)?;
+        let (answer, connection) = self.on(self.take(deadline)?, attempt)?;
         self.give_back(connection);
         Ok(answer)
     }
@@ -91,17 +111,18 @@ impl<C: PooledConnection> Pool<C> {
     /// As [`Pool::with`], for an attempt that keeps or returns its connection.
     pub fn retry<T>(
         &self,
+        deadline: Deadline,
         mut attempt: impl FnMut(C) -> Result<T, C::Failure>,
     ) -> sessile_core::Result<T> {
         let attempt = || {
-            attempt(self.take()?).inspect_err(|failure| {
+            attempt(self.take(deadline)?).inspect_err(|failure| {
                 doubt::note(failure);
                 if failure.breaks_connection() {
                     self.idle.clear();
                 }
             })
         };
-        retry(C::Failure::is_transient, attempt)
+        retry(deadline, C::Failure::is_transient, attempt)
             .map_err(|failure| C::translate(&self.settings, failure))
     }
 
@@ -112,7 +133,12 @@ impl<C: PooledConnection> Pool<C> {
         }
     }
 
-    fn take(&self) -> Result<C, C::Failure> {
-        self.idle.take().map_or_else(|| C::open(&self.settings), Ok)
+    fn take(&self, deadline: Deadline) -> Result<C, C::Failure> {
+        let answer = deadline.of_answer(Duration::ZERO);
+        let Some(mut connection) = self.idle.take() else {
+            return C::open(&self.settings, answer);
+        };
+        connection.set_deadline(answer);
+        Ok(connection)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::deadline::Deadline;
+
 /// A server restart on the same host takes about this long.
 const RETRY_FOR: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -9,7 +11,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 /// Repeats an idempotent attempt while its failure is transient, with growing pauses, for a bounded
 /// time. Returns the last failure.
 pub fn retry<T, E>(
-    is_transient: impl Fn(&E) -> bool,
+    deadline: Deadline,
+    mut is_transient: impl FnMut(&E) -> bool,
     mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
     let start = Instant::now();
@@ -19,7 +22,8 @@ pub fn retry<T, E>(
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        if !is_transient(&error) || start.elapsed() + pause > RETRY_FOR {
+        let over = start.elapsed() + pause > RETRY_FOR || pause >= deadline.left();
+        if over || !is_transient(&error) {
             return Err(error);
         }
         std::thread::sleep(pause);
@@ -33,8 +37,10 @@ mod tests {
 
     #[test]
     fn only_transient_failures_are_retried_and_not_for_ever() {
+        let long = || Deadline::new(Duration::ZERO, Duration::from_secs(60));
         let mut attempts = 0;
         let third = retry(
+            long(),
             |_: &&str| true,
             || {
                 attempts += 1;
@@ -43,6 +49,7 @@ mod tests {
         );
         assert_eq!(third, Ok(3));
         let once = retry(
+            long(),
             |_| false,
             || {
                 attempts += 1;
@@ -50,12 +57,14 @@ mod tests {
             },
         );
         assert_eq!((once, attempts), (Err("no"), 4));
-        let start = Instant::now();
-        assert_eq!(retry(|_| true, || Err::<(), _>("never")), Err("never"));
-        assert!(
-            (RETRY_FOR / 2..RETRY_FOR * 10).contains(&start.elapsed()),
-            "{:?}",
+        let never = |deadline| {
+            let start = Instant::now();
+            assert_eq!(retry(deadline, |_| true, || Err::<(), _>("never")), Err("never"));
             start.elapsed()
-        );
+        };
+        let elapsed = never(long());
+        assert!((RETRY_FOR / 2..RETRY_FOR * 10).contains(&elapsed), "{elapsed:?}");
+        let elapsed = never(Deadline::new(Duration::ZERO, Duration::from_millis(100)));
+        assert!(elapsed < RETRY_FOR / 2, "the deadline is earlier: {elapsed:?}");
     }
 }

@@ -1,74 +1,135 @@
-//! A blocking socket to a server, over TCP or a unix path. Every wait is bounded.
+//! A blocking socket to a server, over TCP or a unix path. Every wait ends at a deadline, however
+//! often a byte arrives or a signal interrupts.
+//!
+//! A socket has a time for one read and one for one write, which cost a system call to set. They
+//! are set when a wait could pass the deadline: on a connection in use that is never, because what
+//! is left at the beginning of an answer is nearly always the same.
 //!
 //! Invariant: dropping it closes this process's descriptor and sends nothing.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::io::retry_on_intr;
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::connections::options::Address;
+use super::options::{Address, Timeouts};
+use super::resolve::resolve;
 
-pub struct Stream(OwnedFd);
+/// How far a wait may pass the deadline.
+const EXCESS_MAX: Duration = Duration::from_millis(50);
+
+pub struct Stream {
+    socket: OwnedFd,
+    read_time: SocketTime,
+    write_time: SocketTime,
+    deadline: Instant,
+}
 
 impl Stream {
-    /// Connects; of several addresses, to the first that answers within this time.
-    pub fn connect(address: &Address, longest: Duration) -> io::Result<Stream> {
-        let (host, port) = match address {
-            Address::Unix(path) => return connect_unix(path, longest).map(Stream),
-            Address::Tcp { host, port } => (host.as_str(), *port),
+    /// Connects; of several addresses, to the first that answers.
+    pub fn connect(
+        address: &Address,
+        timeouts: &Timeouts,
+        deadline: Instant,
+    ) -> io::Result<Stream> {
+        let longest = timeouts.connect;
+        let socket = match address {
+            Address::Unix(path) => connect_unix(path, deadline.min(Instant::now() + longest))?,
+            Address::Tcp { host, port } => connect_tcp(host, *port, longest, deadline)?,
         };
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, longest) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(Stream(stream.into()));
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let (read_time, write_time) =
+            (SocketTime::new(Timeout::Recv), SocketTime::new(Timeout::Send));
+        Ok(Stream { socket, read_time, write_time, deadline })
     }
 
-    /// How long a read or write may wait for a byte before it fails with `WouldBlock`.
-    pub fn set_patience(&self, longest: Duration) -> io::Result<()> {
-        self.set_read_patience(longest)?;
-        Ok(set_socket_timeout(&self.0, Timeout::Send, Some(longest))?)
-    }
-
-    pub fn set_read_patience(&self, longest: Duration) -> io::Result<()> {
-        Ok(set_socket_timeout(&self.0, Timeout::Recv, Some(longest))?)
+    /// From now on reads and writes end at this time with the error `TimedOut`.
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = deadline;
     }
 }
 
+/// How long the calls of one kind may wait, as the socket was told last.
+struct SocketTime {
+    kind: Timeout,
+    set: Duration,
+}
+
+impl SocketTime {
+    /// Of a new socket, which waits for ever.
+    fn new(kind: Timeout) -> SocketTime {
+        SocketTime { kind, set: Duration::MAX }
+    }
+
+    /// Calls until the deadline: again when a signal or an earlier time of the socket ended a wait.
+    fn call_until<T>(
+        &mut self,
+        deadline: Instant,
+        socket: &OwnedFd,
+        mut call: impl FnMut() -> rustix::io::Result<T>,
+    ) -> io::Result<T> {
+        let mut again = false;
+        loop {
+            let left = left(deadline)?;
+            if again || self.set > left + EXCESS_MAX {
+                set_socket_timeout(socket, self.kind, Some(left))?;
+                self.set = left;
+            }
+            match call() {
+                Err(Errno::AGAIN | Errno::INTR) => again = true,
+                done => return Ok(done?),
+            }
+        }
+    }
+}
+
+/// `TimedOut` when nothing is left.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+fn connect_tcp(host: &str, port: u16, longest: Duration, deadline: Instant) -> io::Result<OwnedFd> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in resolve(host, port, left(deadline)?.min(longest))? {
+        match TcpStream::connect_timeout(&address, left(deadline)?.min(longest)) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream.into());
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// A connect to a unix socket waits for room in the server's queue, which a hanging server never
-/// makes. std cannot bound that.
-fn connect_unix(path: &Path, longest: Duration) -> io::Result<OwnedFd> {
+/// makes. std cannot bound that; Linux uses the time of writes for it.
+fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket =
         net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux uses the send timeout for the connect too.
-    set_socket_timeout(&socket, Timeout::Send, Some(longest))?;
-    retry_on_intr(|| net::connect(&socket, &address))?;
+    let mut time = SocketTime::new(Timeout::Send);
+    time.call_until(deadline, &socket, || net::connect(&socket, &address))?;
     Ok(socket)
 }
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::read(&self.0, buffer)?)
+        let Stream { socket, read_time, deadline, .. } = self;
+        read_time.call_until(*deadline, socket, || rustix::io::read(&*socket, &mut *buffer))
     }
 }
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Stream { socket, write_time, deadline, .. } = self;
         // A server that has gone is an error, and no signal.
-        Ok(net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
+        write_time.call_until(*deadline, socket, || net::send(&*socket, bytes, SendFlags::NOSIGNAL))
     }
 
     fn flush(&mut self) -> io::Result<()> {

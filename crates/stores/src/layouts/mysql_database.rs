@@ -4,16 +4,18 @@
 //! InnoDB reads a large column to tell its length; small pages and the pauses between them bound
 //! that cost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
-use mysql::{Conn, Params, Value};
+use mysql_common::Value as Column;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::table::{Dialect, Row, Rows, Table};
-use crate::mysql::failure::MysqlFailure;
 use crate::mysql::options::{HELP, Options};
+use crate::mysql::row::Row as RowRead;
+use crate::mysql::wire::Wire;
 use crate::registry::OptionHelp;
+use crate::sql::row::Columns;
+use crate::sql::value::Value;
 use crate::store_url::StoreUrl;
 
 /// The options of a connection. The store's first option is about its own table.
@@ -27,13 +29,11 @@ const DIALECT: Dialect = Dialect {
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     let options = Options::parse(url)?;
     let response = options.timeouts.response;
-    let connected = || -> mysql::Result<Conn> {
-        let mut conn = Conn::new(options.answering_within(response))?;
-        conn.query_drop(settings(response))?;
-        conn.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY")?;
-        Ok(conn)
-    };
-    Ok(Box::new(Database(connected().map_err(MysqlFailure::from)?)))
+    let mut database =
+        Database { wire: Wire::open(&options, Instant::now() + response)?, response };
+    database.ask(&settings(response))?;
+    database.ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY")?;
+    Ok(Box::new(database))
 }
 
 /// The lock timeout also bounds the wait for an ALTER TABLE.
@@ -47,7 +47,23 @@ fn settings(response: Duration) -> String {
     )
 }
 
-struct Database(Conn);
+struct Database {
+    wire: Wire,
+    response: Duration,
+}
+
+impl Database {
+    fn wire(&mut self) -> &mut Wire {
+        // The server ends a statement first.
+        self.wire.set_deadline(Instant::now() + 2 * self.response);
+        &mut self.wire
+    }
+
+    fn ask(&mut self, sql: &str) -> Result<Vec<RowRead>> {
+        let results = self.wire().query(sql)?;
+        Ok(results.into_iter().next().unwrap_or_default().0)
+    }
+}
 
 impl Rows for Database {
     fn columns(&mut self, names: &[&str]) -> Result<Vec<(String, String)>> {
@@ -57,30 +73,36 @@ impl Rows for Database {
             WHERE TABLE_SCHEMA = DATABASE() AND COLUMN_NAME IN ('{}')",
             names.join("', '")
         );
-        Ok(self.0.query(sql).map_err(MysqlFailure::from)?)
+        let text = |row: &RowRead, column| -> Result<String> {
+            Ok(row.text(column)?.unwrap_or_default().to_owned())
+        };
+        self.ask(&sql)?.iter().map(|row| Ok((text(row, 0)?, text(row, 1)?))).collect()
     }
 
     fn next(&mut self, table: &Table, after: &[Vec<u8>], most: usize) -> Result<Vec<Row>> {
         let sql = DIALECT.page(table, &vec!["?"; after.len()], most);
         // With two columns the first value stands twice.
-        let values = after.iter().take(after.len() / 2).chain(after).map(Value::from).collect();
-        let rows: Vec<mysql::Row> =
-            self.0.exec(sql, Params::Positional(values)).map_err(MysqlFailure::from)?;
+        let values = after.iter().take(after.len() / 2).chain(after);
+        let values: Vec<Value<'_>> = values.map(|value| Value::Bytes(value)).collect();
+        let mut page = self.wire().prepare(&sql)?;
+        let rows = self.wire.execute(&mut page, &values);
+        self.wire.forget(&page)?;
+        let (rows, _) = rows?;
         rows.into_iter().map(|row| read(row, table.key.len()).ok_or_else(unexpected)).collect()
     }
 }
 
-fn read(row: mysql::Row, keys: usize) -> Option<Row> {
-    let mut values = row.unwrap().into_iter();
+fn read(row: RowRead, keys: usize) -> Option<Row> {
+    let mut values = row.0.into_iter();
     let key = values.by_ref().take(keys).map(|value| match value {
-        Value::Bytes(bytes) => Some(bytes),
+        Column::Bytes(bytes) => Some(bytes),
         _ => None,
     });
     let key = key.collect::<Option<_>>()?;
     let numbers = values.map(|value| match value {
-        Value::Int(number) => Some(Some(number)),
-        Value::UInt(number) => Some(i64::try_from(number).ok()),
-        Value::NULL => Some(None),
+        Column::Int(number) => Some(Some(number)),
+        Column::UInt(number) => Some(i64::try_from(number).ok()),
+        Column::NULL => Some(None),
         _ => None,
     });
     Some(Row { key, numbers: numbers.collect::<Option<Vec<_>>>()?.try_into().ok()? })

@@ -46,9 +46,10 @@ const BUSY_PAUSE: Duration = Duration::from_millis(100);
 fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let prefix = key_value::foreign_prefix(url, PREFIX)?;
     let dump = |server: Endpoint| {
-        let connection = Connection::open(&server);
+        let response = server.timeouts.response;
+        let connection = Connection::open(&server, Instant::now() + response);
         let stream = connection.map_err(|failure| translate(failure, &server.name))?.into_stream();
-        Ok(Dump { stream, server: server.name, asked: false, busy_since: None })
+        Ok(Dump { stream, server: server.name, response, asked: false, busy_since: None })
     };
     let dumps = servers(url)?.into_iter().rev().map(dump).collect::<Result<_>>()?;
     Ok(Box::new(Items { bin: "session".into(), prefix, dumps }))
@@ -64,6 +65,8 @@ struct Items {
 struct Dump {
     stream: BufReader<Stream>,
     server: String,
+    /// How long a page may take.
+    response: Duration,
     asked: bool,
     busy_since: Option<Instant>,
 }
@@ -71,6 +74,7 @@ struct Dump {
 impl Walk for Items {
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(ScannedEntry)) -> Result<bool> {
         let Some(dump) = self.dumps.last_mut() else { return Ok(false) };
+        dump.stream.get_mut().set_deadline(Instant::now() + dump.response);
         for _ in 0..entries_max {
             let line = dump.line()?;
             if line.starts_with("key=") {

@@ -6,15 +6,15 @@
 //! size is the entry's memory.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redis::{Connection, ConnectionLike, Pipeline, Value};
+use redis::{ConnectionLike, Pipeline, Value};
 use sessile_core::{Clock, Result, Timestamp};
 
 use super::{EntryName, Layout, ScannedEntry, Sizes, Walk};
 use crate::connections::key_value;
 use crate::connections::pool::PooledConnection;
-use crate::redis::connection::{ClientSettings, OF_CONNECTION};
+use crate::redis::connection::{Connection, OF_CONNECTION, Settings};
 use crate::redis::failure::{translate, unexpected};
 use crate::registry::option;
 use crate::store_url::StoreUrl;
@@ -39,13 +39,17 @@ const ANSWERS_PER_KEY: usize = 3;
 
 fn open(url: &StoreUrl, clock: &Clock) -> Result<Box<dyn Walk>> {
     let prefix = key_value::foreign_prefix(url, PREFIX)?;
-    let mut connection = Connection::open(&ClientSettings::parse(url)?).map_err(translate)?;
+    let settings = Settings::parse(url)?;
+    let response = settings.timeouts.response;
+    let mut connection =
+        Connection::open(&settings, Instant::now() + response).map_err(translate)?;
     let untouched = redis::cmd("CLIENT").arg("NO-TOUCH").arg("ON").exec(&mut connection).is_ok();
     let sizes = if untouched { Sizes::Payload } else { Sizes::Memory };
     Ok(Box::new(Keys {
         bin: "session".into(),
         clock: clock.clone(),
         connection,
+        response,
         prefix,
         sizes,
         cursor: b"0".to_vec(),
@@ -56,6 +60,8 @@ struct Keys {
     bin: Arc<str>,
     clock: Clock,
     connection: Connection,
+    /// How long a page may take.
+    response: Duration,
     prefix: String,
     sizes: Sizes,
     cursor: Vec<u8>,
@@ -63,6 +69,7 @@ struct Keys {
 
 impl Walk for Keys {
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(ScannedEntry)) -> Result<bool> {
+        self.connection.set_deadline(Instant::now() + self.response);
         let mut scan = redis::cmd("SCAN");
         scan.arg(&self.cursor).arg("MATCH").arg(beginning_with(&self.prefix));
         scan.arg("COUNT").arg(entries_max).arg("TYPE").arg("string");

@@ -6,6 +6,8 @@
 //! Invariant: every setting is local to such a transaction. A setting of the session would stay on
 //! a connection of a pooling proxy (PgBouncer), whose next application could not write any more.
 
+use std::time::Instant;
+
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::table::{Dialect, Row, Rows, Table};
@@ -25,7 +27,7 @@ const COLUMNS_MAX: usize = 100_000;
 
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     let options = Options::parse(url)?;
-    let connection = Connection::connect(&options)?;
+    let connection = Connection::connect(&options, Instant::now() + options.timeouts.response)?;
     Ok(Box::new(Database { connection, options }))
 }
 
@@ -44,6 +46,8 @@ impl Database {
             timeouts.response.as_millis(),
             schema.collect::<String>()
         );
+        // The server ends the statement first.
+        self.connection.set_deadline(Instant::now() + 2 * timeouts.response);
         Ok(self.connection.list_text(&text, most)?)
     }
 }

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, ErrorKind, Found, Key, Result, Stored, Timestamp, follow_aliases};
 
+use super::bounded::Bounded;
 use super::failure::{fault, unexpected};
 use super::lock::Lock;
 use super::read::ReadItem;
 use super::reply::{Cas, Fault, Item, Reply};
 use super::request::Commands;
-use super::turn::{ATTEMPTS_MAX, OwnerHistory, STARVING_AFTER, Takeover, busy, contend};
-use super::{Held, Memcached, data, taker};
+use super::turn::{ATTEMPTS_MAX, OwnerHistory, STARVING_AFTER, Takeover, busy};
+use super::{Held, data, taker};
 use crate::connections::key_value::NO_HEAD;
 use crate::locks::token::{Token, new_token};
 
@@ -26,7 +27,7 @@ pub struct GrantedLock {
     pub data: Item,
 }
 
-pub fn begin(store: &Memcached, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+pub fn begin(store: &Bounded<'_>, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
     let start = Instant::now();
     let token = new_token()?;
     let ((mut held, stored, payload), moved_to) = follow_aliases(asked, |key| -> Result<_> {
@@ -63,7 +64,7 @@ pub fn begin(store: &Memcached, asked: &Key, wait_max: Duration) -> Result<(Held
     Ok((held, fence, Found { moved_to, ..found }))
 }
 
-impl Memcached {
+impl Bounded<'_> {
     fn lock(
         &self,
         key: &Key,
@@ -121,7 +122,7 @@ impl Memcached {
         mut over: Option<Lock>,
     ) -> Result<LockAttempt> {
         let name = self.lock_name(key);
-        contend(|| {
+        self.contend(|| {
             let over = over.take();
             let waiters = over.as_ref().map_or(Vec::new(), |lock| lock.waiters_without(token));
             let lock = Lock::held(*token, self.lock_ttl, since, waiters);
@@ -134,8 +135,7 @@ impl Memcached {
                     .count(&self.fence_name(), time.as_ms().saturating_mul(1_000), 1)
                     .get_or_reserve(&self.data_name(key), self.exptime_of_nothing())
             };
-            let now = self.clock.now();
-            let [stored, lock, fence, data] = self.servers.send_timed(key, now, commands)?;
+            let [stored, lock, fence, data] = self.send_timed(key, commands)?;
             self.is_stored(key, stored, 0)?;
             // Not ours, and gone already: once more.
             let Some(lock) = lock.lock()? else { return Ok(None) };
@@ -159,7 +159,7 @@ impl Memcached {
     fn join_queue(&self, key: &Key, token: &Token) -> Result<Option<Lock>> {
         let name = self.lock_name(key);
         let commands = Commands::default().append(&name, token).get(&name);
-        let [appended, lock] = self.servers.send(key, commands)?;
+        let [appended, lock] = self.send(key, commands)?;
         self.is_stored(key, appended, 0)?;
         lock.lock()
     }
@@ -168,7 +168,7 @@ impl Memcached {
     /// can no longer commit and learns why.
     fn mark(&self, key: &Key, token: &Token, mut item: Item) -> Result<Item> {
         let mark = taker(token);
-        contend(|| {
+        self.contend(|| {
             let cas = item.cas;
             let decoded = std::mem::take(&mut item).decode(key)?;
             let (value, due) = match decoded.map(|it| (it.stored, it.payload, it.pending_from)) {
@@ -186,7 +186,7 @@ impl Memcached {
             };
             let commands = self.put_value(key, &value, due, Some(cas));
             let commands = commands.get_or_reserve(&self.data_name(key), self.exptime_of_nothing());
-            let [stored, now] = self.servers.send(key, commands)?;
+            let [stored, now] = self.send(key, commands)?;
             self.is_stored(key, stored, value.len() - data::HEADER_BYTES)?;
             item = reserved(now)?;
             Ok((item.writer() == Some(mark)).then(|| std::mem::take(&mut item)))

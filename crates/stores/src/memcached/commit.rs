@@ -6,12 +6,12 @@
 
 use sessile_core::{Error, ErrorKind, Head, Result, Stored, Ttl};
 
+use super::Held;
 use super::begin::LockAttempt;
+use super::bounded::Bounded;
 use super::lock::Lock;
 use super::read::ReadItem;
 use super::reply::Item;
-use super::turn::contend;
-use super::{Held, Memcached};
 use crate::locks::check_process;
 use crate::locks::token::mark;
 
@@ -23,7 +23,7 @@ pub enum ItemChange {
     Touched(ReadItem),
 }
 
-pub fn commit(store: &Memcached, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+pub fn commit(store: &Bounded<'_>, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
     check_process(held.pid)?;
     let committed = store.try_commit(&mut held, payload, ttl);
     committed.inspect_err(|error| {
@@ -35,12 +35,12 @@ pub fn commit(store: &Memcached, mut held: Held, payload: &[u8], ttl: Ttl) -> Re
     })
 }
 
-impl Memcached {
+impl Bounded<'_> {
     fn try_commit(&self, held: &mut Held, payload: &[u8], ttl: Ttl) -> Result<()> {
         let lock_name = self.lock_name(&held.key);
         // The lock at a write that was refused.
         let mut refused = None;
-        contend(|| {
+        self.contend(|| {
             if let Some(lock) = refused.take() {
                 match self.recheck(held, lock)? {
                     ItemChange::Touched(read) => held.read = read,
@@ -54,7 +54,7 @@ impl Memcached {
             let over = Some(held.read.cas);
             let commands = self.put(&held.key, &next, mark(&held.token), payload, over);
             let commands = commands.delete(&lock_name, held.lock_cas).get(&lock_name);
-            let [stored, _, lock] = self.servers.send(&held.key, commands)?;
+            let [stored, _, lock] = self.send(&held.key, commands)?;
             let lock = lock.lock()?;
             if !self.is_stored(&held.key, stored, payload.len())? {
                 refused = Some(lock);

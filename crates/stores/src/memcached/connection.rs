@@ -14,6 +14,7 @@ use super::failure::translate;
 use super::options::Endpoint;
 use super::reply::{self, Failure, Generation, Reply, Statistics};
 use super::request::Commands;
+use crate::connections::options::Timeouts;
 use crate::connections::pool::PooledConnection;
 use crate::connections::stream::Stream;
 
@@ -34,9 +35,12 @@ impl PooledConnection for Connection {
     type Settings = Endpoint;
     type Failure = Failure;
 
-    fn open(server: &Endpoint) -> Result<Connection, Failure> {
-        let stream = Stream::connect(&server.address, server.timeouts.connect)?;
-        stream.set_patience(server.timeouts.response)?;
+    fn timeouts(server: &Endpoint) -> Timeouts {
+        server.timeouts
+    }
+
+    fn open(server: &Endpoint, deadline: Instant) -> Result<Connection, Failure> {
+        let stream = Stream::connect(&server.address, &server.timeouts, deadline)?;
         let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
         let opened = (Timestamp::ZERO, Instant::now());
         let mut connection = Connection { stream, generation: Generation::default(), opened };
@@ -47,6 +51,10 @@ impl PooledConnection for Connection {
         let (generation, time) =
             told.ok_or(Failure::Garbled("it does not say since when it runs"))?;
         Ok(Connection { generation, opened: (time, Instant::now()), ..connection })
+    }
+
+    fn set_deadline(&mut self, deadline: Instant) {
+        self.stream.get_mut().set_deadline(deadline);
     }
 
     fn is_reusable(&self) -> bool {

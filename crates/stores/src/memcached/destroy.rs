@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 
 use sessile_core::{Key, Result, Stored};
 
-use super::Memcached;
+use super::bounded::Bounded;
 use super::data::{ALIAS, decode};
 use super::request::Commands;
 use crate::locks::token::{mark, new_token};
 
 /// Destroys one id. `Continue` with the id to which it has led.
-pub fn destroy(store: &Memcached, key: &Key) -> Result<ControlFlow<(), Key>> {
+pub fn destroy(store: &Bounded<'_>, key: &Key) -> Result<ControlFlow<(), Key>> {
     let name = store.data_name(key);
     // The lock first: one that is taken in between is that of a lease which this destroys, not of
     // its successor.
@@ -23,7 +23,7 @@ pub fn destroy(store: &Memcached, key: &Key) -> Result<ControlFlow<(), Key>> {
         .delete_any(&store.lock_name(key))
         .invalidate(&name, store.exptime_of_nothing())
         .head(&name);
-    let [_, invalidated, head] = store.servers.send(key, commands)?;
+    let [_, invalidated, head] = store.send(key, commands)?;
     // A session that was begun has an item; without one, no lease can commit. One that is not stale
     // was begun anew already.
     let item = invalidated.item()?.and(head.item()?).filter(|item| item.stale);
@@ -45,6 +45,6 @@ pub fn destroy(store: &Memcached, key: &Key) -> Result<ControlFlow<(), Key>> {
     let tombstone = Stored::tombstone(item.cas.number, store.clock.now());
     let commands = store.put(key, &tombstone, mark(&new_token()?), b"", Some(item.cas));
     // Refused: begun anew. Failed: no room even for this; the invalidated item does as well.
-    let [_] = store.servers.send(key, commands)?;
+    let [_] = store.send(key, commands)?;
     Ok(ControlFlow::Break(()))
 }

@@ -2,7 +2,7 @@
 
 use sessile_core::{Head, Key, Result, Stored, Timestamp};
 
-use super::Memcached;
+use super::bounded::Bounded;
 use super::data::Decoded;
 use super::failure::{fault, unexpected};
 use super::lock::Lock;
@@ -28,9 +28,9 @@ impl ReadItem {
     }
 }
 
-impl Memcached {
+impl Bounded<'_> {
     pub fn data_of(&self, key: &Key) -> Result<Option<Item>> {
-        let [reply] = self.servers.send(key, Commands::default().get(&self.data_name(key)))?;
+        let [reply] = self.send(key, Commands::default().get(&self.data_name(key)))?;
         reply.item()
     }
 

@@ -17,25 +17,25 @@
 //!
 //! Cut short after step 4, the record needs the alias until somebody changes it. So the alias lives
 //! as long as the record, and a request that finds it spent completes step 5 before the old id may
-//! get another item ([`Memcached::complete`]).
+//! get another item ([`Bounded::complete`]).
 
 use std::time::Duration;
 
 use sessile_core::{ErrorKind, Key, Result, Stored};
 
+use super::Held;
 use super::begin::{GrantedLock, LockAttempt};
+use super::bounded::Bounded;
 use super::commit::{ItemChange, stale};
 use super::data::{self, ALIAS, PENDING};
 use super::failure::unexpected;
 use super::read::ReadItem;
 use super::reply::{Cas, Item, Reply};
 use super::request::Commands;
-use super::turn::contend;
-use super::{Held, Memcached};
 use crate::locks::check_process;
 use crate::locks::token::mark;
 
-pub fn regenerate(store: &Memcached, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+pub fn regenerate(store: &Bounded<'_>, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
     check_process(held.pid)?;
     if held.key == *new {
         return Err(ErrorKind::Exists.into()); // hashed ids: the check before us could not see it
@@ -58,7 +58,7 @@ pub fn regenerate(store: &Memcached, held: &mut Held, new: &Key, grace: Duration
     Ok(())
 }
 
-impl Memcached {
+impl Bounded<'_> {
     fn lock_new_id(&self, held: &Held, new: &Key) -> Result<GrantedLock> {
         let LockAttempt::Granted(granted) = self.try_lock(new, &held.token, held.since, None)?
         else {
@@ -83,7 +83,7 @@ impl Memcached {
         there: &Item,
     ) -> Result<ReadItem> {
         let mut new_cas = there.cas;
-        contend(|| {
+        self.contend(|| {
             let Some(item) = self.read_old(held)? else {
                 return self.move_nothing(held, there).map(Some);
             };
@@ -123,7 +123,7 @@ impl Memcached {
         if held.read.placeholder {
             let name = self.data_name(&held.key);
             let commands = Commands::default().delete(&name, held.read.cas);
-            let [deleted] = self.servers.send(&held.key, commands)?;
+            let [deleted] = self.send(&held.key, commands)?;
             if matches!(deleted, Reply::Refused) {
                 return Err(ErrorKind::Destroyed.into());
             }
@@ -139,7 +139,7 @@ impl Memcached {
         mark: u64,
         payload_bytes: usize,
     ) -> Result<Cas> {
-        let [stored, now] = self.servers.send(new, commands.get(&self.data_name(new)))?;
+        let [stored, now] = self.send(new, commands.get(&self.data_name(new)))?;
         self.is_stored(new, stored, payload_bytes)?;
         // The mark tells: the answer to an earlier sending may have been lost.
         let item = now.item()?.filter(|item| item.writer() == Some(mark));
@@ -154,7 +154,7 @@ impl Memcached {
         let due = alias.due().max(held.read.head.map(|head| head.expires)).unwrap_or_default();
         let value = data::encode(&alias, mark, b"");
         let commands = self.put_value(&held.key, &value, due, Some(old_cas));
-        let [stored] = self.servers.send(&held.key, commands)?;
+        let [stored] = self.send(&held.key, commands)?;
         if self.is_stored(&held.key, stored, 0)? {
             return Ok(true);
         }
@@ -175,7 +175,7 @@ impl Memcached {
         let pending = item.decode(new)?.filter(|it| it.pending_from.as_ref() == Some(old));
         let Some(data::Decoded { stored, payload, .. }) = pending else { return Ok(()) };
         let commands = self.put(new, &stored, mark, &payload, Some(cas));
-        let [completed] = self.servers.send(new, commands)?;
+        let [completed] = self.send(new, commands)?;
         // Refused: others have changed the record, and so completed it.
         self.is_stored(new, completed, payload.len()).map(drop)
     }
@@ -186,7 +186,7 @@ impl Memcached {
             return Ok(());
         }
         let commands = Commands::default().count(&self.fence_name(), fence, fence - drawn);
-        let [counted] = self.servers.send(new, commands)?;
+        let [counted] = self.send(new, commands)?;
         counted.item()?.map(drop).ok_or_else(unexpected)
     }
 
@@ -198,7 +198,7 @@ impl Memcached {
         if empty || item.is(PENDING) {
             let commands = Commands::default().delete(&self.data_name(new), item.cas);
             // If it stays, it goes by itself.
-            let _ = self.servers.send::<1>(new, commands);
+            let _ = self.send::<1>(new, commands);
         }
     }
 }

@@ -5,15 +5,15 @@
 
 use sessile_core::{Key, Result};
 
+use super::Held;
+use super::bounded::Bounded;
 use super::lock::Lock;
 use super::reply::Cas;
 use super::request::Commands;
-use super::turn::contend;
-use super::{Held, Memcached};
 use crate::locks::check_process;
 use crate::locks::token::Token;
 
-pub fn release(store: &Memcached, held: &Held) -> Result<()> {
+pub fn release(store: &Bounded<'_>, held: &Held) -> Result<()> {
     if check_process(held.pid).is_err() {
         return Ok(()); // the parent's
     }
@@ -24,16 +24,16 @@ pub fn release(store: &Memcached, held: &Held) -> Result<()> {
         .delete(&store.data_name(&held.key), placeholder)
         .delete(&name, held.lock_cas)
         .get(&name);
-    let released = store.servers.send(&held.key, commands).and_then(|[_, _, lock]| {
+    let released = store.send(&held.key, commands).and_then(|[_, _, lock]| {
         let seen = lock.lock()?;
         store.give_up_seen(&held.key, &held.token, seen)
     });
     released.inspect_err(|_| store.servers.orphans_of(&held.key).remember(&held.key, &held.token))
 }
 
-impl Memcached {
+impl Bounded<'_> {
     pub fn lock_of(&self, key: &Key) -> Result<Option<Lock>> {
-        let [reply] = self.servers.send(key, Commands::default().get(&self.lock_name(key)))?;
+        let [reply] = self.send(key, Commands::default().get(&self.lock_name(key)))?;
         reply.lock()
     }
 
@@ -45,7 +45,7 @@ impl Memcached {
     /// Gives up whatever a token has in a lock that has just been seen.
     pub fn give_up_seen(&self, key: &Key, token: &Token, mut seen: Option<Lock>) -> Result<()> {
         let name = self.lock_name(key);
-        contend(|| {
+        self.contend(|| {
             let Some(mut lock) = seen.take() else { return Ok(Some(())) };
             let commands = Commands::default();
             let commands = match lock.handed_over() {
@@ -57,7 +57,7 @@ impl Memcached {
                 Some(next) => next.put(commands, &name, Some(lock.cas)),
                 None => commands.delete(&name, lock.cas),
             };
-            let [changed, lock] = self.servers.send(key, commands.get(&name))?;
+            let [changed, lock] = self.send(key, commands.get(&name))?;
             self.is_stored(key, changed, 0)?;
             seen = lock.lock()?;
             Ok(None)

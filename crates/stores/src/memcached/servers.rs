@@ -9,6 +9,8 @@
 //! tokens, writers their records by marks), so it is sent again if its connection broke, for a
 //! bounded time.
 
+use std::time::Duration;
+
 use sessile_core::{Error, ErrorKind, Key, Result, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -18,6 +20,7 @@ use super::failure::unexpected;
 use super::options::Endpoint;
 use super::reply::{Reply, Statistics};
 use super::request::Commands;
+use crate::connections::deadline::Deadline;
 use crate::connections::pool::Pool;
 use crate::locks::orphans::Orphans;
 
@@ -29,6 +32,7 @@ const OVERHEAD_BYTES: u64 = 64 + 251 + 2 + 48 + 258;
 pub struct Servers {
     servers: Vec<Server>,
     ring: Ring,
+    response: Duration,
 }
 
 struct Server {
@@ -40,8 +44,9 @@ struct Server {
 impl Servers {
     pub fn new(servers: Vec<Endpoint>) -> Servers {
         let ring = Ring::new(servers.iter().map(|server| server.name.as_str()));
+        let response = servers.first().map_or(Duration::ZERO, |server| server.timeouts.response);
         let server = |endpoint| Server { pool: Pool::new(endpoint), orphans: Orphans::default() };
-        Servers { servers: servers.into_iter().map(server).collect(), ring }
+        Servers { servers: servers.into_iter().map(server).collect(), ring, response }
     }
 
     pub fn len(&self) -> usize {
@@ -51,28 +56,34 @@ impl Servers {
     /// Sends commands to the server of a session. A refusal by the server is an answer.
     pub fn send<const ANSWERS: usize>(
         &self,
+        deadline: Deadline,
         key: &Key,
-        commands: Commands,
+        commands: &Commands,
     ) -> Result<[Reply; ANSWERS]> {
-        answers(self.server_of(key).pool.with(|server| server.run(&commands))?)
+        answers(self.server_of(key).pool.with(deadline, |server| server.run(commands))?)
     }
 
     /// As [`Servers::send`], for commands that depend on the server's time. `ours` is our own.
     pub fn send_timed<const ANSWERS: usize>(
         &self,
+        deadline: Deadline,
         key: &Key,
         ours: Timestamp,
         commands: impl Fn(Timestamp) -> Commands,
     ) -> Result<[Reply; ANSWERS]> {
         let run = |server: &mut Connection| server.run(&commands(server.time(ours)));
-        answers(self.server_of(key).pool.with(run)?)
+        answers(self.server_of(key).pool.with(deadline, run)?)
     }
 
     /// The sums of numbers that all servers tell about themselves, as far as they tell them.
-    pub fn sums<const NAMES: usize>(&self, names: [&str; NAMES]) -> Result<[u64; NAMES]> {
+    pub fn sums<const NAMES: usize>(
+        &self,
+        deadline: Deadline,
+        names: [&str; NAMES],
+    ) -> Result<[u64; NAMES]> {
         let mut sums = [0; NAMES];
         for server in &self.servers {
-            let statistics = server.pool.with(|server| server.stats("stats"))?;
+            let statistics = server.pool.with(deadline, |server| server.stats("stats"))?;
             for (sum, name) in sums.iter_mut().zip(names) {
                 *sum += number(&statistics, name).unwrap_or(0);
             }
@@ -81,14 +92,19 @@ impl Servers {
     }
 
     /// The largest payload that each server takes.
-    pub fn payload_bytes_max(&self) -> Result<u64> {
-        let limits = self.servers.iter().map(|server| payload_bytes_max(&server.pool));
-        let limits = limits.collect::<Result<Vec<u64>>>()?;
-        Ok(limits.into_iter().min().unwrap_or(0))
+    pub fn payload_bytes_max(&self, deadline: Deadline) -> Result<u64> {
+        let limits = self.servers.iter().map(|server| payload_bytes_max(&server.pool, deadline));
+        Ok(limits.collect::<Result<Vec<u64>>>()?.into_iter().min().unwrap_or(0))
     }
 
-    pub fn payload_bytes_max_of(&self, key: &Key) -> Result<u64> {
-        payload_bytes_max(&self.server_of(key).pool)
+    pub fn payload_bytes_max_of(&self, deadline: Deadline, key: &Key) -> Result<u64> {
+        payload_bytes_max(&self.server_of(key).pool, deadline)
+    }
+
+    /// For an operation that begins now, and may wait this long for a lock. All servers have the
+    /// same times.
+    pub fn deadline(&self, wait: Duration) -> Deadline {
+        Deadline::new(wait, self.response)
     }
 
     /// The locks of dead requests on the server of a session.
@@ -106,8 +122,8 @@ fn answers<const ANSWERS: usize>(replies: Vec<Reply>) -> Result<[Reply; ANSWERS]
     <[Reply; ANSWERS]>::try_from(replies).map_err(|_| unexpected())
 }
 
-fn payload_bytes_max(pool: &Pool<Connection>) -> Result<u64> {
-    let settings = pool.with(|server| server.stats("stats settings"))?;
+fn payload_bytes_max(pool: &Pool<Connection>, deadline: Deadline) -> Result<u64> {
+    let settings = pool.with(deadline, |server| server.stats("stats settings"))?;
     let name = &pool.settings.name;
     if settings.get("cas_enabled").is_some_and(|enabled| enabled == "no") {
         let why =

@@ -8,18 +8,18 @@ use std::ops::ControlFlow;
 
 use sessile_core::{ErrorKind, Key, Result, Stored, Ttl, follow_aliases};
 
+use super::Held;
+use super::bounded::Bounded;
 use super::commit::stale;
 use super::lock::Lock;
 use super::read::ReadItem;
 use super::reply::Item;
 use super::request::Commands;
-use super::turn::contend;
-use super::{Held, Memcached};
 use crate::locks::check_process;
 
-pub fn touch(store: &Memcached, asked: &Key, ttl: Ttl) -> Result<()> {
+pub fn touch(store: &Bounded<'_>, asked: &Key, ttl: Ttl) -> Result<()> {
     let touched = follow_aliases(asked, |key| {
-        contend(|| {
+        store.contend(|| {
             let item = store.data_of(key)?.unwrap_or_default();
             let (cas, writer) = (item.cas, item.writer().unwrap_or(0));
             let (stored, payload) = store.decode(key, item)?;
@@ -29,7 +29,7 @@ pub fn touch(store: &Memcached, asked: &Key, ttl: Ttl) -> Result<()> {
             }
             let touched = Stored::Live(stored.touched(ttl, now)?);
             let commands = store.put(key, &touched, writer, &payload, Some(cas));
-            let [stored] = store.servers.send(key, commands)?;
+            let [stored] = store.send(key, commands)?;
             let stored = store.is_stored(key, stored, payload.len())?;
             Ok(stored.then_some(ControlFlow::Break(())))
         })
@@ -37,12 +37,12 @@ pub fn touch(store: &Memcached, asked: &Key, ttl: Ttl) -> Result<()> {
     touched.map(drop)
 }
 
-pub fn touch_held(store: &Memcached, held: &mut Held, ttl: Ttl) -> Result<()> {
+pub fn touch_held(store: &Bounded<'_>, held: &mut Held, ttl: Ttl) -> Result<()> {
     check_process(held.pid)?;
     let (lock_name, data_name) = (store.lock_name(&held.key), store.data_name(&held.key));
-    contend(|| {
+    store.contend(|| {
         let commands = Commands::default().get(&lock_name).get(&data_name);
-        let [lock, item] = store.servers.send(&held.key, commands)?;
+        let [lock, item] = store.send(&held.key, commands)?;
         let lock = lock.lock()?;
         let item = store.still_ours(held, lock.as_ref(), item.item()?)?;
         let (cas, writer) = (item.cas, item.writer().unwrap_or(0));
@@ -52,7 +52,7 @@ pub fn touch_held(store: &Memcached, held: &mut Held, ttl: Ttl) -> Result<()> {
         let touched = Stored::Live(stored.touched(ttl, store.clock.now())?);
         let commands = store.put(&held.key, &touched, writer, &payload, Some(cas));
         let commands = store.renewal(commands, held, lock.as_ref()).get(&lock_name).get(&data_name);
-        let [touched, _, lock, item] = store.servers.send(&held.key, commands)?;
+        let [touched, _, lock, item] = store.send(&held.key, commands)?;
         let touched = store.is_stored(&held.key, touched, payload.len())?;
         let lock = lock.lock()?;
         let item = store.still_ours(held, lock.as_ref(), item.item()?)?;
@@ -67,7 +67,7 @@ pub fn touch_held(store: &Memcached, held: &mut Held, ttl: Ttl) -> Result<()> {
     })
 }
 
-impl Memcached {
+impl Bounded<'_> {
     fn still_ours(&self, held: &Held, lock: Option<&Lock>, item: Option<Item>) -> Result<Item> {
         if lock.is_some_and(|lock| !lock.is_held_by(&held.token)) {
             // Either the lock was taken over, or the session was destroyed and begun anew.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use super::lock::{Lock, RESERVED, WAITERS_MAX};
+use crate::connections::deadline::Deadline;
 use crate::locks::token::Token;
 
 /// Others may change an item between our look and our write, but not for ever.
@@ -107,12 +108,10 @@ fn chance(seed: Duration) -> u32 {
 /// Looks and writes until nobody comes in between: `attempt` returns `None` when somebody did. Two
 /// in step could go on like that: one always writes between the look and the write of the other. So
 /// after some attempts each waits for a time of its own.
-pub fn contend<T>(attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    contend_for(ATTEMPTS_TIME_MAX, attempt)
-}
-
-fn contend_for<T>(time_max: Duration, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let (start, mut failures) = (Instant::now(), 0);
+pub fn contend<T>(deadline: Deadline, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    // The rest is for the answer to the last one.
+    let (start, time_max) = (Instant::now(), ATTEMPTS_TIME_MAX.min(deadline.left() * 3 / 4));
+    let mut failures = 0;
     while failures < IN_STEP || start.elapsed() < time_max {
         if failures >= IN_STEP {
             std::thread::sleep(aside());
@@ -196,8 +195,8 @@ mod tests {
         let times: BTreeSet<Duration> = (0..100).map(|_| aside()).collect();
         assert!(times.len() > 50 && times.iter().all(|time| *time < ASIDE_MAX), "{times:?}");
         let mut attempts = 0_u32;
-        let time = Duration::from_millis(100);
-        let never = contend_for(time, || -> Result<Option<()>> {
+        let deadline = Deadline::new(Duration::ZERO, Duration::from_millis(100));
+        let never = contend(deadline, || -> Result<Option<()>> {
             attempts += 1;
             Ok(None)
         });

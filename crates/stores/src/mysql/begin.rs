@@ -8,16 +8,17 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use mysql::{Row, Value as Column};
 use sessile_core::{ErrorKind, Found, Key, Result, Stored, follow_aliases};
 
 use super::Mysql;
 use super::connection::{Connection, unexpected};
 use super::failure::{Attempt, LOCK_WAIT};
 use super::lock::{FENCE, Held, RELEASE, SESSION_FENCE, holder, release};
-use super::row::{decode, decode_head};
+use super::row::{Row, decode, decode_head};
 use super::statement::Message;
 use super::statements::{READ_IF_LOCKED, Statements};
+use crate::connections::deadline::Deadline;
+use crate::connections::pool::PooledConnection;
 use crate::locks::byte_lock::pause_after;
 use crate::sql::row::Columns;
 use crate::sql::value::{Value, key_values};
@@ -51,15 +52,15 @@ impl<'a> LockRequest<'a> {
 type LockedRow = (u64, Stored, Vec<u8>);
 
 pub(super) fn begin(store: &Mysql, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
-    let start = Instant::now();
-    store.pool.retry(|mut connection| {
+    let (start, deadline) = (Instant::now(), store.pool.deadline(wait_max));
+    store.pool.retry(deadline, |mut connection| {
         let mut given_up: Option<String> = None;
         let (locked, moved_to) = follow_aliases(asked, |key| -> Attempt<_> {
             let lock = store.locks.name(key);
             let old = given_up.take();
             let request =
                 LockRequest { name: &lock, key, wait: wait_max, given_up: old.as_deref() };
-            let row = lock_and_read(store, &mut connection, request, start)?;
+            let row = lock_and_read(store, &mut connection, request, (start, deadline))?;
             let Some((fence, stored, payload)) = row else {
                 return Ok(ControlFlow::Break(Err(lock)));
             };
@@ -96,7 +97,7 @@ fn lock_and_read(
     store: &Mysql,
     connection: &mut Connection,
     mut request: LockRequest<'_>,
-    start: Instant,
+    (start, deadline): (Instant, Deadline),
 ) -> Attempt<Option<LockedRow>> {
     if request.given_up.is_none() && connection.expects_to_find() {
         if let Some(row) = lock_and_read_at_once(connection, request, &store.statements.begin)? {
@@ -106,8 +107,12 @@ fn lock_and_read(
     }
     let wait_max = request.wait;
     loop {
-        request.wait = slice(connection, wait_max.saturating_sub(start.elapsed()));
-        match lock_and_read_slice(connection, request, &store.statements) {
+        let left = wait_max.saturating_sub(start.elapsed());
+        // MySQL takes whole seconds only. Zero is one try.
+        request.wait =
+            if connection.facts.is_mariadb() { left } else { Duration::from_secs(left.as_secs()) };
+        connection.set_deadline(deadline.of_answer(request.wait));
+        match lock_and_read_once(connection, request, &store.statements) {
             Ok(Some(row)) => return Ok(Some(row)),
             Ok(None) => {}
             // The lock was had, but another transaction keeps the row. Counts as a lock that is not
@@ -122,19 +127,8 @@ fn lock_and_read(
         }
         if request.wait.is_zero() {
             std::thread::sleep(pause_after(start.elapsed()).min(left));
-        } else if connection.patience() < left {
-            // A connection that may be silent for as long as it takes: from here on this waiter
-            // keeps its place in the queue.
-            let long = Connection::for_a_wait(&store.pool.settings, left)?;
-            store.pool.give_back(std::mem::replace(connection, long));
         }
     }
-}
-
-/// How long to ask for at a time; zero is one try. MySQL takes whole seconds only.
-fn slice(connection: &Connection, left: Duration) -> Duration {
-    let slice = left.min(connection.patience());
-    if connection.facts.is_mariadb() { slice } else { Duration::from_secs(slice.as_secs()) }
 }
 
 /// The common case by one prepared statement. `None`: the session is not there, or large, or not
@@ -152,15 +146,14 @@ fn lock_and_read_at_once(
     let [bin, id] = key_values(key);
     let values = [Value::Word(name), bin, id];
     let row = connection.if_prepared(|connection| connection.fetch(begin, &values))?.flatten();
-    let locked = |row: &Row| row.as_ref(0) != Some(&Column::NULL);
-    let Some(row) = row.filter(locked) else { return Ok(None) };
+    let Some(row) = row.filter(|row| !row.is_null(0)) else { return Ok(None) };
     let fence = fence(Some(&row), 1)?.ok_or_else(unexpected)?;
     let read = decode(Some(row), 2, 0, key);
     keep_if_readable(connection, name, fence, read)
 }
 
 /// `None` when the time was over.
-fn lock_and_read_slice(
+fn lock_and_read_once(
     connection: &mut Connection,
     request: LockRequest<'_>,
     statements: &Statements,
@@ -206,10 +199,8 @@ fn lock_and_read_by_name(
     connection.knows_read = true;
     let Some(fence) = fence(row.as_ref(), 0)? else { return Ok(None) };
     // No kind, no row. A payload that is too large for this way is NULL.
-    let row = row.filter(|row| row.as_ref(1) != Some(&Column::NULL));
-    let large = |row: &Row| {
-        row.integer(1).is_ok_and(|kind| kind == Some(0)) && row.as_ref(10) == Some(&Column::NULL)
-    };
+    let row = row.filter(|row| !row.is_null(1));
+    let large = |row: &Row| row.integer(1).is_ok_and(|kind| kind == Some(0)) && row.is_null(10);
     let read = if row.as_ref().is_some_and(large) {
         decode(connection.row(&statements.select, &key_values(key))?, 0, 9, key)
     } else {

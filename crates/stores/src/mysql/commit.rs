@@ -21,7 +21,6 @@ pub(super) fn commit(
     now: Timestamp,
 ) -> Attempt<()> {
     let Held { key, lock, stored, begun, connection } = held;
-    connection.check_owner()?;
     check_size(connection, payload)?;
     let of = (&*key, lock.as_str());
     repeat_on_collision(connection, |connection| {

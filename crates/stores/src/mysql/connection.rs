@@ -8,18 +8,20 @@
 //!   its own descriptor, which the server does not see;
 //! * every connection has the settings on which the statements rely, whatever the server's own are.
 
-use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
-use mysql::{Conn, Row};
+use mysql_common::constants::Command;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::failure::{Attempt, FORGOTTEN, MysqlFailure, NO_MORE_STATEMENTS};
 use super::options::Options;
-use super::statement::{Message, TEXT_BYTES_MAX, sent};
+use super::row::Row;
+use super::statement::{Message, TEXT_BYTES_MAX};
+use super::wire::{Prepared, ResultSet, Wire};
+use crate::connections::options::Timeouts;
 use crate::connections::pool::{AttemptFailure, PooledConnection};
 use crate::locks::check_process;
+use crate::sql::row::{Columns, unsigned};
 use crate::sql::value::Value;
 
 /// Ample for what a packet has beside the payload: the other values of a statement, the other
@@ -28,10 +30,8 @@ const PACKET_OVERHEAD: u64 = 1_024;
 /// The server closes a connection that was silent for this long, and frees its locks, also those of
 /// a host that vanished. Many hosters have a minute, which a lease may outlive.
 const SILENCE_SECONDS_MAX: u32 = 86_400;
-/// Longest wait for a row lock, which is held for one statement; at most half of the time for an
-/// answer. And for a table that somebody alters: the server does not see that the waiting
-/// connection was given up, and leaves it the session's lock.
-const ROW_LOCK_SECONDS_MAX: u64 = 5;
+/// A good-bye is some bytes, for which there is room.
+const GOOD_BYE: Duration = Duration::from_millis(10);
 /// Begins before a connection prepares statements: each costs a round trip, and the server counts
 /// them.
 const BEGINS_BEFORE_PREPARING: u8 = 8;
@@ -40,7 +40,7 @@ pub(super) const PID_BITS: u32 = 22;
 
 /// The results of a message. Rows are taken from the last statement on, counts of changed rows from
 /// the first one on. What is not there is empty.
-pub(super) struct Results(std::vec::IntoIter<(Vec<Row>, u64)>);
+pub(super) struct Results(std::vec::IntoIter<ResultSet>);
 
 impl Results {
     pub fn rows(&mut self) -> Vec<Row> {
@@ -57,12 +57,15 @@ impl Results {
 }
 
 pub struct Connection {
-    conn: Option<Conn>,
+    wire: Wire,
+    deadline: Instant,
+    /// See [`row_wait`].
+    row_wait: Duration,
     pid: u32,
     broken: bool,
-    single_use: bool,
-    response: Duration,
     pub facts: Facts,
+    /// Statements that the server has prepared.
+    prepared: Vec<(String, Prepared)>,
     /// The server keeps the statement [`READ_IF_LOCKED`](super::statements::READ_IF_LOCKED) for it.
     pub knows_read: bool,
     begins: u8,
@@ -100,29 +103,19 @@ impl PooledConnection for Connection {
     type Settings = Options;
     type Failure = MysqlFailure;
 
-    fn open(options: &Options) -> Attempt<Connection> {
-        Connection::connect(options, options.timeouts.response)
+    fn timeouts(options: &Options) -> Timeouts {
+        options.timeouts
     }
 
-    fn is_reusable(&self) -> bool {
-        !self.broken && !self.single_use && self.check_owner().is_ok()
-    }
-
-    fn translate(_: &Options, failure: MysqlFailure) -> Error {
-        failure.into()
-    }
-}
-
-impl Connection {
-    pub fn connect(options: &Options, response: Duration) -> Attempt<Connection> {
-        let conn = Conn::new(options.answering_within(response))?;
+    fn open(options: &Options, deadline: Instant) -> Attempt<Connection> {
         let mut connection = Connection {
-            conn: Some(conn),
+            wire: Wire::open(options, deadline)?,
+            deadline,
+            row_wait: row_wait(options.timeouts.response),
             pid: std::process::id(),
             broken: false,
-            single_use: false,
-            response,
             facts: Facts::default(),
+            prepared: Vec::new(),
             knows_read: false,
             begins: 0,
             found: 0,
@@ -132,13 +125,28 @@ impl Connection {
         Ok(connection)
     }
 
+    fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        self.wire.set_deadline(deadline);
+    }
+
+    fn is_reusable(&self) -> bool {
+        !self.broken && self.check_owner().is_ok()
+    }
+
+    fn translate(_: &Options, failure: MysqlFailure) -> Error {
+        failure.into()
+    }
+}
+
+impl Connection {
     /// Settings, facts and the bits of the process id, in one round trip.
     ///
     /// The server does not know the process ids of its clients. So each connection takes a lock,
     /// named after itself, for each bit that is set in its process id; waiters read them
     /// (`lock.rs`). That needs no right and no table, and ends with the connection.
     fn set_up(&mut self) -> Attempt<()> {
-        let row_lock_seconds = self.patience().as_secs().clamp(1, ROW_LOCK_SECONDS_MAX);
+        let row_lock_seconds = self.row_wait.as_secs();
         // In another character set words would be converted for each statement. No statement needs
         // statistics: all name their rows by a key.
         let settings = format!(
@@ -165,31 +173,18 @@ impl Connection {
                    @@innodb_flush_log_at_trx_commit",
                 &[],
             );
-        let row = self.run(&message)?.row();
-        let told: Option<(String, u64, bool, u64, u64)> =
-            row.and_then(|row| mysql::from_row_opt(row).ok());
-        let Some((version, packet_bytes_max, read_only, id, flush)) = told else {
-            return Err(unexpected().into());
-        };
-        let known = self.conn.as_ref().map(Conn::connection_id);
+        let row = self.run(&message)?.row().ok_or_else(unexpected)?;
+        let version = row.text(0)?.unwrap_or_default().to_owned();
+        let (packet_bytes_max, flush) = (unsigned(&row, 1)?, unsigned(&row, 4)?);
         self.facts = Facts {
             version,
             payload_bytes_max: packet_bytes_max.saturating_sub(PACKET_OVERHEAD),
-            read_only,
+            read_only: unsigned(&row, 2)? != 0,
             // MariaDB's 3 is its 1 with an older group commit.
             commits_are_durable: matches!(flush, 1 | 3),
-            behind_proxy: known.map(u64::from) != Some(id & u64::from(u32::MAX)),
+            behind_proxy: u64::from(self.wire.number) != unsigned(&row, 3)? & u64::from(u32::MAX),
         };
         Ok(())
-    }
-
-    /// A connection that may wait this long for one lock. It is not used again: it would wait as
-    /// long for a server that is gone.
-    pub fn for_a_wait(options: &Options, longest: Duration) -> Attempt<Connection> {
-        let response = 2 * longest + options.timeouts.response;
-        let mut connection = Connection::connect(options, response)?;
-        connection.single_use = true;
-        Ok(connection)
     }
 
     pub fn check_owner(&self) -> Result<()> {
@@ -201,13 +196,13 @@ impl Connection {
         payload.len() <= TEXT_BYTES_MAX && 2 * payload.len() as u64 <= self.facts.payload_bytes_max
     }
 
-    pub fn give_up(&mut self) {
-        self.broken = true;
+    /// Whether a statement that waits for a row may have no time left for its answer.
+    pub fn is_late(&self) -> bool {
+        self.deadline.saturating_duration_since(Instant::now()) <= self.row_wait
     }
 
-    /// The longest that a statement may take on purpose.
-    pub fn patience(&self) -> Duration {
-        self.response / 2
+    pub fn give_up(&mut self) {
+        self.broken = true;
     }
 
     pub fn row(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<Option<Row>> {
@@ -216,15 +211,7 @@ impl Connection {
 
     /// One round trip.
     pub fn run(&mut self, message: &Message) -> Attempt<Results> {
-        self.send(|conn| {
-            let mut results = Vec::with_capacity(4);
-            let mut result = conn.query_iter(message.text())?;
-            while let Some(set) = result.iter() {
-                let changed = set.affected_rows();
-                results.push((set.collect::<mysql::Result<_>>()?, changed));
-            }
-            Ok(Results(results.into_iter()))
-        })
+        self.send(|wire, _| Ok(Results(wire.query(message.text())?.into_iter())))
     }
 
     pub fn prepares(&self) -> bool {
@@ -256,58 +243,69 @@ impl Connection {
     }
 
     pub fn fetch(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<Option<Row>> {
-        self.run_prepared(statement, |conn| conn.exec_first(statement, sent(values)))
+        let (rows, _) = self.run_prepared(statement, values)?;
+        Ok(rows.into_iter().next())
     }
 
     /// Returns the number of rows changed.
     pub fn execute(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<u64> {
-        self.run_prepared(statement, |conn| {
-            conn.exec_drop(statement, sent(values))?;
-            Ok(conn.affected_rows())
-        })
+        let (_, changed) = self.run_prepared(statement, values)?;
+        Ok(changed)
     }
 
-    /// Prepares anew what the server has lost.
-    fn run_prepared<T>(
-        &mut self,
-        statement: &str,
-        run: impl Fn(&mut Conn) -> mysql::Result<T>,
-    ) -> Attempt<T> {
-        match self.send(&run) {
-            Err(failure) if failure.is(&FORGOTTEN) => self.send(|conn| {
-                // The client crate has it in its list, so asks the server for nothing.
-                let lost = conn.prep(statement)?;
-                conn.close(lost)?;
-                run(conn)
-            }),
+    /// Prepares the statement if necessary, and anew what the server has lost.
+    fn run_prepared(&mut self, statement: &str, values: &[Value<'_>]) -> Attempt<ResultSet> {
+        let mut run = || {
+            self.send(|wire, prepared| {
+                let at = match prepared.iter().position(|(text, _)| text == statement) {
+                    Some(at) => at,
+                    None => {
+                        prepared.push((statement.to_owned(), wire.prepare(statement)?));
+                        prepared.len() - 1
+                    }
+                };
+                let (_, known) = prepared.get_mut(at).ok_or(MysqlFailure::Garbled)?;
+                let done = wire.execute(known, values);
+                if done.as_ref().is_err_and(|failure| failure.is(&FORGOTTEN)) {
+                    wire.forget(&prepared.swap_remove(at).1)?;
+                }
+                done
+            })
+        };
+        match run() {
+            Err(failure) if failure.is(&FORGOTTEN) => run(),
             done => done,
         }
     }
 
-    fn send<T>(&mut self, run: impl FnOnce(&mut Conn) -> mysql::Result<T>) -> Attempt<T> {
-        let Some(conn) = self.conn.as_mut().filter(|_| !self.broken) else {
+    fn send<T>(
+        &mut self,
+        run: impl FnOnce(&mut Wire, &mut Vec<(String, Prepared)>) -> Attempt<T>,
+    ) -> Attempt<T> {
+        if self.broken {
             return Err(closed().into());
-        };
-        let done = run(conn).map_err(MysqlFailure::from);
+        }
+        let done = run(&mut self.wire, &mut self.prepared);
         self.broken = done.as_ref().is_err_and(MysqlFailure::breaks_connection);
         done
     }
 }
 
+/// Says good-bye: the server writes connections that only end to its log.
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.check_owner().is_ok() {
-            return; // the client says good-bye, and the server frees the locks at once
-        }
-        if let Some(conn) = self.conn.take() {
-            // Dropping it would say good-bye in the parent's name. Leaving its descriptor open
-            // would keep the parent's locks when the parent dies. So the memory around the closed
-            // descriptor is leaked.
-            let descriptor = conn.as_raw_fd();
-            std::mem::forget(conn);
-            let _ = nix::unistd::close(descriptor);
+        if self.is_reusable() {
+            self.wire.set_deadline(Instant::now() + GOOD_BYE);
+            let _ = self.wire.command(Command::COM_QUIT, b"");
         }
     }
+}
+
+/// How long the server waits for a row, which is locked for one statement; at most half of the time
+/// for an answer. And for a table that somebody alters: the server does not see that the waiting
+/// connection was given up, and leaves it the session's lock.
+fn row_wait(response: Duration) -> Duration {
+    Duration::from_secs((response / 2).as_secs().clamp(1, 5))
 }
 
 pub(super) fn numbers_of(version: &str) -> (u32, u32) {

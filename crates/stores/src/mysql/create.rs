@@ -16,7 +16,7 @@ use crate::sql::value::Value;
 pub(super) fn create(store: &Mysql, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
     let lock = store.locks.name(key);
     // Up to here a second attempt does no harm.
-    let (mut connection, there) = store.pool.retry(|mut connection| {
+    let (mut connection, there) = store.pool.retry(store.pool.soon(), |mut connection| {
         let request = LockRequest::if_free(&lock, key);
         match lock_and_read_head(&mut connection, request, &store.statements)? {
             Some(there) => Ok((connection, there)),

@@ -18,7 +18,7 @@ use crate::sql::value::{Value, key_values};
 const IS_LOCK_HELD: &str = "SELECT IS_USED_LOCK(?) IS NOT NULL";
 
 pub(super) fn destroy(store: &Mysql, asked: &Key) -> Result<()> {
-    store.pool.with(|connection| {
+    store.pool.with(store.pool.soon(), |connection| {
         let (now, statements) = (store.clock.now(), &store.statements);
         // The mark is random: it only has to differ each time.
         let tombstone = Stored::tombstone(random_mark()?.cast_unsigned(), now);

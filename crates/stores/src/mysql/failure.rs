@@ -1,11 +1,13 @@
-//! From what the client crate and the server report to errors of the contract.
+//! From what the connection and the server report to errors of the contract.
 //!
 //! Invariant: no id, payload or password gets into an error. The server quotes what it refuses
 //! (`Duplicate entry ...`), so its texts are passed on only where they name users, hosts, databases
 //! and tables; of all others the number is kept. Source of the numbers: the vendors' lists of
 //! server error codes.
 
-use mysql::{DriverError, Error as Cause, MySqlError};
+use std::io;
+
+use mysql_common::packets::ServerError;
 use sessile_core::{Error, ErrorKind};
 
 use crate::connections::failure::{
@@ -14,16 +16,18 @@ use crate::connections::failure::{
 use crate::connections::pool::AttemptFailure;
 
 pub enum MysqlFailure {
-    Driver(Cause),
+    /// The server refused. The connection is good unless the code says otherwise.
+    Server {
+        code: u16,
+        state: String,
+        message: String,
+    },
+    Connection(io::Error),
+    /// What the server says cannot be understood.
+    Garbled,
     Contract(Error),
     /// The row changed between two looks at it. Nothing was done.
     RowChanged,
-}
-
-impl From<Cause> for MysqlFailure {
-    fn from(cause: Cause) -> MysqlFailure {
-        MysqlFailure::Driver(cause)
-    }
 }
 
 impl From<ErrorKind> for MysqlFailure {
@@ -62,9 +66,16 @@ const QUOTABLE: [u16; 18] = [
 ];
 
 impl MysqlFailure {
+    pub(super) fn said(refusal: &ServerError<'_>) -> MysqlFailure {
+        MysqlFailure::Server {
+            code: refusal.error_code(),
+            state: refusal.sql_state_ref().map_or("?".into(), |state| state.as_str()).into_owned(),
+            message: refusal.message_str().into_owned(),
+        }
+    }
+
     pub(super) fn is(&self, codes: &[u16]) -> bool {
-        let MysqlFailure::Driver(Cause::MySqlError(error)) = self else { return false };
-        codes.contains(&error.code)
+        matches!(self, MysqlFailure::Server { code, .. } if codes.contains(code))
     }
 
     /// Whether another transaction on the same rows was in the way. This one was rolled back, or
@@ -77,24 +88,15 @@ impl MysqlFailure {
 impl AttemptFailure for MysqlFailure {
     fn is_transient(&self) -> bool {
         match self {
-            // A connection that breaks within a packet is an error of the codec.
-            MysqlFailure::Driver(cause @ (Cause::IoError(_) | Cause::CodecError(_))) => {
-                !is_distrust(&cause.to_string())
-            }
-            MysqlFailure::Driver(Cause::DriverError(error)) => matches!(
-                error,
-                DriverError::ConnectTimeout
-                    | DriverError::CouldNotConnect(_)
-                    | DriverError::Timeout
-            ),
+            MysqlFailure::Connection(error) => !is_distrust(&error.to_string()),
             _ => self.is(&ENDING) || self.is(&CROWDED) || self.is_collision(),
         }
     }
 
     fn breaks_connection(&self) -> bool {
         match self {
-            MysqlFailure::Driver(Cause::MySqlError(_)) => self.is(&ENDING),
-            MysqlFailure::Driver(_) => true,
+            MysqlFailure::Server { .. } => self.is(&ENDING),
+            MysqlFailure::Connection(_) | MysqlFailure::Garbled => true,
             MysqlFailure::Contract(_) | MysqlFailure::RowChanged => false,
         }
     }
@@ -107,49 +109,21 @@ impl From<MysqlFailure> for Error {
             MysqlFailure::RowChanged => {
                 Error::new(ErrorKind::Io, "others changed the record again and again meanwhile")
             }
-            MysqlFailure::Driver(Cause::MySqlError(error)) => refused(&error),
-            MysqlFailure::Driver(cause) => unreached(cause),
+            MysqlFailure::Server { code, state, message } => {
+                let text = if QUOTABLE.contains(&code) { &message } else { "its text is left out" };
+                error(meaning(code)).source(format!("server error {code} ({state}): {text}"))
+            }
+            // The error of a socket or of TLS, which have seen no values.
+            MysqlFailure::Connection(cause) => {
+                let distrust = is_distrust(&cause.to_string());
+                error(if distrust { DISTRUSTED } else { UNREACHED }).source(cause)
+            }
+            MysqlFailure::Garbled => {
+                Error::new(ErrorKind::Incompatible, "the server gave an answer that cannot be read")
+                    .advice("connect to MySQL or MariaDB")
+            }
         }
     }
-}
-
-fn unreached(cause: Cause) -> Error {
-    use ErrorKind::{Denied, Incompatible};
-    let text = cause.to_string();
-    let meaning = match &cause {
-        Cause::TlsError(_) => {
-            (Denied, "TLS cannot be set up", "check the tls_ options and their files")
-        }
-        _ if is_distrust(&text) => DISTRUSTED,
-        Cause::DriverError(DriverError::TlsNotSupported) => {
-            (Denied, "the server offers no TLS", "give it a certificate, or leave out tls=1")
-        }
-        Cause::DriverError(
-            DriverError::UnknownAuthPlugin(_)
-            | DriverError::OldMysqlPasswordDisabled
-            | DriverError::CleartextPluginDisabled,
-        ) => (
-            Denied,
-            "the server asks for a way to log in that the client does not know",
-            "give the user a password by mysql_native_password or caching_sha2_password",
-        ),
-        Cause::IoError(_) | Cause::CodecError(_) | Cause::DriverError(_) => UNREACHED,
-        _ => (
-            Incompatible,
-            "the server gave an answer that cannot be read",
-            "connect to MySQL or MariaDB",
-        ),
-    };
-    error(meaning).source(match cause {
-        // These two may contain a value of a row.
-        Cause::FromRowError(_) | Cause::FromValueError(_) => "a value cannot be read".into(),
-        _ => text,
-    })
-}
-
-fn refused(MySqlError { state, message, code }: &MySqlError) -> Error {
-    let text = if QUOTABLE.contains(code) { message } else { "its text is left out" };
-    error(meaning(*code)).source(format!("server error {code} ({state}): {text}"))
 }
 
 #[allow(clippy::too_many_lines, reason = "a table")]
@@ -225,11 +199,7 @@ mod tests {
     use super::*;
 
     fn of(code: u16, message: &str) -> MysqlFailure {
-        MysqlFailure::Driver(Cause::MySqlError(MySqlError {
-            state: "HY000".into(),
-            message: message.into(),
-            code,
-        }))
+        MysqlFailure::Server { code, state: "HY000".into(), message: message.into() }
     }
 
     fn contract_error(code: u16, message: &str) -> Error {

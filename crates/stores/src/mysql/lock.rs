@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::connection::{Connection, PID_BITS};
 use super::failure::Attempt;
 use super::statement::{Message, push_hex};
-use crate::sql::row::Columns;
+use crate::sql::row::{Columns, unsigned};
 use crate::sql::value::Value;
 
 /// The server takes 64 characters and ignores their case.
@@ -93,10 +93,10 @@ pub(super) fn holder(connection: &mut Connection, name: &str, clock: &Clock) -> 
     let silence = results.row();
     let pid = results.row().and_then(|row| row.integer(0).ok().flatten());
     let pid = pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
-    let (host, seconds): (Option<String>, _) =
-        silence.and_then(|row| mysql::from_row_opt(row).ok()).unzip();
+    let host = silence.as_ref().and_then(|row| row.text(0).ok().flatten());
     // `host:port` over TCP, `localhost` at a socket.
-    let host = host.map(|host| host.rsplit_once(':').map_or(&*host, |(host, _)| host).to_owned());
+    let host = host.map(|host| host.rsplit_once(':').map_or(host, |(host, _)| host).to_owned());
+    let seconds = silence.as_ref().and_then(|row| unsigned(row, 1).ok());
     let since = seconds.map(|seconds| clock.now().minus(Duration::from_secs(seconds)));
     Ok(Holder { pid, host: host.filter(|host| !host.is_empty()), since })
 }

@@ -23,7 +23,7 @@ pub(super) fn regenerate(
     new: &Key,
     grace: Duration,
 ) -> Attempt<()> {
-    held.connection.check_owner()?;
+    store.resume(held)?;
     let lock = store.locks.name(new);
     // The server lets one connection take a lock twice: both ids must not be one.
     if lock == held.lock {

@@ -1,6 +1,6 @@
 //! The row of a key: decoded, read without its payload, touched.
 
-use mysql::{Row, Value as Column};
+use mysql_common::Value as Column;
 use sessile_core::{Head, Key, Result, Stored, Timestamp, Ttl};
 
 use super::connection::Connection;
@@ -10,10 +10,22 @@ use super::statements::Statements;
 use crate::sql::row::{self, Columns, wrong_type};
 use crate::sql::value::{Value, key_values};
 
+pub struct Row(pub Vec<Column>);
+
+impl Row {
+    pub(super) fn is_null(&self, column: usize) -> bool {
+        self.0.get(column) == Some(&Column::NULL)
+    }
+
+    fn take(&mut self, column: usize) -> Option<Column> {
+        self.0.get_mut(column).map(|value| std::mem::replace(value, Column::NULL))
+    }
+}
+
 impl Columns for Row {
     /// Numbers come as text, except from prepared statements.
     fn integer(&self, column: usize) -> Result<Option<i64>> {
-        let number = match self.as_ref(column) {
+        let number = match self.0.get(column) {
             Some(Column::NULL) => return Ok(None),
             Some(Column::Int(number)) => Some(*number),
             Some(Column::UInt(number)) => i64::try_from(*number).ok(),
@@ -24,7 +36,7 @@ impl Columns for Row {
     }
 
     fn text(&self, column: usize) -> Result<Option<&str>> {
-        match self.as_ref(column) {
+        match self.0.get(column) {
             Some(Column::NULL) => Ok(None),
             Some(Column::Bytes(text)) => str::from_utf8(text).map(Some).map_err(|_| wrong_type()),
             _ => Err(wrong_type()),

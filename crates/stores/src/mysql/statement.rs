@@ -11,21 +11,9 @@
 
 use std::fmt::Write as _;
 
-use mysql::Value as Sent;
-
 use crate::sql::value::Value;
 
 pub(super) const TEXT_BYTES_MAX: usize = 64 << 10;
-
-pub(super) fn sent(values: &[Value<'_>]) -> Vec<Sent> {
-    let sent = |value: &Value<'_>| match *value {
-        Value::Number(number) => Sent::Int(number),
-        Value::Null => Sent::NULL,
-        Value::Word(word) => Sent::from(word),
-        Value::Bytes(bytes) => Sent::from(bytes),
-    };
-    values.iter().map(sent).collect()
-}
 
 #[derive(Default)]
 pub(super) struct Message(String);

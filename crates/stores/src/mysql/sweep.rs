@@ -1,12 +1,12 @@
 //! The batches of a sweep. A batch is removed by statements that name its rows by primary key and
 //! lock nothing else.
 
-use mysql::Row;
 use sessile_core::{Budget, Key, Result, Swept, Timestamp};
 
 use super::Mysql;
 use super::connection::Connection;
 use super::failure::Attempt;
+use super::row::Row;
 use super::statement::Message;
 use crate::sql::row::Columns;
 use crate::sql::sweep::{self, DueAction, DueRow, SweptBatch};
@@ -19,7 +19,7 @@ pub(super) type Position = (i64, Key);
 
 pub(super) fn sweep(store: &Mysql, budget: Budget) -> Result<Swept> {
     sweep::sweep(&store.swept_to, budget, BATCH_ROWS, |after, most| {
-        store.pool.with(|connection| {
+        store.pool.with(store.pool.soon(), |connection| {
             let now = store.clock.now();
             let rows = select_due(store, connection, after, now, most)?;
             let examined = rows.len() as u64;

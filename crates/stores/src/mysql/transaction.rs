@@ -27,7 +27,7 @@ pub(super) fn repeat_on_collision<T>(
             done => return done,
         };
         let rolled_back = roll_back(connection);
-        if !failure.is_collision() {
+        if !failure.is_collision() || connection.is_late() {
             return Err(failure);
         }
         rolled_back?;

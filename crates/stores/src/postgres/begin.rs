@@ -15,6 +15,7 @@ use super::failure::{Attempt, code};
 use super::lock::{Held, Lease, pooled_by_transaction, timed_out};
 use super::row::{self, KeyRow};
 use super::statements::Sql;
+use crate::connections::deadline::Deadline;
 use crate::connections::pool::AttemptFailure;
 use crate::sql::row::{Columns, unsigned};
 use crate::sql::value::{Value, key_values};
@@ -24,9 +25,9 @@ pub(super) fn begin(
     asked: &Key,
     wait_max: Duration,
 ) -> Result<(Held, u64, Found)> {
-    let start = Instant::now();
-    store.pool.retry(|mut connection| {
-        match lock_and_follow(store, &mut connection, asked, start, wait_max) {
+    let (start, deadline) = (Instant::now(), store.pool.deadline(wait_max));
+    store.pool.retry(deadline, |mut connection| {
+        match lock_and_follow(store, &mut connection, asked, (start, wait_max), deadline) {
             Ok(Ok((lease, fence, found))) => Ok((Held { lease, connection }, fence, found)),
             Ok(Err(lock)) => {
                 let error = timed_out(store, &mut connection, lock, start.elapsed());
@@ -50,15 +51,15 @@ fn lock_and_follow(
     store: &Postgres,
     connection: &mut Connection,
     asked: &Key,
-    start: Instant,
-    wait_max: Duration,
+    (start, wait_max): (Instant, Duration),
+    deadline: Deadline,
 ) -> Attempt<std::result::Result<(Lease, u64, Found), i64>> {
     let mut given_up = None;
     let (locked, moved_to) = follow_aliases(asked, |key| -> Attempt<_> {
         let lock = connection.names.lock_of(key);
         let left = wait_max.saturating_sub(start.elapsed());
-        let patience = left + store.pool.settings.options.timeouts.response;
-        let locked = lock_and_read(connection, given_up, lock, key, (left, patience))?;
+        connection.set_deadline(deadline.of_answer(left));
+        let locked = lock_and_read(connection, given_up, lock, key, left)?;
         let Some((fence, row, payload)) = locked else { return Ok(ControlFlow::Break(Err(lock))) };
         given_up = Some(lock);
         let lease = Lease::new(key.clone(), lock, row.stored, store.clock.now())?;
@@ -78,12 +79,12 @@ fn lock_and_read(
     given_up: Option<i64>,
     lock: i64,
     key: &Key,
-    (wait, patience): (Duration, Duration),
+    wait: Duration,
 ) -> Attempt<Option<(u64, KeyRow, Vec<u8>)>> {
     let wait_ms = wait.as_millis().to_string();
     let values = [lock.into(), Value::Word(&wait_ms), given_up.into()];
     let calls = [Call(Sql::Lock, &values), Call(Sql::Read, &key_values(key))];
-    let [taken, read] = match connection.run_within(patience, calls) {
+    let [taken, read] = match connection.run(calls) {
         // The second code: the role's statement_timeout is shorter than the wait.
         Err(failure)
             if failure.is(code::LOCK_NOT_AVAILABLE) || failure.is(code::QUERY_CANCELED) =>

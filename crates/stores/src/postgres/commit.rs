@@ -15,6 +15,7 @@ use super::lock::{Held, Lease, unlock};
 use super::result::StatementResult;
 use super::row::{KeyRow, decode_head, read_head};
 use super::statements::Sql;
+use crate::connections::deadline::Deadline;
 use crate::connections::doubt::in_doubt;
 use crate::connections::pool::AttemptFailure;
 use crate::sql::value::{Value, key_values};
@@ -26,8 +27,7 @@ const END_PAUSE: Duration = Duration::from_millis(25);
 
 /// One round trip, which gives up the lock too. When nothing was written the lock costs another.
 pub(super) fn commit(store: &Postgres, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-    held.lease.check_owner()?;
-    let now = store.clock.now();
+    let (deadline, now) = (store.resume(&mut held)?, store.clock.now());
     let written = match held.lease.stored.live(held.lease.begun) {
         Some(head) => replace(&mut held, head, payload, ttl, now),
         None => insert(&mut held, payload, ttl, now),
@@ -45,7 +45,7 @@ pub(super) fn commit(store: &Postgres, mut held: Held, payload: &[u8], ttl: Ttl)
         Err(failure) if failure.breaks_connection() => {
             let backend = connection.backend;
             drop(connection); // so that the server learns of it
-            find_out(store, &lease, backend, now, failure)
+            find_out(store, deadline, &lease, backend, (now, failure))
         }
         refused => {
             let there = refused.map(|_| read_head(&mut connection, &lease.key));
@@ -114,17 +114,18 @@ fn insert(held: &mut Held, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<
 /// Finds out what became of a commit whose connection was lost with the answer.
 fn find_out(
     store: &Postgres,
+    deadline: Deadline,
     lease: &Lease,
     backend: i64,
-    now: Timestamp,
-    failure: PostgresFailure,
+    (now, failure): (Timestamp, PostgresFailure),
 ) -> Result<()> {
     let start = Instant::now();
     let there = loop {
-        if let Some(there) = store.pool.with(|connection| after_end(connection, lease, backend))? {
+        let look = |connection: &mut Connection| after_end(connection, lease, backend);
+        if let Some(there) = store.pool.with(deadline, look)? {
             break there;
         }
-        if start.elapsed() >= END_WAIT_MAX {
+        if start.elapsed() >= END_WAIT_MAX || deadline.left() <= END_PAUSE {
             // The server still works on the commit, or has not noticed the lost connection.
             let why = "the server did not answer the commit in time and may yet carry it out: it \
                        may be stored, now or later";

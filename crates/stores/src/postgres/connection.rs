@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use bytes::{BufMut, BytesMut};
 use fallible_iterator::FallibleIterator;
@@ -36,7 +36,6 @@ pub struct Connection {
     wire: Wire,
     /// The tables of its statements.
     pub names: Arc<TableNames>,
-    response: Duration,
     failed: bool,
     retired: bool,
     prepared: BTreeMap<Sql, Prepared>,
@@ -52,18 +51,21 @@ struct Prepared {
 pub struct Call<'a>(pub Sql, pub &'a [Value<'a>]);
 
 impl Connection {
-    pub fn connect(options: &Options) -> Attempt<Connection> {
-        let mut wire = Wire::connect(options)?;
+    pub fn connect(options: &Options, deadline: Instant) -> Attempt<Connection> {
+        let mut wire = Wire::connect(options, deadline)?;
         wire.log_in(options)?;
         Ok(Connection {
             wire,
             names: Arc::default(),
-            response: options.timeouts.response,
             failed: false,
             retired: false,
             prepared: BTreeMap::new(),
             backend: 0,
         })
+    }
+
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.wire.set_deadline(deadline);
     }
 
     pub fn version(&self) -> u32 {
@@ -89,9 +91,9 @@ impl Connection {
 
     /// Runs a text that finds at most so many rows, whose columns may be text in no encoding.
     pub fn list_text(&mut self, text: &str, rows_max: usize) -> Attempt<TextRows> {
-        self.attempt(|Connection { wire, response, .. }| {
+        self.attempt(|Connection { wire, .. }| {
             frontend::query(text, &mut wire.out)?;
-            wire.send(*response)?;
+            wire.send()?;
             let mut rows = Vec::new();
             wire.until_ready(|message| {
                 match message {
@@ -123,18 +125,10 @@ impl Connection {
     /// skips the rest; locks that the session took stay. Those that this connection has not seen
     /// cost one more round trip together.
     pub fn run<const N: usize>(&mut self, calls: [Call<'_>; N]) -> Attempt<[StatementResult; N]> {
-        self.run_within(self.response, calls)
-    }
-
-    pub fn run_within<const N: usize>(
-        &mut self,
-        patience: Duration,
-        calls: [Call<'_>; N],
-    ) -> Attempt<[StatementResult; N]> {
         self.attempt(|connection| {
-            connection.prepare(&calls, patience)?;
+            connection.prepare(&calls)?;
             connection.bind(&calls)?;
-            connection.wire.send(patience)?;
+            connection.wire.send()?;
             connection.receive(&calls)
         })
     }
@@ -148,7 +142,7 @@ impl Connection {
         done
     }
 
-    fn prepare(&mut self, calls: &[Call<'_>], patience: Duration) -> Attempt<()> {
+    fn prepare(&mut self, calls: &[Call<'_>]) -> Attempt<()> {
         let missing =
             calls.iter().map(|call| call.0).filter(|sql| !self.prepared.contains_key(sql));
         let mut missing: Vec<Sql> = missing.collect();
@@ -163,7 +157,7 @@ impl Connection {
                 .and_then(|()| frontend::describe(b'S', &sql.name(), out))?;
         }
         frontend::sync(out);
-        self.wire.send(patience)?;
+        self.wire.send()?;
         let mut missing = missing.into_iter();
         self.wire.until_ready(|message| {
             let columns = match message {

@@ -19,7 +19,7 @@ const ATTEMPTS_MAX: usize = 8;
 /// Each round trip destroys one id and returns where that led to, so ids in a circle end as
 /// tombstones, too.
 pub(super) fn destroy(store: &Postgres, asked: &Key) -> Result<()> {
-    store.pool.with(|connection| {
+    store.pool.with(store.pool.soon(), |connection| {
         let destroy = |key: &Key| -> Attempt<_> {
             for _ in 0..ATTEMPTS_MAX {
                 if let Some(destroyed) = destroy_one(store, connection, key)? {

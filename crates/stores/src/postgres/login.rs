@@ -37,16 +37,16 @@ impl Wire {
         let words =
             [("client_encoding", "UTF8"), ("user", &options.user), ("application_name", &name)];
         let words = words.into_iter().chain(database);
-        let asked = self.ask(options, |out| frontend::startup_message(words, out))?;
+        let asked = self.ask(|out| frontend::startup_message(words, out))?;
         let accepted = match asked {
             Message::AuthenticationOk => asked,
             Message::AuthenticationCleartextPassword => {
                 let text = password(options)?;
-                self.ask(options, |out| frontend::password_message(text, out))?
+                self.ask(|out| frontend::password_message(text, out))?
             }
             Message::AuthenticationMd5Password(asked) => {
                 let hash = md5_hash(options.user.as_bytes(), password(options)?, asked.salt());
-                self.ask(options, |out| frontend::password_message(hash.as_bytes(), out))?
+                self.ask(|out| frontend::password_message(hash.as_bytes(), out))?
             }
             Message::AuthenticationSasl(asked) => self.prove(&asked, options)?,
             _ => return Err(unknown_method()),
@@ -82,25 +82,21 @@ impl Wire {
         let mut scram = ScramSha256::new(password(options)?, binding);
         let first =
             |out: &mut BytesMut| frontend::sasl_initial_response(mechanism, scram.message(), out);
-        let Message::AuthenticationSaslContinue(challenge) = self.ask(options, first)? else {
+        let Message::AuthenticationSaslContinue(challenge) = self.ask(first)? else {
             return Err(unexpected());
         };
         scram.update(challenge.data()).map_err(PostgresFailure::no_login)?;
         let proof = |out: &mut BytesMut| frontend::sasl_response(scram.message(), out);
-        let Message::AuthenticationSaslFinal(proof) = self.ask(options, proof)? else {
+        let Message::AuthenticationSaslFinal(proof) = self.ask(proof)? else {
             return Err(unexpected());
         };
         scram.finish(proof.data()).map_err(PostgresFailure::no_login)?;
         self.answer()
     }
 
-    fn ask(
-        &mut self,
-        options: &Options,
-        encode: impl FnOnce(&mut BytesMut) -> io::Result<()>,
-    ) -> Attempt<Message> {
+    fn ask(&mut self, encode: impl FnOnce(&mut BytesMut) -> io::Result<()>) -> Attempt<Message> {
         encode(&mut self.out)?;
-        self.send(options.timeouts.response)?;
+        self.send()?;
         self.answer()
     }
 

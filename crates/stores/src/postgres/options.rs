@@ -2,21 +2,13 @@
 //!
 //! Invariant: no error repeats a password, and nothing here prints it.
 
-use std::sync::Arc;
-
-use rustls::client::Resumption;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use sessile_core::{Error, ErrorKind, Result};
+use sessile_core::Result;
 
 use crate::connections::options::{
     Address, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts,
     USER, database,
 };
-use crate::connections::tls::{
-    TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider, not_pem,
-};
+use crate::connections::tls::{TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
 use crate::locks::host;
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
@@ -52,12 +44,6 @@ pub struct Options {
     pub(super) tls: Option<Tls>,
 }
 
-pub(super) struct Tls {
-    /// The name that the server must prove.
-    pub server: ServerName<'static>,
-    pub config: Arc<ClientConfig>,
-}
-
 impl Options {
     pub fn parse(url: &StoreUrl) -> Result<Options> {
         let mut address = Address::parse(url, DEFAULT_PORT)?;
@@ -67,7 +53,7 @@ impl Options {
             // Other clients ask for the directory.
             path.push(format!(".s.PGSQL.{DEFAULT_PORT}"));
         }
-        let tls = tls(url, &address)?;
+        let tls = Tls::if_wanted(url, &address)?;
         let Login { user, password } = Login::parse(url)?;
         let advice =
             "write postgres://user@host/database or postgres+unix:/path?user=name&database=name";
@@ -101,47 +87,6 @@ fn name(url: &StoreUrl, option: &str) -> Result<Option<String>> {
         )));
     }
     Ok(Some(name.to_owned()))
-}
-
-fn tls(url: &StoreUrl, address: &Address) -> Result<Option<Tls>> {
-    let (Some(files), Address::Tcp { host, .. }) = (TlsFiles::if_wanted(url)?, address) else {
-        return Ok(None);
-    };
-    install_tls_provider();
-    let client =
-        ClientConfig::builder().with_root_certificates(authorities(files.authority.as_deref())?);
-    let mut config = match &files.client {
-        None => client.with_no_client_auth(),
-        Some((certificate, key)) => {
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(not_pem)?;
-            client.with_client_auth_cert(certificates(certificate)?, key).map_err(not_pem)?
-        }
-    };
-    // A cache of sessions is behind a mutex, which may be locked for ever in a child.
-    config.resumption = Resumption::disabled();
-    let server = ServerName::try_from(host.clone());
-    let server = server
-        .map_err(|_| invalid("the host of the URL is no name that a certificate could have"))?;
-    Ok(Some(Tls { server, config: Arc::new(config) }))
-}
-
-fn authorities(pem: Option<&[u8]>) -> Result<RootCertStore> {
-    let trusted = match pem {
-        Some(pem) => certificates(pem)?,
-        // Unreadable ones are passed over; without any, no server is trusted.
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    let mut store = RootCertStore::empty();
-    let (added, _) = store.add_parsable_certificates(trusted);
-    if added == 0 {
-        return Err(Error::new(ErrorKind::Denied, "there is no authority to trust")
-            .advice("name one in tls_ca_file, or install the system's (package ca-certificates)"));
-    }
-    Ok(store)
-}
-
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
-    CertificateDer::pem_slice_iter(pem).collect::<std::result::Result<_, _>>().map_err(not_pem)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) fn regenerate(
     new: &Key,
     grace: Duration,
 ) -> Result<()> {
-    held.lease.check_owner()?;
+    store.resume(held)?;
     let lock = held.connection.names.lock_of(new);
     let now = store.clock.now();
     let rows = lock_new(held, new, lock)?;

@@ -6,6 +6,7 @@
 //! lifted to the server's time.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use sessile_core::{Error, ErrorKind};
 
@@ -13,6 +14,7 @@ use super::connection::Connection;
 use super::failure::{Attempt, PostgresFailure, code, unexpected};
 use super::names::TableNames;
 use super::options::Options;
+use crate::connections::options::Timeouts;
 use crate::connections::pool::PooledConnection;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 
@@ -29,12 +31,20 @@ impl PooledConnection for Connection {
     type Settings = Settings;
     type Failure = PostgresFailure;
 
-    fn open(settings: &Settings) -> Attempt<Connection> {
-        let mut connection = Connection::connect(&settings.options)?;
+    fn timeouts(settings: &Settings) -> Timeouts {
+        settings.options.timeouts
+    }
+
+    fn open(settings: &Settings, deadline: Instant) -> Attempt<Connection> {
+        let mut connection = Connection::connect(&settings.options, deadline)?;
         greet(&mut connection)?;
         check_tables(&mut connection, &settings.names)?;
         connection.names = Arc::clone(&settings.names);
         Ok(connection)
+    }
+
+    fn set_deadline(&mut self, deadline: Instant) {
+        Connection::set_deadline(self, deadline);
     }
 
     fn is_reusable(&self) -> bool {
@@ -116,8 +126,8 @@ fn creation(names: &TableNames) -> String {
     )
 }
 
-pub(super) fn create_or_check(options: &Options) -> Attempt<Connection> {
-    let mut connection = Connection::connect(options)?;
+pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<Connection> {
+    let mut connection = Connection::connect(options, deadline)?;
     let schema = greet(&mut connection)?;
     let schema = options.schema.clone().or(schema).ok_or_else(|| {
         Error::new(ErrorKind::InvalidUrl, "the user's search_path names no schema that exists")

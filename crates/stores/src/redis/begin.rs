@@ -7,13 +7,15 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use redis::{Connection, Value};
+use redis::Value;
 use sessile_core::{ErrorKind, Found, Head, Key, Result, Timestamp, follow_aliases};
 
+use super::bounded::Bounded;
+use super::connection::Connection;
 use super::failure::{translate, unexpected};
 use super::value::{self, held_value};
-use super::{Redis, ms, script};
-use crate::connections::pool::AttemptFailure;
+use super::{ms, script};
+use crate::connections::pool::{AttemptFailure, PooledConnection};
 use crate::locks::token::{Token, holder_bytes, mark, new_token};
 
 /// All waiters have the same, so that queueing again keeps their order.
@@ -66,7 +68,7 @@ enum Tried {
 /// The fence, the bytes of the data key, and the connection that watches it and the lock.
 type Granted = (u64, Option<Vec<u8>>, Option<Connection>);
 
-pub fn begin(store: &Redis, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+pub fn begin(store: &Bounded<'_>, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
     let start = Instant::now();
     store.release_orphans()?;
     let token = new_token()?;
@@ -109,7 +111,7 @@ pub fn begin(store: &Redis, asked: &Key, wait_max: Duration) -> Result<(Held, u6
     Ok((held, fence, Found { moved_to, ..found }))
 }
 
-impl Redis {
+impl Bounded<'_> {
     /// One try. `popped` is what a waiter has popped, `waits` whether the holder of a taken lock
     /// must know of a waiter.
     fn try_lock(
@@ -166,7 +168,8 @@ impl Redis {
         commands.cmd("GET").arg(lock);
         commands.cmd("XADD").arg(self.names.fence()).arg(&DRAW).cmd("GET").arg(data);
         type Answers = (Vec<u8>, Vec<u8>, Option<Vec<u8>>);
-        let pinned = self.pool.with_kept(|connection| commands.query::<Answers>(connection));
+        let pinned =
+            self.pool.with_kept(self.deadline, |connection| commands.query::<Answers>(connection));
         let ((stored, id, data), connection) = match pinned {
             Ok(pinned) => pinned,
             Err(error) if *error.kind() == ErrorKind::Unreachable => return Err(error),
@@ -183,14 +186,12 @@ impl Redis {
     /// or the connection broke: the next try finds out.
     fn sleep(&self, key: &Key, longest: Duration) -> Result<Vec<u8>> {
         let longest = longest.max(Duration::from_millis(1)); // zero would mean for ever
-        let (response, [_, _, wait]) = (self.pool.settings.timeouts.response, self.names.of(key));
+        let [_, _, wait] = self.names.of(key);
         let mut command = redis::cmd("BLPOP");
         command.arg(wait).arg(format!("{:.3}", longest.as_secs_f64()));
-        let slept = self.pool.once(|connection| {
-            connection.set_read_timeout(Some(response + longest))?;
-            let answer = command.query::<Option<(Vec<u8>, Vec<u8>)>>(connection);
-            connection.set_read_timeout(Some(response))?;
-            answer
+        let slept = self.pool.once(self.deadline, |connection| {
+            connection.set_deadline(self.deadline.of_answer(longest));
+            command.query::<Option<(Vec<u8>, Vec<u8>)>>(connection)
         });
         match slept {
             Ok(answer) => Ok(answer.map(|(_, popped)| popped).unwrap_or_default()),

@@ -1,18 +1,22 @@
 //! Writing the record and giving up the lock, all or nothing.
 
-use redis::{Connection, Value};
-use sessile_core::{Head, Limits, Result, Store, Stored, Ttl};
+use std::time::Duration;
 
-use super::Redis;
+use redis::Value;
+use sessile_core::{Head, Limits, Result, Stored, Ttl};
+
 use super::begin::Held;
+use super::bounded::Bounded;
+use super::connection::Connection;
 use super::script::{COMMIT, done, stale};
+use crate::connections::pool::PooledConnection;
 use crate::locks::check_process;
 
 /// An unleased touch may move the absolute end between the two trips of a request, but not for
 /// ever.
 const COMMIT_ATTEMPTS: usize = 8;
 
-pub fn commit(store: &Redis, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+pub fn commit(store: &Bounded<'_>, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
     check_process(held.pid)?;
     if let Some(connection) = held.watching.take()
         && store.write_if_untouched(&held, connection, payload, ttl)
@@ -30,16 +34,16 @@ pub fn commit(store: &Redis, mut held: Held, payload: &[u8], ttl: Ttl) -> Result
             Ok(committed) => return committed.map(drop),
             Err(error) => {
                 // The lock must not stay until its time is over because the server had no memory.
-                let _ = store.release(held);
+                let _ = store.unlock(&held, true);
                 return Err(error);
             }
         }
     }
-    let _ = store.release(held);
+    let _ = store.unlock(&held, true);
     Err(stale())
 }
 
-impl Redis {
+impl Bounded<'_> {
     /// Commits with plain commands in one write. The server carries them out only if lock and
     /// record are as they were when they were read (see begin.rs). False when they are not, or
     /// when it is unknown whether the commands were carried out: commit.lua then finds out, and
@@ -47,7 +51,7 @@ impl Redis {
     fn write_if_untouched(
         &self,
         held: &Held,
-        connection: Connection,
+        mut connection: Connection,
         payload: &[u8],
         ttl: Ttl,
     ) -> bool {
@@ -57,6 +61,7 @@ impl Redis {
         commands.cmd("MULTI").ignore();
         commands.cmd("SET").arg(data).arg(value).arg("PX").arg(px).ignore();
         commands.cmd("DEL").arg(lock).ignore().cmd("EXEC");
+        connection.set_deadline(self.deadline.of_answer(Duration::ZERO));
         match self.pool.on(connection, |connection| commands.query(connection)) {
             Ok(((answer,), connection)) => {
                 self.pool.give_back(connection);

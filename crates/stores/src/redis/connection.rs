@@ -1,25 +1,27 @@
-//! The server: from a store URL to connections.
+//! One connection to the server: from a store URL to answers.
 //!
-//! Invariant: a password leaves this module only inside the client crate's own type. Dropping a
-//! connection of this client closes this process's descriptors and sends nothing (no QUIT, no TLS
-//! alert), as a fork demands.
+//! The client crate has the commands, the values and the parser of answers. The socket is ours, so
+//! that every request ends at its deadline: the crate bounds each read, of which a request may need
+//! many.
+//!
+//! Invariants: a connection on which a request failed is never used again, because what comes next
+//! on it may be the answer to something else; dropping one sends nothing (no QUIT, no TLS alert),
+//! as a fork demands; a password leaves this module only to the server.
 
-use redis::io::tcp::TcpSettings;
-use redis::{
-    Client, ClientTlsConfig, Connection, ConnectionAddr, ConnectionLike, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, RedisResult, TlsCertificates,
-};
+use std::io::Write;
+use std::time::Instant;
+
+use redis::{ConnectionLike, ErrorKind as Cause, Parser, RedisError, RedisResult, Value};
 use sessile_core::{Error, Result};
 
-use super::failure::translate;
+use super::failure::{refused_login, translate};
 use crate::connections::key_value::PREFIX;
 use crate::connections::options::{
     Address, CONNECT_TIMEOUT_MS, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts, USER, is_unix,
 };
 use crate::connections::pool::PooledConnection;
-use crate::connections::tls::{
-    TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, TlsFiles, install_tls_provider, not_pem,
-};
+use crate::connections::stream::Stream;
+use crate::connections::tls::{Channel, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
 use crate::locks::token::LOCK_TTL_MS;
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
@@ -41,82 +43,119 @@ pub const HELP: &[OptionHelp] = &[
 /// The options of a connection, independent of the owner of the keys.
 pub const OF_CONNECTION: &[OptionHelp] = HELP.split_at(2).1;
 
-pub struct ClientSettings {
-    client: Client,
+/// Without `Debug`, which would print the password.
+pub struct Settings {
+    address: Address,
+    login: Login,
+    db: u32,
+    tls: Option<Tls>,
     pub timeouts: Timeouts,
 }
 
-impl ClientSettings {
-    pub fn parse(url: &StoreUrl) -> Result<ClientSettings> {
-        Ok(ClientSettings { timeouts: Timeouts::parse(url)?, client: client(url)? })
+impl Settings {
+    pub fn parse(url: &StoreUrl) -> Result<Settings> {
+        let address = Address::parse(url, 6_379)?;
+        let tls = match &address {
+            Address::Tcp { host, .. } if url.scheme() == "rediss" => Some(Tls::parse(url, host)?),
+            _ => Tls::refuse(url, "write rediss://").map(|()| None)?,
+        };
+        let login = Login::parse(url)?;
+        if login.user.is_some() && login.password.is_none() {
+            return Err(invalid("a user needs a password").advice("add it, or password_file=/path"));
+        }
+        Ok(Settings { address, login, db: db(url)?, tls, timeouts: Timeouts::parse(url)? })
     }
 }
 
+pub struct Connection {
+    channel: Channel,
+    parser: Parser,
+    db: u32,
+    failed: bool,
+}
+
 impl PooledConnection for Connection {
-    type Settings = ClientSettings;
+    type Settings = Settings;
     type Failure = RedisError;
 
-    fn open(settings: &ClientSettings) -> RedisResult<Connection> {
-        let Timeouts { connect, response } = settings.timeouts;
-        let connection = settings.client.get_connection_with_timeout(connect)?;
-        connection.set_read_timeout(Some(response))?;
-        connection.set_write_timeout(Some(response))?;
+    fn timeouts(settings: &Settings) -> Timeouts {
+        settings.timeouts
+    }
+
+    fn open(settings: &Settings, deadline: Instant) -> RedisResult<Connection> {
+        let Settings { address, timeouts, tls, db, .. } = settings;
+        let mut channel = Channel::from(Stream::connect(address, timeouts, deadline)?);
+        if let Some(tls) = tls {
+            channel.encrypt(tls)?;
+        }
+        let mut connection = Connection { channel, parser: Parser::new(), db: *db, failed: false };
+        connection.log_in(&settings.login)?;
         Ok(connection)
+    }
+
+    fn set_deadline(&mut self, deadline: Instant) {
+        self.channel.set_deadline(deadline);
     }
 
     fn is_reusable(&self) -> bool {
         self.is_open()
     }
 
-    fn translate(_: &ClientSettings, failure: RedisError) -> Error {
+    fn translate(_: &Settings, failure: RedisError) -> Error {
         translate(failure)
     }
 }
 
-fn client(url: &StoreUrl) -> Result<Client> {
-    let encrypted = url.scheme() == "rediss";
-    if !encrypted {
-        TlsFiles::refuse(url, "write rediss://")?;
-    }
-    let address = match Address::parse(url, 6_379)? {
-        Address::Unix(path) => ConnectionAddr::Unix(path),
-        Address::Tcp { host, port } if encrypted => {
-            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+impl Connection {
+    fn log_in(&mut self, Login { user, password }: &Login) -> RedisResult<()> {
+        if let Some(password) = password {
+            let mut login = redis::cmd("AUTH");
+            login.arg(user).arg(password).exec(self).map_err(refused_login)?;
         }
-        Address::Tcp { host, port } => ConnectionAddr::Tcp(host, port),
-    };
-    let info = address.into_connection_info().map_err(translate)?;
-    let info = info
-        .set_redis_settings(login(url)?)
-        .set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    if !encrypted {
-        return Client::open(info).map_err(translate);
+        if self.db != 0 {
+            redis::cmd("SELECT").arg(self.db).exec(self)?;
+        }
+        Ok(())
     }
-    install_tls_provider();
-    let files = TlsFiles::parse(url)?;
-    let client_tls =
-        files.client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
-    Client::build_with_tls(info, TlsCertificates { client_tls, root_cert: files.authority })
-        .map_err(not_pem)
+
+    fn request(&mut self, commands: &[u8], answers: usize) -> RedisResult<Vec<Value>> {
+        self.channel.write_all(commands)?;
+        (0..answers).map(|_| self.parser.parse_value(&mut self.channel)).collect()
+    }
 }
 
-fn login(url: &StoreUrl) -> Result<RedisConnectionInfo> {
-    let Login { user, password } = Login::parse(url)?;
-    if user.is_some() && password.is_none() {
-        return Err(invalid("a user needs a password").advice("add it, or password_file=/path"));
+impl ConnectionLike for Connection {
+    fn req_packed_command(&mut self, command: &[u8]) -> RedisResult<Value> {
+        let answer = self.req_packed_commands(command, 0, 1)?.pop();
+        answer.ok_or_else(|| (Cause::Client, "no answer").into())
     }
-    let info = RedisConnectionInfo::default().set_skip_set_lib_name().set_db(db(url)?);
-    let info = match password {
-        Some(password) => info.set_password(password),
-        None => info,
-    };
-    Ok(match user {
-        Some(user) => info.set_username(user),
-        None => info,
-    })
+
+    /// The answers from `first` on.
+    fn req_packed_commands(
+        &mut self,
+        commands: &[u8],
+        first: usize,
+        count: usize,
+    ) -> RedisResult<Vec<Value>> {
+        let answers = self.request(commands, first + count);
+        self.failed |= answers.is_err();
+        Ok(answers?.split_off(first))
+    }
+
+    fn get_db(&self) -> i64 {
+        self.db.into()
+    }
+
+    fn check_connection(&mut self) -> bool {
+        self.is_open()
+    }
+
+    fn is_open(&self) -> bool {
+        !self.failed
+    }
 }
 
-fn db(url: &StoreUrl) -> Result<i64> {
+fn db(url: &StoreUrl) -> Result<u32> {
     let text = match (is_unix(url), url.text("db")) {
         (true, text) => text.unwrap_or(""),
         (false, None) => url.parts().path().trim_start_matches('/'),
@@ -125,9 +164,8 @@ fn db(url: &StoreUrl) -> Result<i64> {
                 .advice("write redis://user:password@host:port/db"));
         }
     };
-    let number = if text.is_empty() { Ok(0) } else { text.parse::<u32>() };
-    let malformed = |_| invalid("the database must be a whole number").advice("write 0");
-    number.map(i64::from).map_err(malformed)
+    let number = if text.is_empty() { Ok(0) } else { text.parse() };
+    number.map_err(|_| invalid("the database must be a whole number").advice("write 0"))
 }
 
 #[cfg(test)]
@@ -152,7 +190,7 @@ mod tests {
             "redis+unix:/x?password_file=/nowhere",
         ] {
             let error =
-                StoreUrl::parse(url).and_then(|url| ClientSettings::parse(&url)).err().expect(url);
+                StoreUrl::parse(url).and_then(|url| Settings::parse(&url)).err().expect(url);
             assert!(matches!(error.kind(), ErrorKind::InvalidUrl | ErrorKind::Denied), "{url}");
             assert!(!format!("{error:#}").contains("s3cret"), "{url}");
         }
@@ -161,11 +199,10 @@ mod tests {
     #[test]
     fn a_password_is_percent_decoded_and_a_database_read() {
         let url = StoreUrl::parse("redis://shop:p%40ss@[::1]:6380/3").unwrap();
-        let settings = ClientSettings::parse(&url).unwrap();
-        let info = settings.client.get_connection_info();
-        assert_eq!(info.redis_settings().password(), Some("p@ss"));
-        assert_eq!(info.redis_settings().username(), Some("shop"));
-        assert_eq!(info.redis_settings().db(), 3);
-        assert_eq!(info.addr(), &ConnectionAddr::Tcp("::1".into(), 6380));
+        let settings = Settings::parse(&url).unwrap();
+        assert_eq!(settings.login.password.as_deref(), Some("p@ss"));
+        assert_eq!(settings.login.user.as_deref(), Some("shop"));
+        assert_eq!(settings.db, 3);
+        assert_eq!(settings.address, Address::Tcp { host: "::1".into(), port: 6380 });
     }
 }

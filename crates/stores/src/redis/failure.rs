@@ -1,87 +1,147 @@
-//! From what the client crate reports to errors of the contract.
+//! From what the client crate and the server report to errors of the contract.
 //!
-//! Invariant: no text of ours contains a password. The crate's own errors name commands and codes,
-//! never arguments, with one exception that is left out: details of failed authentication.
+//! Invariant: no id, payload or password gets into an error. The server repeats the arguments of
+//! what it refuses (`unknown command 'EVALSHA', with args beginning with ...`), and the crate the
+//! values that it cannot convert. So their texts are searched for known words and never passed on.
 
-use redis::ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, TryAgain};
 use redis::{ErrorKind as Cause, RedisError};
 use sessile_core::{Error, ErrorKind};
 
-use crate::connections::failure::{DISTRUSTED, UNREACHED, is_distrust};
+use crate::connections::failure::{DISTRUSTED, Meaning, UNREACHED, error, is_distrust};
 use crate::connections::pool::AttemptFailure;
+
+use ErrorKind::{Corrupt, Denied, Full, InvalidUrl, Io, OutOfMemory, Unreachable, Unsupported};
+
+/// What the server refuses: the code, or a part of the text where the code says nothing.
+const REFUSALS: &[(&str, Meaning)] = &[
+    // The first one: its text repeats arguments.
+    (
+        "unknown command",
+        (
+            Denied,
+            "the server does not know a command that this store needs",
+            "connect to Redis 6.0 or later, and rename none of the commands that \
+             docs/stores/redis.md lists",
+        ),
+    ),
+    ("WRONGPASS", LOGIN),
+    ("NOAUTH", LOGIN),
+    (
+        "OOM",
+        (
+            OutOfMemory,
+            "the server has reached its maxmemory",
+            "raise maxmemory; keep maxmemory-policy noeviction, so that sessions are never dropped \
+             silently",
+        ),
+    ),
+    (
+        "NOPERM",
+        (
+            Denied,
+            "the server does not permit a command or key",
+            "allow the user the scripts and keys that docs/stores/redis.md lists",
+        ),
+    ),
+    ("READONLY", (Denied, "the server is a read-only replica", "connect to its primary")),
+    (
+        "MISCONF",
+        (
+            Full,
+            "the server cannot save to disk and refuses writes",
+            "free disk space for its snapshots, or turn off stop-writes-on-bgsave-error",
+        ),
+    ),
+    ("LOADING", NOT_READY),
+    ("BUSY", NOT_READY),
+    ("UNBLOCKED", NOT_READY),
+    ("TRYAGAIN", NOT_READY),
+    ("MASTERDOWN", NOT_READY),
+    ("CLUSTERDOWN", NOT_READY),
+    ("MOVED", CLUSTER),
+    ("CROSSSLOT", CLUSTER),
+    ("ASK", CLUSTER),
+    (
+        "WRONGTYPE",
+        (
+            Corrupt,
+            "a key of this store holds another type",
+            "find out who else writes keys with this prefix",
+        ),
+    ),
+    ("DB index", DATABASE),
+    ("invalid DB", DATABASE),
+    (
+        "max number of clients",
+        (Unreachable, "the server has no free connection", "raise its maxclients"),
+    ),
+];
+
+const LOGIN: Meaning = (
+    Denied,
+    "the server refuses user or password",
+    "correct the user and password of the URL, or password_file",
+);
+const NOT_READY: Meaning =
+    (Unreachable, "the server is up but not ready", "wait until it has loaded its data");
+pub const CLUSTER: Meaning = (
+    Unsupported,
+    "the server is part of a cluster",
+    "connect to a server that is not part of a cluster",
+);
+const DATABASE: Meaning =
+    (InvalidUrl, "the server has no database of this number", "correct it, or raise `databases`");
+
+/// The first known word of what the server has refused, and what it means.
+fn refusal(error: &RedisError) -> Option<&'static (&'static str, Meaning)> {
+    let refused = error.clone().into_server_errors()?;
+    let (_, refused) = refused.first()?;
+    let text = refused.details().unwrap_or_default();
+    let says = |word: &str| {
+        // Redis 6 wraps what failed inside a script into a text of its own.
+        refused.code() == word || text.contains(&format!("{word} "))
+    };
+    REFUSALS.iter().find(|(word, _)| says(word))
+}
 
 impl AttemptFailure for RedisError {
     fn is_transient(&self) -> bool {
         match self.kind() {
             Cause::Io => !is_distrust(&self.to_string()),
-            Cause::Server(BusyLoading | TryAgain | MasterDown | ClusterDown) => true,
-            _ => matches!(self.code(), Some("BUSY" | "UNBLOCKED")),
+            _ => refusal(self).is_some_and(|(_, (kind, ..))| *kind == Unreachable),
         }
     }
 
     fn breaks_connection(&self) -> bool {
-        use Cause::{Client, Io, Parse, UnexpectedReturnType};
-        matches!(self.kind(), Io | Parse | Client | UnexpectedReturnType)
+        use Cause::{Client, Parse, UnexpectedReturnType};
+        matches!(self.kind(), Cause::Io | Parse | Client | UnexpectedReturnType)
     }
 
     fn leaves_doubt(&self) -> bool {
         // The crate keeps the error of the socket to itself.
-        self.breaks_connection() && !self.to_string().contains("Broken pipe")
+        let unsent = self.to_string().contains("Broken pipe");
+        self.breaks_connection() && !unsent
     }
 }
 
-pub fn translate(error: RedisError) -> Error {
-    let text = error.detail().unwrap_or_default().to_owned();
-    // Redis 6 wraps what failed inside a script into a text of its own.
-    let says = |word: &str| error.code() == Some(word) || text.contains(&format!("{word} "));
-    if matches!(error.kind(), Cause::AuthenticationFailed) || says("WRONGPASS") || says("NOAUTH") {
-        return Error::new(ErrorKind::Denied, "the server refuses user or password")
-            .advice("correct the user and password of the URL, or password_file");
+/// The failure of a login for which the server has no code.
+pub fn refused_login(error: RedisError) -> RedisError {
+    let told = error.kind() == Cause::Io || refusal(&error).is_some();
+    if told { error } else { (Cause::AuthenticationFailed, "the login was refused").into() }
+}
+
+pub fn translate(failure: RedisError) -> Error {
+    if let Some((word, meaning)) = refusal(&failure) {
+        return error(meaning.clone()).source(format!("the server says {word}"));
     }
-    let (kind, why, advice) = if says("OOM") {
-        let advice = "raise maxmemory; keep maxmemory-policy noeviction, so that sessions are \
-                      never dropped silently";
-        (ErrorKind::OutOfMemory, "the server has reached its maxmemory", advice)
-    } else if says("NOPERM") {
-        let advice = "allow the user the scripts and keys that docs/stores/redis.md lists";
-        (ErrorKind::Denied, "the server does not permit a command or key", advice)
-    } else if says("READONLY") {
-        (ErrorKind::Denied, "the server is a read-only replica", "connect to its primary")
-    } else if says("MISCONF") {
-        let advice = "free disk space for its snapshots, or turn off stop-writes-on-bgsave-error";
-        (ErrorKind::Full, "the server cannot save to disk and refuses writes", advice)
-    } else if says("LOADING") || says("BUSY") || says("MASTERDOWN") || says("CLUSTERDOWN") {
-        (
-            ErrorKind::Unreachable,
-            "the server is up but not ready",
-            "wait until it has loaded its data",
-        )
-    } else if says("MOVED") || says("CROSSSLOT") || says("ASK") {
-        let advice = "connect to a server that is not part of a cluster";
-        (ErrorKind::Unsupported, "the server is part of a cluster", advice)
-    } else if says("WRONGTYPE") {
-        let advice = "find out who else writes keys with this prefix";
-        (ErrorKind::Corrupt, "a key of this store holds another type", advice)
-    } else if text.contains("DB index") || text.contains("invalid DB") {
-        (
-            ErrorKind::InvalidUrl,
-            "the server has no database of this number",
-            "correct it, or raise `databases`",
-        )
-    } else if text.contains("max number of clients") {
-        (ErrorKind::Unreachable, "the server has no free connection", "raise its maxclients")
-    } else if is_distrust(&error.to_string()) {
-        DISTRUSTED
-    } else if matches!(error.kind(), Cause::Io) {
-        UNREACHED
-    } else if matches!(error.kind(), Cause::Parse | Cause::UnexpectedReturnType) {
-        return unexpected().source(error);
-    } else if matches!(error.kind(), Cause::InvalidClientConfig) {
-        (ErrorKind::InvalidUrl, "the connection settings are not usable", "correct the URL")
-    } else {
-        (ErrorKind::Io, "the server refuses a command", "the cause is in the details of this error")
-    };
-    Error::new(kind, why).advice(advice).source(error)
+    match failure.kind() {
+        Cause::AuthenticationFailed => error(LOGIN),
+        // The error of a socket or of TLS, which have seen no values.
+        Cause::Io if is_distrust(&failure.to_string()) => error(DISTRUSTED).source(failure),
+        Cause::Io => error(UNREACHED).source(failure),
+        Cause::Parse | Cause::UnexpectedReturnType | Cause::Client => unexpected(),
+        _ => error((Io, "the server refuses a command", "look into its log")),
+    }
 }
 
 pub fn unexpected() -> Error {

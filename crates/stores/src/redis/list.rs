@@ -6,17 +6,18 @@
 
 use std::time::{Duration, Instant};
 
+use redis::RedisResult;
 use sessile_core::{Bin, Cursor, Filter, Head, Key, Listed, Page, Result, Stat, Stored};
 
-use super::Redis;
+use super::bounded::Bounded;
 use super::value::{HEADER_BYTES, decode_header};
 
 const STEP: usize = 1_000;
 /// A count that takes longer stops and says so. Each step blocks the server for well under a
 /// millisecond.
-const COUNT_FOR: Duration = Duration::from_secs(5);
+pub const COUNT_FOR: Duration = Duration::from_secs(5);
 
-pub fn stat(store: &Redis) -> Result<Stat> {
+pub fn stat(store: &Bounded<'_>) -> Result<Stat> {
     let (now, start) = (store.clock.now(), Instant::now());
     let (mut stat, mut cursor) = (Stat::default(), String::from("0"));
     while !stat.complete && start.elapsed() <= COUNT_FOR {
@@ -30,7 +31,7 @@ pub fn stat(store: &Redis) -> Result<Stat> {
     Ok(stat)
 }
 
-pub fn list(store: &Redis, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+pub fn list(store: &Bounded<'_>, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
     let (mut at, mut keys) = match cursor {
         None => (Some(String::from("0")), Vec::new()),
         Some(cursor) => cursor.parse(parse)?,
@@ -52,11 +53,11 @@ pub fn list(store: &Redis, cursor: Option<&Cursor>, filter: &Filter) -> Result<P
     Ok(Page { entries, next: more.then(|| print(at.as_deref(), &rest)) })
 }
 
-impl Redis {
+impl Bounded<'_> {
     fn scan(&self, cursor: &str, bin: Option<&Bin>, count: usize) -> Result<(String, Vec<Key>)> {
         let mut command = redis::cmd("SCAN");
         command.arg(cursor).arg("MATCH").arg(self.names.data_pattern(bin)).arg("COUNT").arg(count);
-        let (next, names): (_, Vec<Vec<u8>>) = self.pool.with(|server| command.query(server))?;
+        let (next, names): (_, Vec<Vec<u8>>) = self.query(&command)?;
         Ok((next, names.iter().filter_map(|name| self.names.parse_data(name)).collect()))
     }
 
@@ -72,12 +73,26 @@ impl Redis {
             pipeline.cmd("GETRANGE").arg(&name).arg(0).arg(HEADER_BYTES - 1);
             pipeline.cmd("STRLEN").arg(&name);
         }
-        let answers: Vec<(Vec<u8>, u64)> = self.pool.with(|server| pipeline.query(server))?;
-        let records = keys.into_iter().zip(answers).filter_map(|(key, (header, bytes))| {
+        pipeline.ignore_errors();
+        let answers: Vec<Option<(Vec<u8>, u64)>> = self.pool.with(self.deadline, |server| {
+            let answers: Vec<(RedisResult<_>, RedisResult<_>)> = pipeline.query(server)?;
+            answers.into_iter().map(|(header, bytes)| of_a_string(header, bytes)).collect()
+        })?;
+        let records = keys.into_iter().zip(answers).filter_map(|(key, answer)| {
+            let (header, bytes) = answer?;
             let stored: Stored<()> = decode_header(&header, |_| Ok(())).ok()?;
             Some((key, stored.head()?, bytes.checked_sub(HEADER_BYTES as u64)?))
         });
         Ok(records.collect())
+    }
+}
+
+/// Both answers; `None` for a key of another type.
+fn of_a_string<A, B>(header: RedisResult<A>, bytes: RedisResult<B>) -> RedisResult<Option<(A, B)>> {
+    match (header, bytes) {
+        (Ok(header), Ok(bytes)) => Ok(Some((header, bytes))),
+        (Err(error), _) | (_, Err(error)) if error.code() == Some("WRONGTYPE") => Ok(None),
+        (Err(error), _) | (_, Err(error)) => Err(error),
     }
 }
 

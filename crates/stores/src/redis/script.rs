@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use redis::{FromRedisValue, ToRedisArgs, Value};
 use sessile_core::{Error, ErrorKind, Key, Result};
 
-use super::Redis;
+use super::bounded::Bounded;
 use super::failure::unexpected;
 use crate::connections::key_value::corrupt;
 
@@ -35,7 +35,7 @@ pub static REGENERATE: Script = script!("regenerate.lua");
 pub static RELEASE: Script = script!("release.lua");
 pub static TOUCH: Script = script!("touch.lua");
 
-impl Redis {
+impl Bounded<'_> {
     /// Runs a script on the keys of a session, and on others, in one round trip (two when the
     /// server does not know the script yet).
     pub fn run<T: FromRedisValue>(
@@ -51,7 +51,7 @@ impl Redis {
             command
         };
         let by_digest = command("EVALSHA", &script.digest);
-        self.pool.with(|connection| match by_digest.query(connection) {
+        self.pool.with(self.deadline, |connection| match by_digest.query(connection) {
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 command("EVAL", script.source).query(connection)
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sessile_core::{Error, ErrorKind, Sessions};
+use sessile_core::{Error, ErrorKind, Filter, Sessions};
 use sessile_stores::Context;
 
 use crate::setup::support::certificate;
@@ -268,10 +268,40 @@ fn a_foreign_record_with_the_last_version_does_not_panic() {
 fn a_replica_is_refused_for_writing() {
     let Some(private) = Private::start() else { return };
     let store = private.open("");
-    let port = free_port().to_string();
-    let _: () =
-        redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query(&mut private.raw()).unwrap();
+    private.demote();
     assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind(), &ErrorKind::Denied);
+}
+
+/// Most requests to a cluster passed; those that waited failed with CROSSSLOT.
+#[test]
+fn a_cluster_is_refused_when_the_store_is_opened() {
+    let Some(private) = Private::start_with(&["--cluster-enabled", "yes"]) else { return };
+    let error = open(&private.url("")).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert!(error.to_string().contains("not part of a cluster"), "{error}");
+}
+
+/// The server repeats the arguments of a command that it does not know: the key, and so the id.
+#[test]
+fn what_a_server_repeats_of_a_request_is_in_no_error() {
+    let Some(private) = Private::start_with(&["--rename-command", "EVALSHA", ""]) else { return };
+    let error = private.open("").create(&key("s3cret"), b"s3cret", ttl()).unwrap_err();
+    let shown = format!("{error:#} {error:?}");
+    assert!(!shown.contains("s3cret") && shown.contains("does not know a command"), "{shown}");
+    assert_eq!(error.kind(), &ErrorKind::Denied);
+}
+
+/// One list under a name of ours failed every page and every count.
+#[test]
+fn a_foreign_key_of_another_type_is_passed_over_by_listings() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    store.create(&key("a"), b"cart", ttl()).unwrap();
+    let name = "sessile:d:{session/list}";
+    let _: () = redis::cmd("RPUSH").arg(name).arg("x").query(&mut private.raw()).unwrap();
+    let page = store.list(None, &Filter::default()).unwrap();
+    assert_eq!(page.entries.iter().map(|entry| &entry.key).collect::<Vec<_>>(), [&key("a")]);
+    assert_eq!(store.stat().unwrap().sessions, 1);
 }
 
 #[test]

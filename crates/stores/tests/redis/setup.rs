@@ -83,6 +83,12 @@ impl Private {
         client.get_connection().unwrap()
     }
 
+    /// Makes the server a replica, of nobody who answers.
+    pub fn demote(&self) {
+        let primary = ("127.0.0.1", server::free_port());
+        let _: () = redis::cmd("REPLICAOF").arg(primary).query(&mut self.raw()).unwrap();
+    }
+
     /// How often clients asked for something since the statistics were reset.
     pub fn commands(&self) -> std::collections::BTreeMap<String, u64> {
         let text: String = redis::cmd("INFO").arg("commandstats").query(&mut self.raw()).unwrap();

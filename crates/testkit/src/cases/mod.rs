@@ -11,7 +11,7 @@ use crate::check::{
     Failure, SECRET, ensure, equal, eventually, refused, refused_early, soon, unless_refused,
 };
 use crate::concurrent::{
-    behind_a_waiter, count_cycles, in_closed_loops, on_threads, race, wait_after,
+    behind_a_waiter, count_cycles, in_closed_loops, join, on_threads, race, wait_after,
 };
 use crate::sealed::{BYTES_MIN, seal, token_of};
 use crate::testbed::{
@@ -36,6 +36,7 @@ mod races;
 mod records;
 mod regenerate;
 mod servers;
+mod stalls;
 mod sweep;
 mod touch;
 
@@ -59,6 +60,7 @@ pub fn all() -> Vec<Case> {
         deaths::CASES,
         servers::CASES,
         answers::CASES,
+        stalls::CASES,
     ];
     subjects.concat()
 }
