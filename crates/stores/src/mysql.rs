@@ -184,7 +184,8 @@ impl Store for Mysql {
 
     fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
         self.resume(&mut held)?;
-        commit::commit(&mut held, &self.statements, payload, ttl, self.clock.now())?;
+        commit::commit(&mut held, &self.statements, payload, ttl, self.clock.now())
+            .inspect_err(|failure| self.pool.note(failure))?;
         self.pool.give_back(held.connection);
         Ok(())
     }
@@ -203,7 +204,9 @@ impl Store for Mysql {
         let (now, statements) = (self.clock.now(), &self.statements);
         let there = match stored.live(*begun) {
             None => row::read_head(connection, statements, key)?,
-            Some(head) => match row::touch(connection, statements, key, Some(&head), (ttl, now))? {
+            Some(head) => match row::touch(connection, statements, key, Some(&head), (ttl, now))
+                .inspect_err(|failure| self.pool.note(failure))?
+            {
                 Some(there) => there,
                 None => {
                     // The statement of the common commit names the absolute end that it expects.
@@ -231,7 +234,8 @@ impl Store for Mysql {
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
-        Ok(regenerate::regenerate(self, held, new, grace)?)
+        let moved = regenerate::regenerate(self, held, new, grace);
+        Ok(moved.inspect_err(|failure| self.pool.note(failure))?)
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {

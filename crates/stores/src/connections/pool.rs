@@ -21,9 +21,14 @@ pub trait AttemptFailure {
     fn is_transient(&self) -> bool;
     /// Whether the connection cannot be used any more, and with it what its session held is lost.
     fn breaks_connection(&self) -> bool;
+    /// Whether the server takes no writes (any more): a primary that was demoted. A new connection
+    /// may lead to its successor, so this breaks the connection, and is worth one more attempt.
+    fn is_demotion(&self) -> bool {
+        false
+    }
     /// Whether the server may have carried the request out.
     fn leaves_doubt(&self) -> bool {
-        self.breaks_connection()
+        self.breaks_connection() && !self.is_demotion()
     }
 }
 
@@ -99,7 +104,7 @@ impl<C: PooledConnection> Pool<C> {
         match attempt(&mut connection) {
             Ok(answer) => Ok((answer, connection)),
             Err(failure) => {
-                doubt::note(&failure);
+                self.note(&failure);
                 if !failure.breaks_connection() {
                     self.give_back(connection);
                 }
@@ -114,16 +119,21 @@ impl<C: PooledConnection> Pool<C> {
         deadline: Deadline,
         mut attempt: impl FnMut(C) -> Result<T, C::Failure>,
     ) -> sessile_core::Result<T> {
-        let attempt = || {
-            attempt(self.take(deadline)?).inspect_err(|failure| {
-                doubt::note(failure);
-                if failure.breaks_connection() {
-                    self.idle.clear();
-                }
-            })
+        let mut demotions = 0;
+        let may_pass = |failure: &C::Failure| {
+            demotions += u32::from(failure.is_demotion());
+            failure.is_transient() || failure.is_demotion() && demotions == 1
         };
-        retry(deadline, C::Failure::is_transient, attempt)
-            .map_err(|failure| C::translate(&self.settings, failure))
+        let attempt = || attempt(self.take(deadline)?).inspect_err(|failure| self.note(failure));
+        retry(deadline, may_pass, attempt).map_err(|failure| C::translate(&self.settings, failure))
+    }
+
+    /// Remembers what the failure of a request says about it and about the idle connections.
+    pub fn note(&self, failure: &C::Failure) {
+        doubt::note(failure);
+        if failure.breaks_connection() {
+            self.idle.clear();
+        }
     }
 
     /// Takes back a connection that holds nothing.

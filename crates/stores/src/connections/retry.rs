@@ -8,11 +8,11 @@ use super::deadline::Deadline;
 const RETRY_FOR: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
-/// Repeats an idempotent attempt while its failure is transient, with growing pauses, for a bounded
+/// Repeats an idempotent attempt while its failure may pass, with growing pauses, for a bounded
 /// time. Returns the last failure.
 pub fn retry<T, E>(
     deadline: Deadline,
-    mut is_transient: impl FnMut(&E) -> bool,
+    mut may_pass: impl FnMut(&E) -> bool,
     mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
     let start = Instant::now();
@@ -23,7 +23,7 @@ pub fn retry<T, E>(
             Err(error) => error,
         };
         let over = start.elapsed() + pause > RETRY_FOR || pause >= deadline.left();
-        if over || !is_transient(&error) {
+        if over || !may_pass(&error) {
             return Err(error);
         }
         std::thread::sleep(pause);

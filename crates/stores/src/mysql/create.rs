@@ -10,27 +10,29 @@ use super::lock::{RELEASE, release};
 use super::statement::Message;
 use super::statements::row_values;
 use super::transaction::{check_size, repeat_on_collision, write_with_care};
+use crate::connections::pool::AttemptFailure;
 use crate::sql::value::Value;
 
 /// Holding the lock meanwhile keeps out a `begin` that would read nothing and then commit over it.
 pub(super) fn create(store: &Mysql, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
     let lock = store.locks.name(key);
-    // Up to here a second attempt does no harm.
-    let (mut connection, there) = store.pool.retry(store.pool.soon(), |mut connection| {
+    let created = store.pool.retry(store.pool.soon(), |mut connection| {
         let request = LockRequest::if_free(&lock, key);
-        match lock_and_read_head(&mut connection, request, &store.statements)? {
-            Some(there) => Ok((connection, there)),
-            None => {
-                store.pool.give_back(connection);
-                Err(ErrorKind::Exists.into())
-            }
+        let Some(there) = lock_and_read_head(&mut connection, request, &store.statements)? else {
+            store.pool.give_back(connection);
+            return Err(ErrorKind::Exists.into());
+        };
+        let new = (key, payload, ttl);
+        let created = create_under_lock(store, &mut connection, &lock, there, new);
+        if created.is_ok() || release(&mut connection, &lock).is_ok() {
+            store.pool.give_back(connection);
+        }
+        match created {
+            Err(failure) if failure.is_demotion() => Err(failure),
+            // A second attempt might find the record of this one.
+            created => Ok(created),
         }
     })?;
-    let new = (key, payload, ttl);
-    let created = create_under_lock(store, &mut connection, &lock, there, new);
-    if created.is_ok() || release(&mut connection, &lock).is_ok() {
-        store.pool.give_back(connection);
-    }
     Ok(created?)
 }
 

@@ -55,6 +55,8 @@ pub(super) const NO_VALUE: u16 = 1_048;
 pub(super) const FORGOTTEN: [u16; 2] = [1_243, 1_615];
 /// `max_prepared_stmt_count` is reached.
 pub(super) const NO_MORE_STATEMENTS: u16 = 1_461;
+/// By an option, by the role in a replication.
+const READ_ONLY: [u16; 2] = [1_290, 1_836];
 /// Shutdown, KILL, time-out of the network.
 const ENDING: [u16; 10] = [1_053, 1_077, 1_079, 1_080, 1_158, 1_159, 1_160, 1_161, 1_927, 4_031];
 /// Of all, of a user, by resource limits.
@@ -95,10 +97,14 @@ impl AttemptFailure for MysqlFailure {
 
     fn breaks_connection(&self) -> bool {
         match self {
-            MysqlFailure::Server { .. } => self.is(&ENDING),
+            MysqlFailure::Server { .. } => self.is(&ENDING) || self.is_demotion(),
             MysqlFailure::Connection(_) | MysqlFailure::Garbled => true,
             MysqlFailure::Contract(_) | MysqlFailure::RowChanged => false,
         }
+    }
+
+    fn is_demotion(&self) -> bool {
+        self.is(&READ_ONLY)
     }
 }
 
@@ -151,7 +157,7 @@ fn meaning(code: u16) -> Meaning {
             "the user lacks a right",
             "GRANT SELECT, INSERT, UPDATE, DELETE on the table, and CREATE for the first start",
         ),
-        1_290 | 1_836 => (
+        code if READ_ONLY.contains(&code) => (
             Denied,
             "the server is read-only",
             "connect to the primary; a replica and a server with read_only take no sessions",

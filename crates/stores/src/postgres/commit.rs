@@ -42,7 +42,7 @@ pub(super) fn commit(store: &Postgres, mut held: Held, payload: &[u8], ttl: Ttl)
             Ok(())
         }
         // The server may have carried it out all the same.
-        Err(failure) if failure.breaks_connection() => {
+        Err(failure) if failure.breaks_connection() && !failure.is_demotion() => {
             let backend = connection.backend;
             drop(connection); // so that the server learns of it
             find_out(store, deadline, &lease, backend, (now, failure))

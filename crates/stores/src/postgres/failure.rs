@@ -21,6 +21,7 @@ pub(super) mod code {
     pub const LOCK_NOT_AVAILABLE: &str = "55P03";
     /// `statement_timeout` is over, or an operator cancelled it.
     pub const QUERY_CANCELED: &str = "57014";
+    pub const READ_ONLY: &str = "25006";
     pub const UNDEFINED_COLUMN: &str = "42703";
 }
 
@@ -105,15 +106,19 @@ impl PostgresFailure {
 }
 
 impl AttemptFailure for PostgresFailure {
+    fn is_demotion(&self) -> bool {
+        self.is(code::READ_ONLY)
+    }
+
     fn leaves_doubt(&self) -> bool {
         let unsent = matches!(self, PostgresFailure::Connection(error) if is_unsent(error));
-        self.breaks_connection() && !unsent
+        self.breaks_connection() && !self.is_demotion() && !unsent
     }
 
     fn breaks_connection(&self) -> bool {
         match self {
             PostgresFailure::Told(_) => false,
-            PostgresFailure::Server { code, .. } => is_end_of_session(code),
+            PostgresFailure::Server { code, .. } => self.is_demotion() || is_end_of_session(code),
             PostgresFailure::Connection(_) | PostgresFailure::Client(_) => true,
         }
     }
@@ -191,7 +196,9 @@ fn describe(code: &str) -> Meaning {
             "GRANT the rights that docs/stores/postgres.md lists, or open the store once as a user \
              who may create tables",
         ),
-        "25006" => (Denied, "the server is read-only (a hot standby?)", "connect to its primary"),
+        code::READ_ONLY => {
+            (Denied, "the server is read-only (a hot standby?)", "connect to its primary")
+        }
         "53300" => (
             Unreachable,
             "the server has no free connection",

@@ -43,7 +43,7 @@ const REFUSALS: &[(&str, Meaning)] = &[
             "allow the user the scripts and keys that docs/stores/redis.md lists",
         ),
     ),
-    ("READONLY", (Denied, "the server is a read-only replica", "connect to its primary")),
+    (READ_ONLY, (Denied, "the server is a read-only replica", "connect to its primary")),
     (
         "MISCONF",
         (
@@ -77,6 +77,7 @@ const REFUSALS: &[(&str, Meaning)] = &[
     ),
 ];
 
+const READ_ONLY: &str = "READONLY";
 const LOGIN: Meaning = (
     Denied,
     "the server refuses user or password",
@@ -115,12 +116,17 @@ impl AttemptFailure for RedisError {
     fn breaks_connection(&self) -> bool {
         use Cause::{Client, Parse, UnexpectedReturnType};
         matches!(self.kind(), Cause::Io | Parse | Client | UnexpectedReturnType)
+            || self.is_demotion()
+    }
+
+    fn is_demotion(&self) -> bool {
+        refusal(self).is_some_and(|(word, _)| *word == READ_ONLY)
     }
 
     fn leaves_doubt(&self) -> bool {
         // The crate keeps the error of the socket to itself.
         let unsent = self.to_string().contains("Broken pipe");
-        self.breaks_connection() && !unsent
+        self.breaks_connection() && !self.is_demotion() && !unsent
     }
 }
 

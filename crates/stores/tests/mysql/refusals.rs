@@ -4,6 +4,7 @@
 use sessile_core::ErrorKind;
 
 use crate::setup::support::certificate;
+use crate::setup::support::moving::Moving;
 use crate::setup::support::server::free_port;
 use crate::setup::{Private, WAIT, key, open, payload_of, refusal, ttl};
 
@@ -82,6 +83,34 @@ fn a_read_only_server_takes_no_sessions_and_says_so() {
         "{error}"
     );
     assert_eq!(payload_of(&store, "a").unwrap(), b"x");
+}
+
+/// Connections to the primary of before stay open, and begin sessions that cannot be saved.
+#[test]
+fn a_demoted_primary_is_left_for_the_one_that_the_address_leads_to() {
+    let (Some(private), Some(successor)) = (Private::start(), Private::start()) else { return };
+    for server in [&private, &successor] {
+        server.run("CREATE USER shop@localhost IDENTIFIED BY ''");
+        server.run("GRANT ALL ON test.* TO shop@localhost");
+        drop(server.open(""));
+    }
+    let address = Moving::to(private.server.socket());
+    let socket = address.socket();
+    let store = open(&format!("mysql+unix:{}?user=shop&database=test", socket.display())).unwrap();
+    let held = ["a", "b", "c", "d"].map(|id| store.begin(&key(id), WAIT).unwrap());
+    let [lost, held @ ..] = held;
+    held.into_iter().for_each(|begun| begun.lease.commit(b"cart", ttl()).unwrap());
+    private.run("SET GLOBAL read_only = 1");
+    address.move_to(successor.server.socket());
+    assert_eq!(lost.lease.commit(b"cart", ttl()).unwrap_err().kind(), &ErrorKind::Denied);
+    for id in ["a", "b", "c", "d"] {
+        store.begin(&key(id), WAIT).unwrap().lease.commit(b"cart", ttl()).unwrap();
+    }
+
+    successor.run("SET GLOBAL read_only = 1");
+    private.run("SET GLOBAL read_only = 0");
+    address.move_to(private.server.socket());
+    store.create(&key("e"), b"cart", ttl()).unwrap();
 }
 
 #[test]

@@ -65,14 +65,14 @@ fn a_time_out_is_told_even_if_the_server_does_not_say_who_holds_the_lock() {
 }
 
 /// A connection whose statements were gone served one request after the other, and each was
-/// refused.
+/// refused. So did one to a primary that was demoted.
 #[test]
-fn connections_whose_statements_were_reset_are_replaced() {
+fn connections_whose_statements_were_reset_or_whose_server_was_demoted_are_replaced() {
     let Some(private) = Private::start() else { return };
     let (pretence, _proxy, url) = Pretence::before(&private);
     let store = sessile_stores::open(&url, &Context::default()).unwrap();
     store.create(&key("a"), b"x", ttl()).unwrap();
-    for code in [b"26000", b"42P05", b"08P01", b"25P04"] {
+    for code in [b"26000", b"42P05", b"08P01", b"25P04", b"25006"] {
         let name = String::from_utf8_lossy(code);
         store.peek(&key("a")).unwrap();
         pretence.refuse_on_all_connections(*code);

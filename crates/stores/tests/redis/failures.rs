@@ -6,10 +6,12 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sessile_core::{Error, ErrorKind, Filter, Sessions};
+use sessile_fixtures::{PrivateDir, ServerOptions};
 use sessile_stores::Context;
 
 use crate::setup::support::certificate;
-use crate::setup::support::server::free_port;
+use crate::setup::support::moving::Moving;
+use crate::setup::support::server::{free_port, start};
 use crate::setup::{Private, WAIT, key, ttl, until};
 
 fn open(url: &str) -> Result<Sessions, Error> {
@@ -270,6 +272,23 @@ fn a_replica_is_refused_for_writing() {
     let store = private.open("");
     private.demote();
     assert_eq!(store.begin(&key("a"), WAIT).unwrap_err().kind(), &ErrorKind::Denied);
+}
+
+/// Connections to the primary of before stay open, and each answered a request with an error.
+#[test]
+fn a_demoted_primary_is_left_for_the_one_that_the_address_leads_to() {
+    let Some(private) = Private::start() else { return };
+    let dir = PrivateDir::on_disk().unwrap();
+    let successor = start("redis-server", &dir, &ServerOptions::default()).unwrap();
+    let address = Moving::to(private.server.socket());
+    let store = open(&format!("redis+unix:{}", address.socket().display())).unwrap();
+    let held = ["a", "b", "c"].map(|id| store.begin(&key(id), WAIT).unwrap());
+    held.into_iter().for_each(|begun| begun.lease.commit(b"cart", ttl()).unwrap());
+    private.demote();
+    address.move_to(successor.socket());
+    for id in ["a", "b", "c"] {
+        store.begin(&key(id), WAIT).unwrap().lease.commit(b"cart", ttl()).unwrap();
+    }
 }
 
 /// Most requests to a cluster passed; those that waited failed with CROSSSLOT.
