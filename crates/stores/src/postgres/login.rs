@@ -3,8 +3,8 @@
 //! Source: PostgreSQL's documentation, "Message Flow", Start-up and "SASL Authentication".
 //! `postgres-protocol` computes the proofs.
 //!
-//! Invariants: the server sees the password only where its operator has chosen to ask for it in
-//! clear or as MD5; no error repeats it.
+//! Invariants: the password itself is sent only over TLS, to a unix socket, or because the URL says
+//! so: whoever answers at the port may ask for it in clear; no error repeats it.
 
 use std::io;
 
@@ -42,6 +42,9 @@ impl Wire {
             Message::AuthenticationOk => asked,
             Message::AuthenticationCleartextPassword => {
                 let text = password(options)?;
+                if !options.may_tell_password {
+                    return Err(in_clear());
+                }
                 self.ask(|out| frontend::password_message(text, out))?
             }
             Message::AuthenticationMd5Password(asked) => {
@@ -110,6 +113,15 @@ impl Wire {
 
 fn unknown_method() -> PostgresFailure {
     PostgresFailure::no_login("unknown method of authentication")
+}
+
+fn in_clear() -> PostgresFailure {
+    Error::new(ErrorKind::Denied, "the server asks for the password in clear, without TLS")
+        .advice(
+            "write scram-sha-256 for password in pg_hba.conf, or tls=1 into the URL; with \
+             clear_password=1 everybody on the way can read the password",
+        )
+        .into()
 }
 
 fn password(options: &Options) -> Attempt<&[u8]> {

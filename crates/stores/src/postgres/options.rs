@@ -6,7 +6,7 @@ use sessile_core::Result;
 
 use crate::connections::options::{
     Address, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts,
-    USER, database,
+    USER, database, is_unix,
 };
 use crate::connections::tls::{TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
 use crate::locks::host;
@@ -20,6 +20,10 @@ pub const HELP: &[OptionHelp] = &[
     USER,
     DATABASE,
     PASSWORD_FILE,
+    option(
+        CLEAR_PASSWORD,
+        "1: tell the password to a server that asks for it in clear, without TLS (default 0)",
+    ),
     CONNECT_TIMEOUT_MS,
     RESPONSE_TIMEOUT_MS,
     TLS_CA_FILE,
@@ -27,6 +31,7 @@ pub const HELP: &[OptionHelp] = &[
     TLS_KEY_FILE,
 ];
 
+const CLEAR_PASSWORD: &str = "clear_password";
 const DEFAULT_PORT: u16 = 5_432;
 /// The server cuts names at 63 bytes; the companions of the table have longer ones.
 const NAME_BYTES_MAX: usize = 40;
@@ -37,6 +42,9 @@ pub struct Options {
     pub timeouts: Timeouts,
     pub user: String,
     pub password: Option<String>,
+    /// Whether the password itself may be sent: over TLS, to a unix socket, or because the URL says
+    /// so.
+    pub may_tell_password: bool,
     /// The server takes the name of the user when there is none.
     pub database: Option<String>,
     pub table: String,
@@ -64,6 +72,7 @@ impl Options {
             database: Some(database(url, "postgres")?).filter(|name| !name.is_empty()),
             user: user.ok_or_else(|| invalid("the URL names no user").advice(advice))?,
             password,
+            may_tell_password: tls.is_some() || is_unix(url) || url.switch(CLEAR_PASSWORD)?,
             address,
             tls,
         })

@@ -170,6 +170,32 @@ fn a_handshake_that_comes_byte_by_byte_is_too_late() {
     assert!(start.elapsed() < LONGEST, "{:?}", start.elapsed());
 }
 
+/// Whoever answered at the port got the password by asking for it.
+#[test]
+fn a_password_is_told_in_clear_only_if_the_url_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(std::result::Result::ok) {
+            let mut words = Vec::new();
+            let ask = message(b'R', &3_u32.to_be_bytes());
+            let told = client.read(&mut [0; 1_000]).and_then(|_| client.write_all(&ask));
+            told.and_then(|()| client.read_to_end(&mut words)).unwrap();
+            sender.send(words).unwrap();
+        }
+    });
+    for (option, tells, kind) in
+        [("", false, ErrorKind::Denied), ("&clear_password=1", true, ErrorKind::Unreachable)]
+    {
+        let url = format!("postgres://u:s3cret@127.0.0.1:{port}/x?response_timeout_ms=100{option}");
+        let error = sessile_stores::open(&url, &Context::default()).unwrap_err();
+        assert_eq!(error.kind(), &kind, "{error:?}");
+        let words = heard.recv_timeout(LONGEST).unwrap();
+        assert_eq!(words.windows(6).any(|bytes| bytes == b"s3cret"), tells, "{option}");
+    }
+}
+
 #[test]
 fn rows_that_nobody_asked_for_are_refused() {
     let impostor = Impostor::new(|client, connection, request| match request {
