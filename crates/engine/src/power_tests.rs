@@ -272,3 +272,18 @@ fn after_a_sync_that_failed_everything_is_written_again() {
     drop(engine);
     remove_control(&path);
 }
+
+#[test]
+fn a_clock_that_is_set_back_puts_no_sync_off() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    engine.create(&key(1), b"before", ttl()).unwrap();
+    clock.set(START.minus(Duration::from_secs(3_600)));
+    engine.create(&key(2), b"after", ttl()).unwrap();
+    clock.advance(Duration::from_secs(2));
+    engine.create(&key(3), b"two seconds later", ttl()).unwrap();
+    assert!(disk.lock().unwrap().syncs > 0);
+    drop(engine);
+    remove_control(&path);
+}

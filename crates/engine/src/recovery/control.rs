@@ -78,7 +78,7 @@ fn create_plane(opening: &OpeningContext) -> Result<()> {
     let beacons = beacons.explained("the file of beacons cannot be opened")?;
     let data = file_identity(plane.data.file())?;
     plane.set_pair(header::UUID, format.uuid);
-    plane.set_pair(header::BOOT, boot_id());
+    plane.set_pair(header::BOOT, boot_id()?);
     plane.set_pair(header::DATA, data);
     plane.header(header::BEACONS).store(file_identity(&beacons)?.1, Relaxed);
     plane.header(header::FORMAT).store(FORMAT, Relaxed);
@@ -200,7 +200,7 @@ pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
     for (word, here, why) in [
         (header::UUID, format.uuid, "the control plane belongs to another store"),
         (header::DATA, data, "the control plane belongs to another file of data"),
-        (header::BOOT, boot_id(), "the control plane is a copy from before the last boot"),
+        (header::BOOT, boot_id()?, "the control plane is a copy from before the last boot"),
     ] {
         if plane.pair(word) != here {
             return unsound(why);

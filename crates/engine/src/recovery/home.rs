@@ -47,7 +47,7 @@ impl StoreDirectory {
             Ok(data) => Some(file_identity(&data)?),
             Err(_) => None,
         };
-        if ours.is_none() || pair("data") != ours || !is_of_this_boot(&text) {
+        if ours.is_none() || pair("data") != ours || !is_of_this_boot(&text)? {
             return Ok(false);
         }
         let Ok(found) = open(&path, DIRECTORY_FLAGS, Mode::empty()) else { return Ok(false) };
@@ -61,7 +61,7 @@ impl StoreDirectory {
     }
 
     pub fn was_of_this_boot(&self) -> Result<bool> {
-        Ok(self.read_plane_file()?.is_some_and(|text| is_of_this_boot(&text)))
+        self.read_plane_file()?.map_or(Ok(false), |text| is_of_this_boot(&text))
     }
 
     fn read_plane_file(&self) -> Result<Option<String>> {
@@ -110,7 +110,7 @@ impl StoreDirectory {
         let control = file_identity(&control.explained("the control plane cannot be opened")?)?;
         // The path as the kernel has it, so that it means the same to every process.
         let link = format!("/proc/self/fd/{}", self.control_fd().as_raw_fd());
-        let path = std::fs::read_link(link).unwrap_or_default();
+        let path = std::fs::read_link(link).map_err(without_proc)?;
         let path = path.to_str().filter(|path| !path.contains('\n')).ok_or_else(|| {
             let why = "the path of the control plane is not plain text";
             Error::new(ErrorKind::InvalidArgument, why)
@@ -121,7 +121,7 @@ impl StoreDirectory {
             control.1,
             data.0,
             data.1,
-            boot_text()
+            boot_text(boot_id()?)
         );
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         let file = self.open_file(PLANE_NEW, flags).explained("`plane` cannot be created")?;
@@ -143,23 +143,30 @@ impl StoreDirectory {
     }
 }
 
-fn is_of_this_boot(text: &str) -> bool {
-    value(text, "boot") == Some(&boot_text())
+fn is_of_this_boot(text: &str) -> Result<bool> {
+    Ok(value(text, "boot") == Some(&boot_text(boot_id()?)))
 }
 
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
 }
 
-pub fn boot_id() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+/// A store whose boot is unknown could be that of an earlier boot, so nothing is guessed.
+pub fn boot_id() -> Result<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(without_proc)?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let id = u128::from_str_radix(&digits, 16).unwrap_or(0);
-    ((id >> 64) as u64, id as u64)
+    let id = u128::from_str_radix(&digits, 16)
+        .map_err(|error| without_proc(std::io::Error::other(error)))?;
+    Ok(((id >> 64) as u64, id as u64))
 }
 
-fn boot_text() -> String {
-    let (first, second) = boot_id();
+fn without_proc(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unsupported, "/proc cannot be read, which the engine needs")
+        .advice("mount /proc in the container or chroot")
+        .source(error)
+}
+
+fn boot_text((first, second): (u64, u64)) -> String {
     format!("{first:016x}{second:016x}")
 }
 

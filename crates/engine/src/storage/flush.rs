@@ -41,7 +41,8 @@ impl BackgroundSync {
         }
         let age = |word| match plane.header(word).load(Relaxed) {
             0 => 0,
-            since => now.as_ms().saturating_sub(since),
+            // Also ahead of us, when the clock was set back.
+            since => now.as_ms().abs_diff(since),
         };
         // A process that began a sync may have died, or may make no call that notices the end.
         let dirty = age(header::DIRTY_SINCE);
