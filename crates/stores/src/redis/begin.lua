@@ -21,6 +21,11 @@ if data and leads_on(data, tonumber(now)) then
   if popped ~= '' or mine and string.byte(lock, 18) ~= 48 then wake() end
   return {2, string.sub(data, 59), 0}
 end
-local fence = call('XADD', KEYS[4], 'MAXLEN', '~', 1, '*', '', '')
+local fence, time = call('INCR', KEYS[4]), call('TIME')
+local us = time[1] * 1000000 + time[2]
+if fence < us then -- see LIFT in begin.rs
+  call('SET', KEYS[4], string.format('%.0f', us))
+  fence = us
+end
 if not mine then call('SET', lock_key, 'L' .. token .. marks .. holder, 'PX', lock_ttl_ms) end
 return {0, fence, data}

@@ -21,19 +21,16 @@ use crate::locks::token::{Token, holder_bytes, mark, new_token};
 /// All waiters have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// What XADD gets besides the key to draw a fence: the id of the new entry is the server's time, or
-/// one more than the last id where that is less. begin.lua does the same. Exact trimming would cost
-/// the server ten times as much.
-const DRAW: [&str; 6] = ["MAXLEN", "~", "1", "*", "", ""];
-
-/// From the milliseconds and the number of an id, as one number: a clock that was set back for long
-/// may need more numbers for one millisecond than there are bits.
-fn fence(id: &[u8]) -> Result<u64> {
-    let id = std::str::from_utf8(id).ok().and_then(|id| id.split_once('-'));
-    let parts = id.and_then(|(ms, number)| Some((ms.parse::<u64>().ok()?, number.parse().ok()?)));
-    let fence = parts.and_then(|(ms, number)| ms.checked_mul(1 << 20)?.checked_add(number));
-    fence.ok_or_else(unexpected)
-}
+/// Lifts the counter of fences to the server's time in microseconds: an older state of the server,
+/// or a replica in its place, may lack the last numbers. Nobody draws a million a second. begin.lua
+/// does the same.
+const LIFT: &str = "local time = redis.call('TIME')
+    local us = time[1] * 1000000 + time[2]
+    if tonumber(redis.call('GET', KEYS[1]) or 0) < us then
+        redis.call('SET', KEYS[1], string.format('%.0f', us))
+    end";
+/// A counter below this was lost while connections went on: emptied by hand, or evicted.
+const FENCE_MIN: u64 = 1_000_000_000;
 
 pub struct Held {
     pub key: Key,
@@ -132,9 +129,9 @@ impl Bounded<'_> {
         let lock = (token, holder_bytes(since), ms(self.lock_ttl), since.as_ms());
         let args = (lock, marks, popped.unwrap_or_default(), waits);
         match self.run(&script::BEGIN, key, &[self.names.fence()], args)? {
-            (0, Value::BulkString(id), data) => {
+            (0, Value::Int(fence), data) => {
                 let data = redis::from_redis_value(data).map_err(|_| unexpected())?;
-                Ok(Tried::Granted((fence(&id)?, data, None)))
+                Ok(Tried::Granted((fence.unsigned_abs(), data, None)))
             }
             (1, Value::BulkString(lock), Value::Int(remaining)) => {
                 // Negative: made by hand without a time limit. Then only the sleep's own bound
@@ -156,30 +153,39 @@ impl Bounded<'_> {
     /// EXEC of the commit fail. The fence is drawn under the lock, so it is above that of the
     /// holder before, although others are served in between.
     ///
-    /// `None` when the lock is taken, when the id leads on, or when the server refuses these
-    /// commands: begin.lua sorts that out. It knows this token, should the lock be ours.
+    /// All that loses the last fences ends all connections, so each lifts the counter once, before
+    /// its first fence. (The ids of XADD would need no lift, and cost each begin more.)
+    ///
+    /// `None` when the lock is taken, when the id leads on, when the counter of fences was lost, or
+    /// when the server refuses these commands: begin.lua sorts that out. It knows this token,
+    /// should the lock be ours.
     fn try_plainly(&self, key: &Key, token: &Token, since: Timestamp) -> Result<Option<Granted>> {
         let [lock, data, _] = &self.names.of(key);
         let value = held_value(token, since);
-        let (mut commands, lock_ttl) = (redis::pipe(), ms(self.lock_ttl));
-        commands.cmd("UNWATCH").ignore(); // for a lease that ended without a commit
-        commands.cmd("SET").arg(lock).arg(&value).arg("NX").arg("PX").arg(lock_ttl).ignore();
-        commands.cmd("WATCH").arg(lock).arg(data).ignore();
-        commands.cmd("GET").arg(lock);
-        commands.cmd("XADD").arg(self.names.fence()).arg(&DRAW).cmd("GET").arg(data);
-        type Answers = (Vec<u8>, Vec<u8>, Option<Vec<u8>>);
-        let pinned =
-            self.pool.with_kept(self.deadline, |connection| commands.query::<Answers>(connection));
-        let ((stored, id, data), connection) = match pinned {
+        let (fence, lock_ttl) = (self.names.fence(), ms(self.lock_ttl));
+        let pinned = self.pool.with_kept(self.deadline, |connection| {
+            let mut commands = redis::pipe();
+            if !connection.has_lifted {
+                commands.cmd("EVAL").arg(LIFT).arg(1).arg(&fence).ignore();
+            }
+            commands.cmd("UNWATCH").ignore(); // for a lease that ended without a commit
+            commands.cmd("SET").arg(lock).arg(&value).arg("NX").arg("PX").arg(lock_ttl).ignore();
+            commands.cmd("WATCH").arg(lock).arg(data).ignore();
+            commands.cmd("GET").arg(lock).cmd("INCR").arg(&fence).cmd("GET").arg(data);
+            let answers = commands.query::<(Vec<u8>, u64, Option<Vec<u8>>)>(connection)?;
+            connection.has_lifted = true;
+            Ok(answers)
+        });
+        let ((stored, fence, data), connection) = match pinned {
             Ok(pinned) => pinned,
             Err(error) if *error.kind() == ErrorKind::Unreachable => return Err(error),
             Err(_) => return Ok(None),
         };
-        if stored != value || value::leads_on(data.as_deref(), since) {
+        if stored != value || fence < FENCE_MIN || value::leads_on(data.as_deref(), since) {
             self.pool.give_back(connection);
             return Ok(None);
         }
-        Ok(Some((fence(&id)?, data, Some(connection))))
+        Ok(Some((fence, data, Some(connection))))
     }
 
     /// Sleeps until woken, at most `longest`. Returns what was popped, empty when the time was over

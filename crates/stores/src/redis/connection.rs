@@ -72,6 +72,8 @@ pub struct Connection {
     parser: Parser,
     db: u32,
     failed: bool,
+    /// Whether it has lifted the counter of fences.
+    pub has_lifted: bool,
 }
 
 impl PooledConnection for Connection {
@@ -88,7 +90,9 @@ impl PooledConnection for Connection {
         if let Some(tls) = tls {
             channel.encrypt(tls)?;
         }
-        let mut connection = Connection { channel, parser: Parser::new(), db: *db, failed: false };
+        let parser = Parser::new();
+        let mut connection =
+            Connection { channel, parser, db: *db, failed: false, has_lifted: false };
         connection.log_in(&settings.login)?;
         Ok(connection)
     }

@@ -1,4 +1,4 @@
-//! `P:d:{bin/id}` data, `P:l:{bin/id}` lock, `P:w:{bin/id}` wait list, `P:fence` stream, with the
+//! `P:d:{bin/id}` data, `P:l:{bin/id}` lock, `P:w:{bin/id}` wait list, `P:fence` counter, with the
 //! prefix `P` of the URL. The braces are a hash tag: all keys of one session live in one slot of a
 //! cluster.
 

@@ -23,7 +23,7 @@ fn a_locked_request_is_two_round_trips() {
         assert_eq!(commands.get(other), None, "{other}");
     }
     let called = |name: &str| commands.get(name).copied().unwrap_or(0);
-    let begun = ["unwatch", "set", "watch", "get", "xadd"].map(called);
+    let begun = ["unwatch", "set", "watch", "get", "incr"].map(called);
     assert_eq!((begun, ["multi", "del", "exec"].map(called)), ([10, 20, 10, 20, 10], [10, 10, 10]));
 }
 
