@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, ErrorKind, Result, Store, Ttl};
 
-use crate::power_tests::{Disk, START, key, rebuilt, recorded, remove_control, ttl, value};
+use crate::power_tests::{
+    Disk, START, key, opened_on, rebuilt, recorded, remove_control, ttl, value,
+};
 use crate::{Engine, SyncMode};
 
 struct Site {
@@ -27,6 +29,13 @@ impl Site {
         let (mut engine, disk) = recorded(&path, &clock);
         engine.plane.log.as_mut().unwrap().sync = SyncMode::EachChange;
         Site { engine, disk, clock, path, _folder: folder }
+    }
+
+    /// The store as another process has it.
+    fn another(&self) -> Engine {
+        let mut engine = opened_on(&self.disk, &self.path, &self.clock);
+        engine.plane.log.as_mut().unwrap().sync = SyncMode::EachChange;
+        engine
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -97,7 +106,7 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
         let site = Site::new();
         let mut sessions = Sessions::new();
         for step in 0..400 {
-            site.disk().fails = random.u8(0..20) == 0;
+            site.disk().fails = (random.u8(0..20) == 0).then(|| random.u8(0..=100));
             change(&site.engine, &mut random, &mut sessions, 100 + step);
             if random.u8(0..10) > 0 {
                 continue;
@@ -129,8 +138,10 @@ fn an_expiry_that_was_moved_back_stays_so_after_a_power_cut() {
 fn a_log_out_that_was_refused_does_not_take_the_next_commit_along() {
     let site = Site::new();
     commit(&site.engine, 1, b"one").unwrap();
-    site.disk().fails = true;
+    site.disk().fails = Some(100);
     assert_eq!(*site.engine.destroy(&key(1)).unwrap_err().kind(), ErrorKind::Io);
+    site.disk().fails = Some(0);
+    site.engine.sync().unwrap_err();
     commit(&site.engine, 1, b"two").unwrap();
     let found = site.after_cut(&mut fastrand::Rng::new(), |after| value(after, 1));
     assert_eq!(found.as_deref(), Some(&b"two"[..]));
@@ -142,8 +153,9 @@ fn count_up<const N: usize>(site: &Site, times: u64, meanwhile: impl Fn(&[Atomic
     std::thread::scope(|scope| {
         for (number, count) in counts.iter().enumerate() {
             scope.spawn(move || {
+                let engine = site.another();
                 for next in 1..=times {
-                    commit(&site.engine, number, &next.to_le_bytes()).unwrap();
+                    commit(&engine, number, &next.to_le_bytes()).unwrap();
                     count.store(next, SeqCst);
                 }
             });
@@ -187,13 +199,14 @@ fn a_leader_that_stands_still_is_replaced() {
     let site = Site::new();
     let still = Duration::from_secs(3);
     site.disk().delays = vec![still];
+    let other = site.another();
     let start = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| commit(&site.engine, 0, b"of the one that stands still").unwrap());
         while !site.disk().delays.is_empty() {
             assert!(start.elapsed() < still, "a commit does not wait for a sync");
         }
-        commit(&site.engine, 1, b"of another one").unwrap();
+        commit(&other, 1, b"of another one").unwrap();
         assert!(start.elapsed() < still / 2, "{:?}", start.elapsed());
     });
     assert!(value(&site.engine, 0).is_some() && start.elapsed() >= still);

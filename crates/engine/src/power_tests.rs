@@ -22,9 +22,15 @@ pub const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 pub struct Disk {
     pub synced: Vec<u8>,
     since: Vec<(u64, Vec<u8>)>,
+    /// Bytes ever written, and the end of the last of them in the file.
+    written: u64,
+    end: u64,
+    /// How many writes are no longer in `since`.
+    taken: usize,
     /// Offsets and lengths that it was asked to begin with.
     begun: Vec<(u64, u64)>,
-    pub fails: bool,
+    /// The next sync fails after it has written about so many of 100 sectors.
+    pub fails: Option<u8>,
     pub syncs: usize,
     /// How long each of the next syncs takes, the last one first.
     pub delays: Vec<Duration>,
@@ -40,8 +46,12 @@ impl Disk {
     /// What a cut leaves: of each sector written since the last sync any of its contents since
     /// then.
     pub fn cut(&self, random: &mut fastrand::Rng) -> Vec<u8> {
-        let mut image = self.synced.clone();
         let kept = random.u8(0..=100);
+        self.keeping(kept, random)
+    }
+
+    fn keeping(&self, kept: u8, random: &mut fastrand::Rng) -> Vec<u8> {
+        let mut image = self.synced.clone();
         for (offset, bytes) in &self.since {
             let mut at = 0;
             while at < bytes.len() {
@@ -63,8 +73,17 @@ struct Recorder {
 
 impl DataFile for Recorder {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.disk.lock().unwrap().since.push((offset, bytes.to_vec()));
-        self.file.write(bytes, offset)
+        let mut disk = self.disk.lock().unwrap();
+        self.file.write(bytes, offset)?;
+        // Whole sectors, with what the page cache has beside these bytes.
+        let first = offset - offset % SECTOR as u64;
+        let end = (offset + bytes.len() as u64).next_multiple_of(SECTOR as u64);
+        let mut sectors = vec![0; (end - first) as usize];
+        self.file.read(&mut sectors, first)?;
+        disk.since.push((first, sectors));
+        disk.written += bytes.len() as u64;
+        disk.end = disk.end.max(offset + bytes.len() as u64);
+        Ok(())
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
@@ -72,22 +91,28 @@ impl DataFile for Recorder {
     }
 
     fn sync(&self) -> Result<()> {
-        let delay = self.disk.lock().unwrap().delays.pop();
+        // What is written from now on is not of this sync.
+        let (until, delay) = {
+            let mut disk = self.disk.lock().unwrap();
+            (disk.taken + disk.since.len(), disk.delays.pop())
+        };
         delay.into_iter().for_each(std::thread::sleep);
         let mut disk = self.disk.lock().unwrap();
         disk.syncs += 1;
-        if disk.fails {
+        if let Some(kept) = disk.fails.take() {
             // The kernel drops what it could not write, and the next sync has nothing to complain
             // of.
-            disk.synced = disk.cut(&mut fastrand::Rng::new());
+            disk.synced = disk.keeping(kept, &mut fastrand::Rng::new());
+            disk.taken += disk.since.len();
             disk.since.clear();
-            disk.fails = false;
             return Err(sessile_core::Error::new(
                 sessile_core::ErrorKind::Io,
                 "the log cannot be synced",
             ));
         }
-        let since = std::mem::take(&mut disk.since);
+        let covered = until.saturating_sub(disk.taken);
+        disk.taken += covered;
+        let since: Vec<_> = disk.since.drain(..covered).collect();
         since.iter().for_each(|(offset, bytes)| Disk::apply(&mut disk.synced, *offset, bytes));
         Ok(())
     }
@@ -119,12 +144,17 @@ impl DataFile for Recorder {
 }
 
 pub fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
-    let mut engine = open(path, clock.clone(), &EngineOptions::default()).unwrap();
     let disk = Arc::new(Mutex::new(Disk::default()));
+    (opened_on(&disk, path, clock), disk)
+}
+
+/// As a process of its own has it.
+pub fn opened_on(disk: &Arc<Mutex<Disk>>, path: &Path, clock: &Clock) -> Engine {
+    let mut engine = open(path, clock.clone(), &EngineOptions::default()).unwrap();
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path.join("data")).unwrap();
-    let file = KernelFile::new(file.into());
-    engine.plane.log.as_mut().unwrap().file = Box::new(Recorder { file, disk: Arc::clone(&disk) });
-    (engine, disk)
+    let file = KernelFile::new(file.try_clone().unwrap().into(), file.into());
+    engine.plane.log.as_mut().unwrap().file = Box::new(Recorder { file, disk: Arc::clone(disk) });
+    engine
 }
 
 pub fn key(number: usize) -> Key {
@@ -218,9 +248,7 @@ fn the_disk_begins_with_whole_pages_that_are_written_each_once() {
     let (engine, disk) = recorded(&path, &clock);
     (0..600).for_each(|number| engine.create(&key(number), &[1; 1_500], ttl()).unwrap());
     let disk = disk.lock().unwrap();
-    let written: u64 = disk.since.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-    let ends = disk.since.iter().map(|(offset, bytes)| offset + bytes.len() as u64);
-    let end = ends.max().unwrap();
+    let (written, end) = (disk.written, disk.end);
     let mut begun = disk.begun.clone();
     begun.sort_unstable();
     let pages = |(offset, bytes): &(u64, u64)| {
@@ -258,7 +286,7 @@ fn after_a_sync_that_failed_everything_is_written_again() {
     let word = |word| engine.plane.header(word).load(Relaxed);
     (0..50)
         .for_each(|number| engine.create(&key(number), &vec![number as u8; 2_000], ttl()).unwrap());
-    disk.lock().unwrap().fails = true;
+    disk.lock().unwrap().fails = Some(0);
     engine.sync().unwrap_err();
     assert_eq!(word(header::SYNCS_DONE), 0);
     assert!(word(header::DIRTY_SINCE) != 0 && word(header::SYNC_FAILED) != 0);

@@ -27,7 +27,7 @@ pub mod header {
     pub const SYNCING_SINCE: u64 = 584; // the oldest write of the sync under way; 0: none
     pub const SYNCS_BEGUN: u64 = 640;
     pub const SYNCS_DONE: u64 = 648; // the greatest number of a sync that ended well
-    // 1 + the syncs begun when one failed: a later sync first writes everything again.
+    // The syncs begun when one failed: a later one first writes everything again.
     pub const SYNC_FAILED: u64 = 656;
     pub const SYNC_LOCK: u64 = 664;
     pub const SYNCED: u64 = 672; // 1: the store was opened with a durability besides none
@@ -35,6 +35,7 @@ pub mod header {
     pub const SHARED: u64 = 720; // 1 + the reserve segment that notes and moves share
     pub const ROOM_LOCK: u64 = 728; // held while room is made in a full log
     pub const SYNC_LEADER: u64 = 768; // a counter; odd: a process syncs for all that wait
+    pub const SEQUENCE_FLOOR: u64 = 776; // records given up after a failed sync are not above it
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the last searched
 }
 

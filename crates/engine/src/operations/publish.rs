@@ -30,7 +30,7 @@ impl RecordWriter {
         let lane = Lane::enter(plane, self, entry.number, old);
         let logged = plane.log.is_some().then(|| plane.logged_as(new, present));
         let claim = self.write_record(&lane, header, payload, logged)?;
-        self.await_sync(plane).inspect_err(|_| lane.discard(claim))?;
+        self.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;
         if let Some(old) = old.filter(|_| mutated(Mutation::FreesBeforeState)) {
             lane.discard(old);
         }

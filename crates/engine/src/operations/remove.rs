@@ -42,8 +42,10 @@ impl RecordWriter {
     ) -> Result<Option<Timestamp>> {
         let Some((state, old)) = entry.present_state(plane, seen) else { return Ok(None) };
         let lane = Lane::enter(plane, self, entry.number, old);
-        let until = self.log_destroy(&lane, &entry, state, until)?;
+        let (until, tombstone) = self.log_destroy(&lane, &entry, state, until)?;
         if !entry.replace_state(state, state.tombstone(until)) {
+            // The change that won has the same sequence, and a tombstone would win over it.
+            tombstone.into_iter().for_each(|tombstone| lane.discard(tombstone));
             return Ok(None);
         }
         if let Some(old) = old {

@@ -233,7 +233,7 @@ fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {
     let data = || opened(directory.open_file(DATA_FILE, OFlags::RDWR), "data");
     let on_disk = directory.medium == DataMedium::Disk;
     let open_log = || -> Result<DiskLog> {
-        let file = Box::new(KernelFile::new(data()?));
+        let file = Box::new(KernelFile::new(data()?, data()?));
         let bins = directory.open_file(BINS_FILE, OFlags::WRONLY | OFlags::APPEND);
         let bins = opened(bins, "bins")?;
         Ok(DiskLog::new(file, bins, &format.secret, *sync))

@@ -138,6 +138,8 @@ impl Plane {
         }
         if let Some(touch) = touch {
             self.set_stamp_of(touch);
+            // The next touch counts by a greater one.
+            entry.fence().raise(touch.line.lineage.fence);
         }
         for chunk in &winner.chunks {
             self.set_stamp(*chunk, slots(LOG) / 4);

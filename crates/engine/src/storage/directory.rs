@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, fstatfs, mkdir, open, openat};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, fstatfs, fsync, mkdir, open, openat};
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
@@ -55,7 +55,9 @@ impl StoreDirectory {
     /// Creates the last component.
     pub fn open(path: &Path, control_parent: PathBuf) -> Result<StoreDirectory> {
         match mkdir(path, DIRECTORY_MODE) {
-            Ok(()) | Err(Errno::EXIST) => {}
+            // The name of a new store survives a power cut, too.
+            Ok(()) => sync_directory(path.parent())?,
+            Err(Errno::EXIST) => {}
             Err(Errno::NOENT) => {
                 return Err(Error::new(ErrorKind::Io, "the directory and its parent are missing")
                     .advice("create the parent; only the last component is created here"));
@@ -152,6 +154,16 @@ pub fn try_lock_format(file: &OwnedFd, operation: FlockOperation) -> Result<bool
             Ok(false)
         }
         locked => locked.explained("the file `format` cannot be locked").map(|()| true),
+    }
+}
+
+fn sync_directory(path: Option<&Path>) -> Result<()> {
+    let path = path.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match open(path, flags, Mode::empty()).and_then(fsync) {
+        // Who may create in it may still not be allowed to read it.
+        Ok(()) | Err(Errno::ACCESS | Errno::INVAL) => Ok(()),
+        Err(errno) => Err(refused("the parent directory cannot be synced", errno)),
     }
 }
 

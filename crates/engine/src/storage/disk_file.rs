@@ -1,22 +1,33 @@
 //! The file of the log, by system calls.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, Mode, OFlags, fdatasync, open};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::kernel_aio::{self, AioSync};
 use crate::memory::*;
 
+/// The kernel tells each open file description once of an error of the disk. So syncs in the
+/// background have one of their own, and forked children do not use their parent's.
 pub struct KernelFile {
     file: OwnedFd,
+    in_background: OwnedFd,
     background: AioSync,
+    process: u32,
 }
 
 impl KernelFile {
-    pub fn new(file: OwnedFd) -> KernelFile {
-        KernelFile { file, background: AioSync::default() }
+    /// The same file, opened twice.
+    pub fn new(file: OwnedFd, in_background: OwnedFd) -> KernelFile {
+        let process = std::process::id();
+        KernelFile { file, in_background, background: AioSync::default(), process }
+    }
+
+    fn opened_anew(&self) -> rustix::io::Result<OwnedFd> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
     }
 }
 
@@ -28,6 +39,14 @@ fn failed(why: &'static str, errno: Errno) -> Error {
     } else {
         "look at the kernel's log for errors of the disk"
     })
+}
+
+/// Whatever the kernel calls it: that a file system has no room left for what it had promised is no
+/// fullness that making room would help.
+fn not_synced(errno: Errno) -> Error {
+    Error::new(ErrorKind::Io, "the log cannot be synced")
+        .advice("look at the kernel's log for errors of the disk")
+        .source(std::io::Error::from(errno))
 }
 
 impl DataFile for KernelFile {
@@ -52,7 +71,12 @@ impl DataFile for KernelFile {
 
     fn sync(&self) -> Result<()> {
         crash::point();
-        rustix::fs::fdatasync(&self.file).map_err(|errno| failed("the log cannot be synced", errno))
+        let synced = if std::process::id() == self.process {
+            fdatasync(&self.file)
+        } else {
+            self.opened_anew().and_then(fdatasync)
+        };
+        synced.map_err(not_synced)
     }
 
     fn begin_write_back(&self, offset: u64, bytes: u64) {
@@ -61,14 +85,15 @@ impl DataFile for KernelFile {
 
     fn begin_sync(&self) -> SyncStart {
         crash::point();
-        self.background.begin(self.file.as_fd())
+        if std::process::id() != self.process {
+            return SyncStart::Refused;
+        }
+        self.background.begin(self.in_background.as_fd())
     }
 
     fn end_of_sync(&self) -> Option<Result<()>> {
         let ended = self.background.end()?;
-        Some(ended.map_err(|errno| {
-            failed("the log cannot be synced", Errno::from_raw_os_error(errno as i32))
-        }))
+        Some(ended.map_err(|errno| not_synced(Errno::from_raw_os_error(errno as i32))))
     }
 
     fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {

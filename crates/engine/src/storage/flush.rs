@@ -3,7 +3,7 @@
 //! Invariant: a sync counts as done only if it ended well and everything that failed before it was
 //! written again.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
@@ -73,7 +73,7 @@ impl AttachedProcess {
         }
         // Only one process at a time writes everything again: it might overwrite later writes.
         let _held = self.try_hold(plane, plane.header(header::SYNC_LOCK))?;
-        log_failure(plane.sync_here(log, plane.begin_round()));
+        log_failure(self.sync_here(plane, log));
         None
     }
 
@@ -87,7 +87,23 @@ impl AttachedProcess {
                 Error::new(ErrorKind::Io, why).advice("look at that process and at the disk")
             );
         };
-        plane.sync_here(log, plane.begin_round())
+        self.sync_here(plane, log)
+    }
+
+    /// Alone under the lock.
+    fn sync_here(&self, plane: &Plane, log: &DiskLog) -> Result<()> {
+        let round = plane.begin_round();
+        if plane.header(header::SYNC_FAILED).load(SeqCst) != 0
+            && let Err(error) = plane.write_again(log)
+        {
+            return plane.end_round(round, Err(error));
+        }
+        self.sync_round(plane, log, round)
+    }
+
+    pub(super) fn sync_round(&self, plane: &Plane, log: &DiskLog, round: SyncRound) -> Result<()> {
+        let _alone = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        plane.end_round(round, log.file.sync())
     }
 }
 
@@ -131,16 +147,6 @@ impl Plane {
         result
     }
 
-    fn sync_here(&self, log: &DiskLog, round: SyncRound) -> Result<()> {
-        let attempt = || {
-            if self.header(header::SYNC_FAILED).load(SeqCst) != 0 {
-                self.write_again(log)?;
-            }
-            log.file.sync()
-        };
-        self.end_round(round, attempt())
-    }
-
     /// Writes every complete record again: the kernel may have dropped or call clean what it could
     /// not write. No segment is reused meanwhile.
     fn write_again(&self, log: &DiskLog) -> Result<()> {
@@ -156,7 +162,13 @@ impl Plane {
                 let granule = record.start as u64 / GRANULE_BYTES;
                 let stamp = self.stamp(segment, granule).load(SeqCst);
                 if record.header.stamp == stamp {
-                    log.file.write(record.bytes, segment * SEGMENT_BYTES + record.start as u64)?;
+                    // Not its magic, which its writer may be taking away at this moment. The page
+                    // is written whole all the same.
+                    let (Some(bytes), start) = (record.bytes.get(8..), record.start as u64 + 8)
+                    else {
+                        continue;
+                    };
+                    log.file.write(bytes, segment * SEGMENT_BYTES + start)?;
                 }
             }
         }

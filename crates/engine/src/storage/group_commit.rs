@@ -4,7 +4,7 @@
 //! Invariant: the leader word is odd while a process leads, and never has the same value twice.
 //! Syncing at the same time as another leader is safe, so a slow or dead one is simply replaced.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Result};
 
@@ -26,18 +26,32 @@ impl AttachedProcess {
         // one begins after the write.
         fence(SeqCst);
         let covering = plane.header(header::SYNCS_BEGUN).load(SeqCst) + 1;
+        let failed = plane.header(header::SYNC_FAILED);
+        let failed_before = failed.load(SeqCst);
         let leader = plane.header(header::SYNC_LEADER);
+        // The leader that this process waits for, and since when.
+        let mut watched = (0, Instant::now());
         loop {
+            // First: the sync after a failure does not know what became of our pages in it.
+            let failure = failed.load(SeqCst);
+            if failure >= covering || failure != 0 && failure != failed_before {
+                return Err(not_synced());
+            }
             if plane.header(header::SYNCS_DONE).load(SeqCst) >= covering {
                 return Ok(());
             }
-            if plane.header(header::SYNC_FAILED).load(SeqCst) >= covering {
-                return Err(not_synced());
-            }
             let seen = leader.load(SeqCst);
-            let mine = if seen & 1 == 0 { seen + 1 } else { seen + 2 };
-            let is_free = seen & 1 == 0 || !is_led_on(leader, seen);
-            if is_free && leader.cas(seen, mine) {
+            let is_led = seen & 1 == 1;
+            if is_led && seen != watched.0 {
+                watched = (seen, Instant::now());
+            }
+            let left = LEADER_TIME_MAX.saturating_sub(watched.1.elapsed());
+            if is_led && !left.is_zero() {
+                futex_wait(leader, seen as u32, left);
+                continue;
+            }
+            let mine = if is_led { seen + 2 } else { seen + 1 };
+            if leader.cas(seen, mine) {
                 let synced = self.lead_sync(plane, log);
                 leader.cas(mine, mine + 1);
                 futex_wake(leader, u32::MAX >> 1);
@@ -52,25 +66,10 @@ impl AttachedProcess {
             let round = plane.begin_round();
             // Once more: this sync does not make good for a failure noted meanwhile.
             if !failed() {
-                return plane.end_round(round, log.file.sync());
+                return self.sync_round(plane, log, round);
             }
         }
         self.sync_log(plane)
-    }
-}
-
-/// Sleeps until the leader is done. False when it has not been for too long.
-fn is_led_on(leader: &Word, seen: u64) -> bool {
-    let start = Instant::now();
-    loop {
-        let left = LEADER_TIME_MAX.saturating_sub(start.elapsed());
-        if leader.load(SeqCst) != seen {
-            return true;
-        }
-        if left.is_zero() {
-            return false;
-        }
-        futex_wait(leader, seen as u32, left);
     }
 }
 

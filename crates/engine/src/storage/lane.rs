@@ -4,6 +4,8 @@
 //! entry, both slots and their stamps (docs/engine.md, "Recovery"). A lane in use always names its
 //! entry: no claim can be written down without one.
 
+use std::time::Duration;
+
 use crate::{memory::*, table::*};
 
 /// A slot and its stamp, which never repeats: one use of the slot.
@@ -46,6 +48,7 @@ const PUBLISHED: u64 = 1 << 63;
 const SEQUENCE_BITS: u32 = 49;
 const SEQUENCE_MASK: u64 = (1 << (SEQUENCE_BITS - 1)) - 1;
 const LANE_BITS: u32 = 3;
+const LANE_PAUSE: Duration = Duration::from_micros(100);
 
 impl<'a> Lane<'a> {
     /// Takes a free lane for a change of an entry, whose record is `old`.
@@ -64,8 +67,12 @@ impl<'a> Lane<'a> {
             if let Some(number) = free {
                 break number as u64;
             }
-            // More threads than lanes write at this moment; none of them waits for anything.
-            std::thread::yield_now();
+            // More threads than lanes write at this moment.
+            if plane.log.as_ref().is_some_and(|log| log.sync == SyncMode::EachChange) {
+                std::thread::sleep(LANE_PAUSE); // each waits for a sync
+            } else {
+                std::thread::yield_now();
+            }
         };
         let lane = Lane { plane, process, number, words: plane.lane(process.slot, number) };
         lane.put(NEW, None);

@@ -43,7 +43,8 @@ impl TableEntry<'_> {
         } else {
             Timestamp::ZERO
         };
-        Lineage { digest, sequence: sequence + 1, fence, longest: longest.max(remembered).max(due) }
+        let sequence = sequence.max(plane.header(header::SEQUENCE_FLOOR).load(Relaxed)) + 1;
+        Lineage { digest, sequence, fence, longest: longest.max(remembered).max(due) }
     }
 }
 
@@ -60,16 +61,17 @@ impl RecordWriter {
         self.appender.append(lane, log, &record, purpose)
     }
 
-    /// Writes a tombstone. Returns until when it is kept. After an error nothing may be destroyed.
+    /// Writes a tombstone. Returns until when it is kept, and where it is on a disk. After an error
+    /// nothing may be destroyed.
     pub fn log_destroy(
         &self,
         lane: &Lane<'_>,
         entry: &TableEntry<'_>,
         present: EntryState,
         until: Timestamp,
-    ) -> Result<Timestamp> {
+    ) -> Result<(Timestamp, Option<SlotClaim>)> {
         let plane = lane.plane;
-        let Some(log) = &plane.log else { return Ok(until) };
+        let Some(log) = &plane.log else { return Ok((until, None)) };
         let now = plane.now();
         let mut lineage = entry.next_lineage(plane, present);
         lineage.longest = lineage.longest.max(until);
@@ -87,8 +89,8 @@ impl RecordWriter {
         let header = RecordHeader::new(entry.number, 0, head);
         let note = (RecordKind::Tombstone, ClaimPurpose::Tombstone);
         let tombstone = self.append_note(lane, log, note, lineage, &header)?;
-        self.await_sync(plane).inspect_err(|_| lane.discard(tombstone))?;
-        Ok(lineage.longest)
+        self.await_sync(plane).inspect_err(|_| lane.give_up(tombstone))?;
+        Ok((lineage.longest, Some(tombstone)))
     }
 
     /// Writes a note again if it still counts, and frees it. False while its writer is at it.
@@ -139,7 +141,7 @@ pub fn log_touch<'a>(
     let header = RecordHeader { head, payload_bytes: 0, form: PLAIN, ..before.header };
     let note = (RecordKind::Touch, ClaimPurpose::Touch);
     let claim = writer.append_note(&lane, log, note, lineage, &header)?;
-    writer.await_sync(plane).inspect_err(|_| lane.discard(claim))?;
+    writer.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;
     Ok(Some((lane, claim)))
 }
 

@@ -343,6 +343,15 @@ impl Plane {
 }
 
 impl Lane<'_> {
+    /// After a sync that has failed. The record may be on the disk all the same, and its mark as
+    /// given up may be lost in the next failure: all later records get greater sequences.
+    pub fn give_up(&self, claim: SlotClaim) {
+        if let Some(line) = LogLine::read(self.plane, claim.location) {
+            self.plane.header(header::SEQUENCE_FLOOR).raise(line.lineage.sequence);
+        }
+        self.discard(claim);
+    }
+
     pub fn discard(&self, claim: SlotClaim) {
         let plane = self.plane;
         plane.free_chunks(claim);

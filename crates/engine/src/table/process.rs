@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct AttachedProcess {
     nonce: AtomicU64,
     pid_namespace: u64,
     finish_dead: FinishDead,
+    /// Held over a sync and the note of its result: of two threads, one is told of an error.
+    pub syncing: Mutex<()>,
     /// A hint: where a free entry was found last.
     pub entries_from: AtomicU64,
 }
@@ -58,6 +61,7 @@ impl AttachedProcess {
                         nonce: AtomicU64::new(0),
                         pid_namespace: pid_namespace(),
                         finish_dead,
+                        syncing: Mutex::default(),
                         entries_from: AtomicU64::new(0),
                     });
                 }
