@@ -81,16 +81,25 @@ fn run((name, wait, operation): Operation<'_>) -> CaseResult {
     refused(name, done, "unreachable").map(drop)
 }
 
+/// The store of a URL with [`TIMEOUT`]; that of a route is the one behind it.
+fn impatient(url: &str) -> String {
+    let (name, value) = ("response_timeout_ms", TIMEOUT.as_millis().to_string());
+    match url.split_once("&large=") {
+        Some((home, large)) => format!("{home}?{name}={value}&large={large}"),
+        None => with_option(url, name, &value),
+    }
+}
+
 pub(crate) const CASES: &[Case] = &[
     Case::new("a stopped server costs each operation its wait and one time-out", |bed, _| {
-        let open = || bed.open_with("response_timeout_ms", &TIMEOUT.as_millis().to_string());
-        every_operation_ends([&open()?, &open()?], |stalled| bed.stop_server(stalled))
+        let url = impatient(bed.url());
+        every_operation_ends([&open(&url)?, &open(&url)?], |stalled| bed.stop_server(stalled))
     })
     .needs(&[SERVED])
     .durable(),
     Case::new("a server that drips costs each operation its wait and one time-out", |bed, _| {
         let (proxy, url) = bed.proxy()?;
-        let url = with_option(&url, "response_timeout_ms", &TIMEOUT.as_millis().to_string());
+        let url = impatient(&url);
         every_operation_ends([&open(&url)?, &open(&url)?], |stalled| {
             proxy.set_pace(if stalled { Pace::Dripping(DRIP) } else { Pace::Full });
             Ok(())
