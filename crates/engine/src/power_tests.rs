@@ -75,7 +75,7 @@ impl DataFile for Recorder {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let mut disk = self.disk.lock().unwrap();
         self.file.write(bytes, offset)?;
-        // Whole sectors, with what the page cache has beside these bytes.
+        // The disk writes whole sectors, with what the page cache has beside these bytes.
         let first = offset - offset % SECTOR as u64;
         let end = (offset + bytes.len() as u64).next_multiple_of(SECTOR as u64);
         let mut sectors = vec![0; (end - first) as usize];
@@ -91,7 +91,7 @@ impl DataFile for Recorder {
     }
 
     fn sync(&self) -> Result<()> {
-        // What is written from now on is not of this sync.
+        // The sync does not cover writes from now on.
         let (until, delay) = {
             let mut disk = self.disk.lock().unwrap();
             (disk.taken + disk.since.len(), disk.delays.pop())

@@ -50,7 +50,7 @@ fn without_proc_opening_is_refused() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(said.trim(), ErrorKind::Unsupported.code(), "{parent}: {output:?}");
         assert!(start.elapsed() < Duration::from_secs(10));
-        // What was left does not keep others out.
+        // The refused process leaves nothing that keeps others out.
         let opened = open(&store, Clock::system(), &EngineOptions::default()).unwrap();
         drop(opened);
         if let Ok(text) = std::fs::read_to_string(store.join("plane")) {

@@ -161,7 +161,7 @@ fn sync_directory(path: Option<&Path>) -> Result<()> {
     let path = path.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match open(path, flags, Mode::empty()).and_then(fsync) {
-        // Who may create in it may still not be allowed to read it.
+        // A user may have the right to create in a directory and none to read it.
         Ok(()) | Err(Errno::ACCESS | Errno::INVAL) => Ok(()),
         Err(errno) => Err(refused("the parent directory cannot be synced", errno)),
     }

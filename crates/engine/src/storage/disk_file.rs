@@ -41,8 +41,8 @@ fn failed(why: &'static str, errno: Errno) -> Error {
     })
 }
 
-/// Whatever the kernel calls it: that a file system has no room left for what it had promised is no
-/// fullness that making room would help.
+/// Always `Io`, also where the kernel says `ENOSPC`: a sync finds no room for data that had it, and
+/// room that the caller makes does not bring them back.
 fn not_synced(errno: Errno) -> Error {
     Error::new(ErrorKind::Io, "the log cannot be synced")
         .advice("look at the kernel's log for errors of the disk")
