@@ -6,9 +6,11 @@ use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
 pub fn full() -> Error {
-    Error::new(ErrorKind::Full, "the store has reached its size limit").advice(
-        "raise `size_bytes_max` in the URL, lower time to live or payloads, or run `sessile gc`",
-    )
+    Error::new(ErrorKind::Full, "the store has reached its size limit, or its file system is full")
+        .advice(
+            "raise `size_bytes_max` in the URL or free room on the file system, lower time to live \
+             or payloads, or run `sessile gc`",
+        )
 }
 
 pub fn corrupt() -> Error {
