@@ -19,6 +19,9 @@ mod recovery;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
+mod give_back_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod group_commit_tests;
 #[cfg(all(test, sessile_model))]
 mod models;

@@ -289,9 +289,9 @@ impl AttachedProcess {
         let Some(log) = &plane.log else { return };
         self.under_segment_lock(plane, segment, |word, seen| {
             if seen.usage() == SegmentUse::Emptied && plane.is_reusable(segment) {
-                log.file.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
-                plane.stamps.punch(segment * STAMPS_BYTES, STAMPS_BYTES);
+                // First the state: an emptied segment without its room would be written into.
                 word.cas(seen.0, seen.next(SegmentUse::Unbacked, seen.class()).0);
+                log.file.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
             }
         });
     }

@@ -203,7 +203,7 @@ impl AttachedProcess {
             let stamps = (slots(class) * 8).next_multiple_of(PAGE_BYTES);
             plane.stamps.back(segment * STAMPS_BYTES, stamps)?;
             plane.data.back(segment * SEGMENT_BYTES, SEGMENT_BYTES)?;
-            // A process that died while preparing it left zeros and BLOCKED; none can be claimed.
+            // An earlier use left BLOCKED, a process that died here zeros, too; none is claimed.
             (0..slots(class)).for_each(|slot| plane.stamp(segment, slot).store(0, Relaxed));
             // SeqCst: after the stamps.
             Ok(word.cas(seen.0, seen.next(SegmentUse::Open, class).0))
@@ -237,10 +237,6 @@ impl AttachedProcess {
                 plane.segment(segment).emptied.store(begun, SeqCst);
                 SegmentUse::Emptied
             } else if closed {
-                // Before it may be prepared again: a late punch would take away new records.
-                plane.data.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
-                // Zero again: a late claimer may take one, and then finds the state changed.
-                plane.stamps.punch(segment * STAMPS_BYTES, STAMPS_BYTES);
                 SegmentUse::Unbacked
             } else {
                 // A slot was claimed at the last moment, or a record is left.
@@ -250,6 +246,11 @@ impl AttachedProcess {
                 SegmentUse::Evacuating
             };
             word.cas(closing.0, closing.next(usage, class).0);
+            if usage == SegmentUse::Unbacked {
+                // Under the lock: a late punch would take away new records. Stamps keep their
+                // memory, so that one who comes late may touch them on a full file system.
+                plane.data.punch(segment * SEGMENT_BYTES, SEGMENT_BYTES);
+            }
             closed
         });
         closed == Some(true)
