@@ -315,3 +315,35 @@ fn a_clock_that_is_set_back_puts_no_sync_off() {
     drop(engine);
     remove_control(&path);
 }
+
+#[test]
+fn a_sync_without_a_known_end_is_waited_for_after_an_interval() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    // As another process leaves it that has begun one and died.
+    engine.plane.header(header::SYNCING_SINCE).store(START.as_ms(), Relaxed);
+    engine.plane.header(header::SYNC_BEGUN_AT).store(START.as_ms() + 900, Relaxed);
+    for (number, (advance, syncs)) in [(1_800, 0), (100, 1), (10, 1)].into_iter().enumerate() {
+        clock.advance(Duration::from_millis(advance));
+        engine.create(&key(number), b"new", ttl()).unwrap();
+        assert_eq!(disk.lock().unwrap().syncs, syncs);
+    }
+    drop(engine);
+    remove_control(&path);
+}
+
+#[test]
+fn a_stopped_process_that_syncs_stops_nobody() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    let stopped = opened_on(&disk, &path, &clock);
+    let process = stopped.me().unwrap();
+    let _held = process.try_hold(&stopped.plane, stopped.plane.header(header::SYNC_LOCK)).unwrap();
+    engine.create(&key(1), b"new", ttl()).unwrap();
+    engine.sync().unwrap();
+    assert_eq!(disk.lock().unwrap().syncs, 1);
+    drop(engine);
+    remove_control(&path);
+}

@@ -25,6 +25,7 @@ pub mod header {
     // On a disk only.
     pub const DIRTY_SINCE: u64 = 576; // time of the oldest unsynced write; 0: none
     pub const SYNCING_SINCE: u64 = 584; // the oldest write of the sync under way; 0: none
+    pub const SYNC_BEGUN_AT: u64 = 592; // when that one began
     pub const SYNCS_BEGUN: u64 = 640;
     pub const SYNCS_DONE: u64 = 648; // the greatest number of a sync that ended well
     // The syncs begun when one failed: a later one first writes everything again.

@@ -11,9 +11,7 @@ use sessile_core::{Error, ErrorKind, Result, Timestamp};
 use super::log_line::parse_segment;
 use crate::{memory::*, table::*};
 
-/// After so many intervals a sync whose end no process has noticed is repeated.
-const FORGOTTEN: u64 = 10;
-/// An explicit sync waits for another one.
+/// Who writes everything again waits for another process at it.
 const SYNC_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// What this process has begun and the kernel carries out.
@@ -22,20 +20,21 @@ pub struct BackgroundSync(Mutex<Option<SyncRound>>);
 
 /// A sync, and the oldest write that it covers (0: none was noted).
 #[derive(Clone, Copy)]
-pub(super) struct SyncRound {
+struct SyncRound {
     number: u64,
     oldest: u64,
 }
 
 impl BackgroundSync {
-    /// Notices the end of a sync, and begins one if the interval is over. Waits for the disk only
-    /// where the kernel offers nothing else.
+    /// Notices the end of a sync, and begins one if the interval is over. Waits for the disk when a
+    /// sync has no known end after an interval: the disk is slow, or its process has died.
     pub fn sync_if_due(&self, plane: &Plane, me: &AttachedProcess, now: Timestamp) {
         let Some(log) = plane.log.as_ref() else { return };
         let Some(interval_ms) = log.sync.interval_ms() else { return };
         let Ok(mut under_way) = self.0.try_lock() else { return };
-        if let Some(round) = *under_way {
-            let Some(result) = log.file.end_of_sync() else { return };
+        if let Some(round) = *under_way
+            && let Some(result) = log.file.end_of_sync()
+        {
             *under_way = None;
             log_failure(plane.end_round(round, result));
         }
@@ -44,9 +43,10 @@ impl BackgroundSync {
             // Also ahead of us, when the clock was set back.
             since => now.as_ms().abs_diff(since),
         };
-        // A process that began a sync may have died, or may make no call that notices the end.
-        let dirty = age(header::DIRTY_SINCE);
-        if dirty >= interval_ms || age(header::SYNCING_SINCE) >= interval_ms * FORGOTTEN {
+        let syncs = plane.header(header::SYNCING_SINCE).load(Relaxed) != 0;
+        if syncs && age(header::SYNC_BEGUN_AT) >= interval_ms {
+            log_failure(me.sync_log(plane));
+        } else if age(header::DIRTY_SINCE) >= interval_ms && under_way.is_none() {
             *under_way = me.begin_or_sync(plane, log);
         }
     }
@@ -80,6 +80,17 @@ impl AttachedProcess {
     /// Brings what was written before the call to the disk.
     pub fn sync_log(&self, plane: &Plane) -> Result<()> {
         let Some(log) = &plane.log else { return Ok(()) };
+        let failed = || plane.header(header::SYNC_FAILED).load(SeqCst) != 0;
+        if !failed() {
+            let round = plane.begin_round();
+            // Once more: this sync does not make good for a failure noted meanwhile.
+            if !failed() {
+                self.sync_round(plane, log, round)?;
+                if !failed() {
+                    return Ok(());
+                }
+            }
+        }
         let lock = plane.header(header::SYNC_LOCK);
         let Some(_held) = self.hold(plane, lock, SYNC_WAIT_MAX) else {
             let why = "another process does not finish syncing the store";
@@ -101,7 +112,7 @@ impl AttachedProcess {
         self.sync_round(plane, log, round)
     }
 
-    pub(super) fn sync_round(&self, plane: &Plane, log: &DiskLog, round: SyncRound) -> Result<()> {
+    fn sync_round(&self, plane: &Plane, log: &DiskLog, round: SyncRound) -> Result<()> {
         let _alone = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         plane.end_round(round, log.file.sync())
     }
@@ -114,18 +125,22 @@ fn log_failure(synced: Result<()>) {
 }
 
 impl Plane {
-    pub(super) fn begin_round(&self) -> SyncRound {
-        let since = self.header(header::DIRTY_SINCE);
+    fn begin_round(&self) -> SyncRound {
+        let (dirty, syncing) =
+            (self.header(header::DIRTY_SINCE), self.header(header::SYNCING_SINCE));
         let number = self.header(header::SYNCS_BEGUN).add(1) + 1;
-        let oldest = since.load(SeqCst);
-        if oldest != 0 {
-            self.header(header::SYNCING_SINCE).store(oldest, SeqCst);
-            since.cas(oldest, 0);
+        let oldest = dirty.load(SeqCst);
+        if oldest == 0 {
+            // It covers what an earlier one was begun for, whose end no process may notice.
+            return SyncRound { number, oldest: syncing.load(SeqCst) };
         }
+        self.header(header::SYNC_BEGUN_AT).store(self.now().as_ms(), SeqCst);
+        syncing.store(oldest, SeqCst);
+        dirty.cas(oldest, 0);
         SyncRound { number, oldest }
     }
 
-    pub(super) fn end_round(&self, round: SyncRound, result: Result<()>) -> Result<()> {
+    fn end_round(&self, round: SyncRound, result: Result<()>) -> Result<()> {
         let SyncRound { number, oldest } = round;
         let failed = self.header(header::SYNC_FAILED);
         match &result {

@@ -19,9 +19,9 @@ impl AttachedProcess {
     ///
     /// Error: `Io` when a sync that would have covered it has failed.
     pub fn await_sync(&self, plane: &Plane) -> Result<()> {
-        let Some(log) = plane.log.as_ref().filter(|log| log.sync == SyncMode::EachChange) else {
+        if !plane.log.as_ref().is_some_and(|log| log.sync == SyncMode::EachChange) {
             return Ok(());
-        };
+        }
         // Pairs with the add of SYNCS_BEGUN in `begin_round`: a sync with this number or a later
         // one begins after the write.
         fence(SeqCst);
@@ -52,24 +52,12 @@ impl AttachedProcess {
             }
             let mine = if is_led { seen + 2 } else { seen + 1 };
             if leader.cas(seen, mine) {
-                let synced = self.lead_sync(plane, log);
+                let synced = self.sync_log(plane);
                 leader.cas(mine, mine + 1);
                 futex_wake(leader, u32::MAX >> 1);
                 synced?;
             }
         }
-    }
-
-    fn lead_sync(&self, plane: &Plane, log: &DiskLog) -> Result<()> {
-        let failed = || plane.header(header::SYNC_FAILED).load(SeqCst) != 0;
-        if !failed() {
-            let round = plane.begin_round();
-            // Once more: this sync does not make good for a failure noted meanwhile.
-            if !failed() {
-                return self.sync_round(plane, log, round);
-            }
-        }
-        self.sync_log(plane)
     }
 }
 
