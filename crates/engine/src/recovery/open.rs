@@ -28,9 +28,9 @@ pub struct EngineOptions {
 ///
 /// # Errors
 ///
-/// `Denied` for a foreign directory, `Unsupported` for a network file system, `Incompatible` for
-/// another format, `Full` when there is no room to begin with, `Io` when the control plane was
-/// removed under living processes.
+/// `Denied` for a foreign directory, `Unsupported` for a file system that is not known to be local,
+/// `Incompatible` for another format, `Full` when there is no room to begin with, `Io` when the
+/// control plane was removed under living processes.
 pub fn open(path: &Path, clock: Clock, options: &EngineOptions) -> Result<Engine> {
     let limit = options.size_bytes_max;
     if limit > 0 && limit < STORE_BYTES_MIN {

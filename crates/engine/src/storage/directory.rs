@@ -21,18 +21,20 @@ const FORMAT_FILE: &str = "format";
 pub const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 pub const DIRECTORY_MODE: Mode = Mode::RWXU;
 const TMPFS_MAGIC: u32 = 0x0102_1994;
-/// Their files can change without this kernel, and locks may not reach every process.
-const FOREIGN: [(u32, &str); 10] = [
-    (0x6969, "NFS"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB"),
-    (0x517b, "SMB"),
-    (0x6573_5546, "FUSE"),
-    (0x0102_1997, "9P"),
-    (0x00c3_6400, "Ceph"),
-    (0x5346_414f, "AFS"),
-    (0x0bd0_0bd0, "Lustre"),
-    (0x4750_4653, "GPFS"),
+/// File systems of this kernel: their files change only through it, all mappings of a file show the
+/// same, and its locks reach every process. Of any other one that is unknown: of NFS, SMB, 9P and
+/// FUSE it is false.
+const LOCAL: [u32; 10] = [
+    TMPFS_MAGIC,
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // Btrfs
+    0x2fc1_2fc1, // ZFS
+    0xf2f5_2010, // F2FS
+    0xca45_1a4e, // bcachefs
+    0x3153_464a, // JFS
+    0x5265_4973, // ReiserFS
+    0x794c_7630, // overlayfs, the root of most containers
 ];
 /// To create a control plane in memory, and to rebuild one from a disk.
 pub const CREATION_MAX: Duration = Duration::from_secs(3);
@@ -169,14 +171,7 @@ fn sync_directory(path: Option<&Path>) -> Result<()> {
 
 fn check_file_system(fd: &OwnedFd, path: &Path) -> Result<(DataMedium, u64)> {
     let (magic, bytes) = file_system(fd)?;
-    if let Some((_, name)) = FOREIGN.iter().find(|(foreign, _)| *foreign == magic) {
-        let why =
-            format!("the directory is on a file system of another machine or program ({name})");
-        return Err(Error::new(ErrorKind::Unsupported, why).advice(
-            "use a local disk or /dev/shm; stores for several hosts are the servers, such as \
-             redis:",
-        ));
-    }
+    check_local(magic)?;
     if bytes < STORE_BYTES_MIN * 2 {
         let why = format!("the file system has only {bytes} bytes");
         return Err(Error::new(ErrorKind::Full, why).advice("use a larger one"));
@@ -191,6 +186,20 @@ fn check_file_system(fd: &OwnedFd, path: &Path) -> Result<(DataMedium, u64)> {
         );
     }
     Ok((DataMedium::Memory, bytes))
+}
+
+fn check_local(magic: u32) -> Result<()> {
+    if LOCAL.contains(&magic) {
+        return Ok(());
+    }
+    let why = format!(
+        "the directory is on a file system ({magic:#x}; `stat -f` has its name) that may belong to \
+         another machine or program"
+    );
+    Err(Error::new(ErrorKind::Unsupported, why).advice(
+        "use /dev/shm or a local disk with ext4, XFS, Btrfs, ZFS, F2FS or overlayfs; stores for \
+         several hosts are the servers, such as redis:",
+    ))
 }
 
 /// Its kind and its bytes.
@@ -235,4 +244,19 @@ pub fn lock_holders(file: &impl AsFd) -> String {
     pids.sort_unstable();
     pids.dedup();
     if pids.is_empty() { String::new() } else { format!("({}) ", pids.join(", ")) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_is_not_known_to_be_local_is_refused() {
+        // NFS, SMB, 9P, FUSE, and one that nobody knows.
+        for magic in [0x6969, 0xff53_4d42, 0x0102_1997, 0x6573_5546, 0x1234_5678] {
+            assert_eq!(*check_local(magic).unwrap_err().kind(), ErrorKind::Unsupported);
+        }
+        LOCAL.iter().for_each(|magic| check_local(*magic).unwrap());
+    }
 }
