@@ -27,6 +27,7 @@ pub mod failure;
 mod lock;
 mod login;
 pub mod options;
+mod public_key;
 mod regenerate;
 pub mod row;
 mod schema;

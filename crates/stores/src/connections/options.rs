@@ -17,6 +17,10 @@ pub const DATABASE: OptionHelp =
     option("database", "name of the database at a unix socket (a host takes it as the path)");
 pub const PASSWORD_FILE: OptionHelp =
     option("password_file", "file that holds the password; keeps it out of the URL");
+pub const CLEAR_PASSWORD: OptionHelp = option(
+    "clear_password",
+    "1: tell the password to a server that asks for it over TCP without TLS (default 0)",
+);
 pub const CONNECT_TIMEOUT_MS: OptionHelp =
     option("connect_timeout_ms", "longest time for one attempt to connect (default 1000)");
 pub const RESPONSE_TIMEOUT_MS: OptionHelp =

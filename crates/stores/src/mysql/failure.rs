@@ -80,6 +80,11 @@ impl MysqlFailure {
         matches!(self, MysqlFailure::Server { code, .. } if codes.contains(code))
     }
 
+    /// Whether the server closes the connection, and says why.
+    pub(super) fn ends_session(&self) -> bool {
+        self.is(&ENDING)
+    }
+
     /// Whether another transaction on the same rows was in the way. This one was rolled back, or
     /// must be.
     pub(super) fn is_collision(&self) -> bool {
@@ -91,13 +96,13 @@ impl AttemptFailure for MysqlFailure {
     fn is_transient(&self) -> bool {
         match self {
             MysqlFailure::Connection(error) => !is_distrust(&error.to_string()),
-            _ => self.is(&ENDING) || self.is(&CROWDED) || self.is_collision(),
+            _ => self.ends_session() || self.is(&CROWDED) || self.is_collision(),
         }
     }
 
     fn breaks_connection(&self) -> bool {
         match self {
-            MysqlFailure::Server { .. } => self.is(&ENDING) || self.is_demotion(),
+            MysqlFailure::Server { .. } => self.ends_session() || self.is_demotion(),
             MysqlFailure::Connection(_) | MysqlFailure::Garbled => true,
             MysqlFailure::Contract(_) | MysqlFailure::RowChanged => false,
         }

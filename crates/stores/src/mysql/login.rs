@@ -3,14 +3,14 @@
 //! Source: MariaDB's documentation, "Connection"; MySQL's, "Caching SHA-2 Pluggable
 //! Authentication". `mysql_common` computes the proofs.
 //!
-//! Invariants: the password itself is sent over TLS, over a unix socket, or encrypted with the
-//! server's key; no error repeats it.
+//! Invariants: the password itself is sent only over TLS, to a unix socket, or because the URL says
+//! so: without TLS the key that encrypts it comes from whatever answers at the port; no error
+//! repeats it.
 
 use std::collections::HashMap;
 
 use mysql_common::collations::CollationId;
 use mysql_common::constants::{CapabilityFlags, MariadbCapabilities};
-use mysql_common::crypto;
 use mysql_common::packets::{
     AuthPlugin, AuthSwitchRequest, HandshakePacket, HandshakeResponse, SslRequest,
 };
@@ -18,6 +18,7 @@ use sessile_core::{Error, ErrorKind};
 
 use super::failure::{Attempt, MysqlFailure};
 use super::options::Options;
+use super::public_key::encrypt;
 use super::wire::{Wire, parse};
 use crate::connections::options::Address;
 
@@ -120,7 +121,11 @@ impl Wire {
         }
     }
 
+    /// A server takes it in clear over TLS and at a unix socket, and encrypted elsewhere.
     fn send_password(&mut self, nonce: &[u8], options: &Options) -> Attempt<()> {
+        if !options.may_tell_password {
+            return Err(untrusted());
+        }
         let password = options.password.as_deref().unwrap_or_default();
         let mut password = [password.as_bytes(), &[0]].concat();
         let is_private = options.tls.is_some() || matches!(options.address, Address::Unix(_));
@@ -129,10 +134,26 @@ impl Wire {
             let key = self.next()?.get(1..).unwrap_or_default();
             let mask = nonce.iter().cycle();
             password.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
-            password = crypto::encrypt(&password, key);
+            password = encrypt(&password, key).ok_or_else(unusable_key)?;
         }
         self.send(&mut password.as_slice())
     }
+}
+
+fn untrusted() -> MysqlFailure {
+    denied(
+        "the server asks for the password itself, without TLS",
+        "write tls=1 into the URL or connect to the unix socket; with clear_password=1 whatever \
+         answers at the port can read the password",
+    )
+}
+
+fn unusable_key() -> MysqlFailure {
+    denied(
+        "the server's public key cannot encrypt the password",
+        "write tls=1 into the URL, or give the server an RSA key of 2048 bits, which take \
+         passwords of up to 213 bytes",
+    )
 }
 
 fn unknown_method() -> MysqlFailure {

@@ -5,8 +5,8 @@
 use sessile_core::Result;
 
 use crate::connections::options::{
-    Address, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts,
-    USER, database,
+    Address, CLEAR_PASSWORD, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE,
+    RESPONSE_TIMEOUT_MS, Timeouts, USER, database, is_unix,
 };
 use crate::connections::tls::{TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
 use crate::registry::{OptionHelp, option};
@@ -17,6 +17,7 @@ pub const HELP: &[OptionHelp] = &[
     USER,
     PASSWORD_FILE,
     DATABASE,
+    CLEAR_PASSWORD,
     CONNECT_TIMEOUT_MS,
     RESPONSE_TIMEOUT_MS,
     TLS,
@@ -33,6 +34,9 @@ pub struct Options {
     pub timeouts: Timeouts,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
+    /// Whether the password itself may be sent: over TLS, to a unix socket, or because the URL says
+    /// so.
+    pub(super) may_tell_password: bool,
     pub(super) database: String,
     pub(super) table: String,
     pub(super) tls: Option<Tls>,
@@ -42,13 +46,15 @@ impl Options {
     pub fn parse(url: &StoreUrl) -> Result<Options> {
         let address = Address::parse(url, 3_306)?;
         let Login { user, password } = Login::parse(url)?;
+        let tls = Tls::if_wanted(url, &address)?;
         Ok(Options {
             timeouts: Timeouts::parse(url)?,
             user,
             password,
+            may_tell_password: tls.is_some() || is_unix(url) || url.switch(CLEAR_PASSWORD.name)?,
             database: database_name(url)?,
             table: table(url)?,
-            tls: Tls::if_wanted(url, &address)?,
+            tls,
             address,
         })
     }

@@ -22,6 +22,7 @@ use mysql_common::packets::{
     OldEofPacket, StmtPacket,
 };
 use mysql_common::proto::codec::PacketCodec;
+use mysql_common::proto::codec::error::PacketCodecError;
 use mysql_common::proto::{MyDeserialize, MySerialize};
 use mysql_common::value::{BinValue, ServerSide, TextValue, ValueDeserializer};
 
@@ -134,8 +135,13 @@ impl Wire {
             self.packet = Vec::new();
         }
         self.packet.clear();
-        let garbled = |_| MysqlFailure::Garbled;
-        while !self.codec.decode(&mut self.received, &mut self.packet).map_err(garbled)? {
+        loop {
+            match self.codec.decode(&mut self.received, &mut self.packet) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(PacketCodecError::PacketsOutOfSync) => return Err(self.out_of_turn()),
+                Err(_) => return Err(MysqlFailure::Garbled),
+            }
             let count = self.channel.read(self.chunk.as_mut_slice());
             let count = count.map_err(MysqlFailure::Connection)?;
             if count == 0 {
@@ -145,12 +151,26 @@ impl Wire {
             self.received.extend_from_slice(self.chunk.get(..count).unwrap_or_default());
         }
         match self.packet.first() {
-            Some(0xff) => Err(match parse(&self.packet, self.capabilities)? {
-                ErrPacket::Error(refusal) => MysqlFailure::said(&refusal),
-                ErrPacket::Progress(_) => MysqlFailure::Garbled, // was not asked for
-            }),
+            Some(0xff) => Err(self.refusal()),
             Some(_) => Ok(&self.packet),
             None => Err(MysqlFailure::Garbled),
+        }
+    }
+
+    fn refusal(&self) -> MysqlFailure {
+        match parse(&self.packet, self.capabilities) {
+            Ok(ErrPacket::Error(refusal)) => MysqlFailure::said(&refusal),
+            // The progress of a statement was not asked for.
+            Ok(ErrPacket::Progress(_)) | Err(_) => MysqlFailure::Garbled,
+        }
+    }
+
+    /// A packet that is not the next of the answer. MySQL says why it closes a connection that was
+    /// idle or is killed, before it reads another request.
+    fn out_of_turn(&self) -> MysqlFailure {
+        match self.refusal() {
+            end if end.ends_session() => end,
+            _ => MysqlFailure::Garbled,
         }
     }
 

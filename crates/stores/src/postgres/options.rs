@@ -5,8 +5,8 @@
 use sessile_core::Result;
 
 use crate::connections::options::{
-    Address, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts,
-    USER, database, is_unix,
+    Address, CLEAR_PASSWORD, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE,
+    RESPONSE_TIMEOUT_MS, Timeouts, USER, database, is_unix,
 };
 use crate::connections::tls::{TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
 use crate::locks::host;
@@ -20,10 +20,7 @@ pub const HELP: &[OptionHelp] = &[
     USER,
     DATABASE,
     PASSWORD_FILE,
-    option(
-        CLEAR_PASSWORD,
-        "1: tell the password to a server that asks for it in clear, without TLS (default 0)",
-    ),
+    CLEAR_PASSWORD,
     CONNECT_TIMEOUT_MS,
     RESPONSE_TIMEOUT_MS,
     TLS_CA_FILE,
@@ -31,7 +28,6 @@ pub const HELP: &[OptionHelp] = &[
     TLS_KEY_FILE,
 ];
 
-const CLEAR_PASSWORD: &str = "clear_password";
 const DEFAULT_PORT: u16 = 5_432;
 /// The server cuts names at 63 bytes; the companions of the table have longer ones.
 const NAME_BYTES_MAX: usize = 40;
@@ -72,7 +68,7 @@ impl Options {
             database: Some(database(url, "postgres")?).filter(|name| !name.is_empty()),
             user: user.ok_or_else(|| invalid("the URL names no user").advice(advice))?,
             password,
-            may_tell_password: tls.is_some() || is_unix(url) || url.switch(CLEAR_PASSWORD)?,
+            may_tell_password: tls.is_some() || is_unix(url) || url.switch(CLEAR_PASSWORD.name)?,
             address,
             tls,
         })

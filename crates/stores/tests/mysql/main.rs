@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod crashes;
 #[cfg(test)]
+mod impostor;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod locks;
