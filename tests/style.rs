@@ -20,6 +20,7 @@ const NAMES_THAT_SAY_NOTHING: &[&str] = &["utils", "util", "helpers", "helper", 
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/bench/src/reference/lmdb.rs", "docs/decisions/0004-unsafe-in-one-reference-row.md"),
     ("crates/capi/src/lib.rs", "docs/decisions/0015-unsafe-in-the-c-interface.md"),
+    ("crates/engine/src/memory/fork.rs", "docs/decisions/0028-only-the-beacon-tells-death.md"),
     ("crates/engine/src/storage/kernel_aio.rs", "docs/decisions/0010-syncs-in-the-background.md"),
     (
         "crates/engine/src/memory/map.rs",

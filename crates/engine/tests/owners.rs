@@ -111,7 +111,8 @@ fn a_killed_owner_that_nobody_reaps_is_dead(sessions: &Sessions, key: &Key) -> D
     waited
 }
 
-/// The child inherits the beacon of its parent, so the kernel goes on showing it as locked.
+/// The child would have the beacon of its parent, and the kernel go on showing it as locked. Nobody
+/// reaps the parent meanwhile, so its pid stays, too.
 fn a_silent_child_does_not_keep_its_parent_alive(sessions: &Sessions, key: &Key) -> Duration {
     let (from, to) = pipe().unwrap();
     let parent = holder(sessions, key, || {
@@ -124,9 +125,9 @@ fn a_silent_child_does_not_keep_its_parent_alive(sessions: &Sessions, key: &Key)
     assert_eq!(read(&from, &mut bytes).unwrap(), 4);
     let silent = Pid::from_raw(i32::from_le_bytes(bytes));
     kill(parent, Signal::SIGKILL).unwrap();
-    waitpid(parent, None).unwrap();
-    kill(silent, None).unwrap(); // it lives
     let waited = free_in_time(sessions, key);
+    kill(silent, None).unwrap(); // it lives
+    waitpid(parent, None).unwrap();
     kill(silent, Signal::SIGKILL).unwrap();
     waited
 }

@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Another version is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 5;
+pub const FORMAT: u64 = 6;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -54,9 +54,7 @@ pub const PROCESSES_MAX: u64 = 1_024;
 pub const LANES: u64 = 6;
 pub mod process_word {
     pub const LIFE: u64 = 0; // generation << 1 | 1 until its owner was recovered from
-    pub const PID: u64 = 1;
-    pub const STARTED: u64 = 2; // in clock ticks since boot, from /proc
-    pub const PID_NAMESPACE: u64 = 3;
+    pub const PID: u64 = 1; // for messages: in the namespace of its owner
     // Statistics, kept from one owner to the next.
     pub const EXAMINED: u64 = 8; // records that maintenance examined
     pub const EXAMINED_MOST: u64 = 9; // in one call

@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
-use sessile_core::{Error, ErrorKind, Result};
+use rustix::mm::{MapFlags, ProtFlags};
+use sessile_core::Result;
 
 use super::errors::{Explained, refused};
-use super::layout::{CACHE_LINE_BYTES, LINE_WORDS, PAGE_BYTES};
+use super::layout::{CACHE_LINE_BYTES, LINE_WORDS};
 use super::sync::{Acquire, Relaxed, Word};
 
 #[cfg(sessile_model)]
@@ -289,53 +289,8 @@ impl Drop for Region {
     }
 }
 
-/// A word that is zero in a forked child: a page that the kernel wipes on fork.
-pub struct ForkMark {
-    page: NonNull<u8>,
-}
-
-// SAFETY: only an atomic word of the page is handed out.
-unsafe impl Send for ForkMark {}
-// SAFETY: as above.
-unsafe impl Sync for ForkMark {}
-
-impl ForkMark {
-    pub fn new() -> Result<ForkMark> {
-        // SAFETY: a new private mapping at an address of the kernel's choice; advice on our own
-        // page.
-        let page = unsafe {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            let (anywhere, bytes) = (std::ptr::null_mut(), PAGE_BYTES as usize);
-            let page = rustix::mm::mmap_anonymous(anywhere, bytes, protection, MapFlags::PRIVATE);
-            page.and_then(|page| {
-                rustix::mm::madvise(page, bytes, Advice::LinuxWipeOnFork).map(|()| page)
-            })
-        };
-        let page = page.map_err(|errno| {
-            let why = "the kernel cannot mark a page as wiped on fork";
-            Error::new(ErrorKind::Unsupported, why)
-                .advice("Linux 4.14 or newer is needed")
-                .source(std::io::Error::from(errno))
-        })?;
-        Ok(ForkMark { page: non_null(page)? })
-    }
-
-    #[inline]
-    pub fn word(&self) -> &std::sync::atomic::AtomicU64 {
-        // SAFETY: the page lives as long as the mark, is aligned and zeroed.
-        unsafe { &*self.page.as_ptr().cast() }
-    }
-}
-
-fn non_null(mapped: *mut std::ffi::c_void) -> Result<NonNull<u8>> {
+pub fn non_null(mapped: *mut std::ffi::c_void) -> Result<NonNull<u8>> {
     NonNull::new(mapped.cast()).ok_or(Errno::NOMEM).explained("the kernel maps at address zero")
-}
-
-impl Drop for ForkMark {
-    fn drop(&mut self) {
-        // SAFETY: our own page, and no reference outlives the mark.
-        let _ = unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), PAGE_BYTES as usize) };
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod data_file;
 mod errors;
+mod fork;
 mod futex;
 mod layout;
 #[cfg(sessile_model)]
@@ -22,6 +23,6 @@ mod words;
 pub use sync::crash;
 pub use sync_mode::SyncMode;
 pub(crate) use {
-    data_file::*, errors::*, futex::*, layout::*, map::*, mutation::*, plane::*, size_class::*,
-    sync::*, words::*,
+    data_file::*, errors::*, fork::*, futex::*, layout::*, map::*, mutation::*, plane::*,
+    size_class::*, sync::*, words::*,
 };

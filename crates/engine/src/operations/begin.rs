@@ -47,6 +47,7 @@ impl RecordWriter {
     ) -> Result<Option<ControlFlow<(HeldEntry, Found), KeyDigest>>> {
         let (entry, hint) = match plane.find_or_take(self, digest)? {
             KeyEntry::New(entry, lock) => {
+                self.check_life(plane)?;
                 let (state, fence) = (entry.state(), entry.next_fence(plane.now()));
                 let held =
                     HeldEntry { entry: entry.number, lock, digest, bin, fence, state, old: None };
@@ -61,7 +62,10 @@ impl RecordWriter {
             LockAttempt::TimedOut(owner) => return Err(entry.timed_out(plane, owner, wait_max)),
         };
         let now = plane.now();
-        let outcome = match entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES) {
+        let viewed = self
+            .check_life(plane)
+            .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES));
+        let outcome = match viewed {
             Ok(EntryView::Stored(stored, snapshot)) => {
                 let state = snapshot.state;
                 match stored.look_up(snapshot.payload, now) {

@@ -43,11 +43,13 @@ pub struct Engine {
     first: Attachment,
 }
 
+/// In the word of the fork mark: a thread of this process is attaching it.
+const ATTACHING: u64 = u64::MAX;
+
 /// A process on the store. A forked child adds its own as `next`; each process uses the last one.
 pub(crate) struct Attachment {
     writer: RecordWriter,
     maintenance: Mutex<Maintenance>,
-    run: (u32, u64),
     next: OnceLock<Box<Attachment>>,
 }
 
@@ -63,7 +65,6 @@ impl Attachment {
         Ok(Attachment {
             writer: RecordWriter::new(process),
             maintenance: Mutex::default(),
-            run: this_run(),
             next: OnceLock::new(),
         })
     }
@@ -94,7 +95,7 @@ impl Engine {
     pub(crate) fn me(&self) -> Result<&Attachment> {
         match self.mark.word().load(Acquire) {
             1 => Ok(&self.first),
-            0 => self.attach_child(),
+            0 | ATTACHING => self.attach_child(),
             depth => Ok(self.attachment(depth)),
         }
     }
@@ -110,19 +111,23 @@ impl Engine {
 
     #[cold]
     fn attach_child(&self) -> Result<&Attachment> {
-        let run = this_run();
-        let (mut last, mut depth) = (&self.first, 1);
-        // Of two threads of a fresh child, the second finds the attachment of the first.
-        while last.run != run {
-            if last.next.get().is_none() {
-                let child = Attachment::new(&self.plane, &self.directory, self.finish_dead)?;
-                let _ = last.next.set(Box::new(child));
+        let mark = self.mark.word();
+        // Of several threads of a fresh child one attaches it.
+        while let Err(depth) = mark.compare_exchange(0, ATTACHING, Acquire, Acquire) {
+            if depth != ATTACHING {
+                return Ok(self.attachment(depth));
             }
-            let Some(next) = last.next.get() else { break };
+            std::thread::yield_now();
+        }
+        let child = Attachment::new(&self.plane, &self.directory, self.finish_dead)
+            .inspect_err(|_| mark.store(0, Release))?;
+        let (mut last, mut depth) = (&self.first, 2);
+        while let Some(next) = last.next.get() {
             (last, depth) = (next, depth + 1);
         }
-        self.mark.word().store(depth, Release);
-        Ok(last)
+        let child = last.next.get_or_init(|| Box::new(child));
+        mark.store(depth, Release);
+        Ok(child)
     }
 
     /// Makes a change, then takes a few steps of maintenance.
@@ -131,7 +136,7 @@ impl Engine {
         change: impl FnOnce(&Plane, &Attachment, Timestamp) -> Result<T>,
     ) -> Result<T> {
         let (plane, me, now) = (&self.plane, self.me()?, self.plane.now());
-        let changed = change(plane, me, now);
+        let changed = me.check_life(plane).and_then(|()| change(plane, me, now));
         // Unless another thread is at it. A forked child has an attachment of its own.
         if let Ok(mut maintenance) = me.maintenance.try_lock() {
             if let Err(error) = maintenance.step(plane, me, now) {
@@ -184,7 +189,9 @@ impl Store for Engine {
     }
 
     fn touch_held(&self, held: &mut HeldEntry, ttl: Ttl) -> Result<()> {
-        self.me()?.touch_held(&self.plane, held, ttl)
+        let me = self.me()?;
+        me.check_life(&self.plane)?;
+        me.touch_held(&self.plane, held, ttl)
     }
 
     fn release(&self, held: HeldEntry) -> Result<()> {

@@ -42,3 +42,50 @@ impl Plane {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use sessile_core::{Clock, Error, ErrorKind, Key, Store, Ttl};
+
+    use super::*;
+    use crate::EngineOptions;
+
+    /// It went on taking locks that everyone else took for a dead process's, so two held one
+    /// session.
+    #[test]
+    fn a_process_that_was_taken_for_dead_finds_out_before_it_holds_or_writes() {
+        let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
+        let open = || {
+            crate::open(&folder.path().join("store"), Clock::system(), &EngineOptions::default())
+                .unwrap()
+        };
+        let (victim, other) = (open(), open());
+        let [held, new, old] = ["held", "new", "old"].map(|id| Key::session(id).unwrap());
+        let ttl = Ttl::sliding(Duration::from_secs(60)).unwrap();
+        other.create(&old, b"kept", ttl).unwrap();
+        let (mut touched, ..) = victim.begin(&old, Duration::ZERO).unwrap();
+        let (lease, ..) = victim.begin(&held, Duration::ZERO).unwrap();
+        let slot = victim.me().unwrap().slot;
+        let life = victim.plane.process_word(slot, process_word::LIFE).load(SeqCst);
+        finish_dead(&other.plane, slot, life);
+
+        let refused = |done: Result<(), Error>| {
+            assert_eq!(done.unwrap_err().kind().code(), ErrorKind::Stale.code());
+        };
+        refused(victim.touch_held(&mut touched, ttl));
+        refused(victim.commit(lease, b"late", ttl));
+        refused(victim.begin(&new, Duration::ZERO).map(drop));
+        refused(victim.create(&new, b"late", ttl));
+        refused(victim.touch(&old, ttl));
+        refused(victim.destroy(&old));
+        assert_eq!(other.begin(&old, Duration::ZERO).unwrap().2.record.unwrap().payload, b"kept");
+        for key in [held, new] {
+            let (lease, _, found) = other.begin(&key, Duration::ZERO).unwrap();
+            assert!(found.record.is_none());
+            other.commit(lease, b"in time", ttl).unwrap();
+        }
+    }
+}

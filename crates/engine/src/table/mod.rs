@@ -6,7 +6,6 @@ mod entries;
 mod hint;
 mod index;
 mod keys;
-mod liveness;
 mod lock;
 mod process;
 

@@ -1,8 +1,8 @@
 //! The process table: which processes are attached.
 //!
 //! Invariants: the owner of a slot holds its beacon, an open-file-description lock on the byte of
-//! that number, opened after the last fork; the generation grows with each owner, so a lock word
-//! names one process for ever.
+//! that number, on a description of its own, which its children do not keep; the generation grows
+//! with each owner, so a lock word names one process for ever.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -13,10 +13,8 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use rustix::process::{Pid, test_kill_process};
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::liveness::{RunFact, SlotFact, is_owner_dead};
 use crate::memory::process_word as word;
 use crate::memory::*;
 
@@ -26,13 +24,11 @@ pub type FinishDead = fn(&Plane, slot: u64, life: u64);
 pub struct AttachedProcess {
     pub slot: u64,
     generation: u64,
-    /// Holds the beacon. A forked child never uses it: its own slot has its own.
-    beacon: File,
+    beacon: UninheritedFile,
     /// Holds the shared lock that says that the control plane is in use.
     _attached: OwnedFd,
     pub lanes_in_use: [AtomicBool; LANES as usize],
     nonce: AtomicU64,
-    pid_namespace: u64,
     finish_dead: FinishDead,
     /// Held over a sync and the note of its result: of two threads, one is told of an error.
     pub syncing: Mutex<()>,
@@ -48,8 +44,9 @@ impl AttachedProcess {
         attached: OwnedFd,
         finish_dead: FinishDead,
     ) -> Result<AttachedProcess> {
+        let beacon = UninheritedFile::new(beacon)?;
         for slot in 0..PROCESSES_MAX {
-            match fcntl(&beacon, FcntlArg::F_OFD_SETLK(&byte_lock(slot))) {
+            match fcntl(&*beacon, FcntlArg::F_OFD_SETLK(&byte_lock(slot))) {
                 Ok(_) => {
                     let generation = plane.take_slot(slot, finish_dead);
                     return Ok(AttachedProcess {
@@ -59,7 +56,6 @@ impl AttachedProcess {
                         _attached: attached,
                         lanes_in_use: Default::default(),
                         nonce: AtomicU64::new(0),
-                        pid_namespace: pid_namespace(),
                         finish_dead,
                         syncing: Mutex::default(),
                         entries_from: AtomicU64::new(0),
@@ -92,37 +88,27 @@ impl AttachedProcess {
         lock.owner() == Some((self.slot, self.generation))
     }
 
+    /// Whether the owner is dead; false while there is doubt. docs/engine.md, "Processes".
     pub fn is_dead(&self, plane: &Plane, owner: Owner) -> bool {
-        let slot = match owner {
-            (slot, _) if slot >= PROCESSES_MAX => SlotFact::OutOfRange,
-            owner if owner == (self.slot, self.generation) => SlotFact::Own,
-            owner if plane.was_recovered(owner) => SlotFact::Past,
-            _ => SlotFact::Current,
-        };
-        let recorded = |word| plane.process_word(owner.0, word).load(Relaxed);
-        let pid = || u32::try_from(recorded(word::PID)).unwrap_or(0);
-        is_owner_dead(
-            slot,
-            || {
-                let mut probe = byte_lock(owner.0);
-                fcntl(&self.beacon, FcntlArg::F_OFD_GETLK(&mut probe)).is_ok()
-                    && i32::from(probe.l_type) == libc::F_UNLCK
-            },
-            || recorded(word::PID_NAMESPACE) == self.pid_namespace,
-            // The kernel itself: /proc may hide processes, and opening it may fail.
-            || {
-                let pid = i32::try_from(pid()).ok().and_then(Pid::from_raw);
-                pid.map(test_kill_process) == Some(Err(rustix::io::Errno::SRCH))
-            },
-            || match (run_of(pid()), recorded(word::STARTED)) {
-                (None, _) => RunFact::Unknown,
-                (Some((_, true)), _) => RunFact::Ended,
-                (Some((started, _)), recorded) if recorded != 0 && started != recorded => {
-                    RunFact::Other
-                }
-                _ => RunFact::Runs,
-            },
-        )
+        owner != (self.slot, self.generation)
+            && (plane.was_recovered(owner) || self.is_beacon_free(owner.0))
+    }
+
+    fn is_beacon_free(&self, slot: u64) -> bool {
+        let mut probe = byte_lock(slot);
+        fcntl(&*self.beacon, FcntlArg::F_OFD_GETLK(&mut probe)).is_ok()
+            && i32::from(probe.l_type) == libc::F_UNLCK
+    }
+
+    /// Whether this process still owns its slot. It is asked after a lock was taken and before a
+    /// change: a process that another one takes for dead has lost all its locks.
+    /// Error: `Stale`.
+    #[inline]
+    pub fn check_life(&self, plane: &Plane) -> Result<()> {
+        if plane.was_recovered((self.slot, self.generation)) {
+            return Err(taken_for_dead());
+        }
+        Ok(())
     }
 
     pub fn recover_if_dead(&self, plane: &Plane, slot: u64) {
@@ -154,6 +140,13 @@ impl AttachedProcess {
     }
 }
 
+#[cold]
+fn taken_for_dead() -> Error {
+    let why = "another process has taken this one for dead, and may have taken its locks";
+    Error::new(ErrorKind::Stale, why)
+        .advice("restart this process, and report this: its lock of the file of beacons was lost")
+}
+
 fn life_of(generation: u64) -> u64 {
     generation << 1 | 1
 }
@@ -166,17 +159,9 @@ impl Plane {
             finish_dead(self, slot, life);
         }
         let generation = ((life >> 1) + 1) & ((1 << LockWord::GENERATION_BITS) - 1);
-        let (pid, started) = this_run();
-        for (word, value) in [
-            (word::PID, u64::from(pid)),
-            (word::STARTED, started),
-            (word::PID_NAMESPACE, pid_namespace()),
-        ] {
-            self.process_word(slot, word).store(value, Relaxed);
-        }
+        self.process_word(slot, word::PID).store(std::process::id().into(), Relaxed);
         (0..LANES).for_each(|lane| self.lane(slot, lane)[1].store(0, Relaxed));
-        // Release by SeqCst: a process that sees the generation sees pid, start time and empty
-        // lanes.
+        // Release by SeqCst: a process that sees the generation sees the pid and empty lanes.
         self.process_word(slot, word::LIFE).store(life_of(generation), SeqCst);
         generation
     }
@@ -202,26 +187,4 @@ fn byte_lock(slot: u64) -> libc::flock {
         l_len: 1,
         l_pid: 0,
     }
-}
-
-pub fn this_run() -> (u32, u64) {
-    let pid = std::process::id();
-    (pid, run_of(pid).map_or(0, |(started, _)| started))
-}
-
-/// Start time and end from /proc/PID/stat: after the name, which may contain anything, field 3 is
-/// the state and field 22 the start.
-fn run_of(pid: u32) -> Option<(u64, bool)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let state = fields.next()?;
-    let started = fields.nth(18)?.parse().ok()?;
-    let threads =
-        || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(usize::MAX, Iterator::count);
-    Some((started, matches!(state, "X" | "x") || state == "Z" && threads() <= 1))
-}
-
-fn pid_namespace() -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
