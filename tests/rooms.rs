@@ -42,6 +42,7 @@ const STORES: (&str, &[&str]) = (
         "route",
         "layouts",
         "feature_table",
+        "fuzzing",
     ],
 );
 /// The list of all stores in `lib.rs`, in which the registry looks up a URL.

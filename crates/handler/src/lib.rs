@@ -30,6 +30,8 @@
 
 mod collect;
 mod diverged;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod late;
 mod merge;
 mod php_format;

@@ -16,6 +16,8 @@ mod store_url;
 mod connections;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(feature = "locks")]
 mod locks;
 #[cfg(any(feature = "files", feature = "sqlite"))]
