@@ -47,8 +47,12 @@ impl RecordWriter {
     ) -> Result<Option<ControlFlow<(HeldEntry, Found), KeyDigest>>> {
         let (entry, hint) = match plane.find_or_take(self, digest)? {
             KeyEntry::New(entry, lock) => {
-                self.check_life(plane)?;
-                let (state, fence) = (entry.state(), entry.next_fence(plane.now()));
+                let now = plane.now();
+                if let Err(error) = self.check_attached(plane, now) {
+                    self.give_up(plane, entry, lock)?;
+                    return Err(error);
+                }
+                let (state, fence) = (entry.state(), entry.next_fence(now));
                 let held =
                     HeldEntry { entry: entry.number, lock, digest, bin, fence, state, old: None };
                 return Ok(Some(ControlFlow::Break((held, Found::default()))));
@@ -63,7 +67,7 @@ impl RecordWriter {
         };
         let now = plane.now();
         let viewed = self
-            .check_life(plane)
+            .check_attached(plane, now)
             .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES));
         let outcome = match viewed {
             Ok(EntryView::Stored(stored, snapshot)) => {

@@ -136,7 +136,7 @@ impl Engine {
         change: impl FnOnce(&Plane, &Attachment, Timestamp) -> Result<T>,
     ) -> Result<T> {
         let (plane, me, now) = (&self.plane, self.me()?, self.plane.now());
-        let changed = me.check_life(plane).and_then(|()| change(plane, me, now));
+        let changed = me.check_attached(plane, now).and_then(|()| change(plane, me, now));
         // Unless another thread is at it. A forked child has an attachment of its own.
         if let Ok(mut maintenance) = me.maintenance.try_lock() {
             if let Err(error) = maintenance.step(plane, me, now) {
@@ -190,7 +190,7 @@ impl Store for Engine {
 
     fn touch_held(&self, held: &mut HeldEntry, ttl: Ttl) -> Result<()> {
         let me = self.me()?;
-        me.check_life(&self.plane)?;
+        me.check_attached(&self.plane, self.plane.now())?;
         me.touch_held(&self.plane, held, ttl)
     }
 
@@ -234,7 +234,9 @@ impl Store for Engine {
             return Err(Error::new(ErrorKind::Unsupported, why)
                 .advice("use a directory on a disk for sessions that must survive a restart"));
         }
-        self.me()?.sync_log(&self.plane)
+        let me = self.me()?;
+        me.check_attached(&self.plane, self.plane.now())?;
+        me.sync_log(&self.plane)
     }
 
     fn stored_key(&self, key: &Key) -> Key {

@@ -30,6 +30,7 @@ impl AttachedProcess {
         plane.prefetch_buckets(digest);
         // The clock is read while the index is on its way from memory.
         let now = plane.now();
+        self.check_attached(plane, now)?;
         let Some((number, hint)) = plane.find_to_read(digest) else {
             return Ok(Some(ControlFlow::Break(Found::default())));
         };

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use super::home::{CONTROL_FILE, boot_id};
-use crate::{memory::*, storage::*};
+use crate::{memory::*, storage::*, table::*};
 
 const CONTROL_NEW: &str = "control.new";
 const ENTRIES_FILE: &str = "entries";
@@ -34,7 +34,7 @@ pub struct OpeningContext {
     pub sync: SyncMode,
 }
 
-pub fn attach_plane(opening: &OpeningContext) -> Result<OwnedFd> {
+pub fn attach_plane(opening: &OpeningContext) -> Result<StoreFile> {
     let directory = &opening.directory;
     let start = Instant::now();
     loop {
@@ -42,7 +42,7 @@ pub fn attach_plane(opening: &OpeningContext) -> Result<OwnedFd> {
         if directory.find_control()? {
             return Ok(attached);
         }
-        if try_lock_format(&attached, FlockOperation::NonBlockingLockExclusive)? {
+        if try_lock_format(&attached.file, FlockOperation::NonBlockingLockExclusive)? {
             // Once more: another process may have been faster.
             if !directory.find_control()? {
                 create_plane(opening)?;
@@ -50,7 +50,7 @@ pub fn attach_plane(opening: &OpeningContext) -> Result<OwnedFd> {
         } else if start.elapsed() >= CREATION_MAX {
             let why = format!(
                 "the control plane is not here, while processes {}still use one with these data",
-                lock_holders(&attached)
+                lock_holders(&attached.file)
             );
             return Err(Error::new(ErrorKind::Io, why).advice(
                 "if it was removed, end or restart them, and keep tmp cleaners and RemoveIPC= \

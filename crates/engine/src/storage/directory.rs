@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::format::DataMedium;
-use crate::memory::*;
+use crate::{memory::*, table::*};
 
 pub const BEACONS_FILE: &str = "beacons";
 pub const DATA_FILE: &str = "data";
@@ -46,6 +46,10 @@ const SMALL_FILE_SYSTEM: u64 = 64 << 20;
 
 pub struct StoreDirectory {
     pub fd: OwnedFd,
+    /// Absolute.
+    path: PathBuf,
+    /// Device and inode of the file `format` that this process was attached to first.
+    format: OnceLock<(u64, u64)>,
     pub medium: DataMedium,
     pub file_system_bytes: u64,
     pub control_parent: PathBuf,
@@ -87,8 +91,12 @@ impl StoreDirectory {
                 .advice("take that right away (chmod 700), or use a directory inside it"));
         }
         let (medium, file_system_bytes) = check_file_system(&fd, path)?;
+        let path = std::path::absolute(path)
+            .map_err(|error| Error::new(ErrorKind::Io, "the path has no root").source(error))?;
         Ok(StoreDirectory {
             fd,
+            path,
+            format: OnceLock::new(),
             medium,
             file_system_bytes,
             control_parent,
@@ -129,7 +137,8 @@ impl StoreDirectory {
     }
 
     /// The shared lock of an attached process, on a description of its own.
-    pub fn attach(&self) -> Result<OwnedFd> {
+    /// Error: `Io` for another file than that of the first time.
+    pub fn attach(&self) -> Result<StoreFile> {
         let opened = self.open_file(FORMAT_FILE, OFlags::RDONLY);
         let file = opened.explained("the file `format` cannot be opened")?;
         // How long another process may have the exclusive lock.
@@ -144,7 +153,11 @@ impl StoreDirectory {
                 return Err(Error::new(ErrorKind::Io, why).advice("look at that process"));
             }
         }
-        Ok(file)
+        let identity = file_identity(&file)?;
+        if *self.format.get_or_init(|| identity) != identity {
+            return Err(store_removed());
+        }
+        Ok(StoreFile::new(file, self.path.join(FORMAT_FILE), identity))
     }
 }
 

@@ -8,7 +8,8 @@ mod index;
 mod keys;
 mod lock;
 mod process;
+mod store_file;
 
 #[cfg(all(test, sessile_model))]
 pub(crate) use index::Insertion;
-pub(crate) use {entries::*, hint::*, keys::*, lock::*, process::*};
+pub(crate) use {entries::*, hint::*, keys::*, lock::*, process::*, store_file::*};

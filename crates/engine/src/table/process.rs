@@ -5,7 +5,6 @@
 //! with each owner, so a lock word names one process for ever.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -13,8 +12,9 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use sessile_core::{Error, ErrorKind, Result};
+use sessile_core::{Error, ErrorKind, Result, Timestamp};
 
+use super::store_file::StoreFile;
 use crate::memory::process_word as word;
 use crate::memory::*;
 
@@ -26,7 +26,7 @@ pub struct AttachedProcess {
     generation: u64,
     beacon: UninheritedFile,
     /// Holds the shared lock that says that the control plane is in use.
-    _attached: OwnedFd,
+    store_file: StoreFile,
     pub lanes_in_use: [AtomicBool; LANES as usize],
     nonce: AtomicU64,
     finish_dead: FinishDead,
@@ -41,7 +41,7 @@ impl AttachedProcess {
     pub fn register(
         plane: &Plane,
         beacon: File,
-        attached: OwnedFd,
+        store_file: StoreFile,
         finish_dead: FinishDead,
     ) -> Result<AttachedProcess> {
         let beacon = UninheritedFile::new(beacon)?;
@@ -53,7 +53,7 @@ impl AttachedProcess {
                         slot,
                         generation,
                         beacon,
-                        _attached: attached,
+                        store_file,
                         lanes_in_use: Default::default(),
                         nonce: AtomicU64::new(0),
                         finish_dead,
@@ -100,15 +100,16 @@ impl AttachedProcess {
             && i32::from(probe.l_type) == libc::F_UNLCK
     }
 
-    /// Whether this process still owns its slot. It is asked after a lock was taken and before a
-    /// change: a process that another one takes for dead has lost all its locks.
-    /// Error: `Stale`.
+    /// Whether this process still owns its slot, and the store is in its place. It is asked after a
+    /// lock was taken and before a change: a process that another one takes for dead has lost all
+    /// its locks.
+    /// Error: `Stale`; `Io` for a store that was removed.
     #[inline]
-    pub fn check_life(&self, plane: &Plane) -> Result<()> {
+    pub fn check_attached(&self, plane: &Plane, now: Timestamp) -> Result<()> {
         if plane.was_recovered((self.slot, self.generation)) {
             return Err(taken_for_dead());
         }
-        Ok(())
+        self.store_file.check_in_place(now)
     }
 
     pub fn recover_if_dead(&self, plane: &Plane, slot: u64) {

@@ -1,0 +1,112 @@
+//! Files that are removed below a store in use, and what a removed store leaves.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests are not recognised as tests"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sessile_core::{Begun, Clock, Error, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_engine::{EngineOptions, open};
+
+/// How long an attached process may not notice.
+const NOTICED_WITHIN: Duration = Duration::from_secs(1);
+
+struct Ground {
+    folder: tempfile::TempDir,
+    control: tempfile::TempDir,
+    clock: Clock,
+}
+
+impl Ground {
+    /// One in memory, one on a disk.
+    fn both() -> [Ground; 2] {
+        ["/dev/shm", "/var/tmp"].map(|parent| Ground {
+            folder: tempfile::TempDir::new_in(parent).unwrap(),
+            control: tempfile::TempDir::new_in("/dev/shm").unwrap(),
+            clock: Clock::manual(Timestamp::from_ms(1_800_000_000_000)),
+        })
+    }
+
+    fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    fn open_at(&self, path: &Path) -> Result<Sessions, Error> {
+        let control = Some(self.control.path().to_owned());
+        let options = EngineOptions { control, ..EngineOptions::default() };
+        let engine = open(path, self.clock.clone(), &options)?;
+        Ok(Sessions::new("sessile", engine, Limits::default()))
+    }
+
+    fn open(&self) -> Sessions {
+        self.open_at(&self.store()).unwrap()
+    }
+}
+
+fn key(id: &str) -> Key {
+    Key::session(id).unwrap()
+}
+
+fn ttl() -> Ttl {
+    Ttl::sliding(Duration::from_secs(600)).unwrap()
+}
+
+fn begin(sessions: &Sessions, id: &str) -> Result<Begun, Error> {
+    sessions.begin(&key(id), Duration::ZERO)
+}
+
+fn remove_files(store: &Path) {
+    for file in fs::read_dir(store).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+}
+
+fn remove_all(store: &Path) {
+    fs::remove_dir_all(store).unwrap();
+}
+
+fn move_away(store: &Path) {
+    fs::rename(store, store.with_extension("old")).unwrap();
+}
+
+/// `rm -rf dir/*`, a tmp cleaner or RemoveIPC= below running workers: new workers made a second
+/// store, and both held one session.
+#[test]
+fn a_process_refuses_a_store_that_was_removed_or_has_another_one_in_its_place() {
+    for replaced in [false, true] {
+        for remove in [remove_files, remove_all, move_away] {
+            for ground in Ground::both() {
+                let old = ground.open();
+                old.create(&key("read"), b"before", ttl()).unwrap();
+                let begun = begin(&old, "both").unwrap();
+                remove(&ground.store());
+                let new = replaced.then(|| ground.open());
+                let also = new.as_ref().map(|new| begin(new, "both").unwrap());
+                ground.clock.advance(NOTICED_WITHIN);
+                // Without another store at the old path, one that has moved may be used on.
+                let moved = ground.store().with_extension("old").exists() && !replaced;
+                let judged = |done: Result<(), Error>| match done {
+                    Ok(()) => assert!(moved, "a removed store was used"),
+                    Err(error) => {
+                        let text = format!("{error:#}");
+                        assert!(!moved && text.contains("was removed"), "{text}");
+                    }
+                };
+                judged(old.peek(&key("read")).map(drop));
+                judged(begin(&old, "read").map(drop));
+                judged(begin(&old, "absent").map(drop));
+                judged(begun.lease.commit(b"after", ttl()));
+                judged(old.create(&key("new"), b"new", ttl()));
+                judged(old.destroy(&key("read")));
+                if let Some(also) = also {
+                    also.lease.commit(b"the only one", ttl()).unwrap();
+                }
+            }
+        }
+    }
+}
