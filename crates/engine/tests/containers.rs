@@ -9,13 +9,14 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::mount::{MntFlags, umount2};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use sessile_core::{Clock, ErrorKind, Key, Lease, Limits, Sessions, Ttl};
 use sessile_engine::{EngineOptions, open};
 
 const OPENS: &str = "opens";
+const HIDES: &str = "hides";
 const SERVES: &str = "serves";
 const SERVES_WITHOUT_PROC: &str = "serves-without-proc";
 
@@ -34,6 +35,12 @@ fn main() {
         serve(Path::new(path), what == SERVES_WITHOUT_PROC);
         return;
     }
+    if let [_, what, path] = &arguments[..]
+        && what == HIDES
+    {
+        hide_stores(Path::new(path));
+        return;
+    }
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: only root may make the namespaces of these tests");
         return;
@@ -42,11 +49,13 @@ fn main() {
     println!("test without_proc_opening_is_refused ... ok");
     only_a_dead_owner_loses_its_lock();
     println!("test only_a_dead_owner_loses_its_lock ... ok");
+    a_store_out_of_sight_keeps_its_control_plane();
+    println!("test a_store_out_of_sight_keeps_its_control_plane ... ok");
 }
 
 /// Runs this program in a mount namespace of its own, after a command of the shell.
-fn in_mount_namespace(before: &str, path: &Path) -> Output {
-    let script = format!("{before} && exec timeout 20 \"$0\" {OPENS} \"$1\"");
+fn in_mount_namespace(before: &str, what: &str, path: &Path) -> Output {
+    let script = format!("{before} && exec timeout 20 \"$0\" {what} \"$1\"");
     Command::new("unshare")
         .args(["--mount", "sh", "-c", &script])
         .arg(std::env::current_exe().unwrap())
@@ -61,7 +70,7 @@ fn without_proc_opening_is_refused() {
         let folder = tempfile::TempDir::new_in(parent).unwrap();
         let store = folder.path().join("store");
         let start = Instant::now();
-        let output = in_mount_namespace("umount -l /proc", &store);
+        let output = in_mount_namespace("umount -l /proc", OPENS, &store);
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(said.trim(), ErrorKind::Unsupported.code(), "{parent}: {output:?}");
         assert!(start.elapsed() < Duration::from_secs(10));
@@ -255,4 +264,40 @@ fn fault_between(
     let steps = [held, beside_living, beside_stopped, committed, held_again, after_killed];
     let wanted = [DONE, "lock-timeout", "lock-timeout", DONE, DONE, DONE];
     (steps != wanted).then(|| format!("{steps:?}"))
+}
+
+/// A control plane is removed with its store only; this one is not mounted, or not in the mount
+/// namespace of the process that looks.
+fn a_store_out_of_sight_keeps_its_control_plane() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let output = in_mount_namespace("true", HIDES, folder.path());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn hide_stores(folder: &Path) {
+    let control = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let open_at = |path: &Path| {
+        let control = Some(control.path().to_owned());
+        let options = EngineOptions { control, ..EngineOptions::default() };
+        drop(open(path, Clock::system(), &options).unwrap());
+    };
+    let bind = |from: &Path, to: &Path| {
+        mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
+    };
+    let [real, mounted, hidden, empty] =
+        ["real", "mounted", "hidden", "empty"].map(|name| folder.join(name));
+    for path in [&real, &mounted, &hidden, &empty] {
+        std::fs::create_dir(path).unwrap();
+    }
+    bind(&real, &mounted);
+    open_at(&mounted.join("store"));
+    open_at(&hidden.join("store"));
+    umount2(&mounted, MntFlags::MNT_DETACH).unwrap();
+    bind(&empty, &hidden);
+    open_at(&folder.join("another"));
+    assert_eq!(std::fs::read_dir(control.path()).unwrap().count(), 3);
+    umount2(&hidden, MntFlags::MNT_DETACH).unwrap();
+    std::fs::remove_dir_all(hidden.join("store")).unwrap();
+    open_at(&folder.join("another"));
+    assert_eq!(std::fs::read_dir(control.path()).unwrap().count(), 2, "one store was removed");
 }

@@ -110,3 +110,58 @@ fn a_process_refuses_a_store_that_was_removed_or_has_another_one_in_its_place() 
         }
     }
 }
+
+impl Ground {
+    fn planes(&self) -> Vec<PathBuf> {
+        let found = fs::read_dir(self.control.path()).unwrap();
+        let mut planes: Vec<PathBuf> = found.map(|entry| entry.unwrap().path()).collect();
+        planes.sort();
+        planes
+    }
+}
+
+/// The control plane of a store that was removed stayed in memory until the next boot.
+#[test]
+fn the_control_plane_of_a_removed_store_goes_when_another_store_is_opened() {
+    let remove_data = |store: &Path| fs::remove_file(store.join("data")).unwrap();
+    let remove_parent = |store: &Path| fs::remove_dir_all(store.parent().unwrap()).unwrap();
+    let removals: [&dyn Fn(&Path); 4] = [&remove_files, &remove_all, &remove_data, &remove_parent];
+    for remove in removals {
+        let [_, ground] = Ground::both();
+        let folder = ground.folder.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let store = folder.join("store");
+        let attached = ground.open_at(&store).unwrap();
+        remove(&store);
+        drop(ground.open());
+        assert_eq!(ground.planes().len(), 2, "a process is attached to it");
+        drop(attached);
+        drop(ground.open());
+        assert_eq!(ground.planes().len(), 1, "nobody is attached to it");
+    }
+}
+
+/// A store that has moved, or is reached by a link, loses at most its control plane.
+#[test]
+fn the_control_plane_of_a_store_that_is_there_stays() {
+    let [_, ground] = Ground::both();
+    let (store, moved) = (ground.store(), ground.folder.path().join("moved"));
+    let create = || {
+        let sessions = ground.open();
+        sessions.create(&key("one"), b"kept", ttl()).unwrap();
+    };
+    create();
+    let plane = ground.planes();
+    let open_another = || drop(ground.open_at(&ground.folder.path().join("another")).unwrap());
+    open_another();
+    assert!(ground.planes().contains(&plane[0]), "its store is there");
+    fs::rename(&store, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &store).unwrap();
+    open_another();
+    assert!(ground.planes().contains(&plane[0]), "a link leads to its store");
+    fs::remove_file(&store).unwrap();
+    open_another();
+    assert!(!ground.planes().contains(&plane[0]), "its store is not where it was");
+    let sessions = ground.open_at(&moved).unwrap();
+    assert_eq!(sessions.peek(&key("one")).unwrap().unwrap().payload, b"kept");
+}

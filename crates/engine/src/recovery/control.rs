@@ -4,7 +4,7 @@
 //! unlinked is never replaced while processes use it. A file named `control` is complete; `plane`
 //! names it only after that.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -12,13 +12,12 @@ use rustix::fs::{AtFlags, FlockOperation, OFlags, RenameFlags, fchmod};
 use rustix::io::Errno;
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
-use super::home::{CONTROL_FILE, boot_id};
+use super::home::{
+    CONTROL_FILE, CONTROL_FILES, CONTROL_NEW, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE, boot_id,
+};
+use super::orphans::{PLACE_FILE, describe_place};
 use crate::{memory::*, storage::*, table::*};
 
-const CONTROL_NEW: &str = "control.new";
-const ENTRIES_FILE: &str = "entries";
-const INDEX_FILE: &str = "index";
-const STAMPS_FILE: &str = "stamps";
 const BINS_FILE: &str = "bins";
 /// The list of bins is short; a longer file is not one.
 const BINS_BYTES_MAX: u64 = 64 << 10;
@@ -68,6 +67,9 @@ fn create_plane(opening: &OpeningContext) -> Result<()> {
         directory.make_control_directory(format.uuid)?;
     }
     directory.create_control_files()?;
+    if directory.medium == DataMedium::Disk {
+        directory.note_place();
+    }
     let plane = map_files(CONTROL_NEW, opening)?;
     plane.control.back(0, CONTROL_BACKED)?;
     // Existing data are not refused; the opening process sets the limit.
@@ -106,20 +108,30 @@ fn create_plane(opening: &OpeningContext) -> Result<()> {
 
 impl StoreDirectory {
     fn create_control_files(&self) -> Result<()> {
-        let mut files = vec![CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE];
-        files.extend((self.medium == DataMedium::Memory).then_some(DATA_FILE));
-        for name in std::iter::once(&CONTROL_FILE).chain(&files) {
-            match rustix::fs::unlinkat(self.control_fd(), *name, AtFlags::empty()) {
+        let [_, made @ ..] = CONTROL_FILES;
+        let data = (self.medium == DataMedium::Memory).then_some(DATA_FILE);
+        for name in CONTROL_FILES.into_iter().chain(data) {
+            match rustix::fs::unlinkat(self.control_fd(), name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => {
                     return Err(refused("a file of an earlier store cannot be removed", errno));
                 }
             }
         }
-        files.iter().try_for_each(|name| {
+        made.into_iter().chain(data).try_for_each(|name| {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
             make_private(self.open_control(name, flags))
         })
+    }
+
+    /// Without the note the control plane stays when its store is removed: only room is lost.
+    fn note_place(&self) {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let place = describe_place(&self.fd).zip(self.open_control(PLACE_FILE, flags).ok());
+        let noted = place.map(|(text, file)| std::fs::File::from(file).write_all(text.as_bytes()));
+        if !matches!(noted, Some(Ok(()))) {
+            log::debug!("the place of the store cannot be noted beside its control plane");
+        }
     }
 
     fn create_data_files(&self) -> Result<()> {

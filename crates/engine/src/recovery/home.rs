@@ -22,10 +22,18 @@ use sessile_core::{Error, ErrorKind, Result};
 use crate::{memory::*, storage::*};
 
 pub const CONTROL_FILE: &str = "control";
+pub const CONTROL_NEW: &str = "control.new";
+pub const ENTRIES_FILE: &str = "entries";
+pub const INDEX_FILE: &str = "index";
+pub const STAMPS_FILE: &str = "stamps";
+/// The files of a control plane; the first is made last, under the name of the second.
+pub const CONTROL_FILES: [&str; 6] =
+    [CONTROL_FILE, CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE];
 const PLANE_FILE: &str = "plane";
 const PLANE_NEW: &str = "plane.new";
 const BYTES_MAX: u64 = 8_192;
-const DIRECTORY_FLAGS: OFlags =
+pub const PLANE_PREFIX: &str = "sessile-";
+pub const DIRECTORY_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
 impl StoreDirectory {
@@ -82,8 +90,8 @@ impl StoreDirectory {
         let data = self.open_file(DATA_FILE, OFlags::RDONLY);
         let (device, inode) = file_identity(&data.explained("`data` cannot be opened")?)?;
         let parent = &self.control_parent;
-        let path =
-            parent.join(format!("sessile-{:016x}{:016x}-{device:x}-{inode:x}", uuid.0, uuid.1));
+        let name = format!("{PLANE_PREFIX}{:016x}{:016x}-{device:x}-{inode:x}", uuid.0, uuid.1);
+        let path = parent.join(name);
         match mkdir(&path, DIRECTORY_MODE) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => {
@@ -171,7 +179,7 @@ fn boot_text((first, second): (u64, u64)) -> String {
 }
 
 /// Refuses the directory of another user: directories in memory are often writable for everyone.
-fn check_owner(directory: &OwnedFd, path: &Path) -> Result<()> {
+pub fn check_owner(directory: &OwnedFd, path: &Path) -> Result<()> {
     let stat =
         fstat(directory).explained("the directory of the control plane cannot be examined")?;
     if stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 == 0 {

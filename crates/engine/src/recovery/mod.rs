@@ -4,6 +4,7 @@ mod control;
 mod dead;
 mod home;
 mod open;
+mod orphans;
 mod rebuild;
 
 pub use open::{EngineOptions, open};

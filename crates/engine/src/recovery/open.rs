@@ -7,6 +7,7 @@ use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use super::control::{OpeningContext, attach_plane, map_plane};
 use super::dead::finish_dead;
+use super::orphans::remove_orphans;
 use crate::operations::Engine;
 use crate::{memory::*, storage::*};
 
@@ -38,8 +39,8 @@ pub fn open(path: &Path, clock: Clock, options: &EngineOptions) -> Result<Engine
             format!("the size limit of {limit} bytes is below the least of {STORE_BYTES_MIN}");
         return Err(Error::new(ErrorKind::InvalidArgument, why));
     }
-    let control_parent = options.control.clone().unwrap_or_else(|| CONTROL_PARENT.into());
-    let directory = StoreDirectory::open(path, control_parent)?;
+    let control_parent: PathBuf = options.control.clone().unwrap_or_else(|| CONTROL_PARENT.into());
+    let directory = StoreDirectory::open(path, control_parent.clone())?;
     if directory.medium == DataMedium::Memory
         && options.sync.is_some_and(|sync| sync != SyncMode::Never)
     {
@@ -63,5 +64,6 @@ pub fn open(path: &Path, clock: Clock, options: &EngineOptions) -> Result<Engine
     }
     let engine = Engine::new(plane, opening.directory, finish_dead)?;
     drop(attached);
+    remove_orphans(&control_parent);
     Ok(engine)
 }

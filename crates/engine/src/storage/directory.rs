@@ -119,19 +119,13 @@ impl StoreDirectory {
     /// The file of beacons, opened anew: its locks belong to this process. In another file than
     /// theirs, all other processes would look dead.
     pub fn beacons(&self, plane: &Plane) -> Result<File> {
-        let lost = || {
-            Error::new(ErrorKind::Io, "the file of beacons was removed or replaced").advice(
-                "end the processes that use the store and remove the directory; keep tmp cleaners \
-                 away from it",
-            )
-        };
         let file = self.open_control(BEACONS_FILE, OFlags::RDWR).map_err(|errno| match errno {
-            Errno::NOENT => lost(),
+            Errno::NOENT => beacons_lost(),
             errno => refused("the file of beacons cannot be opened", errno),
         })?;
         let inode = file_identity(&file)?.1;
         if inode != plane.header(header::BEACONS).load(Relaxed) {
-            return Err(lost());
+            return Err(beacons_lost());
         }
         Ok(File::from(file))
     }

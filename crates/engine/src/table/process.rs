@@ -5,6 +5,7 @@
 //! with each owner, so a lock word names one process for ever.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -48,6 +49,10 @@ impl AttachedProcess {
         for slot in 0..PROCESSES_MAX {
             match fcntl(&*beacon, FcntlArg::F_OFD_SETLK(&byte_lock(slot))) {
                 Ok(_) => {
+                    // Removed as an orphan, before its lock could tell of this process.
+                    if rustix::fs::fstat(&*beacon).is_ok_and(|file| file.st_nlink == 0) {
+                        return Err(beacons_lost());
+                    }
                     let generation = plane.take_slot(slot, finish_dead);
                     return Ok(AttachedProcess {
                         slot,
@@ -178,6 +183,20 @@ impl Plane {
 pub fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// False when a process is attached. While the file is open none attaches.
+pub fn lock_all_beacons(beacons: &impl AsFd) -> bool {
+    let all = libc::flock { l_len: PROCESSES_MAX.cast_signed(), ..byte_lock(0) };
+    fcntl(beacons, FcntlArg::F_OFD_SETLK(&all)).is_ok()
+}
+
+pub fn beacons_lost() -> Error {
+    let why = "the file of beacons was removed or replaced";
+    Error::new(ErrorKind::Io, why).advice(
+        "end the processes that use the store and remove the directory; keep tmp cleaners away \
+         from it",
+    )
 }
 
 fn byte_lock(slot: u64) -> libc::flock {
