@@ -178,7 +178,7 @@ pub fn value(engine: &Engine, number: usize) -> Option<Vec<u8>> {
 /// What a rebuild makes of an image of the log.
 pub fn rebuilt(store: &Path, image: &[u8], clock: &Clock) -> (tempfile::TempDir, Engine) {
     let copy = tempfile::TempDir::new_in("/var/tmp").unwrap();
-    for name in ["format", "bins"] {
+    for name in ["format", "bins", "sealed"] {
         std::fs::copy(store.join(name), copy.path().join(name)).unwrap();
     }
     std::fs::write(copy.path().join("data"), image).unwrap();

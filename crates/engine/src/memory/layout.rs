@@ -37,6 +37,7 @@ pub mod header {
     pub const ROOM_LOCK: u64 = 728; // held while room is made in a full log
     pub const SYNC_LEADER: u64 = 768; // a counter; odd: a process syncs for all that wait
     pub const SEQUENCE_FLOOR: u64 = 776; // records given up after a failed sync are not above it
+    pub const SEALING: u64 = 832; // the next segment that may be sealed
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the last searched
 }
 

@@ -36,6 +36,7 @@ pub struct Plane {
 pub struct DiskLog {
     pub file: Box<dyn DataFile>,
     pub bins: OwnedFd,
+    pub seals: OwnedFd,
     pub secret: [u8; LOG_SECRET_BYTES],
     pub sync: SyncMode,
 }
@@ -43,14 +44,14 @@ pub struct DiskLog {
 impl DiskLog {
     pub fn new(
         file: Box<dyn DataFile>,
-        bins: OwnedFd,
+        (bins, seals): (OwnedFd, OwnedFd),
         store_secret: &[u8; 32],
         sync: SyncMode,
     ) -> DiskLog {
         let mut secret = [0; LOG_SECRET_BYTES];
         let mut hasher = blake3::Hasher::new_derive_key(LOG_SECRET_CONTEXT);
         hasher.update(store_secret).finalize_xof().fill(&mut secret);
-        DiskLog { file, bins, secret, sync }
+        DiskLog { file, bins, seals, secret, sync }
     }
 }
 
@@ -114,10 +115,15 @@ impl<'a> TableEntry<'a> {
 pub struct SegmentWords<'a> {
     pub state: &'a Word,
     pub lock: &'a Word,
-    /// In a log: the syncs begun when the segment was emptied.
-    pub emptied: &'a Word,
-    /// In a log: the granules appended.
+    // In a log:
+    /// The syncs begun when it was written last, or emptied.
+    pub syncs: &'a Word,
+    /// The granules appended.
     pub appended: &'a Word,
+    /// Writes that have begun and not returned.
+    pub writing: &'a Word,
+    /// The granules sealed, and the generation in which they were.
+    pub sealed: &'a Word,
 }
 
 impl Plane {
@@ -192,9 +198,9 @@ impl Plane {
     }
 
     pub fn segment(&self, number: u64) -> SegmentWords<'_> {
-        let [state, lock, emptied, appended, ..] =
+        let [state, lock, syncs, appended, writing, sealed, ..] =
             self.control.line(SEGMENTS + number * SEGMENT_HEADER_BYTES);
-        SegmentWords { state, lock, emptied, appended }
+        SegmentWords { state, lock, syncs, appended, writing, sealed }
     }
 
     pub fn stamp(&self, segment: u64, slot: u64) -> &Word {

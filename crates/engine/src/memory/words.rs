@@ -48,6 +48,8 @@ pub enum EntryKind {
     Regenerated,
     /// The index does not lead to it, or soon will not; no process may use it.
     Leaving,
+    /// On a disk: a rebuild has found that its latest record is damaged.
+    Damaged,
 }
 
 /// The state of an entry: kind (3 bits), version (26 bits), location (35 bits).
@@ -69,6 +71,7 @@ impl EntryState {
             3 => EntryKind::Destroyed,
             4 => EntryKind::Regenerated,
             5 => EntryKind::Leaving,
+            6 => EntryKind::Damaged,
             _ => EntryKind::Free,
         }
     }
@@ -82,6 +85,10 @@ impl EntryState {
     }
 
     pub fn has_record(self) -> bool {
+        self.is_readable() || self.kind() == EntryKind::Damaged
+    }
+
+    pub fn is_readable(self) -> bool {
         matches!(self.kind(), EntryKind::Live | EntryKind::Regenerated)
     }
 

@@ -15,6 +15,8 @@ const RECORDS_MAX: u64 = 4;
 /// Entries that the hand of a process takes at a time; they share a word of the bitmap.
 const GROUP: u64 = 64;
 const HAND_TRIES: usize = 100;
+/// A damaged record of which nothing is known is looked at again after this time.
+const DAMAGED_KEPT: Duration = Duration::from_secs(3_600);
 /// A record that keeps changing has not expired as far as the hand can tell.
 const UNKNOWN: Timestamp = Timestamp::from_ms(u64::MAX);
 
@@ -67,47 +69,61 @@ impl Hand {
 impl TableEntry<'_> {
     /// Puts the due time off to the expiry that was found, and reads that once more: a touch may
     /// have brought it forward meanwhile and left the due time.
-    fn correct_due(self, plane: &Plane, expires: Timestamp) -> Result<()> {
+    fn correct_due(self, plane: &Plane, expires: Timestamp) {
         let mut written = expires;
         if written == UNKNOWN {
-            return Ok(());
+            return;
         }
         loop {
             self.set_due(plane, written);
             // Pairs with the compare-and-swap of a touch, which reads the due time after it: one of
             // the two sees the other.
             fence(SeqCst);
-            match self.expiry_of(plane)? {
+            match self.expiry_of(plane) {
                 Some(expires) if expires < written => written = expires,
-                Some(_) => return Ok(()),
-                None => {
-                    self.set_due(plane, Timestamp::ZERO);
-                    return Ok(());
-                }
+                Some(_) => return,
+                None => return self.set_due(plane, Timestamp::ZERO),
             }
         }
     }
 
     /// Whether an entry has not expired; its due time is corrected then.
-    fn is_kept(self, plane: &Plane, now: Timestamp) -> Result<bool> {
-        let expires = self.expiry_of(plane)?.filter(|expires| *expires > now);
-        expires.map_or(Ok(()), |expires| self.correct_due(plane, expires))?;
-        Ok(expires.is_some())
+    fn is_kept(self, plane: &Plane, now: Timestamp) -> bool {
+        let expires = self.expiry_of(plane).filter(|expires| *expires > now);
+        expires.inspect(|expires| self.correct_due(plane, *expires)).is_some()
     }
 
     /// The expiry of an entry; `None` for one that may not be unlocked in this state.
-    fn expiry_of(self, plane: &Plane) -> Result<Option<Timestamp>> {
+    fn expiry_of(self, plane: &Plane) -> Option<Timestamp> {
         let state = self.state();
-        Ok(match state.kind() {
+        match state.kind() {
             EntryKind::Destroyed => Some(state.forgotten_at()),
-            EntryKind::Live | EntryKind::Regenerated => {
-                match self.read_entry(plane, self.digest(), ReadDepth::Header, HAND_TRIES)? {
-                    EntryRead::Record(snapshot) => Some(snapshot.head.expires),
-                    _ => Some(UNKNOWN),
-                }
-            }
+            EntryKind::Live | EntryKind::Regenerated => Some(self.expiry_of_record(plane)),
+            EntryKind::Damaged => Some(self.kept_until(plane)),
             EntryKind::Free | EntryKind::Empty | EntryKind::Leaving => None,
-        })
+        }
+    }
+
+    fn expiry_of_record(self, plane: &Plane) -> Timestamp {
+        let read = |depth| self.read_entry(plane, self.digest(), depth, HAND_TRIES);
+        let expires = match read(ReadDepth::Header) {
+            Ok(EntryRead::Record(snapshot)) => snapshot.head.expires,
+            Ok(_) => return UNKNOWN,
+            Err(_) => return self.kept_until(plane),
+        };
+        // Only the checksum of all tells whether the header is what was written.
+        if plane.log.is_some() && expires <= plane.now() && read(WHOLE).is_err() {
+            return self.kept_until(plane);
+        }
+        expires
+    }
+
+    /// Until when a damaged record is kept: until all that the disk has of its session has expired,
+    /// if its line can be read.
+    fn kept_until(self, plane: &Plane) -> Timestamp {
+        let line = LogLine::read(plane, self.state().location());
+        let line = line.filter(|line| line.lineage.digest == self.digest());
+        line.map_or_else(|| plane.now().plus(DAMAGED_KEPT), |line| line.lineage.longest)
     }
 }
 
@@ -115,7 +131,7 @@ impl RecordWriter {
     pub fn examine(&self, plane: &Plane, number: u64, now: Timestamp) -> Result<Examination> {
         let entry = plane.entry(number);
         // Without the lock first: most due entries were touched or committed since.
-        if entry.is_kept(plane, now)? {
+        if entry.is_kept(plane, now) {
             return Ok(Kept);
         }
         let Some(mine) = self.try_lock(plane, entry.lock()) else { return Ok(Kept) };
@@ -146,7 +162,7 @@ impl RecordWriter {
             return Ok(Cleaned);
         }
         let touched = entry.touched().load(Relaxed);
-        if entry.is_kept(plane, now)? {
+        if entry.is_kept(plane, now) {
             return Ok(Kept);
         }
         // Closed: a later touch finds the record gone; an earlier one has changed the word.

@@ -15,6 +15,8 @@ const COMPACTION_TIME_MIN: Duration = Duration::from_micros(100);
 const IDLE_CALLS: u32 = 64;
 /// In a log, where each commit takes new room.
 const IDLE_CALLS_LOG: u32 = 4;
+/// Between two looks for segments of the log that can be sealed.
+const SEAL_CALLS: u32 = 4;
 /// Between two measurements of CPU time: system calls of 0.4 us each on a virtual machine.
 const CPU_CALLS: u32 = 256;
 const LIVENESS_CALLS: u32 = 4_096;
@@ -40,6 +42,9 @@ impl Maintenance {
             let start = Instant::now();
             self.compaction.step(plane, me)?;
             worked = start.elapsed();
+        }
+        if plane.log.is_some() && self.calls.is_multiple_of(SEAL_CALLS) {
+            plane.seal_some()?;
         }
         if self.calls.is_multiple_of(LIVENESS_CALLS) {
             self.next_process = (self.next_process + 1) % PROCESSES_MAX;

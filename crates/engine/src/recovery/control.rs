@@ -19,6 +19,8 @@ use super::orphans::{PLACE_FILE, describe_place};
 use crate::{memory::*, storage::*, table::*};
 
 const BINS_FILE: &str = "bins";
+/// Which parts of the log are known to be on the disk.
+const SEALS_FILE: &str = "sealed";
 /// The list of bins is short; a longer file is not one.
 const BINS_BYTES_MAX: u64 = 64 << 10;
 const REMOVE_CONTROL: &str = "end the processes that use it, then remove the directory that its \
@@ -135,7 +137,7 @@ impl StoreDirectory {
     }
 
     fn create_data_files(&self) -> Result<()> {
-        for name in [DATA_FILE, BINS_FILE] {
+        for name in [DATA_FILE, BINS_FILE, SEALS_FILE] {
             make_private(self.open_file(name, OFlags::RDWR | OFlags::CREATE))?;
         }
         // Their names have to survive a power cut, too.
@@ -248,7 +250,8 @@ fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {
         let file = Box::new(KernelFile::new(data()?, data()?));
         let bins = directory.open_file(BINS_FILE, OFlags::WRONLY | OFlags::APPEND);
         let bins = opened(bins, "bins")?;
-        Ok(DiskLog::new(file, bins, &format.secret, *sync))
+        let seals = opened(directory.open_file(SEALS_FILE, OFlags::RDWR), SEALS_FILE)?;
+        Ok(DiskLog::new(file, (bins, seals), &format.secret, *sync))
     };
     let log = on_disk.then(open_log).transpose()?;
     Ok(Plane {

@@ -6,5 +6,6 @@ mod home;
 mod open;
 mod orphans;
 mod rebuild;
+mod scan;
 
 pub use open::{EngineOptions, open};

@@ -67,6 +67,7 @@ impl Appender {
         close_shared(&mut open, request);
         drop(open);
         record.write(log).inspect_err(|_| lane.discard(claim))?;
+        plane.segment(claim.location.segment()).end_write(plane);
         plane.note_unsynced();
         Ok(claim)
     }
@@ -132,7 +133,9 @@ fn advance(
         at.next += granules;
         let claim = SlotClaim { location: record_location(at.segment, class, first), stamp };
         lane.about_to_claim(target, claim);
-        plane.segment(at.segment).appended.store(at.next, Release);
+        let words = plane.segment(at.segment);
+        words.begin_write();
+        words.appended.store(at.next, Release);
         if granules > 1 {
             plane.stamp(at.segment, first + 1).store(length_mark(granules), Relaxed);
         }

@@ -162,27 +162,29 @@ impl Plane {
         result
     }
 
-    /// Writes every complete record again: the kernel may have dropped or call clean what it could
-    /// not write. No segment is reused meanwhile.
+    /// Writes every complete record again that is not sealed: the kernel may have dropped or call
+    /// clean what it could not write. No segment is reused meanwhile.
     fn write_again(&self, log: &DiskLog) -> Result<()> {
         let mut bytes = vec![0; SEGMENT_BYTES as usize];
         for segment in 0..self.segment_count() {
-            let seen = self.segment_state(segment);
-            if !is_log(seen.class()) || !seen.has_slots() {
+            let (words, seen) = (self.segment(segment), self.segment_state(segment));
+            let sealed = words.sealed_granules();
+            if !is_log(seen.class()) || !seen.has_slots() || sealed >= words.appended.load(SeqCst) {
                 continue;
             }
             log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;
             for record in parse_segment(log, &bytes, segment) {
+                let granule = record.location.within() / GRANULE_BYTES;
                 // Remains of an earlier generation are not what the stamp stands for.
-                let granule = record.start as u64 / GRANULE_BYTES;
                 let stamp = self.stamp(segment, granule).load(SeqCst);
-                if record.header.stamp == stamp {
-                    // Not its magic, which its writer may be taking away at this moment. The page
-                    // is written whole all the same.
-                    let (Some(bytes), start) = (record.bytes.get(8..), record.start as u64 + 8)
-                    else {
-                        continue;
-                    };
+                if granule < sealed || record.body.is_none() || record.header.stamp != stamp {
+                    continue;
+                }
+                // Not its check, which its writer may be taking away at this moment. The page is
+                // written whole all the same.
+                let start = granule * GRANULE_BYTES + 8;
+                let end = (granule + record.line.granules) * GRANULE_BYTES;
+                if let Some(bytes) = bytes.get(start as usize..end as usize) {
                     log.file.write(bytes, segment * SEGMENT_BYTES + start)?;
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sessile engine
-//! format 2
+//! format 3
 //! uuid 8d5c...
 //! secret 77ab...           the key of the digests of ids
 //! byte-order little
@@ -24,7 +24,7 @@ use crate::memory::*;
 
 const NAME: &str = "format";
 const FIRST_LINE: &str = "sessile engine";
-const VERSION: &str = "2";
+const VERSION: &str = "3";
 const BYTES_MAX: u64 = 4_096;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

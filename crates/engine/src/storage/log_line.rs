@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! word  0                              1 2     3         4      5        6           7
-//!       magic 32 | kind 8 | granules   digest  sequence  fence  longest  generation  checksum
+//!       check 32 | kind 8 | granules   digest  sequence  fence  longest  generation  checksum
 //! ```
 //!
-//! Invariant: a checksum is good for one place in one generation of one store. docs/engine.md, "On
-//! a disk".
+//! Invariant: a checksum is good for one place in one generation of one store. The check of the
+//! line alone tells of which session a damaged record is. docs/engine.md, "On a disk".
 
 use sessile_core::{Result, Timestamp};
 use xxhash_rust::xxh3::xxh3_64_with_secret;
@@ -16,7 +16,6 @@ use super::lane::SlotClaim;
 use super::segment::record_location;
 use crate::memory::*;
 
-const LOG_MAGIC: u64 = u32::from_le_bytes(*b"SLG1") as u64;
 type LineWords = [u64; LINE_WORDS];
 /// A rebuild adds this part of the time to live, for touches that were not logged.
 const GRANT_PART: u64 = 16;
@@ -61,6 +60,7 @@ pub struct Lineage {
 
 #[derive(Clone, Copy)]
 pub struct LogLine {
+    check: u64,
     pub kind: RecordKind,
     pub granules: u64,
     pub lineage: Lineage,
@@ -69,24 +69,20 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    pub fn from_words(words: LineWords) -> Option<LogLine> {
+    /// `None` unless a line was written like this and at this place.
+    pub fn from_words(log: &DiskLog, words: LineWords, location: Location) -> Option<LogLine> {
         let [first, digest0, digest1, sequence, fence, longest, generation, checksum] = words;
         let kind = RecordKind::from_code(first >> 32 & 0xff)?;
         let digest = KeyDigest(digest0, digest1);
         let lineage = Lineage { digest, sequence, fence, longest: Timestamp::from_ms(longest) };
-        let granules = first >> 40;
-        (first & 0xffff_ffff == LOG_MAGIC).then_some(LogLine {
-            kind,
-            granules,
-            lineage,
-            generation,
-            checksum,
-        })
+        let (check, granules) = (first & 0xffff_ffff, first >> 40);
+        let line = LogLine { check, kind, granules, lineage, generation, checksum };
+        (granules > 0 && check == line_check(log, words, location)).then_some(line)
     }
 
     fn to_words(self) -> LineWords {
         let Lineage { digest, sequence, fence, longest } = self.lineage;
-        let first = LOG_MAGIC | (self.kind as u64) << 32 | self.granules << 40;
+        let first = self.check | (self.kind as u64) << 32 | self.granules << 40;
         let (generation, checksum) = (self.generation, self.checksum);
         [first, digest.0, digest.1, sequence, fence, longest.as_ms(), generation, checksum]
     }
@@ -100,6 +96,13 @@ impl LogLine {
     ) -> bool {
         checksum(log, self.to_words(), header.to_words(), location, body) == self.checksum
     }
+}
+
+/// Of the line up to the checksum, and the location.
+fn line_check(log: &DiskLog, line: LineWords, location: Location) -> u64 {
+    let [l0, l1, l2, l3, l4, l5, l6, _] = line;
+    let words = [l0 >> 32, l1, l2, l3, l4, l5, l6, location.0].map(u64::to_le_bytes);
+    xxh3_64_with_secret(words.as_flattened(), &log.secret) & 0xffff_ffff
 }
 
 /// Of the line up to the checksum, the header, the location, and the hash of the body.
@@ -141,7 +144,8 @@ impl<'a> LogRecord<'a> {
         let LogRecord { kind, lineage, header, body } = *self;
         let generation = plane.segment_state(claim.location.segment()).generation();
         let granules = granules(body.len() as u64);
-        let mut line = LogLine { kind, granules, lineage, generation, checksum: 0 };
+        let mut line = LogLine { check: 0, kind, granules, lineage, generation, checksum: 0 };
+        line.check = line_check(log, line.to_words(), claim.location);
         let header = RecordHeader { stamp: claim.stamp, ..*header }.to_words();
         line.checksum = checksum(log, line.to_words(), header, claim.location, body);
         EncodedRecord::new(line.to_words(), header, claim, body)
@@ -173,15 +177,8 @@ pub struct ParsedRecord<'a> {
     pub line: LogLine,
     pub header: RecordHeader,
     pub location: Location,
-    /// Where line, header and body begin among the bytes of the segment, and all of them.
-    pub start: usize,
-    pub bytes: &'a [u8],
-}
-
-impl<'a> ParsedRecord<'a> {
-    pub fn body(&self) -> &'a [u8] {
-        self.bytes.get(RECORD_HEAD_BYTES as usize..).unwrap_or_default()
-    }
+    /// `None`: header or body are not what was written.
+    pub body: Option<&'a [u8]>,
 }
 
 /// Every granule is tried: a writer may have died anywhere, and an older record may end there.
@@ -203,14 +200,15 @@ fn parse_record<'a>(
     location: Location,
 ) -> Option<ParsedRecord<'a>> {
     let (line, rest) = bytes.get(start..)?.split_at_checked(LOG_LINE_BYTES as usize)?;
-    let line = LogLine::from_words(words_of(line)?)?;
+    let line = LogLine::from_words(log, words_of(line)?, location)?;
     let (header, rest) = rest.split_at_checked(HEADER_BYTES as usize)?;
     let header = RecordHeader::from_words(words_of(header)?);
-    let stored = usize::try_from(header.stored_bytes()).ok()?;
-    let valid = line.granules == granules(stored as u64)
-        && line.is_valid(log, &header, location, rest.get(..stored)?);
-    let bytes = bytes.get(start..start + RECORD_HEAD_BYTES as usize + stored)?;
-    valid.then_some(ParsedRecord { line, header, location, start, bytes })
+    let stored = header.stored_bytes();
+    let body = usize::try_from(stored).ok().and_then(|stored| rest.get(..stored));
+    let body = body.filter(|body| {
+        line.granules == granules(stored) && line.is_valid(log, &header, location, body)
+    });
+    Some(ParsedRecord { line, header, location, body })
 }
 
 fn words_of(bytes: &[u8]) -> Option<LineWords> {
@@ -249,18 +247,20 @@ mod tests {
         let mut bytes = vec![0; 4_096];
         log.file.read(&mut bytes, 0).unwrap();
         let place = record_location(0, LOG, 0);
-        let length = parse_record(log, &bytes, 0, place).unwrap().bytes.len();
-        assert_eq!(length, RECORD_HEAD_BYTES as usize + 300);
+        let length = parse_record(log, &bytes, 0, place).unwrap().body.unwrap().len();
+        assert_eq!(length, 300);
         let elsewhere = record_location(0, LOG, 1);
         assert!(parse_record(log, &bytes, 0, elsewhere).is_none(), "valid at another place");
-        for at in 0..length {
+        for at in 0..RECORD_HEAD_BYTES as usize + length {
             for bit in [1, 128] {
                 let mut bytes = bytes.clone();
                 bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= bit);
-                assert!(
-                    parse_record(log, &bytes, 0, place).is_none(),
-                    "valid with byte {at} changed"
-                );
+                let parsed = parse_record(log, &bytes, 0, place);
+                let is_whole = parsed.as_ref().is_some_and(|parsed| parsed.body.is_some());
+                assert!(!is_whole, "valid with byte {at} changed");
+                // The checksum itself is not under the check of the line.
+                let is_told = parsed.is_some();
+                assert_eq!(is_told, at as u64 >= LOG_LINE_BYTES - 8, "byte {at}");
             }
         }
         drop(engine);

@@ -58,7 +58,7 @@ impl OpenSegment {
         let words = plane.segment(self.segment);
         let syncs = plane.header(header::SYNCS_DONE).load(SeqCst);
         let seen = SegmentState(words.state.load(SeqCst));
-        words.emptied.store(syncs.saturating_sub(1), SeqCst);
+        words.syncs.store(syncs.saturating_sub(1), SeqCst);
         words.state.cas(seen.0, seen.next(SegmentUse::Emptied, seen.class()).0);
         self.close(plane);
     }
@@ -210,7 +210,7 @@ impl Plane {
 
     /// Whether the records that replaced those of an emptied segment are on the disk.
     fn is_reusable(&self, segment: u64) -> bool {
-        let emptied = self.segment(segment).emptied.load(SeqCst);
+        let emptied = self.segment(segment).syncs.load(SeqCst);
         self.header(header::SYNCED).load(Relaxed) == 0
             || self.header(header::SYNCS_DONE).load(SeqCst) > emptied
     }
@@ -277,7 +277,9 @@ impl AttachedProcess {
             return backed.map(|_| None);
         }
         (0..SLOTS_MAX).for_each(|granule| plane.stamp(segment, granule).store(0, Relaxed));
-        words.appended.store(0, Relaxed);
+        for word in [words.appended, words.writing, words.sealed] {
+            word.store(0, Relaxed);
+        }
         words.state.cas(seen.0, seen.next(SegmentUse::Open, class).0);
         if shared {
             plane.header(header::SHARED).store(segment + 1, Relaxed);

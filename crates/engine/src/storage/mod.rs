@@ -16,6 +16,7 @@ mod log_segment;
 mod notes;
 mod record;
 mod reserve;
+mod seal;
 mod segment;
 mod slots;
 mod unsynced;
@@ -23,5 +24,5 @@ mod write;
 
 pub(crate) use {
     directory::*, disk_file::*, format::*, header::*, lane::*, log_line::*, notes::*, record::*,
-    reserve::*, segment::*, write::*,
+    reserve::*, seal::*, segment::*, write::*,
 };

@@ -4,7 +4,7 @@
 //! Invariants: a tombstone is written before the state says destroyed, and kept until everything
 //! else about its digest has expired; a note stays while the lane that wrote it names it.
 
-use sessile_core::{Head, Result, Timestamp};
+use sessile_core::{Head, Limits, Result, Timestamp};
 
 use super::header::{PLAIN, RecordHeader};
 use super::lane::{Lane, SlotClaim};
@@ -31,8 +31,14 @@ impl TableEntry<'_> {
         let fence = self.fence().load(Relaxed);
         let due = Timestamp::from_ms(self.due().load(Relaxed));
         let line = present.has_record().then(|| LogLine::read(plane, present.location())).flatten();
-        let (sequence, longest) = line
-            .map_or((fence, Timestamp::ZERO), |line| (line.lineage.sequence, line.lineage.longest));
+        let (sequence, longest) = match line {
+            Some(line) => (line.lineage.sequence, line.lineage.longest),
+            // A damaged line does not say what is on the disk besides.
+            None if plane.log.is_some() && present.has_record() => {
+                (fence, plane.now().plus(Limits::TTL_MAX))
+            }
+            None => (fence, Timestamp::ZERO),
+        };
         let remembered = if present.has_record() {
             // A logged touch counts too; where one has moved the expiry back, the due time
             // remembers the later one.
@@ -77,7 +83,7 @@ impl RecordWriter {
         lineage.longest = lineage.longest.max(until);
         // A commit that began before may be under way: it is refused, but its record may stay on
         // the disk.
-        let header = present.has_record().then(|| RecordHeader::read(plane, present.location()));
+        let header = present.is_readable().then(|| RecordHeader::read(plane, present.location()));
         if let Some(header) = header.flatten() {
             let ttl = header.head.expires.as_ms().saturating_sub(header.head.written.as_ms());
             let under_way = granted(now, Timestamp::from_ms(now.as_ms().saturating_add(ttl)));
@@ -171,7 +177,7 @@ impl Plane {
                 let longest = line.lineage.longest.max(state.forgotten_at());
                 (Lineage { longest, ..line.lineage }, longest)
             }
-            RecordKind::Touch if state.has_record() => {
+            RecordKind::Touch if state.is_readable() => {
                 let record = LogLine::read(self, state.location())?;
                 let touched = Override(entry.touched().load(Relaxed)).applies_to(state)?;
                 let part = grid_ms(header.head.written, header.head.expires);

@@ -65,10 +65,12 @@ impl RecordHeader {
 impl LogLine {
     /// The caller pins the record or reads again.
     pub fn read(plane: &Plane, location: Location) -> Option<LogLine> {
+        let log = plane.log.as_ref()?;
         if !plane.may_read(location) || location.within() < LOG_LINE_BYTES {
             return None;
         }
-        LogLine::from_words(plane.data.load_line(location.offset() - LOG_LINE_BYTES))
+        let words = plane.data.load_line(location.offset() - LOG_LINE_BYTES);
+        LogLine::from_words(log, words, location)
     }
 }
 
@@ -164,14 +166,15 @@ impl TableEntry<'_> {
             if state.kind() == EntryKind::Free || self.digest() != digest {
                 return Ok(EntryRead::Elsewhere);
             }
-            if !state.has_record() {
+            if !state.is_readable() {
                 // The digest was read after the state; if the state is unchanged, they belong
                 // together.
                 fence(Acquire);
-                if self.state() == state {
-                    return Ok(EntryRead::Bare(state));
+                if self.state() != state {
+                    continue;
                 }
-                continue;
+                let damaged = state.kind() == EntryKind::Damaged;
+                return if damaged { Err(corrupt()) } else { Ok(EntryRead::Bare(state)) };
             }
             let location = state.location();
             if let ReadDepth::Whole(hint) = depth
@@ -183,7 +186,7 @@ impl TableEntry<'_> {
             let line = plane.log.as_ref().and_then(|_| LogLine::read(plane, location));
             payload.clear();
             let copied = header.is_some_and(|header| {
-                !with_payload || copy(plane, location, &header, &mut payload)
+                !with_payload || copy(plane, location, &header, line, &mut payload)
             });
             // Overrides are read before the state is read again: not older than a later commit.
             let touched = Override(self.touched().load(Relaxed));
@@ -201,6 +204,7 @@ impl TableEntry<'_> {
                 (None, _) => header.entry == self.number,
                 (Some(_), None) => false,
                 (Some(log), Some(line)) => {
+                    // `copy` has checked a list and its chunks.
                     let whole = with_payload && header.form == PLAIN;
                     line.lineage.digest == digest
                         && (!whole || line.is_valid(log, &header, location, &payload))
@@ -285,9 +289,15 @@ impl TableEntry<'_> {
     }
 }
 
-/// False when the header cannot be true.
+/// False when the header cannot be true, or a list or its chunks are not what was written.
 #[inline(always)]
-fn copy(plane: &Plane, location: Location, header: &RecordHeader, payload: &mut Vec<u8>) -> bool {
+fn copy(
+    plane: &Plane,
+    location: Location,
+    header: &RecordHeader,
+    line: Option<LogLine>,
+    payload: &mut Vec<u8>,
+) -> bool {
     let room = location.room() - HEADER_BYTES;
     if header.stored_bytes() > room || header.payload_bytes > PAYLOAD_BYTES_MAX {
         return false;
@@ -296,6 +306,24 @@ fn copy(plane: &Plane, location: Location, header: &RecordHeader, payload: &mut 
         let offset = location.offset() + HEADER_BYTES;
         plane.data.read(offset, header.payload_bytes as usize, payload);
         return true;
+    }
+    copy_chunks(plane, location, header, line, payload)
+}
+
+fn copy_chunks(
+    plane: &Plane,
+    location: Location,
+    header: &RecordHeader,
+    line: Option<LogLine>,
+    payload: &mut Vec<u8>,
+) -> bool {
+    if let Some(log) = &plane.log {
+        let mut list = Vec::new();
+        let offset = location.offset() + HEADER_BYTES;
+        plane.data.read(offset, header.stored_bytes() as usize, &mut list);
+        if !line.is_some_and(|line| line.is_valid(log, header, location, &list)) {
+            return false;
+        }
     }
     let mut left = header.payload_bytes;
     for chunk in plane.chunks(location, header) {
@@ -308,10 +336,12 @@ fn copy(plane: &Plane, location: Location, header: &RecordHeader, payload: &mut 
         left -= length;
         if let Some(log) = &plane.log {
             let piece = payload.get(start..).unwrap_or_default();
-            let valid = plane
-                .read_logged(chunk.location)
-                .is_some_and(|(line, header)| line.is_valid(log, &header, chunk.location, piece));
-            if !valid {
+            let is_ours = |(found, header): (LogLine, RecordHeader)| {
+                header.stamp == chunk.stamp
+                    && line.is_some_and(|line| line.lineage.digest == found.lineage.digest)
+                    && found.is_valid(log, &header, chunk.location, piece)
+            };
+            if !plane.read_logged(chunk.location).is_some_and(is_ours) {
                 return false;
             }
         }
@@ -358,5 +388,49 @@ impl Lane<'_> {
         // As long as it has our stamp the place is ours.
         plane.invalidate(claim.location);
         plane.free_slot(claim);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use sessile_core::{Clock, Key, Store, Ttl};
+
+    use super::*;
+
+    /// A chunk was read once from wherever the list said, if only it had a valid checksum there: a
+    /// list with a turned bit could show a part of somebody else's session.
+    #[test]
+    fn a_list_that_leads_to_other_chunks_is_corrupt() {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let path = folder.path().join("store");
+        let engine = crate::open(&path, Clock::system(), &crate::EngineOptions::default()).unwrap();
+        let ttl = Ttl::sliding(std::time::Duration::from_secs(60)).unwrap();
+        let plane = &engine.plane;
+        let list_of = |id: &str, byte| {
+            let key = Key::session(id).unwrap();
+            engine.create(&key, &[byte; 150_000], ttl).unwrap();
+            let entry = plane.entry(plane.find_entry(plane.digest_of(&key)).unwrap());
+            let location = entry.state().location();
+            let header = RecordHeader::read(plane, location).unwrap();
+            (key, location, plane.chunks(location, &header).collect::<Vec<_>>())
+        };
+        let (key, list, own) = list_of("one", 1);
+        let (_, _, foreign) = list_of("two", 2);
+        let other = foreign.first().unwrap();
+        let log = plane.log.as_ref().unwrap();
+        // The foreign chunk with its stamp, and with ours; our chunks in another order.
+        for (location, stamp) in [
+            (other.location, other.stamp),
+            (other.location, own.first().unwrap().stamp),
+            (own.get(1).unwrap().location, own.get(1).unwrap().stamp),
+        ] {
+            let item = [(location.0 + 1).to_le_bytes(), stamp.to_le_bytes()].concat();
+            log.file.write(&item, list.offset() + HEADER_BYTES).unwrap();
+            let error = engine.peek(&key).err().map(|error| error.kind().code());
+            assert_eq!(error, Some("corrupt"));
+        }
+        drop(engine);
+        crate::power_tests::remove_control(&path);
     }
 }

@@ -30,6 +30,12 @@ pub fn note_stamp(stamp: u64) -> u64 {
     stamp | NOTE
 }
 
+/// For a record whose own stamp cannot be believed: no lane makes it.
+pub fn stamp_of_damaged(location: Location, is_note: bool) -> u64 {
+    let stamp = ((PROCESSES_MAX + 1) * CLAIM_MIN) | location.0;
+    if is_note { note_stamp(stamp) } else { stamp }
+}
+
 pub fn length_mark(granules: u64) -> u64 {
     LENGTH | granules
 }
@@ -146,6 +152,13 @@ impl Plane {
         self.control.back(header_page, PAGE_BYTES)?;
         self.header(header::SEGMENTS).cas(new, new + 1);
         Ok(new)
+    }
+
+    pub fn add_segments(&self, count: u64) -> Result<()> {
+        while self.segment_count() < count {
+            self.add_segment()?;
+        }
+        Ok(())
     }
 }
 

@@ -234,7 +234,7 @@ impl AttachedProcess {
             let usage = if closed && is_log(class) {
                 // SeqCst: a sync that began before this does not count.
                 let begun = plane.header(header::SYNCS_BEGUN).load(SeqCst);
-                plane.segment(segment).emptied.store(begun, SeqCst);
+                plane.segment(segment).syncs.store(begun, SeqCst);
                 SegmentUse::Emptied
             } else if closed {
                 SegmentUse::Unbacked

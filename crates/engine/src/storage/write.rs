@@ -151,6 +151,7 @@ fn log_in_chunks(
         plane.note_unsynced();
         Ok(())
     };
+    let end_write = |of: SlotClaim| plane.segment(of.location.segment()).end_write(plane);
     let mut list = vec![0; stored as usize];
     put(EncodedRecord::unfinished(claim, header, &list)).inspect_err(give_up)?;
     for (at, piece) in payload.chunks(CHUNK_BYTES as usize).enumerate() {
@@ -164,6 +165,7 @@ fn log_in_chunks(
             plane.free_slot(chunk);
             give_up(error);
         })?;
+        end_write(chunk);
         let item = [(chunk.location.0 + 1).to_le_bytes(), chunk.stamp.to_le_bytes()].concat();
         let listed = at * LISTED_BYTES as usize;
         let offset = claim.location.offset() + HEADER_BYTES + listed as u64;
@@ -171,6 +173,7 @@ fn log_in_chunks(
         list.iter_mut().skip(listed).zip(item).for_each(|(to, from)| *to = from);
     }
     put(LogRecord { body: &list, ..record }.encode(plane, log, claim)).inspect_err(give_up)?;
+    end_write(claim);
     Ok(claim)
 }
 

@@ -8,6 +8,7 @@
     reason = "helpers of tests are not recognised as tests"
 )]
 
+mod damage;
 mod ground;
 
 use std::collections::HashMap;
@@ -331,32 +332,6 @@ fn touches_stay_small_and_right(rounds: usize, synced_every: Option<usize>, occu
     assert!((0..1_000).all(|number| read(&sessions, &key(number)) == Some(payload(number, 200))));
     ground.clock.advance(Duration::from_secs(60));
     assert!((0..1_000).all(|number| read(&sessions, &key(number)).is_none()));
-}
-
-#[test]
-fn a_damaged_record_is_corrupt_and_no_other_is() {
-    let ground = Ground::new();
-    let sessions = ground.open();
-    for number in 0..50 {
-        sessions.create(&key(number), &payload(number, 1_000), ttl(600)).unwrap();
-    }
-    drop(sessions);
-    let sessions = ground.open();
-    let data = std::fs::read(ground.path().join("data")).unwrap();
-    let needle = payload(7, 1_000);
-    let at = data.windows(1_000).position(|window| window == needle).unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(ground.path().join("data")).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&file, b"!", at as u64 + 500).unwrap();
-    assert_eq!(sessions.peek(&key(7)).unwrap_err().kind().code(), "corrupt");
-    assert_eq!(sessions.verify(&mut |_| ()).unwrap().problems.len(), 1);
-    drop(sessions);
-    std::fs::remove_dir_all(control_of(&ground.path())).unwrap();
-    let sessions = ground.open();
-    sound(&sessions);
-    for number in 0..50 {
-        let expected = (number != 7).then(|| payload(number, 1_000));
-        assert!(read(&sessions, &key(number)) == expected, "session {number}");
-    }
 }
 
 #[test]
