@@ -85,9 +85,8 @@ impl Rows for Database {
         let values = after.iter().take(after.len() / 2).chain(after);
         let values: Vec<Value<'_>> = values.map(|value| Value::Bytes(value)).collect();
         let mut page = self.wire().prepare(&sql)?;
-        let rows = self.wire.execute(&mut page, &values);
-        self.wire.forget(&page)?;
-        let (rows, _) = rows?;
+        let (rows, _) = self.wire.execute(&mut page, &values)?;
+        self.wire.close(&page)?;
         rows.into_iter().map(|row| read(row, table.key.len()).ok_or_else(unexpected)).collect()
     }
 }

@@ -12,8 +12,8 @@ use sessile_core::{ErrorKind, Found, Key, Result, Stored, follow_aliases};
 
 use super::Mysql;
 use super::connection::{Connection, unexpected};
-use super::failure::{Attempt, LOCK_WAIT};
-use super::lock::{FENCE, Held, RELEASE, SESSION_FENCE, holder, release};
+use super::failure::{Attempt, LOCK_WAIT, MysqlFailure};
+use super::lock::{FENCE, Held, IS_READ_ONLY, RELEASE, SESSION_FENCE, holder, release};
 use super::row::{Row, decode, decode_head};
 use super::statement::Message;
 use super::statements::{READ_IF_LOCKED, Statements};
@@ -147,7 +147,7 @@ fn lock_and_read_at_once(
     let values = [Value::Word(name), bin, id];
     let row = connection.if_prepared(|connection| connection.fetch(begin, &values))?.flatten();
     let Some(row) = row.filter(|row| !row.is_null(0)) else { return Ok(None) };
-    let fence = fence(Some(&row), 1)?.ok_or_else(unexpected)?;
+    let fence = fence(connection, Some(&row), 1)?.ok_or_else(unexpected)?;
     let read = decode(Some(row), 2, 0, key);
     keep_if_readable(connection, name, fence, read)
 }
@@ -197,7 +197,7 @@ fn lock_and_read_by_name(
     message.add(&execute, &[lock, bin, lock, id]);
     let row = connection.run(&message)?.row();
     connection.knows_read = true;
-    let Some(fence) = fence(row.as_ref(), 0)? else { return Ok(None) };
+    let Some(fence) = fence(connection, row.as_ref(), 0)? else { return Ok(None) };
     // No kind, no row. A payload that is too large for this way is NULL.
     let row = row.filter(|row| !row.is_null(1));
     let large = |row: &Row| row.integer(1).is_ok_and(|kind| kind == Some(0)) && row.is_null(10);
@@ -233,12 +233,19 @@ fn lock_and_select(
     selects.iter().for_each(|select| message.add(select, &key_values(request.key)));
     message.add(&format!("SELECT {SESSION_FENCE}"), &[]);
     let mut results = connection.run(&message)?;
-    let fence = fence(results.row().as_ref(), 0)?;
+    let fence = fence(connection, results.row().as_ref(), 0)?;
     Ok(fence.map(|fence| (fence, results.row())))
 }
 
-fn fence(row: Option<&Row>, column: usize) -> Attempt<Option<u64>> {
-    Ok(row.ok_or_else(unexpected)?.integer(column)?.map(i64::unsigned_abs))
+/// A server that has become read-only since the connection was opened is a primary that was
+/// demoted: what begins there cannot be saved.
+fn fence(connection: &Connection, row: Option<&Row>, column: usize) -> Attempt<Option<u64>> {
+    let fence = row.ok_or_else(unexpected)?.integer(column)?.map(i64::unsigned_abs);
+    let read_only = fence.is_some_and(|fence| fence & IS_READ_ONLY != 0);
+    if read_only && !connection.facts.read_only {
+        return Err(MysqlFailure::demoted());
+    }
+    Ok(fence.map(|fence| fence & !IS_READ_ONLY))
 }
 
 /// A lock over a row that cannot be read is not kept.

@@ -130,8 +130,9 @@ impl PooledConnection for Connection {
         self.wire.set_deadline(deadline);
     }
 
+    /// One to a read-only server is not kept: the next may lead to the primary.
     fn is_reusable(&self) -> bool {
-        !self.broken && self.check_owner().is_ok()
+        self.is_ours() && !self.facts.read_only
     }
 
     fn translate(_: &Options, failure: MysqlFailure) -> Error {
@@ -169,8 +170,8 @@ impl Connection {
             .then("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", &[])
             .then(&format!("DO {}", bits.join(", ")), &[])
             .then(
-                "SELECT VERSION(), @@max_allowed_packet, @@read_only, CONNECTION_ID(), \
-                   @@innodb_flush_log_at_trx_commit",
+                "SELECT VERSION(), @@max_allowed_packet, CONCAT(@@read_only) NOT IN ('0', 'OFF'), \
+                 CONNECTION_ID(), @@innodb_flush_log_at_trx_commit",
                 &[],
             );
         let row = self.run(&message)?.row().ok_or_else(unexpected)?;
@@ -185,6 +186,10 @@ impl Connection {
             behind_proxy: u64::from(self.wire.number) != unsigned(&row, 3)? & u64::from(u32::MAX),
         };
         Ok(())
+    }
+
+    fn is_ours(&self) -> bool {
+        !self.broken && self.check_owner().is_ok()
     }
 
     pub fn check_owner(&self) -> Result<()> {
@@ -267,7 +272,7 @@ impl Connection {
                 let (_, known) = prepared.get_mut(at).ok_or(MysqlFailure::Garbled)?;
                 let done = wire.execute(known, values);
                 if done.as_ref().is_err_and(|failure| failure.is(&FORGOTTEN)) {
-                    wire.forget(&prepared.swap_remove(at).1)?;
+                    wire.close(&prepared.swap_remove(at).1)?;
                 }
                 done
             })
@@ -294,7 +299,7 @@ impl Connection {
 /// Says good-bye: the server writes connections that only end to its log.
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.is_reusable() {
+        if self.is_ours() {
             self.wire.set_deadline(Instant::now() + GOOD_BYE);
             let _ = self.wire.command(Command::COM_QUIT, b"");
         }

@@ -76,6 +76,13 @@ impl MysqlFailure {
         }
     }
 
+    /// As the server refuses a change.
+    pub(super) fn demoted() -> MysqlFailure {
+        let [code, _] = READ_ONLY;
+        let message = "The MySQL server is running with the --read-only option".to_owned();
+        MysqlFailure::Server { code, state: "HY000".to_owned(), message }
+    }
+
     pub(super) fn is(&self, codes: &[u16]) -> bool {
         matches!(self, MysqlFailure::Server { code, .. } if codes.contains(code))
     }

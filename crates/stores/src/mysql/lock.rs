@@ -20,7 +20,10 @@ const DIGEST_BYTES: usize = 20;
 
 /// It grows as long as the server runs, starts from the time when the server starts, and its
 /// highest byte is the number of the server.
-pub(super) const FENCE: &str = "UUID_SHORT() & 0xFFFFFFFFFFFFFF";
+pub(super) const FENCE: &str =
+    "(UUID_SHORT() & 0xFFFFFFFFFFFFFF) | ((CONCAT(@@read_only) NOT IN ('0', 'OFF')) << 60)";
+/// Beside the fence: the server is read-only by now.
+pub(super) const IS_READ_ONLY: u64 = 1 << 60;
 /// Where the connection keeps the fence, or NULL, for the next statements of the message.
 pub(super) const SESSION_FENCE: &str = "@sessile_had";
 

@@ -6,7 +6,7 @@
 use sessile_core::{Error, ErrorKind, Key, Result, Stored, Timestamp};
 
 use super::connection::Connection;
-use super::failure::{Attempt, MysqlFailure};
+use super::failure::{Attempt, LOCK_WAIT, MysqlFailure};
 use super::lock::{IS_OURS, RELEASE, lost};
 use super::row::decode_head;
 use super::statement::Message;
@@ -27,7 +27,9 @@ pub(super) fn repeat_on_collision<T>(
             done => return done,
         };
         let rolled_back = roll_back(connection);
-        if !failure.is_collision() || connection.is_late() {
+        // A deadlock is told at once; after a wait for a row there may be no time for another.
+        let too_late = failure.is(&[LOCK_WAIT]) && connection.is_late();
+        if !failure.is_collision() || too_late {
             return Err(failure);
         }
         rolled_back?;

@@ -213,7 +213,7 @@ impl Wire {
     }
 
     /// The server does not answer.
-    pub fn forget(&mut self, statement: &Prepared) -> Attempt<()> {
+    pub fn close(&mut self, statement: &Prepared) -> Attempt<()> {
         self.command(Command::COM_STMT_CLOSE, &statement.id.to_le_bytes())
     }
 

@@ -154,7 +154,7 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
     Ok(connection)
 }
 
-/// One round trip, which looks at the version and lifts the sequence of fences.
+/// One round trip, which looks at the version and at the sequence of fences; one more to lift it.
 ///
 /// Each crash of the server, a standby in its place and a restored backup may have lost the last
 /// numbers, and end all connections. Nobody draws a million a second, so the time in microseconds
@@ -162,19 +162,24 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
 /// lost.
 fn check_tables(connection: &mut Connection, names: &TableNames) -> Attempt<()> {
     let TableNames { about, fences, .. } = names;
-    let sequence = fences.replace('\'', "''");
-    let look = format!(
-        "SELECT version, CASE
-            WHEN last_value < us - {BEHIND_US_MAX}
-                AND current_setting('transaction_read_only') = 'off'
-                AND set_config('synchronous_commit', 'off', true) = 'off'
-            THEN setval('{sequence}', us) END
-        FROM {about}, {fences},
-            (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS now"
+    let clock = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS now";
+    let is_behind = format!(
+        "last_value < us - {BEHIND_US_MAX} AND current_setting('transaction_read_only') = 'off'"
     );
+    let look = format!("SELECT version, {is_behind} FROM {about}, {fences}, {clock}");
     let rows = connection.run_text(&look)?;
-    let Some([Some(version), ..]) = rows.first().map(Vec::as_slice) else {
+    let Some([Some(version), is_to_lift, ..]) = rows.first().map(Vec::as_slice) else {
         return Err(foreign_table().into());
     };
-    Ok(check_schema("the table", version.parse().unwrap_or(0))?)
+    check_schema("the table", version.parse().unwrap_or(0))?;
+    if is_to_lift.as_deref() == Some("t") {
+        // In turn, and after another look: a time that was read before another connection lifted
+        // the sequence would set it back.
+        let (turn, sequence) = (names.lock("", "fence"), fences.replace('\'', "''"));
+        connection.run_text(&format!(
+            "SELECT pg_advisory_xact_lock({turn}), set_config('synchronous_commit', 'off', true);
+            SELECT setval('{sequence}', us) FROM {fences}, {clock} WHERE {is_behind}"
+        ))?;
+    }
+    Ok(())
 }

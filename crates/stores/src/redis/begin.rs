@@ -29,6 +29,8 @@ const LIFT: &str = "local time = redis.call('TIME')
     if tonumber(redis.call('GET', KEYS[1]) or 0) < us then
         redis.call('SET', KEYS[1], string.format('%.0f', us))
     end";
+/// How long a lift of the counter counts.
+const LIFT_EACH: Duration = Duration::from_secs(1);
 /// A counter below this was lost while connections went on: emptied by hand, or evicted.
 const FENCE_MIN: u64 = 1_000_000_000;
 
@@ -153,8 +155,10 @@ impl Bounded<'_> {
     /// EXEC of the commit fail. The fence is drawn under the lock, so it is above that of the
     /// holder before, although others are served in between.
     ///
-    /// All that loses the last fences ends all connections, so each lifts the counter once, before
-    /// its first fence. (The ids of XADD would need no lift, and cost each begin more.)
+    /// Each connection lifts the counter before its first fence, because most of what loses the last
+    /// fences ends all connections, and again after a second, because not all does: a primary that
+    /// was a replica for a moment keeps them, and so may a proxy. (The ids of XADD would need no
+    /// lift, and cost each begin more.)
     ///
     /// `None` when the lock is taken, when the id leads on, when the counter of fences was lost, or
     /// when the server refuses these commands: begin.lua sorts that out. It knows this token,
@@ -165,7 +169,9 @@ impl Bounded<'_> {
         let (fence, lock_ttl) = (self.names.fence(), ms(self.lock_ttl));
         let pinned = self.pool.with_kept(self.deadline, |connection| {
             let mut commands = redis::pipe();
-            if !connection.has_lifted {
+            let now = Instant::now();
+            let lifts = connection.lifted.is_none_or(|last| now.duration_since(last) > LIFT_EACH);
+            if lifts {
                 commands.cmd("EVAL").arg(LIFT).arg(1).arg(&fence).ignore();
             }
             commands.cmd("UNWATCH").ignore(); // for a lease that ended without a commit
@@ -173,7 +179,9 @@ impl Bounded<'_> {
             commands.cmd("WATCH").arg(lock).arg(data).ignore();
             commands.cmd("GET").arg(lock).cmd("INCR").arg(&fence).cmd("GET").arg(data);
             let answers = commands.query::<(Vec<u8>, u64, Option<Vec<u8>>)>(connection)?;
-            connection.has_lifted = true;
+            if lifts {
+                connection.lifted = Some(now);
+            }
             Ok(answers)
         });
         let ((stored, fence, data), connection) = match pinned {

@@ -72,8 +72,8 @@ pub struct Connection {
     parser: Parser,
     db: u32,
     failed: bool,
-    /// Whether it has lifted the counter of fences.
-    pub has_lifted: bool,
+    /// When it has lifted the counter of fences.
+    pub lifted: Option<Instant>,
 }
 
 impl PooledConnection for Connection {
@@ -91,8 +91,7 @@ impl PooledConnection for Connection {
             channel.encrypt(tls)?;
         }
         let parser = Parser::new();
-        let mut connection =
-            Connection { channel, parser, db: *db, failed: false, has_lifted: false };
+        let mut connection = Connection { channel, parser, db: *db, failed: false, lifted: None };
         connection.log_in(&settings.login)?;
         Ok(connection)
     }
@@ -141,6 +140,9 @@ impl ConnectionLike for Connection {
         first: usize,
         count: usize,
     ) -> RedisResult<Vec<Value>> {
+        if self.failed {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into());
+        }
         let answers = self.request(commands, first + count);
         self.failed |= answers.is_err();
         Ok(answers?.split_off(first))
@@ -174,6 +176,8 @@ fn db(url: &StoreUrl) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sessile_core::ErrorKind;
 
     use super::*;
@@ -198,6 +202,25 @@ mod tests {
             assert!(matches!(error.kind(), ErrorKind::InvalidUrl | ErrorKind::Denied), "{url}");
             assert!(!format!("{error:#}").contains("s3cret"), "{url}");
         }
+    }
+
+    /// A program that went on after a failure got the answer to its first request for that to its
+    /// second.
+    #[test]
+    fn a_connection_on_which_a_request_failed_gives_no_answer_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let url = StoreUrl::parse(&format!("redis+unix:{}", path.display())).unwrap();
+        let settings = Settings::parse(&url).unwrap();
+        let within = |ms| Instant::now() + Duration::from_millis(ms);
+        let mut connection = Connection::open(&settings, within(50)).unwrap();
+        let get = |connection: &mut Connection| redis::cmd("GET").query::<String>(connection);
+        assert!(get(&mut connection).is_err(), "no answer in time");
+        listener.accept().unwrap().0.write_all(b"+late\r\n").unwrap();
+        connection.set_deadline(within(10_000));
+        assert!(get(&mut connection).is_err());
+        assert!(!connection.is_reusable());
     }
 
     #[test]

@@ -52,6 +52,14 @@ const REFUSALS: &[(&str, Meaning)] = &[
             "free disk space for its snapshots, or turn off stop-writes-on-bgsave-error",
         ),
     ),
+    (
+        "NOREPLICAS",
+        (
+            Unreachable,
+            "the server has too few replicas and refuses writes",
+            "bring its replicas back, or lower min-replicas-to-write",
+        ),
+    ),
     ("LOADING", NOT_READY),
     ("BUSY", NOT_READY),
     ("UNBLOCKED", NOT_READY),

@@ -113,6 +113,37 @@ fn a_demoted_primary_is_left_for_the_one_that_the_address_leads_to() {
     store.create(&key("e"), b"cart", ttl()).unwrap();
 }
 
+/// A begin on the old primary found nothing wrong, and the commit was refused: each worker lost a
+/// request.
+#[test]
+fn a_demoted_primary_costs_no_request_of_a_worker_that_was_idle_meanwhile() {
+    let (Some(private), Some(successor)) = (Private::start(), Private::start()) else { return };
+    for server in [&private, &successor] {
+        server.run("CREATE USER shop@localhost IDENTIFIED BY ''");
+        server.run("GRANT ALL ON test.* TO shop@localhost");
+        drop(server.open(""));
+    }
+    let address = Moving::to(private.server.socket());
+    let socket = address.socket();
+    let url = format!("mysql+unix:{}?user=shop&database=test", socket.display());
+    // From the second begin on sessions are found; from the ninth on statements are prepared.
+    for (round, begins) in [1, 3, 12, 30, 30].into_iter().enumerate() {
+        let [old, new] =
+            if round % 2 == 0 { [&private, &successor] } else { [&successor, &private] };
+        new.run("SET GLOBAL read_only = 0");
+        let store = open(&url).unwrap();
+        let serve = || store.begin(&key("a"), WAIT).unwrap().lease.commit(b"cart", ttl());
+        (0..begins).for_each(|_| serve().unwrap());
+        old.run("SET GLOBAL read_only = 1");
+        if round == 4 {
+            assert_eq!(serve().unwrap_err().kind(), &ErrorKind::Denied, "no successor yet");
+            store.begin(&key("a"), WAIT).unwrap().lease.release().unwrap();
+        }
+        address.move_to(new.server.socket());
+        serve().unwrap();
+    }
+}
+
 #[test]
 fn a_table_that_is_not_ours_is_refused_and_left_alone() {
     let Some(private) = Private::start() else { return };

@@ -161,6 +161,38 @@ fn fences_grow_over_a_crash_of_one_process_that_lost_the_last_ones() {
     assert_eq!(private.open().begin(&key("a"), WAIT).unwrap().lease.fence(), (1 << 62) + 1);
 }
 
+/// Two connections looked at the sequence, and the slower one set it back to its own time, below
+/// numbers that were drawn meanwhile.
+#[test]
+fn fences_grow_while_several_connections_lift_the_sequence() {
+    let Some(private) = Private::start() else { return };
+    drop(private.open());
+    // The first to lift is slow at it.
+    private.sql(
+        "CREATE SCHEMA slow; CREATE SEQUENCE slow.calls;
+        CREATE FUNCTION slow.setval(regclass, bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('slow.calls') = 1 THEN PERFORM pg_sleep(1); END IF;
+            RETURN pg_catalog.setval($1, $2);
+        END $$;
+        ALTER ROLE postgres SET search_path = slow, pg_catalog, public;
+        SELECT pg_catalog.setval('sessile_fence', 1)",
+    );
+    let open = || {
+        let url = format!("{}&schema=public", private.url());
+        sessile_stores::open(&url, &Context::default()).unwrap()
+    };
+    let fence = |store: &Sessions| store.begin(&key("a"), WAIT).unwrap().lease.fence();
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(open);
+        let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        until("the first lifts", || private.number(asleep) > 0);
+        let drawn = fence(&open());
+        let slow = slow.join().unwrap();
+        let next = fence(&slow);
+        assert!(next > drawn, "{next} after {drawn}");
+    });
+}
+
 #[test]
 fn a_proxy_that_pools_transactions_is_refused() {
     let Some(private) = Private::start() else { return };

@@ -291,6 +291,49 @@ fn a_demoted_primary_is_left_for_the_one_that_the_address_leads_to() {
     }
 }
 
+/// A server that follows another one for a moment gets its state, older fences included, and keeps
+/// the connections of its clients. Each of them went on from the older number.
+#[test]
+fn fences_grow_over_an_older_state_that_a_live_connection_does_not_notice() {
+    let Some(private) = Private::start() else { return };
+    let (dir, port) = (PrivateDir::on_disk().unwrap(), free_port().to_string());
+    let extra = ["--port", &port, "--bind", "127.0.0.1"].map(Into::into).to_vec();
+    let options = ServerOptions { extra, ..ServerOptions::default() };
+    let older = start("redis-server", &dir, &options).unwrap();
+    let client = redis::Client::open(format!("unix:{}", older.socket().display())).unwrap();
+    let state = redis::cmd("SET").arg("sessile:fence").arg(1_000_000_000_000_u64).to_owned();
+    state.exec(&mut client.get_connection().unwrap()).unwrap();
+
+    let store = private.open("");
+    let fence = || store.begin(&key("a"), WAIT).unwrap().lease.fence();
+    let last = (0..100).map(|_| fence()).max().unwrap();
+    let mut raw = private.raw();
+    let connections = |raw: &mut redis::Connection| -> String {
+        let text: String = redis::cmd("INFO").arg("stats").query(raw).unwrap();
+        text.lines().find(|line| line.starts_with("total_connections_received")).unwrap().into()
+    };
+    redis::cmd("REPLICAOF").arg("127.0.0.1").arg(&port).exec(&mut raw).unwrap();
+    until("the older state is there", || {
+        let text: String = redis::cmd("INFO").arg("replication").query(&mut raw).unwrap();
+        text.contains("master_link_status:up")
+    });
+    redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).exec(&mut raw).unwrap();
+    let before = connections(&mut raw);
+    until("the fences are above those from before", || fence() > last);
+    assert_eq!(connections(&mut raw), before, "on the same connection");
+}
+
+#[test]
+fn a_primary_without_its_replicas_says_which_setting_refuses_writes() {
+    let Some(private) = Private::start() else { return };
+    let store = private.open("");
+    let mut minimum = redis::cmd("CONFIG");
+    minimum.arg(&["SET", "min-replicas-to-write", "1"]).exec(&mut private.raw()).unwrap();
+    let error = store.create(&key("a"), b"x", ttl()).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Unreachable);
+    assert!(error.to_string().contains("min-replicas-to-write"), "{error}");
+}
+
 /// Most requests to a cluster passed; those that waited failed with CROSSSLOT.
 #[test]
 fn a_cluster_is_refused_when_the_store_is_opened() {
