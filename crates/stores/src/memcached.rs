@@ -45,6 +45,7 @@ use self::read::ReadItem;
 use self::reply::{Cas, Item};
 use self::request::{Commands, Exptime};
 use self::servers::Servers;
+use crate::connections::bounded::BoundedStore;
 use crate::connections::doubt::change;
 use crate::connections::key_value;
 use crate::locks::token::{Token, lock_ttl, mark, new_token};

@@ -92,11 +92,12 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         swept_to: SweptTo::default(),
         payload_bytes_max: 0,
     };
-    store.payload_bytes_max = store.pool.with(store.pool.soon(), |connection| {
-        schema::create_or_check(connection, &store.pool.settings.table)?;
-        schema::warn(connection, &label)?;
-        Ok(connection.facts.payload_bytes_max)
-    })?;
+    store.payload_bytes_max =
+        store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
+            schema::create_or_check(connection, &store.pool.settings.table)?;
+            schema::warn(connection, &label)?;
+            Ok(connection.facts.payload_bytes_max)
+        })?;
     Ok(Sessions::new(label, store, registry::limits(url)?))
 }
 
@@ -123,7 +124,7 @@ impl Mysql {
     /// For an operation on a lease that begins now. `Stale` in a forked child.
     fn resume(&self, held: &mut Held) -> Result<()> {
         held.connection.check_owner()?;
-        held.connection.set_deadline(self.pool.soon().of_answer(Duration::ZERO));
+        held.connection.set_deadline(self.pool.deadline(Duration::ZERO).of_answer(Duration::ZERO));
         Ok(())
     }
 
@@ -148,8 +149,9 @@ impl Mysql {
             conditions.join(" AND ")
         );
         let message = Message::of(&statement, &values);
-        let rows =
-            self.pool.with(self.pool.soon(), |connection| Ok(connection.run(&message)?.rows()))?;
+        let rows = self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
+            Ok(connection.run(&message)?.rows())
+        })?;
         let last = rows.iter().rev().find_map(|row| key(row, 0).ok());
         let last = last.as_ref().map(Cursor::from);
         Ok(Chunk { records: rows.iter().map(listed).collect(), last })
@@ -171,7 +173,7 @@ impl Store for Mysql {
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
-        self.pool.with(self.pool.soon(), |connection| {
+        self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             read_aliases(asked, &self.clock, |key| {
                 let row = connection.row(&self.statements.select, &key_values(key))?;
                 Ok(row::decode(row, 0, 9, key)?)
@@ -192,7 +194,7 @@ impl Store for Mysql {
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        self.pool.with(self.pool.soon(), |connection| {
+        self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             touch(key, &self.clock, |key, now| {
                 row::touch(connection, &self.statements, key, None, (ttl, now))
             })

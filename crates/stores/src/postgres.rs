@@ -132,16 +132,16 @@ impl Postgres {
     /// For an operation on a lease that begins now. `Stale` in a forked child.
     fn resume(&self, held: &mut Held) -> Result<Deadline> {
         held.lease.check_owner()?;
-        let deadline = self.pool.soon();
+        let deadline = self.pool.deadline(Duration::ZERO);
         held.connection.set_deadline(deadline.of_answer(Duration::ZERO));
         Ok(deadline)
     }
 
     fn next_rows(&self, after: Option<&Cursor>, most: usize) -> Result<Chunk> {
         let values = [row_of(after)?.into(), (most as u64).into()];
-        let found = self
-            .pool
-            .with(self.pool.soon(), |connection| connection.run_one(Sql::List, &values))?;
+        let found = self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
+            connection.run_one(Sql::List, &values)
+        })?;
         let last = found.rows.last().map(|row| row.integer(8)).transpose()?.flatten();
         Ok(Chunk { records: found.rows.iter().map(listed).collect(), last: last.map(after_row) })
     }
@@ -159,7 +159,7 @@ impl Store for Postgres {
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
-        self.pool.with(self.pool.soon(), |connection| {
+        self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             read_aliases(asked, &self.clock, |key| {
                 let read = connection.run_one(Sql::Read, &key_values(key))?;
                 let (row, payload) = row::decode(&read, key)?;
@@ -193,7 +193,7 @@ impl Store for Postgres {
             }
             Err(ErrorKind::Exists.into())
         };
-        change(|| self.pool.with(self.pool.soon(), attempt))
+        change(|| self.pool.with(self.pool.deadline(Duration::ZERO), attempt))
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -201,7 +201,7 @@ impl Store for Postgres {
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
-        self.pool.with(self.pool.soon(), |connection| {
+        self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             touch(key, &self.clock, |key, now| row::touch(connection, key, None, ttl, now))
         })
     }
@@ -212,10 +212,13 @@ impl Store for Postgres {
         let now = self.clock.now();
         // On another connection than the lease's: the time of its last statement tells others since
         // when the lock is held.
-        let there = self.pool.with(self.pool.soon(), |connection| match stored.live(*begun) {
-            Some(head) => row::touch(connection, key, Some(head), ttl, now),
-            None => Ok(Some(row::read_head(connection, key)?.stored)),
-        })?;
+        let there =
+            self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
+                match stored.live(*begun) {
+                    Some(head) => row::touch(connection, key, Some(head), ttl, now),
+                    None => Ok(Some(row::read_head(connection, key)?.stored)),
+                }
+            })?;
         let Some(there) = there else { return Ok(()) };
         stored.check_lease(&there, *begun, now)?;
         Err(ErrorKind::Gone.into())
@@ -243,7 +246,7 @@ impl Store for Postgres {
             let (due, number) = after.copied().unwrap_or((i64::MIN, i64::MIN));
             let values = [self.clock.now().into(), due.into(), number.into(), most.into()];
             // Sent twice it does no harm, but does not count what the first one removed.
-            self.pool.with(self.pool.soon(), |connection| {
+            self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
                 let swept = connection.run_one(Sql::Sweep, &values)?;
                 let row = swept.row()?;
                 let last = row.integer(2)?.zip(row.integer(3)?);

@@ -40,6 +40,7 @@ use self::failure::CLUSTER;
 use self::names::Names;
 use self::script::{CREATE, DESTROY, REGENERATE, done};
 use self::value::held_value;
+use crate::connections::bounded::BoundedStore;
 use crate::connections::doubt::change;
 use crate::connections::failure::error;
 use crate::connections::key_value;
@@ -139,11 +140,13 @@ impl Redis {
         let mut ask = redis::pipe();
         ask.cmd("PING").cmd("INFO").arg("cluster").cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         ask.ignore_errors();
-        let (cluster, policy) = self.pool.with(self.pool.soon(), |connection| {
-            type Answers = (RedisResult<Value>, RedisResult<String>, RedisResult<(String, String)>);
-            let (pong, cluster, policy): Answers = ask.query(connection)?;
-            pong.map(|_| (cluster, policy))
-        })?;
+        let (cluster, policy) =
+            self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
+                type Answers =
+                    (RedisResult<Value>, RedisResult<String>, RedisResult<(String, String)>);
+                let (pong, cluster, policy): Answers = ask.query(connection)?;
+                pong.map(|_| (cluster, policy))
+            })?;
         // Hosted servers forbid INFO or CONFIG; then nothing is known.
         if cluster.is_ok_and(|cluster| cluster.contains("cluster_enabled:1")) {
             return Err(error(CLUSTER));

@@ -60,11 +60,6 @@ impl<C: PooledConnection> Pool<C> {
         Deadline::new(wait, C::timeouts(&self.settings).response)
     }
 
-    /// For an operation that begins now and waits for nothing.
-    pub fn soon(&self) -> Deadline {
-        self.deadline(Duration::ZERO)
-    }
-
     /// Runs an attempt on a connection, again while its failures are transient.
     pub fn with<T>(
         &self,

@@ -95,7 +95,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 
 fn connect_tcp(host: &str, port: u16, longest: Duration, deadline: Instant) -> io::Result<OwnedFd> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in resolve(host, port, left(deadline)?.min(longest))? {
+    for address in resolve(host, port, left(deadline)?)? {
         match TcpStream::connect_timeout(&address, left(deadline)?.min(longest)) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;

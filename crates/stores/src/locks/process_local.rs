@@ -18,6 +18,13 @@ impl<T: Default> Default for ProcessLocal<T> {
     }
 }
 
+impl<T> ProcessLocal<T> {
+    /// Of no process: the first call drops it.
+    pub const fn of_nobody(value: T) -> ProcessLocal<T> {
+        ProcessLocal(Mutex::new((0, value)))
+    }
+}
+
 impl<T: Default> ProcessLocal<T> {
     /// `act` neither waits nor makes a system call. `None` if the mutex stays locked.
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Option<R> {

@@ -1,6 +1,5 @@
 //! The store during one operation, which ends at its deadline.
 
-use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,30 +10,14 @@ use super::failure::fault;
 use super::reply::{Fault, Reply};
 use super::request::Commands;
 use super::turn;
+use crate::connections::bounded::{self, BoundedStore};
 use crate::connections::deadline::Deadline;
 
-pub(super) struct Bounded<'s> {
-    store: &'s Memcached,
-    deadline: Deadline,
-}
+pub(super) type Bounded<'s> = bounded::Bounded<'s, Memcached>;
 
-impl Deref for Bounded<'_> {
-    type Target = Memcached;
-
-    fn deref(&self) -> &Memcached {
-        self.store
-    }
-}
-
-impl Memcached {
-    /// For an operation that begins now, and may wait this long for a lock.
-    pub fn bounded(&self, wait: Duration) -> Bounded<'_> {
-        Bounded { store: self, deadline: self.servers.deadline(wait) }
-    }
-
-    /// For an operation that begins now and waits for nothing.
-    pub fn soon(&self) -> Bounded<'_> {
-        self.bounded(Duration::ZERO)
+impl BoundedStore for Memcached {
+    fn deadline(&self, wait: Duration) -> Deadline {
+        self.servers.deadline(wait)
     }
 }
 

@@ -4,8 +4,8 @@
 //! Invariants:
 //!
 //! * a connection that failed is never used again;
-//! * a child of a fork sends nothing over its parent's connections, not even a good-bye: it closes
-//!   its own descriptor, which the server does not see;
+//! * a child of a fork sends nothing over its parent's connections, not even COM_QUIT: it
+//!   closes its own descriptor, which the server does not see;
 //! * every connection has the settings on which the statements rely, whatever the server's own are.
 
 use std::time::{Duration, Instant};
@@ -30,8 +30,8 @@ const PACKET_OVERHEAD: u64 = 1_024;
 /// The server closes a connection that was silent for this long, and frees its locks, also those of
 /// a host that vanished. Many hosters have a minute, which a lease may outlive.
 const SILENCE_SECONDS_MAX: u32 = 86_400;
-/// A good-bye is some bytes, for which there is room.
-const GOOD_BYE: Duration = Duration::from_millis(10);
+/// For COM_QUIT: five bytes, for which there is room.
+const QUIT_WITHIN: Duration = Duration::from_millis(10);
 /// Begins before a connection prepares statements: each costs a round trip, and the server counts
 /// them.
 const BEGINS_BEFORE_PREPARING: u8 = 8;
@@ -296,11 +296,11 @@ impl Connection {
     }
 }
 
-/// Says good-bye: the server writes connections that only end to its log.
+/// Sends COM_QUIT: the server writes connections that end without it to its log.
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.is_ours() {
-            self.wire.set_deadline(Instant::now() + GOOD_BYE);
+            self.wire.set_deadline(Instant::now() + QUIT_WITHIN);
             let _ = self.wire.command(Command::COM_QUIT, b"");
         }
     }

@@ -1,5 +1,7 @@
 //! Create: a new record, under the lock of its id.
 
+use std::time::Duration;
+
 use sessile_core::{ErrorKind, Head, Key, Result, Stored, Ttl};
 
 use super::Mysql;
@@ -16,7 +18,7 @@ use crate::sql::value::Value;
 /// Holding the lock meanwhile keeps out a `begin` that would read nothing and then commit over it.
 pub(super) fn create(store: &Mysql, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
     let lock = store.locks.name(key);
-    let created = store.pool.retry(store.pool.soon(), |mut connection| {
+    let created = store.pool.retry(store.pool.deadline(Duration::ZERO), |mut connection| {
         let request = LockRequest::if_free(&lock, key);
         let Some(there) = lock_and_read_head(&mut connection, request, &store.statements)? else {
             store.pool.give_back(connection);

@@ -1,6 +1,7 @@
 //! Destroy: a tombstone in place of the session, without waiting for its lock.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use sessile_core::{Key, Result, Stored, Timestamp, follow_aliases};
 
@@ -18,7 +19,7 @@ use crate::sql::value::{Value, key_values};
 const IS_LOCK_HELD: &str = "SELECT IS_USED_LOCK(?) IS NOT NULL";
 
 pub(super) fn destroy(store: &Mysql, asked: &Key) -> Result<()> {
-    store.pool.with(store.pool.soon(), |connection| {
+    store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
         let (now, statements) = (store.clock.now(), &store.statements);
         // The mark is random: it only has to differ each time.
         let tombstone = Stored::tombstone(random_mark()?.cast_unsigned(), now);

@@ -68,7 +68,7 @@ impl Wire {
         }
         self.authenticate(&greeting, options)?;
         self.number = greeting.connection_id();
-        self.let_in();
+        self.allow_payloads();
         Ok(())
     }
 

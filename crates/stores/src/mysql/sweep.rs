@@ -1,6 +1,8 @@
 //! The batches of a sweep. A batch is removed by statements that name its rows by primary key and
 //! lock nothing else.
 
+use std::time::Duration;
+
 use sessile_core::{Budget, Key, Result, Swept, Timestamp};
 
 use super::Mysql;
@@ -19,7 +21,7 @@ pub(super) type Position = (i64, Key);
 
 pub(super) fn sweep(store: &Mysql, budget: Budget) -> Result<Swept> {
     sweep::sweep(&store.swept_to, budget, BATCH_ROWS, |after, most| {
-        store.pool.with(store.pool.soon(), |connection| {
+        store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
             let now = store.clock.now();
             let rows = select_due(store, connection, after, now, most)?;
             let examined = rows.len() as u64;

@@ -1,8 +1,8 @@
 //! Packets over one socket to the server, encrypted or not, and the answers that they make up.
 //!
-//! `mysql_common`, a part of the maintained client, encodes and decodes the packets. Why not all of
-//! that client: `docs/decisions/0024-a-deadline-for-each-operation.md`. Source: MariaDB's
-//! documentation, "Client/Server Protocol".
+//! `mysql_common`, a part of the maintained client, encodes and decodes the packets. The client
+//! itself is not used, see `docs/decisions/0024-a-deadline-for-each-operation.md`. Source:
+//! MariaDB's documentation, "Client/Server Protocol".
 //!
 //! Invariants: before the login is over a packet has a bounded length; dropping a wire closes this
 //! process's descriptor and sends nothing.
@@ -93,7 +93,7 @@ impl Wire {
     }
 
     /// From now on packets may be as long as payloads.
-    pub(super) fn let_in(&mut self) {
+    pub(super) fn allow_payloads(&mut self) {
         self.codec.max_allowed_packet = PACKET_BYTES_MAX;
     }
 
@@ -133,6 +133,8 @@ impl Wire {
     pub(super) fn next(&mut self) -> Attempt<&[u8]> {
         if self.packet.capacity() > KEPT_BYTES_MAX {
             self.packet = Vec::new();
+            // Some of the next packet may be there, at most one chunk.
+            self.received = BytesMut::from(&*self.received);
         }
         self.packet.clear();
         loop {
@@ -330,4 +332,35 @@ fn encode(id: u32, values: &[Value<'_>]) -> Vec<u8> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store_url::StoreUrl;
+
+    /// Each idle connection kept as much as its largest session had.
+    #[test]
+    fn a_large_packet_leaves_no_large_buffer_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let url = format!("mysql+unix:{}?user=u&database=d", path.display());
+        let options = Options::parse(&StoreUrl::parse(&url).unwrap()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut wire = Wire::connect(&options, deadline).ok().unwrap();
+        wire.allow_payloads();
+        std::thread::spawn(move || {
+            let large = [&[0, 0, 0x20, 0], vec![b'x'; 2 << 20].as_slice()].concat();
+            let small = [3, 0, 0, 1, b'e', b'n', b'd'];
+            listener.accept().unwrap().0.write_all(&[large.as_slice(), &small].concat()).unwrap();
+        });
+        assert_eq!(wire.next().ok().map(<[u8]>::len), Some(2 << 20));
+        assert_eq!(wire.next().ok(), Some(b"end".as_slice()), "its beginning was there");
+        assert!(!wire.received.try_reclaim(KEPT_BYTES_MAX));
+        assert!(wire.packet.capacity() < KEPT_BYTES_MAX);
+    }
 }

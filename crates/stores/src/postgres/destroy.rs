@@ -3,6 +3,7 @@
 //! Invariant: sent twice, as after a broken connection, it has the effect of once.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Key, Limits, Result, Stored, follow_aliases};
 
@@ -19,7 +20,7 @@ const ATTEMPTS_MAX: usize = 8;
 /// Each round trip destroys one id and returns where that led to, so ids in a circle end as
 /// tombstones, too.
 pub(super) fn destroy(store: &Postgres, asked: &Key) -> Result<()> {
-    store.pool.with(store.pool.soon(), |connection| {
+    store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
         let destroy = |key: &Key| -> Attempt<_> {
             for _ in 0..ATTEMPTS_MAX {
                 if let Some(destroyed) = destroy_one(store, connection, key)? {

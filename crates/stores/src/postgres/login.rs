@@ -61,7 +61,7 @@ impl Wire {
             match self.answer()? {
                 Message::BackendKeyData(_) => {}
                 Message::ReadyForQuery(_) => {
-                    self.let_in();
+                    self.allow_payloads();
                     return Ok(());
                 }
                 _ => return Err(unexpected()),

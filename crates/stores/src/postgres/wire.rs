@@ -1,7 +1,7 @@
 //! Messages over one socket to the server, encrypted or not.
 //!
-//! `postgres-protocol`, a part of the maintained client, encodes and decodes the messages. Why not
-//! all of that client: `docs/decisions/0014-a-client-for-postgresql.md`.
+//! `postgres-protocol`, a part of the maintained client, encodes and decodes the messages.
+//! The client itself is not used, see `docs/decisions/0014-a-client-for-postgresql.md`.
 //!
 //! Invariants:
 //!
@@ -61,7 +61,7 @@ impl Wire {
     }
 
     /// From now on messages may be as long as payloads.
-    pub fn let_in(&mut self) {
+    pub fn allow_payloads(&mut self) {
         self.message_bytes_max = MESSAGE_BYTES_MAX;
     }
 
@@ -98,7 +98,14 @@ impl Wire {
                         self.version = status.value().map_or(0, version);
                     }
                 }
-                Some(message) => return Ok(message),
+                Some(message) => {
+                    let bytes = header.map_or(0, |header| header.len());
+                    if usize::try_from(bytes).is_ok_and(|bytes| bytes > KEPT_BYTES_MAX) {
+                        // Some of the next message may be there, at most one chunk.
+                        self.received = BytesMut::from(&*self.received);
+                    }
+                    return Ok(message);
+                }
                 None => self.receive()?,
             }
         }
@@ -160,7 +167,36 @@ fn encrypt(channel: &mut Channel, tls: &Tls) -> Attempt<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::time::Duration;
+
     use super::*;
+    use crate::store_url::StoreUrl;
+
+    /// Each idle connection kept as much as its largest session had.
+    #[test]
+    fn a_large_message_leaves_no_large_buffer_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let url = format!("postgres+unix:{}?user=u&database=d", path.display());
+        let options = Options::parse(&StoreUrl::parse(&url).unwrap()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut wire = Wire::connect(&options, deadline).ok().unwrap();
+        wire.allow_payloads();
+        std::thread::spawn(move || {
+            let large = [&b"d\0\x20\0\x04"[..], &vec![b'x'; 2 << 20]].concat();
+            listener
+                .accept()
+                .unwrap()
+                .0
+                .write_all(&[&large[..], b"Z\0\0\0\x05I"].concat())
+                .unwrap();
+        });
+        assert!(matches!(wire.next(), Ok(Message::CopyData(data)) if data.data().len() == 2 << 20));
+        assert!(matches!(wire.next(), Ok(Message::ReadyForQuery(_))), "its beginning was there");
+        assert!(!wire.received.try_reclaim(KEPT_BYTES_MAX));
+    }
 
     #[test]
     fn the_version_of_a_server_is_that_before_the_first_dot() {

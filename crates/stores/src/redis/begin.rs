@@ -155,10 +155,10 @@ impl Bounded<'_> {
     /// EXEC of the commit fail. The fence is drawn under the lock, so it is above that of the
     /// holder before, although others are served in between.
     ///
-    /// Each connection lifts the counter before its first fence, because most of what loses the last
-    /// fences ends all connections, and again after a second, because not all does: a primary that
-    /// was a replica for a moment keeps them, and so may a proxy. (The ids of XADD would need no
-    /// lift, and cost each begin more.)
+    /// Each connection lifts the counter before its first fence, because most of what loses the
+    /// last fences ends all connections, and again after a second, because not all does: a primary
+    /// that was a replica for a moment keeps them, and so may a proxy. (The ids of XADD would need
+    /// no lift, and cost each begin more.)
     ///
     /// `None` when the lock is taken, when the id leads on, when the counter of fences was lost, or
     /// when the server refuses these commands: begin.lua sorts that out. It knows this token,

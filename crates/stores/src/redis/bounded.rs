@@ -1,6 +1,5 @@
 //! The store during one operation, which ends at its deadline.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
@@ -9,31 +8,15 @@ use sessile_core::{Key, Result, Ttl};
 use super::begin::Held;
 use super::script::{RELEASE, TOUCH, done};
 use super::{EXPIRY_SLACK, Redis, ms};
+use crate::connections::bounded::{self, BoundedStore};
 use crate::connections::deadline::Deadline;
 use crate::locks::token::Token;
 
-pub(super) struct Bounded<'s> {
-    store: &'s Redis,
-    pub deadline: Deadline,
-}
+pub(super) type Bounded<'s> = bounded::Bounded<'s, Redis>;
 
-impl Deref for Bounded<'_> {
-    type Target = Redis;
-
-    fn deref(&self) -> &Redis {
-        self.store
-    }
-}
-
-impl Redis {
-    /// For an operation that begins now, and may wait this long for a lock.
-    pub fn bounded(&self, wait: Duration) -> Bounded<'_> {
-        Bounded { store: self, deadline: self.pool.deadline(wait) }
-    }
-
-    /// For an operation that begins now and waits for nothing.
-    pub fn soon(&self) -> Bounded<'_> {
-        self.bounded(Duration::ZERO)
+impl BoundedStore for Redis {
+    fn deadline(&self, wait: Duration) -> Deadline {
+        self.pool.deadline(wait)
     }
 }
 

@@ -217,7 +217,8 @@ mod tests {
         let mut connection = Connection::open(&settings, within(50)).unwrap();
         let get = |connection: &mut Connection| redis::cmd("GET").query::<String>(connection);
         assert!(get(&mut connection).is_err(), "no answer in time");
-        listener.accept().unwrap().0.write_all(b"+late\r\n").unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(b"+late\r\n").unwrap();
         connection.set_deadline(within(10_000));
         assert!(get(&mut connection).is_err());
         assert!(!connection.is_reusable());

@@ -50,8 +50,12 @@ pub fn touch_held(route: &Route, held: &mut Held, ttl: Ttl) -> Result<()> {
 /// The log-out counts: a payload whose store does not answer expires.
 pub fn destroy(route: &Route, key: &Key) -> Result<()> {
     let home = route.home_of(key);
-    // A damaged stub must not keep the session.
-    let stub = home.stub_of(key).unwrap_or_default();
+    let stub = match home.stub_of(key) {
+        // It would not answer the next request either, after another time-out.
+        Err(error) if *error.kind() == ErrorKind::Unreachable => return Err(error),
+        // A damaged stub must not keep the session.
+        looked => looked.unwrap_or_default(),
+    };
     home.store.destroy(key)?;
     remove(route, stub.as_ref());
     Ok(())

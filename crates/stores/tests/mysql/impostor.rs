@@ -13,7 +13,7 @@ use sessile_core::ErrorKind;
 use sha2::{Digest, Sha256};
 
 use crate::setup::support::certificate;
-use crate::setup::{key, open, refusal};
+use crate::setup::{key, open, refusal, ttl};
 
 const WITHIN: Duration = Duration::from_secs(30);
 const NONCE: [u8; 20] = *b"abcdefghijklmnopqrst";
@@ -21,6 +21,9 @@ const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
 /// The server has the digest of the password at hand, or asks for the password.
 const FAST: [u8; 2] = [1, 3];
 const FULL: [u8; 2] = [1, 4];
+/// The status of a statement that is the last of its message, or is not.
+const LAST: u8 = 2;
+const MORE: u8 = 10;
 const PASSWORD: &str = "s3cret";
 
 /// One connection, as the server sees it.
@@ -233,25 +236,17 @@ fn a_key_that_cannot_encrypt_the_password_is_refused() {
 fn a_connection_that_the_server_has_closed_for_its_silence_costs_no_request() {
     let (sender, heard) = channel();
     let url = over_tcp(move |server, connection| {
-        server.greet("caching_sha2_password")?;
-        server.say(&FAST)?;
-        server.say(&OK)?;
+        log_in(server)?;
         loop {
             let asked = server.hear()?;
-            if has(&asked, b"VERSION()") {
-                let more = [0, 0, 0, 10, 0, 0, 0];
-                (0..3).try_for_each(|_| server.say(&more))?;
-                rows(server, 5, Some(&["8.0.40", "67108864", "0", "1", "1"]))?;
-            } else if has(&asked, b"TABLE_COMMENT") {
-                rows(server, 2, Some(&["sessions of sessile, schema 1", "InnoDB"]))?;
-            } else if has(&asked, b"wsrep_on") && connection == 0 {
-                rows(server, 1, None)?;
+            if has(&asked, b"wsrep_on") && connection == 0 {
+                rows(server, 1, None, LAST)?;
                 server.number = 0;
                 server.say(b"\xff\xbf\x0f#HY000The client was disconnected by the server")?;
                 return Ok(());
-            } else {
-                sender.send(connection).unwrap();
-                rows(server, 10, None)?;
+            } else if !is_opened(server, &asked)? {
+                sender.send(connection).map_err(io::Error::other)?;
+                rows(server, 10, None, LAST)?;
             }
         }
     });
@@ -260,12 +255,75 @@ fn a_connection_that_the_server_has_closed_for_its_silence_costs_no_request() {
     assert_eq!(first(&heard), 1, "the request was answered on the second connection");
 }
 
+/// With a time of a second for an answer, the time to wait for a row was always over.
+#[test]
+fn a_deadlock_is_tried_again_however_short_the_time_for_an_answer() {
+    let url = over_tcp(move |server, _| {
+        log_in(server)?;
+        let mut rolled_back = false;
+        loop {
+            let asked = server.hear()?;
+            if is_opened(server, &asked)? {
+                continue;
+            }
+            if has(&asked, b"GET_LOCK") {
+                server.say(&done(MORE))?;
+                rows(server, 1, None, MORE)?;
+                rows(server, 10, None, MORE)?;
+                rows(server, 1, Some(&["17"]), LAST)?;
+            } else if has(&asked, b"INSERT") && !rolled_back {
+                server.say(b"\xff\xbd\x04#40001Deadlock found")?;
+            } else if has(&asked, b"INSERT") {
+                server.say(&[0, 1, 0, MORE, 0, 0, 0])?;
+                server.say(&done(LAST))?;
+            } else {
+                server.say(&done(LAST))?;
+            }
+            rolled_back = has(&asked, b"ROLLBACK");
+        }
+    });
+    let store = open(&format!("{url}?response_timeout_ms=1000")).unwrap();
+    let commit = |n| {
+        let begun = store.begin(&key(&format!("s{n}")), Duration::ZERO).ok()?;
+        begun.lease.commit(b"x", ttl()).ok()
+    };
+    // Once: a busy machine may stand still for a second.
+    assert!((0..10).any(|n| commit(n).is_some()));
+}
+
+fn log_in(server: &mut Server<impl Read + Write>) -> io::Result<()> {
+    server.greet("caching_sha2_password")?;
+    server.say(&FAST)?;
+    server.say(&OK)
+}
+
+/// Answers what is asked when a store is opened; false for all else.
+fn is_opened(server: &mut Server<impl Read + Write>, asked: &[u8]) -> io::Result<bool> {
+    if has(asked, b"VERSION()") {
+        (0..3).try_for_each(|_| server.say(&done(MORE)))?;
+        rows(server, 5, Some(&["8.0.40", "67108864", "0", "1", "1"]), LAST)?;
+    } else if has(asked, b"TABLE_COMMENT") {
+        rows(server, 2, Some(&["sessions of sessile, schema 1", "InnoDB"]), LAST)?;
+    } else if has(asked, b"wsrep_on") {
+        rows(server, 1, None, LAST)?;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// The answer to a statement that changed nothing.
+fn done(status: u8) -> [u8; 7] {
+    [0, 0, 0, status, 0, 0, 0]
+}
+
 fn rows(
     server: &mut Server<impl Read + Write>,
     columns: u8,
     row: Option<&[&str]>,
+    status: u8,
 ) -> io::Result<()> {
-    let end = [0xfe, 0, 0, 2, 0];
+    let end = [0xfe, 0, 0, status, 0];
     let column = b"\x03def\0\0\0\x01c\0\x0c\x21\0\0\x01\0\0\xfd\0\0\0\0\0";
     server.say(&[columns])?;
     (0..columns).try_for_each(|_| server.say(column))?;

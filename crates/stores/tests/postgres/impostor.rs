@@ -93,14 +93,14 @@ fn ready() -> Vec<u8> {
 }
 
 /// What a server says until the store is open: to the login, to the greeting, of the tables, of
-/// their version.
+/// their version and whether the fences are behind.
 fn opening(connection: u8, request: u32) -> Vec<u8> {
     let pid = connection.to_string();
     match request {
         0 => [message(b'R', &[0; 4]), message(b'Z', b"I")].concat(),
         1 => [row(&[&pid, "f", "public"]), ready()].concat(),
         2 => [row(&["t", "t"]), ready()].concat(),
-        _ => [row(&["1", "t"]), ready()].concat(),
+        _ => [row(&["1", "f"]), ready()].concat(),
     }
 }
 

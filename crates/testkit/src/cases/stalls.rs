@@ -8,13 +8,15 @@ use sessile_fixtures::{Pace, with_option};
 use super::*;
 
 /// The `response_timeout_ms` of the stores under test; the default is 5,000.
-const TIMEOUT: Duration = ms(500);
-/// The pause between two bytes: no single wait is too long.
-const DRIP: Duration = ms(200);
+const TIMEOUT: Duration = secs(2);
+/// The pause between two bytes: no single wait is too long, and the shortest answer, of four bytes,
+/// is too late.
+const DRIP: Duration = ms(700);
 /// Of each begin.
 const WAIT: Duration = ms(700);
-/// A busy machine needs this much more.
-const DELAY_MAX: Duration = secs(1);
+/// A busy machine needs this much more. Less than [`TIMEOUT`]: two of them are too many.
+const DELAY_MAX: Duration = ms(1_500);
+const _: () = assert!(DELAY_MAX.as_millis() < TIMEOUT.as_millis());
 /// How many connections a store has opened before.
 const WARM: u8 = 12;
 
