@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -62,6 +62,9 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 
 models: toolchain ## Runs the model checks of the engine in other and many more orders than `make test` (TIMES=20)
 	SESSILE_MODEL_RUNS=$(TIMES) $(MODELS) test $(MODELS_OF) $(LOCKED) models
+
+kill-steps: toolchain ## Stops and kills a process before each single write of each operation of the engine (ten minutes)
+	SESSILE_ALL_STEPS=1 $(CARGO) test $(LOCKED) -p sessile-engine --test crash
 
 fuzz: toolchain ## Gives what comes from disks, servers, URLs and other programs to libFuzzer, ten minutes each (SECONDS=60)
 	@sh scripts/fuzz.sh $(or $(SECONDS),600)

@@ -91,9 +91,9 @@ pub mod crash {
     #[cfg(feature = "failpoints")]
     static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-    /// The process survives this many more writes to shared memory, then it kills itself.
+    /// The process makes this many more writes to shared memory, then it stops for good.
     #[cfg(feature = "failpoints")]
-    pub fn after(writes: u64) {
+    pub fn stop_after(writes: u64) {
         LEFT.store(writes, Ordering::SeqCst);
     }
 
@@ -108,10 +108,10 @@ pub mod crash {
     pub(crate) fn point() {
         #[cfg(feature = "failpoints")]
         if LEFT.load(Ordering::Relaxed) != u64::MAX && LEFT.fetch_sub(1, Ordering::SeqCst) == 0 {
-            // SIGKILL runs nothing: no destructor gives a lock back.
+            // A SIGKILL that follows runs nothing: no destructor gives a lock back.
             let _ = rustix::process::kill_process(
                 rustix::process::getpid(),
-                rustix::process::Signal::KILL,
+                rustix::process::Signal::STOP,
             );
             loop {
                 std::thread::park();
