@@ -50,6 +50,9 @@ pub enum Verb {
     /// Make all acknowledged changes survive a power cut
     #[command(after_help = EXIT_CODES)]
     Sync(SyncArguments),
+    /// Remove a store whole, with all its sessions
+    #[command(after_help = EXIT_CODES)]
+    Drop(DropArguments),
     /// Print completions for a shell
     Completion(CompletionArguments),
 }
@@ -147,6 +150,19 @@ pub struct GcArguments {
 pub struct SyncArguments {
     /// The store, for example sqlite:/var/lib/sessile.db
     pub url: String,
+}
+
+/// `sessile drop`.
+#[derive(Args, Debug)]
+pub struct DropArguments {
+    /// The store, for example sessile:/dev/shm/shop
+    pub url: String,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sessile completion`.

@@ -21,7 +21,9 @@ pub fn open(url: &str) -> Result<Sessions, CommandFailure> {
 pub fn failure(error: &Error) -> CommandFailure {
     match error.kind() {
         ErrorKind::Unsupported => CommandFailure::unsupported(format!("{error:#}")),
-        ErrorKind::InvalidArgument => CommandFailure::usage(format!("{error:#}")),
+        ErrorKind::InvalidArgument | ErrorKind::InvalidUrl => {
+            CommandFailure::usage(format!("{error:#}"))
+        }
         _ => CommandFailure::unavailable(format!("{error:#}")),
     }
 }

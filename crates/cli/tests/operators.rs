@@ -1,4 +1,4 @@
-//! The verbs of an operator: stat, verify, gc, sync.
+//! The verbs of an operator: stat, verify, gc, sync, drop.
 
 #![allow(
     clippy::unwrap_used,
@@ -58,11 +58,11 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&missing, 3, "files"),
         ("redis+unix:/nowhere/socket", 3, "redis+unix"),
     ];
-    for verb in ["stat", "verify", "gc", "sync"] {
+    for verb in ["stat", "verify", "gc", "sync", "drop"] {
         for (url, code, words) in table {
             // What a server does by itself is answered without it: gc has nothing to do, the others
             // are refused.
-            let by_nature = url.starts_with("redis") && matches!(verb, "verify" | "sync" | "gc");
+            let by_nature = url.starts_with("redis") && verb != "stat";
             let output = sessile(&[verb, url]);
             let message = stderr(&output);
             assert!(
@@ -82,7 +82,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
 #[test]
 fn a_store_that_is_not_there_is_not_made() {
     let dir = on_disk();
-    for verb in ["stat", "verify", "gc", "sync"] {
+    for verb in ["stat", "verify", "gc", "sync", "drop"] {
         for scheme in ["files", "sessile", "sqlite"] {
             let place = dir.path().join(format!("mistyped-{scheme}"));
             let output = sessile(&[verb, &format!("{scheme}:{}", place.display())]);
@@ -92,6 +92,51 @@ fn a_store_that_is_not_there_is_not_made() {
             assert!(!place.exists(), "{verb} {scheme}");
         }
     }
+}
+
+#[test]
+fn drop_removes_a_store_that_is_not_in_use_after_it_was_confirmed() {
+    for parent in ["/dev/shm", "/var/tmp"] {
+        let dir = tempfile::tempdir_in(parent).unwrap();
+        let control = tempfile::tempdir_in("/dev/shm").unwrap();
+        let place = dir.path().join("store");
+        let opened = format!("sessile:{}?control={}", place.display(), control.path().display());
+        let url = format!("sessile:{}", place.display());
+        let store = sessile_stores::open(&opened, &Context::default()).unwrap();
+        let code = |arguments: &[&str]| {
+            let output = sessile(arguments);
+            (output.status.code(), stderr(&output))
+        };
+        let (in_use, message) = code(&["drop", &url, "--yes"]);
+        assert_eq!(in_use, Some(3), "{message}");
+        assert!(message.contains(&std::process::id().to_string()), "{message}");
+        drop(store);
+        let (unconfirmed, message) = code(&["drop", &url]);
+        assert!(unconfirmed == Some(2) && message.contains("--yes"), "{message}");
+        assert!(place.exists(), "it was not confirmed");
+        let output = sessile(&["drop", &url, "--yes", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(json(&output)["dropped"], true);
+        assert!(!place.exists(), "a file of the store is left");
+        assert_eq!(std::fs::read_dir(control.path()).unwrap().count(), 0, "its control plane");
+    }
+}
+
+#[test]
+fn drop_tells_what_to_do_with_a_store_that_cannot_tell_whether_it_is_in_use() {
+    let dir = on_disk();
+    filled(dir.path(), 0);
+    for (url, words) in [(url(dir.path()).as_str(), "remove the directory"), ("memory:", "end")] {
+        // It is told before it is asked whether.
+        let output = sessile(&["drop", url]);
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+    let other = on_disk();
+    std::fs::write(other.path().join("letter"), "dear").unwrap();
+    let output = sessile(&["drop", &format!("sessile:{}", other.path().display()), "--yes"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(other.path().join("letter").exists(), "a file of another program");
 }
 
 #[test]

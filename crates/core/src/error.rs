@@ -156,6 +156,7 @@ pub enum Operation {
     Details,
     Verify,
     Sync,
+    Drop,
 }
 
 impl Operation {
@@ -181,6 +182,7 @@ impl Operation {
             Details => "show details",
             Verify => "verify",
             Sync => "sync",
+            Drop => "drop",
         }
     }
 }

@@ -33,4 +33,4 @@ mod power_tests;
 pub use memory::crash;
 pub use memory::{SyncMode, spare};
 pub use operations::{CAPABILITIES, CAPABILITIES_ON_DISK, Engine};
-pub use recovery::{EngineOptions, open};
+pub use recovery::{EngineOptions, drop_store, open};

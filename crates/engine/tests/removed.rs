@@ -8,10 +8,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use sessile_core::{Begun, Clock, Error, Key, Limits, Sessions, Timestamp, Ttl};
-use sessile_engine::{EngineOptions, open};
+use sessile_engine::{EngineOptions, drop_store, open};
 
 /// How long an attached process may not notice.
 const NOTICED_WITHIN: Duration = Duration::from_secs(1);
@@ -164,4 +165,44 @@ fn the_control_plane_of_a_store_that_is_there_stays() {
     assert!(!ground.planes().contains(&plane[0]), "its store is not where it was");
     let sessions = ground.open_at(&moved).unwrap();
     assert_eq!(sessions.peek(&key("one")).unwrap().unwrap().payload, b"kept");
+}
+
+/// A process that waited for the lock of a store that was being dropped would be attached to files
+/// without names.
+#[test]
+fn a_store_is_dropped_whole_while_others_open_it() {
+    for (ground, stays) in Ground::both().into_iter().chain(Ground::both()).zip([0, 0, 1, 1]) {
+        // The directory stays, as one does that is a mount point.
+        fs::create_dir(ground.store()).unwrap();
+        (0..stays).for_each(|_| fs::write(ground.store().join("format.other"), "").unwrap());
+        let (over, opened, mut dropped) = (AtomicBool::new(false), AtomicU32::new(0), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    opened.fetch_add(is_usable(&ground).into(), Relaxed);
+                }
+            });
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while (dropped < 30 || opened.load(Relaxed) < 10) && Instant::now() < deadline {
+                dropped += u32::from(drop_store(&ground.store()).is_ok());
+            }
+            over.store(true, Relaxed);
+        });
+        assert!(
+            dropped >= 30 && opened.load(Relaxed) >= 10,
+            "{opened:?} opened, {dropped} dropped"
+        );
+        assert!(is_usable(&ground), "the last one to open it finds a whole store");
+        drop_store(&ground.store()).unwrap();
+        let left = fs::read_dir(ground.store()).map_or(0, Iterator::count);
+        assert!(left == stays && ground.planes().is_empty(), "{left} files are left");
+    }
+}
+
+/// Opens the store; what is acknowledged there is to be read. False when it is dropped meanwhile.
+fn is_usable(ground: &Ground) -> bool {
+    let Ok(sessions) = ground.open_at(&ground.store()) else { return false };
+    sessions.destroy(&key("one")).unwrap();
+    sessions.create(&key("one"), b"kept", ttl()).unwrap();
+    sessions.peek(&key("one")).unwrap().unwrap().payload == b"kept"
 }

@@ -60,6 +60,9 @@ pub const ENTRY: StoreEntry = StoreEntry {
     ],
     open,
     exists,
+    drop: Err(
+        "end the processes that use it, then remove the directory; with php=1 it is PHP's as well",
+    ),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {

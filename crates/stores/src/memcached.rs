@@ -64,6 +64,10 @@ pub const ENTRY: StoreEntry = StoreEntry {
     fixtures: &[Fixture { variant: "default", url: "memcached+unix:{socket}" }],
     open,
     exists: StoreEntry::ALWAYS_EXISTS,
+    drop: Err(
+        "end the processes that use it; a restart of the server empties it, and on one that others \
+         use as well the items expire",
+    ),
 };
 
 const SERVER: ServerKind = ServerKind {

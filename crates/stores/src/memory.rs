@@ -29,6 +29,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     fixtures: &[Fixture { variant: "default", url: "memory:" }],
     open,
     exists: StoreEntry::ALWAYS_EXISTS,
+    drop: Err("end its process, and its sessions are gone"),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {

@@ -72,6 +72,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     fixtures: &[Fixture { variant: "default", url: "mysql+unix:{socket}?user=root&database=test" }],
     open,
     exists,
+    drop: Err("end the processes that use it, then drop its table"),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {

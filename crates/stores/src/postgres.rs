@@ -72,6 +72,9 @@ pub const ENTRY: StoreEntry = StoreEntry {
     }],
     open,
     exists,
+    drop: Err(
+        "end the processes that use it, then drop its table and those that begin with its name",
+    ),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {

@@ -63,6 +63,10 @@ pub const ENTRY: StoreEntry = StoreEntry {
     fixtures: &[Fixture { variant: "default", url: "redis+unix:{socket}" }],
     open,
     exists: StoreEntry::ALWAYS_EXISTS,
+    drop: Err(
+        "end the processes that use it, then delete the keys that begin with its prefix (SCAN, \
+         UNLINK), or all of a database of its own (FLUSHDB)",
+    ),
 };
 
 const SERVER: ServerKind = ServerKind {

@@ -32,6 +32,9 @@ pub struct StoreEntry {
     pub open: fn(&StoreUrl, &Context) -> Result<Sessions>,
     /// Whether everything that `open` would create exists. Creates nothing.
     pub exists: fn(&StoreUrl) -> Result<bool>,
+    /// Removes the store with all its sessions, and refuses while it is in use; or what to do
+    /// instead.
+    pub drop: std::result::Result<fn(&StoreUrl) -> Result<()>, &'static str>,
 }
 
 impl StoreEntry {
@@ -162,6 +165,47 @@ pub fn check_exists(url: &str) -> Result<()> {
         exists.then_some(()).ok_or_else(missing)
     });
     checked.map_err(|error| error.during(Operation::Open, &url.redacted(), None))
+}
+
+/// A store that may be dropped, for a question before it is.
+#[derive(Debug)]
+pub struct PreparedDrop {
+    /// The URL, without a password.
+    pub label: String,
+    url: StoreUrl,
+    drop: fn(&StoreUrl) -> Result<()>,
+}
+
+impl PreparedDrop {
+    /// Finds the existing store of a URL, and removes nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a store that cannot tell whether it is in use, with what to do instead;
+    /// those of [`check_exists`].
+    pub fn new(url: &str) -> Result<PreparedDrop> {
+        check_exists(url)?;
+        let url = StoreUrl::parse(url)?;
+        let label = url.redacted();
+        let found = entry_for(&url).and_then(|entry| {
+            url.check_options(entry.name, &entry.option_names().collect::<Vec<_>>())?;
+            entry.drop.map_err(|instead| {
+                let why = "it cannot tell whether it is in use, and is not dropped from here";
+                Error::new(ErrorKind::Unsupported, why).advice(instead)
+            })
+        });
+        let drop = found.map_err(|error| error.during(Operation::Drop, &label, None))?;
+        Ok(PreparedDrop { label, url, drop })
+    }
+
+    /// Removes the store with all its sessions.
+    ///
+    /// # Errors
+    ///
+    /// The store's own, also when it is in use.
+    pub fn carry_out(&self) -> Result<()> {
+        (self.drop)(&self.url).map_err(|error| error.during(Operation::Drop, &self.label, None))
+    }
 }
 
 /// The store with this registry name.

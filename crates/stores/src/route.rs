@@ -50,6 +50,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     }],
     open,
     exists,
+    drop: Err("remove the stores that its URL names, one by one"),
 };
 
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {

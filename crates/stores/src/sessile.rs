@@ -41,6 +41,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     ],
     open,
     exists: StoreEntry::EXISTS_AT_PATH,
+    drop: Ok(|url| sessile_engine::drop_store(&url.path()?)),
 };
 
 const INTERVAL_MAX_MS: u64 = 3_600_000;

@@ -65,6 +65,10 @@ pub const ENTRY: StoreEntry = StoreEntry {
     fixtures: &[Fixture { variant: "default", url: "sqlite:{disk}/sessions.db" }],
     open,
     exists: StoreEntry::EXISTS_AT_PATH,
+    drop: Err(
+        "end the processes that use it, then remove the file and those beside it: -wal, -shm, \
+         -journal, .locks",
+    ),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {

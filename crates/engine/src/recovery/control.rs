@@ -13,14 +13,12 @@ use rustix::io::Errno;
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use super::home::{
-    CONTROL_FILE, CONTROL_FILES, CONTROL_NEW, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE, boot_id,
+    BINS_FILE, CONTROL_FILE, CONTROL_FILES, CONTROL_NEW, ENTRIES_FILE, INDEX_FILE, SEALS_FILE,
+    STAMPS_FILE, boot_id,
 };
 use super::orphans::{PLACE_FILE, describe_place};
 use crate::{memory::*, storage::*, table::*};
 
-const BINS_FILE: &str = "bins";
-/// Which parts of the log are known to be on the disk.
-const SEALS_FILE: &str = "sealed";
 /// The list of bins is short; a longer file is not one.
 const BINS_BYTES_MAX: u64 = 64 << 10;
 const REMOVE_CONTROL: &str = "end the processes that use it, then remove the directory that its \

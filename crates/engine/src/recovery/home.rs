@@ -29,8 +29,11 @@ pub const STAMPS_FILE: &str = "stamps";
 /// The files of a control plane; the first is made last, under the name of the second.
 pub const CONTROL_FILES: [&str; 6] =
     [CONTROL_FILE, CONTROL_NEW, BEACONS_FILE, ENTRIES_FILE, INDEX_FILE, STAMPS_FILE];
-const PLANE_FILE: &str = "plane";
-const PLANE_NEW: &str = "plane.new";
+pub const BINS_FILE: &str = "bins";
+/// Which parts of the log are known to be on the disk.
+pub const SEALS_FILE: &str = "sealed";
+pub const PLANE_FILE: &str = "plane";
+pub const PLANE_NEW: &str = "plane.new";
 const BYTES_MAX: u64 = 8_192;
 pub const PLANE_PREFIX: &str = "sessile-";
 pub const DIRECTORY_FLAGS: OFlags =
@@ -113,12 +116,16 @@ impl StoreDirectory {
         Ok(())
     }
 
+    /// As the kernel has it, so that it means the same to every process.
+    pub fn control_path(&self) -> Result<PathBuf> {
+        let link = format!("/proc/self/fd/{}", self.control_fd().as_raw_fd());
+        std::fs::read_link(link).map_err(without_proc)
+    }
+
     pub fn name_control(&self, data: (u64, u64)) -> Result<()> {
         let control = self.open_control(CONTROL_FILE, OFlags::RDONLY);
         let control = file_identity(&control.explained("the control plane cannot be opened")?)?;
-        // The path as the kernel has it, so that it means the same to every process.
-        let link = format!("/proc/self/fd/{}", self.control_fd().as_raw_fd());
-        let path = std::fs::read_link(link).map_err(without_proc)?;
+        let path = self.control_path()?;
         let path = path.to_str().filter(|path| !path.contains('\n')).ok_or_else(|| {
             let why = "the path of the control plane is not plain text";
             Error::new(ErrorKind::InvalidArgument, why)

@@ -2,10 +2,12 @@
 
 mod control;
 mod dead;
+mod drop_store;
 mod home;
 mod open;
 mod orphans;
 mod rebuild;
 mod scan;
 
+pub use drop_store::drop_store;
 pub use open::{EngineOptions, open};

@@ -17,7 +17,7 @@ use crate::{memory::*, table::*};
 
 pub const BEACONS_FILE: &str = "beacons";
 pub const DATA_FILE: &str = "data";
-const FORMAT_FILE: &str = "format";
+pub const FORMAT_FILE: &str = "format";
 pub const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 pub const DIRECTORY_MODE: Mode = Mode::RWXU;
 const TMPFS_MAGIC: u32 = 0x0102_1994;
@@ -148,6 +148,10 @@ impl StoreDirectory {
             }
         }
         let identity = file_identity(&file)?;
+        // Removed while this process waited for the lock.
+        if fstat(&file).is_ok_and(|found| found.st_nlink == 0) {
+            return Err(store_removed());
+        }
         if *self.format.get_or_init(|| identity) != identity {
             return Err(store_removed());
         }

@@ -1,0 +1,40 @@
+//! `sessile drop`: removes a store whole, with all its sessions.
+
+use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+
+use serde_json::json;
+use sessile_stores::registry::PreparedDrop;
+
+use crate::arguments::{DropArguments, yes_or_no};
+use crate::command_result::{CommandFailure, CommandResult};
+use crate::existing_store;
+use crate::terminal::print;
+
+pub fn run(arguments: &DropArguments) -> CommandResult {
+    let failure = |error| existing_store::failure(&error);
+    let store = PreparedDrop::new(&arguments.url).map_err(failure)?;
+    let label = &store.label;
+    if !arguments.yes && !is_confirmed(label)? {
+        return Err(CommandFailure::usage("nothing was dropped"));
+    }
+    store.carry_out().map_err(failure)?;
+    if arguments.json {
+        print(&format!("{:#}\n", json!({ "schema": 1, "store": label, "dropped": true })))
+    } else {
+        print(&format!("{label} is dropped\n"))
+    }
+}
+
+fn is_confirmed(store: &str) -> Result<bool, CommandFailure> {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        return Err(CommandFailure::usage("there is no terminal to ask on: add --yes"));
+    }
+    let mut answer = String::new();
+    let asked = write!(stderr(), "Drop {store} with all its sessions (yes or no)? [no] ")
+        .and_then(|()| stderr().flush())
+        .and_then(|()| stdin().lock().read_line(&mut answer));
+    asked.map_err(|error| {
+        CommandFailure::unavailable(format!("the question cannot be asked: {error}; add --yes"))
+    })?;
+    Ok(yes_or_no(answer.trim()).unwrap_or(false))
+}
