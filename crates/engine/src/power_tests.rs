@@ -347,3 +347,25 @@ fn a_stopped_process_that_syncs_stops_nobody() {
     drop(engine);
     remove_control(&path);
 }
+
+/// A container that is made anew has lost the control plane and not the page cache. All of the log
+/// was written again then, and from the beginning if that was killed.
+#[test]
+fn a_lost_control_plane_has_only_that_written_again_of_which_no_sync_is_known() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    (0..600).for_each(|number| engine.create(&key(number), &[1; 1_500], ttl()).unwrap());
+    engine.sync().unwrap();
+    (0..100).for_each(|_| engine.touch(&key(0), ttl()).unwrap());
+    (600..620).for_each(|number| engine.create(&key(number), &[2; 1_500], ttl()).unwrap());
+    drop(engine);
+    remove_control(&path);
+    let before = disk.lock().unwrap().written;
+    let engine = opened_on(&disk, &path, &clock);
+    engine.sync().unwrap();
+    let again = disk.lock().unwrap().written - before;
+    assert!((20 * 1_500..25 * 2_000).contains(&again), "{again} bytes");
+    drop(engine);
+    remove_control(&path);
+}
