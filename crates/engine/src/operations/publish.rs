@@ -65,8 +65,21 @@ impl Plane {
         lineage.longest = lineage.longest.max(granted(header.head.written, header.head.expires));
         // Each later record counts on from there, also under an entry that is taken anew.
         entry.fence().raise(lineage.sequence);
+        let replaced = present.is_readable().then(|| RecordHeader::read(self, present.location()));
+        if replaced.flatten().is_some_and(|replaced| time_to_live(&replaced) < time_to_live(header))
+        {
+            // Should this process die before the swap, its record stays on the disk: a tombstone is
+            // kept for as long as the record that it replaces could be committed for, or longer if
+            // the due time says so.
+            entry.due().raise(lineage.longest.as_ms());
+            self.due(entry.number).raise(lineage.longest.as_ms());
+        }
         LoggedAs { kind: RecordKind::of_entry(kind), lineage, purpose: ClaimPurpose::Commit }
     }
+}
+
+fn time_to_live(header: &RecordHeader) -> u64 {
+    header.head.expires.as_ms().saturating_sub(header.head.written.as_ms())
 }
 
 impl TableEntry<'_> {
@@ -79,5 +92,47 @@ impl TableEntry<'_> {
                 word.cas(seen, 0);
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use sessile_core::{Clock, Head, Key, Store, Timestamp, Ttl};
+
+    use super::*;
+
+    /// A process was killed between the writing of a commit for 30 days and its swap, over a record
+    /// of 30 minutes. The tombstone of the next log-out was kept for an hour: when its place in the
+    /// log had been used again, a rebuild found the record of the killed process.
+    #[test]
+    fn a_tombstone_outlives_a_record_that_was_written_and_never_published() {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let path = folder.path().join("store");
+        let clock = Clock::manual(Timestamp::from_ms(1_800_000_000_000));
+        let engine = crate::open(&path, clock.clone(), &crate::EngineOptions::default()).unwrap();
+        let [short, long] =
+            [1_800, 30 * 86_400].map(|seconds| Ttl::sliding(Duration::from_secs(seconds)).unwrap());
+        let key = Key::session("one").unwrap();
+        engine.create(&key, b"cart", short).unwrap();
+        let (plane, me, now) = (&engine.plane, engine.me().unwrap(), clock.now());
+        let entry = plane.entry(plane.find_entry(plane.digest_of(&key)).unwrap());
+        let (from, old) = entry.present_state(plane, entry.state()).unwrap();
+        let header = RecordHeader::new(entry.number, 0, Head::next(None, long, now));
+        let (kind, payload) = (EntryKind::Live, &b"cart"[..]);
+        let new = Publication { entry, from, kind, header, payload };
+        // What a commit does before its swap.
+        let lane = Lane::enter(plane, me, entry.number, old);
+        let logged = Some(plane.logged_as(&new, from));
+        me.write_record(&lane, header, payload, logged).unwrap();
+        drop(lane);
+        clock.advance(Duration::from_secs(60));
+        engine.destroy(&key).unwrap();
+        let kept_until = entry.state().forgotten_at();
+        assert!(kept_until >= granted(now, header.head.expires), "until {kept_until:?}");
+        drop(engine);
+        crate::power_tests::remove_control(&path);
     }
 }
