@@ -49,6 +49,8 @@ impl Plane {
             .filter(|found| found.line.lineage.sequence == winner.line.lineage.sequence)
             .max_by_key(|found| found.line.lineage.fence);
         let longest = winner.line.lineage.longest;
+        // The clock may be ahead: what a tombstone is about goes before the tombstone does.
+        let forgets = kind == EntryKind::Destroyed && longest <= now;
         for loser in group {
             let location = loser.location;
             if location == winner.location || touch.is_some_and(|touch| touch.location == location)
@@ -58,7 +60,7 @@ impl Plane {
             // A record that was never published, misses something, or was overruled, and would
             // outlive the winner.
             let outranks = !loser.is_touch() && loser.rank() > winner.rank();
-            if outranks || loser.line.lineage.longest > longest {
+            if forgets || outranks || loser.line.lineage.longest > longest {
                 log.file.write(&[0; 8], location.offset() - LOG_LINE_BYTES)?;
             }
         }

@@ -172,6 +172,24 @@ fn a_session_that_was_touched_back_and_destroyed_stays_destroyed() {
     assert!(read(&sessions, &key(1)).is_none());
 }
 
+/// A rebuild that ran while the clock was hours ahead once forgot the tombstones that had expired
+/// by that clock, and nothing else: with the clock set right the session was back.
+#[test]
+fn a_clock_that_was_ahead_during_a_rebuild_brings_no_destroyed_session_back() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"cart", ttl(6_000)).unwrap();
+    neighbours(&sessions);
+    sessions.destroy(&key(1)).unwrap();
+    passing(&sessions, 3_000);
+    ground.clock.advance(Duration::from_secs(10_800));
+    let sessions = ground.rebuild(sessions);
+    go_round(&sessions);
+    ground.clock.set(START.plus(Duration::from_secs(60)));
+    let sessions = ground.rebuild(sessions);
+    assert!(read(&sessions, &key(1)).is_none());
+}
+
 #[test]
 fn an_old_id_is_not_valid_again_when_the_new_one_has_expired() {
     let ground = Ground::new();
