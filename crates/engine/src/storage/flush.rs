@@ -172,6 +172,9 @@ impl Plane {
             if !is_log(seen.class()) || !seen.has_slots() || sealed >= words.appended.load(SeqCst) {
                 continue;
             }
+            // What nobody needs any more is not written again and may be torn on the disk, where a
+            // seal would make it a damaged record: none in this use.
+            words.begin_write();
             log.file.read(&mut bytes, segment * SEGMENT_BYTES)?;
             for record in parse_segment(log, &bytes, segment) {
                 let granule = record.location.within() / GRANULE_BYTES;
