@@ -98,7 +98,10 @@ fn change(engine: &Engine, random: &mut fastrand::Rng, sessions: &mut Sessions, 
         Err(error) => {
             assert_eq!(*error.kind(), ErrorKind::Io, "{error:#}");
             assert_eq!(value(engine, number), now, "a refused change was made");
-            vec![now, after]
+            // Until the next change that is made, an earlier refused one may count as well.
+            let mut may_be = sessions.remove(&number).unwrap_or_else(|| vec![None]);
+            may_be.push(after);
+            may_be
         }
     };
     sessions.insert(number, may_be);
