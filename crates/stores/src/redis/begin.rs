@@ -21,14 +21,14 @@ use crate::locks::token::{Token, holder_bytes, mark, new_token};
 /// All waiters have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// Lifts the counter of fences to the server's time in microseconds: an older state of the server,
-/// or a replica in its place, may lack the last numbers. Nobody draws a million a second. begin.lua
-/// does the same.
+/// Draws a fence, and lifts the counter to the server's time in microseconds with it: an older state
+/// of the server, or a replica in its place, may lack the last numbers. Nobody draws a million a
+/// second. One change of the server, as without the lift. begin.lua does the same.
 const LIFT: &str = "local time = redis.call('TIME')
     local us = time[1] * 1000000 + time[2]
-    if tonumber(redis.call('GET', KEYS[1]) or 0) < us then
-        redis.call('SET', KEYS[1], string.format('%.0f', us))
-    end";
+    if tonumber(redis.call('GET', KEYS[1]) or 0) >= us then return redis.call('INCR', KEYS[1]) end
+    redis.call('SET', KEYS[1], string.format('%.0f', us))
+    return us";
 /// How long a lift of the counter counts.
 const LIFT_EACH: Duration = Duration::from_secs(1);
 /// A counter below this was lost while connections went on: emptied by hand, or evicted.
@@ -171,13 +171,16 @@ impl Bounded<'_> {
             let mut commands = redis::pipe();
             let now = Instant::now();
             let lifts = connection.lifted.is_none_or(|last| now.duration_since(last) > LIFT_EACH);
-            if lifts {
-                commands.cmd("EVAL").arg(LIFT).arg(1).arg(&fence).ignore();
-            }
             commands.cmd("UNWATCH").ignore(); // for a lease that ended without a commit
             commands.cmd("SET").arg(lock).arg(&value).arg("NX").arg("PX").arg(lock_ttl).ignore();
             commands.cmd("WATCH").arg(lock).arg(data).ignore();
-            commands.cmd("GET").arg(lock).cmd("INCR").arg(&fence).cmd("GET").arg(data);
+            commands.cmd("GET").arg(lock);
+            if lifts {
+                commands.cmd("EVAL").arg(LIFT).arg(1).arg(&fence);
+            } else {
+                commands.cmd("INCR").arg(&fence);
+            }
+            commands.cmd("GET").arg(data);
             let answers = commands.query::<(Vec<u8>, u64, Option<Vec<u8>>)>(connection)?;
             if lifts {
                 connection.lifted = Some(now);
