@@ -21,9 +21,9 @@ use crate::locks::token::{Token, holder_bytes, mark, new_token};
 /// All waiters have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// Draws a fence, and lifts the counter to the server's time in microseconds with it: an older state
-/// of the server, or a replica in its place, may lack the last numbers. Nobody draws a million a
-/// second. One change of the server, as without the lift. begin.lua does the same.
+/// Draws a fence, and lifts the counter to the server's time in microseconds with it: an older
+/// state of the server, or a replica in its place, may lack the last numbers. Nobody draws a
+/// million a second. One change of the server, as without the lift. begin.lua does the same.
 const LIFT: &str = "local time = redis.call('TIME')
     local us = time[1] * 1000000 + time[2]
     if tonumber(redis.call('GET', KEYS[1]) or 0) >= us then return redis.call('INCR', KEYS[1]) end
