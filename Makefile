@@ -15,7 +15,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -59,6 +59,9 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) $(if $(SECONDS),--seconds $(SECONDS))
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) --stop-one 5
 	$(CARGO) test --release $(LOCKED) -p sessile-stores --test mysql --test postgres -- --ignored --nocapture none_of_16000
+
+powercut: toolchain ## Cuts the power of an engine at 50,000 moments and recovers each image (SESSILE_POWERCUT_SEED=n repeats one history)
+	$(CARGO) test --release $(LOCKED) -p sessile-engine --lib -- --ignored --nocapture powercut
 
 models: toolchain ## Runs the model checks of the engine in other and many more orders than `make test` (TIMES=20)
 	SESSILE_MODEL_RUNS=$(TIMES) $(MODELS) test $(MODELS_OF) $(LOCKED) models

@@ -102,7 +102,9 @@ fn check(files: &[SourceFile], (root, layers): (&str, &[&str])) -> Vec<String> {
 }
 
 fn is_test(path: &str) -> bool {
-    path.starts_with("models/") || path.contains("/tests/") || path.ends_with("tests.rs")
+    ["models/", "tests/"].iter().any(|folder| path.starts_with(folder))
+        || path.contains("/tests/")
+        || path.ends_with("tests.rs")
 }
 
 fn room_of(path: &str) -> &str {

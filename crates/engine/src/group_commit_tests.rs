@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, ErrorKind, Result, Store, Ttl};
 
-use crate::power_tests::{
-    Disk, START, key, opened_on, rebuilt, recorded, remove_control, ttl, value,
-};
+use crate::power_tests::{START, key, opened_on, rebuilt, recorded, remove_control, ttl, value};
+use crate::tests::disk::Disk;
 use crate::{Engine, SyncMode};
 
 struct Site {

@@ -28,6 +28,8 @@ mod models;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod power_tests;
+#[cfg(test)]
+mod tests;
 
 #[cfg(feature = "failpoints")]
 pub use memory::crash;

@@ -7,141 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sessile_core::{Clock, Key, Result, Store, Timestamp, Ttl};
+use sessile_core::{Clock, Key, Store, Timestamp, Ttl};
 
-use crate::memory::{DataFile, Relaxed, SyncStart};
-use crate::memory::{PAGE_BYTES, header};
+use crate::memory::{PAGE_BYTES, Relaxed, header};
 use crate::storage::KernelFile;
+use crate::tests::disk::{Disk, Recorder};
 use crate::{Engine, EngineOptions, open};
 
-const SECTOR: usize = 512;
 pub const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
-
-/// What the disk has for sure, and what it may have besides.
-#[derive(Default)]
-pub struct Disk {
-    pub synced: Vec<u8>,
-    since: Vec<(u64, Vec<u8>)>,
-    /// Bytes ever written, and the end of the last of them in the file.
-    written: u64,
-    end: u64,
-    /// How many writes are no longer in `since`.
-    taken: usize,
-    /// Offsets and lengths that it was asked to begin with.
-    begun: Vec<(u64, u64)>,
-    /// The next sync fails after it has written about so many of 100 sectors.
-    pub fails: Option<u8>,
-    pub syncs: usize,
-    /// How long each of the next syncs takes, the last one first.
-    pub delays: Vec<Duration>,
-}
-
-impl Disk {
-    fn apply(image: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
-        let offset = offset as usize;
-        image.resize(image.len().max(offset + bytes.len()), 0);
-        image[offset..offset + bytes.len()].copy_from_slice(bytes);
-    }
-
-    /// What a cut leaves: of each sector written since the last sync any of its contents since
-    /// then.
-    pub fn cut(&self, random: &mut fastrand::Rng) -> Vec<u8> {
-        let kept = random.u8(0..=100);
-        self.keeping(kept, random)
-    }
-
-    fn keeping(&self, kept: u8, random: &mut fastrand::Rng) -> Vec<u8> {
-        let mut image = self.synced.clone();
-        for (offset, bytes) in &self.since {
-            let mut at = 0;
-            while at < bytes.len() {
-                let end = bytes.len().min(at + SECTOR - (*offset as usize + at) % SECTOR);
-                if random.u8(0..100) < kept {
-                    Disk::apply(&mut image, offset + at as u64, &bytes[at..end]);
-                }
-                at = end;
-            }
-        }
-        image
-    }
-}
-
-struct Recorder {
-    file: KernelFile,
-    disk: Arc<Mutex<Disk>>,
-}
-
-impl DataFile for Recorder {
-    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let mut disk = self.disk.lock().unwrap();
-        self.file.write(bytes, offset)?;
-        // The disk writes whole sectors, with what the page cache has beside these bytes.
-        let first = offset - offset % SECTOR as u64;
-        let end = (offset + bytes.len() as u64).next_multiple_of(SECTOR as u64);
-        let mut sectors = vec![0; (end - first) as usize];
-        self.file.read(&mut sectors, first)?;
-        disk.since.push((first, sectors));
-        disk.written += bytes.len() as u64;
-        disk.end = disk.end.max(offset + bytes.len() as u64);
-        Ok(())
-    }
-
-    fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read(into, offset)
-    }
-
-    fn sync(&self) -> Result<()> {
-        // The sync does not cover writes from now on.
-        let (until, delay) = {
-            let mut disk = self.disk.lock().unwrap();
-            (disk.taken + disk.since.len(), disk.delays.pop())
-        };
-        delay.into_iter().for_each(std::thread::sleep);
-        let mut disk = self.disk.lock().unwrap();
-        disk.syncs += 1;
-        if let Some(kept) = disk.fails.take() {
-            // The kernel drops what it could not write, and the next sync has nothing to complain
-            // of.
-            disk.synced = disk.keeping(kept, &mut fastrand::Rng::new());
-            disk.taken += disk.since.len();
-            disk.since.clear();
-            return Err(sessile_core::Error::new(
-                sessile_core::ErrorKind::Io,
-                "the log cannot be synced",
-            ));
-        }
-        let covered = until.saturating_sub(disk.taken);
-        disk.taken += covered;
-        let since: Vec<_> = disk.since.drain(..covered).collect();
-        since.iter().for_each(|(offset, bytes)| Disk::apply(&mut disk.synced, *offset, bytes));
-        Ok(())
-    }
-
-    fn begin_write_back(&self, offset: u64, bytes: u64) {
-        self.disk.lock().unwrap().begun.push((offset, bytes));
-    }
-
-    fn begin_sync(&self) -> SyncStart {
-        SyncStart::Refused
-    }
-
-    fn end_of_sync(&self) -> Option<Result<()>> {
-        None
-    }
-
-    fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
-        self.file.allocate(offset, bytes)
-    }
-
-    fn punch(&self, offset: u64, bytes: u64) {
-        self.disk.lock().unwrap().since.push((offset, vec![0; bytes as usize]));
-        self.file.punch(offset, bytes);
-    }
-
-    fn length(&self) -> Result<u64> {
-        self.file.length()
-    }
-}
 
 pub fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
     let disk = Arc::new(Mutex::new(Disk::default()));
@@ -152,8 +25,9 @@ pub fn recorded(path: &Path, clock: &Clock) -> (Engine, Arc<Mutex<Disk>>) {
 pub fn opened_on(disk: &Arc<Mutex<Disk>>, path: &Path, clock: &Clock) -> Engine {
     let mut engine = open(path, clock.clone(), &EngineOptions::default()).unwrap();
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path.join("data")).unwrap();
-    let file = KernelFile::new(file.try_clone().unwrap().into(), file.into());
-    engine.plane.log.as_mut().unwrap().file = Box::new(Recorder { file, disk: Arc::clone(disk) });
+    let file = Box::new(KernelFile::new(file.try_clone().unwrap().into(), file.into()));
+    let recorder = Recorder::new(file, Arc::clone(disk), Box::new(drop));
+    engine.plane.log.as_mut().unwrap().file = Box::new(recorder);
     engine
 }
 

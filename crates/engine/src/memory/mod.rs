@@ -14,6 +14,7 @@ pub(crate) mod machine;
 mod map;
 mod mutation;
 mod plane;
+mod simulated;
 mod size_class;
 pub mod spare;
 mod sync;
@@ -24,5 +25,5 @@ pub use sync::crash;
 pub use sync_mode::SyncMode;
 pub(crate) use {
     data_file::*, errors::*, fork::*, futex::*, layout::*, map::*, mutation::*, plane::*,
-    size_class::*, sync::*, words::*,
+    simulated::*, size_class::*, sync::*, words::*,
 };

@@ -1,8 +1,6 @@
 //! The mapped files of one store, and where things lie in them. Numbers from shared memory are
 //! checked here before they become addresses.
 
-use std::os::fd::OwnedFd;
-
 use sessile_core::{Clock, Timestamp};
 
 use super::data_file::DataFile;
@@ -35,8 +33,8 @@ pub struct Plane {
 
 pub struct DiskLog {
     pub file: Box<dyn DataFile>,
-    pub bins: OwnedFd,
-    pub seals: OwnedFd,
+    pub bins: Box<dyn DataFile>,
+    pub seals: Box<dyn DataFile>,
     pub secret: [u8; LOG_SECRET_BYTES],
     pub sync: SyncMode,
 }
@@ -44,7 +42,7 @@ pub struct DiskLog {
 impl DiskLog {
     pub fn new(
         file: Box<dyn DataFile>,
-        (bins, seals): (OwnedFd, OwnedFd),
+        (bins, seals): (Box<dyn DataFile>, Box<dyn DataFile>),
         store_secret: &[u8; 32],
         sync: SyncMode,
     ) -> DiskLog {

@@ -19,5 +19,5 @@ mod touch;
 mod verify;
 
 pub use engine::{CAPABILITIES, CAPABILITIES_ON_DISK, Engine};
-#[cfg(all(test, sessile_model))]
+#[cfg(test)]
 pub(crate) use lease::HeldEntry;

@@ -87,8 +87,9 @@ fn create_plane(opening: &OpeningContext) -> Result<()> {
     plane.header(header::ENTRY_BLOCKS).store(1, Relaxed);
     if let Some(log) = &plane.log {
         plane.restore_bins(&directory.read_bins()?);
-        plane.rebuild(log)?;
-        if directory.was_of_this_boot()? {
+        let of_this_boot = directory.was_of_this_boot()?;
+        plane.rebuild(log, of_this_boot)?;
+        if of_this_boot {
             // The plane was lost without a reboot, and with it whether a sync had failed: the page
             // cache may have what the disk has not, so all is written once more.
             plane.header(header::SYNCS_BEGUN).store(1, Relaxed);
@@ -139,7 +140,9 @@ impl StoreDirectory {
             make_private(self.open_file(name, OFlags::RDWR | OFlags::CREATE))?;
         }
         // Their names have to survive a power cut, too.
-        rustix::fs::fsync(&self.fd).explained("the directory cannot be synced")
+        rustix::fs::fsync(&self.fd).explained("the directory cannot be synced")?;
+        simulate_sync_of_names();
+        Ok(())
     }
 
     fn read_bins(&self) -> Result<String> {
@@ -245,11 +248,12 @@ fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {
     let data = || opened(directory.open_file(DATA_FILE, OFlags::RDWR), "data");
     let on_disk = directory.medium == DataMedium::Disk;
     let open_log = || -> Result<DiskLog> {
-        let file = Box::new(KernelFile::new(data()?, data()?));
-        let bins = directory.open_file(BINS_FILE, OFlags::WRONLY | OFlags::APPEND);
-        let bins = opened(bins, "bins")?;
-        let seals = opened(directory.open_file(SEALS_FILE, OFlags::RDWR), SEALS_FILE)?;
-        Ok(DiskLog::new(file, (bins, seals), &format.secret, *sync))
+        let open = |name: &str, what| -> Result<_> {
+            let file = || opened(directory.open_file(name, OFlags::RDWR), what);
+            Ok(behind_simulated_disk(name, Box::new(KernelFile::new(file()?, file()?))))
+        };
+        let beside = (open(BINS_FILE, "bins")?, open(SEALS_FILE, "seals")?);
+        Ok(DiskLog::new(open(DATA_FILE, "data")?, beside, &format.secret, *sync))
     };
     let log = on_disk.then(open_log).transpose()?;
     Ok(Plane {

@@ -9,14 +9,27 @@ use super::scan::{FoundRecord, LogScan};
 use crate::{memory::*, storage::*};
 
 impl Plane {
-    pub fn rebuild(&self, log: &DiskLog) -> Result<()> {
+    /// `Io`: the disk does not take what overrules other records, which are to be taken away then.
+    pub fn rebuild(&self, log: &DiskLog, of_this_boot: bool) -> Result<()> {
         let start = Instant::now();
+        if of_this_boot {
+            // Also punches: a segment without records begins with the first generation, which the
+            // disk may still have there.
+            log.file.sync()?;
+        }
         let scan = LogScan::read(self, log)?;
         let now = self.now();
-        let mut sessions = 0;
+        let (mut sessions, mut overruled) = (0, Vec::new());
         for group in scan.found.chunk_by(|a, b| a.digest() == b.digest()) {
-            sessions += u64::from(self.rebuild_entry(log, &scan, group, sessions, now)?);
+            let made = self.rebuild_entry(log, &scan, group, sessions, (now, &mut overruled))?;
+            sessions += u64::from(made);
         }
+        if of_this_boot && !overruled.is_empty() {
+            // The page cache may have what the disk has not, also after a sync that has failed.
+            self.write_again(log)?;
+            log.file.sync()?;
+        }
+        overruled.iter().try_for_each(|line| log.file.write(&[0; 8], *line))?;
         self.header(header::FENCE_FLOOR).raise(scan.latest);
         if !scan.found.is_empty() {
             // The writers may have died before the next sync.
@@ -38,7 +51,7 @@ impl Plane {
         scan: &LogScan,
         group: &[FoundRecord],
         number: u64,
-        now: Timestamp,
+        (now, overruled): (Timestamp, &mut Vec<u64>),
     ) -> Result<bool> {
         let counts = |found| scan.kind_of(found).map(|kind| (found, kind));
         let Some((winner, kind)) = group.iter().find_map(counts) else { return Ok(false) };
@@ -58,10 +71,14 @@ impl Plane {
                 continue;
             }
             // A record that was never published, misses something, or was overruled, and would
-            // outlive the winner.
-            let outranks = !loser.is_touch() && loser.rank() > winner.rank();
+            // outlive the winner; a touch of such a record, whose sequence the next one gets.
+            let outranks = if loser.is_touch() {
+                loser.line.lineage.sequence > winner.line.lineage.sequence
+            } else {
+                loser.rank() > winner.rank()
+            };
             if forgets || outranks || loser.line.lineage.longest > longest {
-                log.file.write(&[0; 8], location.offset() - LOG_LINE_BYTES)?;
+                overruled.push(location.offset() - LOG_LINE_BYTES);
             }
         }
         if matches!(kind, EntryKind::Destroyed | EntryKind::Damaged) {

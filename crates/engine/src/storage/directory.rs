@@ -187,7 +187,7 @@ fn check_file_system(fd: &OwnedFd, path: &Path) -> Result<(DataMedium, u64)> {
         let why = format!("the file system has only {bytes} bytes");
         return Err(Error::new(ErrorKind::Full, why).advice("use a larger one"));
     }
-    if magic != TMPFS_MAGIC {
+    if magic != TMPFS_MAGIC || is_disk_simulated() {
         return Ok((DataMedium::Disk, bytes));
     }
     if bytes <= SMALL_FILE_SYSTEM {

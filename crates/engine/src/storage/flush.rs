@@ -164,7 +164,7 @@ impl Plane {
 
     /// Writes every complete record again that is not sealed: the kernel may have dropped or call
     /// clean what it could not write. No segment is reused meanwhile.
-    fn write_again(&self, log: &DiskLog) -> Result<()> {
+    pub fn write_again(&self, log: &DiskLog) -> Result<()> {
         let mut bytes = vec![0; SEGMENT_BYTES as usize];
         for segment in 0..self.segment_count() {
             let (words, seen) = (self.segment(segment), self.segment_state(segment));

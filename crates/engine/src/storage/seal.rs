@@ -8,7 +8,6 @@
 //! a later sync has ended well; a seal is good for one use of its segment, because its check covers
 //! the checksum of the segment's first line. docs/engine.md, "Bit rot and torn records".
 
-use rustix::io::{pread, pwrite};
 use sessile_core::Result;
 use xxhash_rust::xxh3::xxh3_64_with_secret;
 
@@ -50,9 +49,9 @@ impl DiskLog {
     /// The seal that is good for the first line among the bytes of a segment.
     pub fn read_seal(&self, segment: u64, bytes: &[u8]) -> Seal {
         let mut word = [0; 8];
-        let read = pread(&self.seals, &mut word, segment * 8);
+        let read = self.seals.read(&mut word, segment * 8);
         let line = bytes.as_chunks::<8>().0.first_chunk::<LINE_WORDS>();
-        let (Ok(8), Some(line)) = (read, line) else { return Seal::default() };
+        let (Ok(()), Some(line)) = (read, line) else { return Seal::default() };
         let [.., generation, first] = line.map(u64::from_le_bytes);
         let found = u64::from_le_bytes(word);
         let granules = found & ((1 << GRANULES_BITS) - 1);
@@ -126,7 +125,7 @@ impl Plane {
         }
         // Written late, over the seal of a later use, it is good for none.
         let sealed = seal(log, segment, appended, first).to_le_bytes();
-        pwrite(&log.seals, &sealed, segment * 8).explained("a seal cannot be written")?;
+        log.seals.write(&sealed, segment * 8)?;
         words.sealed.cas(before, mark);
         Ok(())
     }

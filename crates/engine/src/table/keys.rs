@@ -126,8 +126,6 @@ impl AttachedProcess {
 fn log_bin(log: &DiskLog, number: u64, name: &str) -> Result<()> {
     // A line begins on one of its own, also after one that was torn.
     let line = format!("\n{number} {name}\n");
-    let written = rustix::io::write(&log.bins, line.as_bytes());
-    let whole = |bytes| if bytes == line.len() { Ok(()) } else { Err(rustix::io::Errno::NOSPC) };
-    let synced = written.and_then(whole).and_then(|()| rustix::fs::fdatasync(&log.bins));
-    synced.explained("a bin cannot be written down")
+    log.bins.write(line.as_bytes(), log.bins.length()?)?;
+    log.bins.sync()
 }
