@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Another version is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 6;
+pub const FORMAT: u64 = 7;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -46,8 +46,8 @@ pub const BIN_BYTES: u64 = 40; // a length and 32 bytes
 pub const BINS_MAX: u64 = 200;
 
 /// One bit a part: whether it has memory.
-pub const INDEX_PARTS: u64 = 64 << 10;
-pub const INDEX_PARTS_BYTES: u64 = 128 << 10;
+pub const INDEX_PAGES: u64 = 64 << 10;
+pub const INDEX_PAGES_BYTES: u64 = 192 << 10;
 
 pub const PROCESSES: u64 = 256 << 10;
 pub const PROCESS_BYTES: u64 = 512;
@@ -107,17 +107,18 @@ pub const BLOCKS_MAX: u64 = 1 << 15; // 134 million sessions
 
 /// The first level exists from the beginning, the last bounds the file.
 pub const LEVEL_FIRST: u32 = 6;
-pub const LEVEL_LAST: u32 = 25;
+pub const LEVEL_LAST: u32 = 24;
 pub const INDEX_BYTES: u64 = BUCKET_BYTES << (LEVEL_LAST + 1);
-/// A bucket: a line that decides, and a line of hints.
-pub const BUCKET_BYTES: u64 = 128;
-pub const BUCKETS_OF_PART: u64 = 64;
-pub const INDEX_PART_BYTES: u64 = BUCKETS_OF_PART * BUCKET_BYTES;
+/// A bucket: two lines that decide, and a line of hints.
+pub const BUCKET_BYTES: u64 = 192;
+pub const BUCKET_WORDS: usize = 16;
+/// In models a bucket is so small that it splits soon.
+pub const BUCKET_CELLS: usize = if cfg!(sessile_model) { 7 } else { BUCKET_WORDS - 1 };
 
 const _: () = {
-    assert!(INDEX_BYTES / INDEX_PART_BYTES / 8 <= INDEX_PARTS_BYTES, "the bitmap covers the index");
-    let apart = BINS + BINS_MAX * BIN_BYTES <= INDEX_PARTS
-        && INDEX_PARTS + INDEX_PARTS_BYTES <= PROCESSES
+    assert!(INDEX_BYTES / PAGE_BYTES / 8 <= INDEX_PAGES_BYTES, "the bitmap covers the index");
+    let apart = BINS + BINS_MAX * BIN_BYTES <= INDEX_PAGES
+        && INDEX_PAGES + INDEX_PAGES_BYTES <= PROCESSES
         && PROCESSES + PROCESSES_MAX * PROCESS_BYTES <= SEGMENTS;
     assert!(apart, "the parts of the control file do not overlap");
     assert!(LANES_AT + LANES * 64 <= PROCESS_BYTES, "the lanes fit into a slot");

@@ -91,12 +91,18 @@ impl Region {
 
     #[inline]
     pub fn line(&self, offset: u64) -> &[Word; LINE_WORDS] {
+        self.words(offset)
+    }
+
+    #[inline]
+    pub fn words<const WORDS: usize>(&self, offset: u64) -> &[Word; WORDS] {
+        let bytes = WORDS as u64 * 8;
         assert!(
-            offset.is_multiple_of(CACHE_LINE_BYTES) && offset < self.bytes,
-            "a line lies inside its region"
+            offset.is_multiple_of(CACHE_LINE_BYTES) && offset <= self.bytes.saturating_sub(bytes),
+            "words lie inside their region"
         );
-        // SAFETY: as in `word`; regions are whole pages, so a line that begins inside ends inside.
-        unsafe { &*self.start.as_ptr().add(offset as usize).cast::<[Word; LINE_WORDS]>() }
+        // SAFETY: as in `word`.
+        unsafe { &*self.start.as_ptr().add(offset as usize).cast::<[Word; WORDS]>() }
     }
 
     /// Reads a line word by word; Acquire: later words are not older than the first.

@@ -1,13 +1,15 @@
 //! The mapped files of one store, and where things lie in them. Numbers from shared memory are
 //! checked here before they become addresses.
 
+use std::ops::Range;
+
 use sessile_core::{Clock, Timestamp};
 
 use super::data_file::DataFile;
 use super::layout::{
-    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, BUCKET_BYTES, CACHE_LINE_BYTES,
-    ENTRIES_OF_BLOCK, LANES_AT, LINE_WORDS, PROCESS_BYTES, PROCESSES, SEGMENT_BYTES,
-    SEGMENT_HEADER_BYTES, SEGMENTS, STAMPS_BYTES, header,
+    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, BUCKET_BYTES, BUCKET_WORDS,
+    CACHE_LINE_BYTES, ENTRIES_OF_BLOCK, LANES_AT, LINE_WORDS, PROCESS_BYTES, PROCESSES,
+    SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SLOTS_MAX, STAMPS_BYTES, header,
 };
 use super::map::Region;
 use super::sync::{Acquire, Relaxed, Word};
@@ -182,17 +184,17 @@ impl Plane {
             .word(Plane::block_offset(number) + BLOCK_DUE_AT + number % ENTRIES_OF_BLOCK * 8)
     }
 
-    pub fn bucket(&self, number: u64) -> &[Word; LINE_WORDS] {
-        self.index.line(number * BUCKET_BYTES)
+    pub fn bucket(&self, number: u64) -> &[Word; BUCKET_WORDS] {
+        self.index.words(number * BUCKET_BYTES)
     }
 
-    /// One hint for each cell, beside the bucket, so that one look-up of the page serves both.
+    /// Half a word for each cell, beside the bucket, so that one look-up of the page serves both.
     pub fn hints(&self, number: u64) -> &[Word; LINE_WORDS] {
-        self.index.line(number * BUCKET_BYTES + CACHE_LINE_BYTES)
+        self.index.line(number * BUCKET_BYTES + BUCKET_WORDS as u64 * 8)
     }
 
     pub fn prefetch_bucket(&self, number: u64) {
-        self.index.prefetch_lines(number * BUCKET_BYTES, 2);
+        self.index.prefetch_lines(number * BUCKET_BYTES, BUCKET_BYTES / CACHE_LINE_BYTES);
     }
 
     pub fn segment(&self, number: u64) -> SegmentWords<'_> {
@@ -203,6 +205,15 @@ impl Plane {
 
     pub fn stamp(&self, segment: u64, slot: u64) -> &Word {
         self.stamps.word(segment * STAMPS_BYTES + slot * 8)
+    }
+
+    /// The first free slot from one up to another of a segment.
+    #[inline]
+    pub fn find_free_slot(&self, segment: u64, slots: Range<u64>) -> Option<u64> {
+        let stamps: &[Word; SLOTS_MAX as usize] = self.stamps.words(segment * STAMPS_BYTES);
+        let stamps = stamps.get(slots.start as usize..slots.end as usize)?;
+        let ahead = stamps.iter().position(|stamp| stamp.load(Relaxed) == 0)?;
+        Some(slots.start + ahead as u64)
     }
 
     pub fn may_read(&self, location: Location) -> bool {

@@ -184,7 +184,8 @@ fn a_slot_freed_before_the_state_is_noticed() {
 
 #[test]
 fn a_reader_that_does_not_look_again_is_noticed() {
-    notices(Mutation::ReadsOnce, &["one whole record"], Sleep::ToTheEnd, reading);
+    let sentences = ["one whole record", "a reader does not go back"];
+    notices(Mutation::ReadsOnce, &sentences, Sleep::ToTheEnd, reading);
 }
 
 #[test]

@@ -26,12 +26,12 @@ impl Default for SlotRotations {
 }
 
 /// A searched segment of whose slots less than this part was free is a poor one ...
-const POOR: u64 = 8;
-/// ... and after so many in a row the store grows: about a sixteenth of the slots is free in a
+const POOR: u64 = 24;
+/// ... and after so many in a row the store grows: about one slot in thirty is free in a
 /// store that is rewritten at random, the price of finding one cheaply.
 const POOR_MAX: u64 = 8;
-/// A begin searches two lines of stamps for the slot of its commit.
-const LOOK_AHEAD: u64 = 16;
+/// A begin searches four lines of stamps for the slot of its commit.
+const LOOK_AHEAD: u64 = 32;
 /// 8 KiB of headers.
 const SEARCH_MAX: u64 = 512;
 
@@ -67,9 +67,7 @@ impl SlotRotations {
         let Some(segment) = rotation.segment.load(Relaxed).checked_sub(1) else { return };
         let next = rotation.next.load(Relaxed);
         let until = slots(class).min(next + LOOK_AHEAD);
-        if let Some(slot) =
-            (next..until).find(|slot| plane.stamp(segment, *slot).load(Relaxed) == 0)
-        {
+        if let Some(slot) = plane.find_free_slot(segment, next..until) {
             plane.prefetch_data(record_location(segment, class, slot));
             rotation.next.store(slot, Relaxed);
         }
@@ -84,11 +82,10 @@ impl Rotation {
         if !seen.is_open_for(class) {
             return None;
         }
-        for slot in self.next.load(Relaxed)..slots(class) {
+        let mut next = self.next.load(Relaxed);
+        while let Some(slot) = plane.find_free_slot(segment, next..slots(class)) {
+            next = slot + 1;
             let stamp = plane.stamp(segment, slot);
-            if stamp.load(Relaxed) != 0 {
-                continue;
-            }
             let location = record_location(segment, class, slot);
             let claim = SlotClaim { location, stamp: lane.stamp() };
             lane.about_to_claim(target, claim);
@@ -100,7 +97,7 @@ impl Rotation {
                 stamp.cas(claim.stamp, 0);
                 return None;
             }
-            self.next.store(slot + 1, Relaxed);
+            self.next.store(next, Relaxed);
             self.found.store(self.found.load(Relaxed) + 1, Relaxed);
             return Some(claim);
         }

@@ -2,51 +2,78 @@
 //! decides nothing, and may be old or missing: docs/engine.md, "Hints".
 //!
 //! ```text
-//! hint  location 35 | unused 21 | lines 8; 0: none
+//! hint  location 27 | granules 5; 0: none. Both count granules of 128 bytes
 //! ```
 
 use crate::memory::*;
 
-const LOCATION_SHIFT: u32 = 29;
-const LINES_MAX: u64 = 0xff;
+const GRANULES_BITS: u32 = 5;
+const GRANULES_MAX: u64 = (1 << GRANULES_BITS) - 1;
+const LINES_OF_GRANULE: u64 = GRANULE_BYTES / CACHE_LINE_BYTES;
+const BITS: u64 = 32;
 
 #[derive(Clone, Copy)]
-pub struct Hint(pub u64);
+pub struct Hint(u64);
 
 impl Hint {
     pub const NONE: Hint = Hint(0);
 
+    /// None for a record beyond the first 16 GiB.
     pub fn new(location: Location, payload_bytes: u64) -> Hint {
-        let lines = (HEADER_BYTES + payload_bytes).div_ceil(CACHE_LINE_BYTES).min(LINES_MAX);
-        Hint(location.0 << LOCATION_SHIFT | lines)
+        let first = location.0 / LINES_OF_GRANULE;
+        let lines = (HEADER_BYTES + payload_bytes).div_ceil(CACHE_LINE_BYTES);
+        let granules = (location.0 % LINES_OF_GRANULE + lines).div_ceil(LINES_OF_GRANULE);
+        let hint = first << GRANULES_BITS | granules.min(GRANULES_MAX);
+        if hint >> BITS == 0 { Hint(hint) } else { Hint::NONE }
+    }
+
+    /// Of a cell: half a word. Relaxed, as it publishes nothing.
+    pub fn load(hints: &[Word; LINE_WORDS], cell: usize) -> Hint {
+        let [low, high] = halves(word_of(hints, cell).load(Relaxed));
+        Hint(if cell.is_multiple_of(2) { low } else { high })
+    }
+
+    /// Two that store side by side at once may undo one another.
+    pub fn store(self, hints: &[Word; LINE_WORDS], cell: usize) {
+        let word = word_of(hints, cell);
+        let [low, high] = halves(word.load(Relaxed));
+        let [low, high] = if cell.is_multiple_of(2) { [self.0, high] } else { [low, self.0] };
+        word.store(low | high << BITS, Relaxed);
+    }
+
+    fn granules(self) -> u64 {
+        self.0 & GRANULES_MAX
     }
 
     pub fn leads_to(self, location: Location) -> bool {
-        self.0 & LINES_MAX != 0 && self.0 >> LOCATION_SHIFT == location.0
+        self.granules() != 0 && self.0 >> GRANULES_BITS == location.0 / LINES_OF_GRANULE
     }
 
     /// Room for the payload, if the hint is right; 0 for a long or unknown one.
     pub fn room(self) -> usize {
-        match self.0 & LINES_MAX {
-            LINES_MAX => 0,
-            lines => (lines * CACHE_LINE_BYTES).saturating_sub(HEADER_BYTES) as usize,
+        match self.granules() {
+            GRANULES_MAX => 0,
+            granules => (granules * GRANULE_BYTES).saturating_sub(HEADER_BYTES) as usize,
         }
     }
 }
 
-impl Plane {
-    /// Prefetches the record. Not inlined: the look-up would have it seven times, once for each
-    /// cell.
-    #[inline(never)]
-    pub fn follow_hint(&self, word: &Word) -> Hint {
-        let hint = Hint(word.load(Relaxed));
-        self.prefetch_lines(Location(hint.0 >> LOCATION_SHIFT), hint.0 & LINES_MAX);
-        hint
-    }
+fn word_of(hints: &[Word; LINE_WORDS], cell: usize) -> &Word {
+    hints.get(cell / 2).unwrap_or(&hints[LINE_WORDS - 1])
 }
 
-pub fn copy_hint(from: &Word, to: &Word) {
-    to.store(from.load(Relaxed), Relaxed);
+fn halves(word: u64) -> [u64; 2] {
+    [word & ((1 << BITS) - 1), word >> BITS]
+}
+
+impl Plane {
+    /// Prefetches the record. Not inlined: the look-up would have it once for each cell.
+    #[inline(never)]
+    pub fn follow_hint(&self, hint: Hint) -> Hint {
+        let first = Location((hint.0 >> GRANULES_BITS) * LINES_OF_GRANULE);
+        self.prefetch_lines(first, hint.granules() * LINES_OF_GRANULE);
+        hint
+    }
 }
 
 #[cfg(test)]
@@ -88,17 +115,17 @@ mod tests {
         let (entry, hint) =
             engine.plane.find_to_read(engine.plane.digest_of(&key(number))).unwrap();
         let location = engine.plane.entry(entry).state().location();
-        hint.leads_to(location) && (BYTES..BYTES + 128).contains(&hint.room())
+        hint.leads_to(location) && (BYTES..BYTES + 192).contains(&hint.room())
     }
 
     #[test]
     fn each_session_has_a_right_hint_also_after_its_bucket_has_split() {
         let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
         let engine = store(&folder);
-        // 64 buckets of seven cells: most of these have moved once, many twice.
-        fill(&engine, 1_500);
-        let right = (0..1_500).filter(|number| is_right(&engine, *number)).count();
-        assert_eq!(right, 1_500);
+        // 64 buckets of fifteen cells: most of these have moved once, many twice.
+        fill(&engine, 3_000);
+        let right = (0..3_000).filter(|number| is_right(&engine, *number)).count();
+        assert_eq!(right, 3_000);
     }
 
     #[test]
@@ -142,19 +169,11 @@ mod tests {
         let first =
             plane.entry(plane.find_entry(plane.digest_of(&key(0))).unwrap()).state().location();
         let backed = 1 << LEVEL_FIRST..2 << LEVEL_FIRST;
-        // Nowhere; beyond the file; beyond the mapping; a foreign record; the right place and a
-        // wrong length.
-        for wrong in [
-            0,
-            0xff,
-            u64::MAX,
-            u64::MAX - 0xff,
-            1 << 63 | 30,
-            first.0 << LOCATION_SHIFT | 25,
-            first.0 << LOCATION_SHIFT | 1,
-        ] {
+        let first = (first.0 / LINES_OF_GRANULE) << GRANULES_BITS;
+        // Nowhere; beyond the file; a foreign record; the right place and a wrong length.
+        for wrong in [0, 31, u64::from(u32::MAX), 1 << 31 | 15, first | 13, first | 1] {
             for hints in backed.clone().map(|number| plane.hints(number)) {
-                hints.iter().for_each(|hint| hint.store(wrong, Relaxed));
+                hints.iter().for_each(|hints| hints.store(wrong | wrong << BITS, Relaxed));
             }
             for number in 0..200 {
                 let found = engine.peek(&key(number)).unwrap().record.unwrap();
@@ -170,11 +189,27 @@ mod tests {
     }
 
     #[test]
+    fn each_cell_has_a_hint_of_its_own() {
+        let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
+        let engine = store(&folder);
+        let hints = engine.plane.hints(1 << LEVEL_FIRST);
+        let of = |cell: usize| Hint::new(Location(cell as u64 * 64), cell as u64 * 200);
+        (0..15).for_each(|cell| of(cell).store(hints, cell));
+        (0..15).for_each(|cell| assert_eq!(Hint::load(hints, cell).0, of(cell).0, "{cell}"));
+    }
+
+    #[test]
     fn room_is_kept_only_for_what_a_hint_can_tell() {
+        let room = |bytes| Hint::new(Location(0), bytes).room();
         assert_eq!(Hint::NONE.room(), 0);
-        assert_eq!(Hint(LINES_MAX).room(), 0, "so long or longer");
-        assert_eq!(Hint(1).room(), 0, "a header alone");
-        assert_eq!(Hint(25).room(), 1_536);
+        assert_eq!(room(0), 64, "a header and the rest of its granule");
+        assert_eq!(room(1_500), 1_600);
+        assert_eq!(room(3_776), 3_776);
+        assert_eq!(room(3_777), 0, "so long or longer");
+        assert_eq!(Hint::new(Location(1), 100).room(), 192, "it begins in the middle of a granule");
+        let last = Location((1 << 28) - 1);
+        assert!(Hint::new(last, 1).leads_to(last));
+        assert_eq!(Hint::new(Location(1 << 28), 1).room(), 0, "beyond 16 GiB");
         assert!(
             !Hint::NONE.leads_to(Location(0)),
             "no hint is none for the first record of the file"

@@ -1,7 +1,7 @@
 //! The index: from the digest of a key to its entry, growing bucket by bucket.
 //!
 //! ```text
-//! head  entry 32 | sequence 24 | cell 3 | step 2 | kind 3
+//! head  entry 32 | sequence 24 | cell 4 | step 2 | kind 2
 //! cell  entry + 1: 32 | tag 16 | sequence 16
 //! ```
 //!
@@ -9,9 +9,11 @@
 //! can carry it out, so none waits for another. Each change gives a cell another sequence, so a
 //! late helper fails. docs/engine.md, "Index", goes through the cases.
 
+use std::ops::Range;
+
 use sessile_core::Result;
 
-use super::hint::{Hint, copy_hint};
+use super::hint::Hint;
 use crate::memory::*;
 
 const SEQUENCE_BITS: u64 = 24;
@@ -41,7 +43,7 @@ struct BucketHead(u64);
 
 impl BucketHead {
     fn kind(self) -> BucketKind {
-        match self.0 & 7 {
+        match self.0 & 3 {
             1 => Active,
             2 => Splitting,
             3 => Split,
@@ -54,7 +56,7 @@ impl BucketHead {
     }
 
     fn change(self) -> BucketChange {
-        match self.0 >> 3 & 3 {
+        match self.0 >> 2 & 3 {
             1 => BucketChange::Insert,
             2 => BucketChange::Remove,
             _ => BucketChange::Rest,
@@ -62,7 +64,7 @@ impl BucketHead {
     }
 
     fn cell(self) -> usize {
-        (self.0 >> 5 & 7) as usize
+        (self.0 >> 4 & 15) as usize
     }
 
     fn sequence(self) -> u64 {
@@ -90,7 +92,7 @@ impl BucketHead {
             sequence = if present.sequence() == 1 { 2 } else { 1 };
         }
         BucketHead(
-            Active as u64 | (change as u64) << 3 | (cell as u64) << 5 | sequence << 8 | entry << 32,
+            Active as u64 | (change as u64) << 2 | (cell as u64) << 4 | sequence << 8 | entry << 32,
         )
     }
 
@@ -132,7 +134,7 @@ fn bucket_number(level: u32, digest: KeyDigest) -> u64 {
     (1 << level) + (digest.0 & ((1 << level) - 1))
 }
 
-type Bucket<'a> = &'a [Word; LINE_WORDS];
+type Bucket<'a> = &'a [Word; BUCKET_WORDS];
 
 struct BucketRef<'a> {
     level: u32,
@@ -146,11 +148,12 @@ fn bucket_head(bucket: Bucket<'_>) -> BucketHead {
 
 fn cells(bucket: Bucket<'_>) -> impl Iterator<Item = (usize, BucketCell)> + '_ {
     // Acquire: pairs with the compare-and-swap that filled the cell, so the entry's digest is seen.
-    bucket.iter().skip(1).enumerate().map(|(at, word)| (at, BucketCell(word.load(Acquire))))
+    let words = bucket.iter().skip(1).take(BUCKET_CELLS);
+    words.enumerate().map(|(at, word)| (at, BucketCell(word.load(Acquire))))
 }
 
 fn cell_word(bucket: Bucket<'_>, at: usize) -> &Word {
-    bucket.get(at + 1).unwrap_or(&bucket[LINE_WORDS - 1])
+    bucket.get(at + 1).unwrap_or(&bucket[BUCKET_WORDS - 1])
 }
 
 pub enum Insertion {
@@ -167,34 +170,35 @@ impl Plane {
         Ok(())
     }
 
+    fn is_page_backed(&self, page: u64) -> bool {
+        self.control.word(INDEX_PAGES + page / 64 * 8).load(Acquire) >> (page % 64) & 1 == 1
+    }
+
     fn is_backed(&self, number: u64) -> bool {
-        let part = number / BUCKETS_OF_PART;
-        self.control.word(INDEX_PARTS + part / 64 * 8).load(Acquire) >> (part % 64) & 1 == 1
+        pages_of(number..number + 1).all(|page| self.is_page_backed(page))
     }
 
     fn back_bucket(&self, number: u64) -> Result<()> {
-        if self.is_backed(number) {
-            return Ok(());
+        for page in pages_of(number..number + 1).filter(|page| !self.is_page_backed(*page)) {
+            if !self.may_grow(PAGE_BYTES) {
+                return Err(full());
+            }
+            self.index.back(page * PAGE_BYTES, PAGE_BYTES)?;
+            self.control.word(INDEX_PAGES + page / 64 * 8).set(1 << (page % 64));
         }
-        if !self.may_grow(INDEX_PART_BYTES) {
-            return Err(full());
-        }
-        let part = number / BUCKETS_OF_PART;
-        self.index.back(part * INDEX_PART_BYTES, INDEX_PART_BYTES)?;
-        self.control.word(INDEX_PARTS + part / 64 * 8).set(1 << (part % 64));
         Ok(())
     }
 
-    /// The level of most buckets: seven cells are two thirds full on average.
+    /// The level at which a bucket gets 8 to 16 keys: most are there, and the others a level above
+    /// (up to about 11) or below.
     fn usual_level(&self) -> u32 {
-        (self.entry_count() / 4).max(1).ilog2().clamp(LEVEL_FIRST, LEVEL_LAST)
+        (self.entry_count() / 8).max(1).ilog2().clamp(LEVEL_FIRST, LEVEL_LAST)
     }
 
-    /// Prefetches the buckets at the usual level, and above and below: a third of the keys are
-    /// there.
     pub fn prefetch_buckets(&self, digest: KeyDigest) {
         let level = self.usual_level();
-        for near in level.saturating_sub(1).max(LEVEL_FIRST)..=(level + 1).min(LEVEL_LAST) {
+        let other = if self.entry_count() >> level < 11 { level - 1 } else { level + 1 };
+        for near in [level, other.clamp(LEVEL_FIRST, LEVEL_LAST)] {
             self.prefetch_bucket(bucket_number(near, digest));
         }
     }
@@ -244,20 +248,23 @@ impl Plane {
 
     pub fn find_entry(&self, digest: KeyDigest) -> Option<u64> {
         self.prefetch_buckets(digest);
-        self.look_up(digest, |_| {}).map(|(entry, ())| entry)
+        self.look_up(digest, |_, _| {}).map(|(entry, ())| entry)
     }
 
     /// The entry of a key whose record will be read: the record is prefetched, too.
     pub fn find_to_read(&self, digest: KeyDigest) -> Option<(u64, Hint)> {
-        self.look_up(digest, |word| self.follow_hint(word))
+        self.look_up(digest, |hints, at| self.follow_hint(Hint::load(hints, at)))
     }
 
-    fn look_up<T>(&self, digest: KeyDigest, probable: impl Fn(&Word) -> T) -> Option<(u64, T)> {
+    fn look_up<T>(
+        &self,
+        digest: KeyDigest,
+        probable: impl Fn(&[Word; LINE_WORDS], usize) -> T,
+    ) -> Option<(u64, T)> {
         loop {
             let BucketRef { number, bucket, .. } = self.find_bucket(digest);
             let before = bucket_head(bucket);
-            let probable = |at| probable(cell_word(self.hints(number), at));
-            let found = self.entry_with(bucket, digest, probable);
+            let found = self.entry_with(bucket, digest, |at| probable(self.hints(number), at));
             if found.is_some() {
                 return found;
             }
@@ -381,7 +388,7 @@ impl Plane {
             }
             let (child, hints) = if digest.0 >> level & 1 == 0 { low } else { high };
             // It may belong to another key by now: a hint may be wrong.
-            copy_hint(cell_word(self.hints(number), at), cell_word(hints, at));
+            Hint::load(self.hints(number), at).store(hints, at);
             // A virgin cell is zero, one that was ever used is not: a late helper changes nothing.
             cell_word(child, at).cas(0, BucketCell::new(entry, digest, 1).0);
         }
@@ -394,10 +401,12 @@ impl Plane {
 
     /// Calls `wrong` with each bucket and cell that leads to an entry that does not belong there.
     pub fn check_index(&self, mut wrong: impl FnMut(u64, u64)) {
-        let backed = (1 << LEVEL_FIRST..2 << LEVEL_LAST)
+        // Three pages have 64 whole buckets. Most have no memory in the high levels.
+        let some = (1 << LEVEL_FIRST..2 << LEVEL_LAST)
             .step_by(64)
-            .filter(|number| self.is_backed(*number));
-        for number in backed.flat_map(|first| first..first + 64) {
+            .map(|first| first..first + 64)
+            .filter(|of| pages_of(of.clone()).any(|page| self.is_page_backed(page)));
+        for number in some.flatten().filter(|number| self.is_backed(*number)) {
             let bucket = self.bucket(number);
             if !bucket_head(bucket).has_cells() {
                 continue;
@@ -423,11 +432,14 @@ impl TableEntry<'_> {
     pub fn store_hint(self, plane: &Plane, location: Location, payload_bytes: u64) {
         let BucketRef { number, bucket, .. } = plane.find_bucket(self.digest());
         if let Some((at, _)) = cells(bucket).find(|(_, cell)| cell.entry() == Some(self.number)) {
-            // Relaxed: it publishes nothing.
-            let hint = Hint::new(location, payload_bytes);
-            cell_word(plane.hints(number), at).store(hint.0, Relaxed);
+            Hint::new(location, payload_bytes).store(plane.hints(number), at);
         }
     }
+}
+
+/// The pages of the index in which buckets lie.
+fn pages_of(buckets: Range<u64>) -> Range<u64> {
+    buckets.start * BUCKET_BYTES / PAGE_BYTES..(buckets.end * BUCKET_BYTES).div_ceil(PAGE_BYTES)
 }
 
 fn children(place: &BucketRef<'_>) -> [u64; 2] {
