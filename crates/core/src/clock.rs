@@ -67,7 +67,13 @@ enum Source {
     Shifted {
         ahead_ms: u64,
     },
-    Manual(Arc<AtomicU64>),
+    Manual(Arc<Hands>),
+}
+
+#[derive(Debug, Default)]
+struct Hands {
+    now_ms: AtomicU64,
+    passed_ms: AtomicU64,
 }
 
 impl Clock {
@@ -83,7 +89,8 @@ impl Clock {
 
     /// A clock that stands at `start` until it is moved.
     pub fn manual(start: Timestamp) -> Clock {
-        Clock(Source::Manual(Arc::new(AtomicU64::new(start.0))))
+        let now_ms = AtomicU64::new(start.0);
+        Clock(Source::Manual(Arc::new(Hands { now_ms, ..Hands::default() })))
     }
 
     /// The present moment.
@@ -92,11 +99,21 @@ impl Clock {
             Source::System => Timestamp(system_ms()),
             Source::Shifted { ahead_ms } => Timestamp(system_ms().saturating_add(*ahead_ms)),
             // Relaxed: the value publishes no other memory.
-            Source::Manual(hands) => Timestamp(hands.load(Ordering::Relaxed)),
+            Source::Manual(hands) => Timestamp(hands.now_ms.load(Ordering::Relaxed)),
         }
     }
 
-    /// Moves a manual clock to `moment`, forward or back.
+    /// Milliseconds that have passed since the kernel started, suspension included. No setting of
+    /// the wall clock changes them; another time namespace adds a constant.
+    pub fn passed_ms(&self) -> u64 {
+        if let Source::Manual(hands) = &self.0 {
+            return hands.passed_ms.load(Ordering::Relaxed);
+        }
+        let passed = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::try_from(passed).map_or(0, whole_ms)
+    }
+
+    /// Sets a manual clock to `moment`, forward or back, while no time passes.
     ///
     /// # Panics
     ///
@@ -106,12 +123,19 @@ impl Clock {
             assert!(matches!(self.0, Source::Manual(_)), "only a manual clock can be set");
             return;
         };
-        hands.store(moment.0, Ordering::Relaxed);
+        hands.now_ms.store(moment.0, Ordering::Relaxed);
     }
 
-    /// As [`Clock::set`], forward.
+    /// Lets time pass on a manual clock.
+    ///
+    /// # Panics
+    ///
+    /// As [`Clock::set`].
     pub fn advance(&self, by: Duration) {
         self.set(self.now().plus(by));
+        if let Source::Manual(hands) = &self.0 {
+            hands.passed_ms.fetch_add(whole_ms(by), Ordering::Relaxed);
+        }
     }
 }
 
@@ -130,6 +154,17 @@ mod tests {
         let twin = clock.clone();
         twin.advance(Duration::from_millis(7));
         assert_eq!(clock.now().as_ms(), 12);
+    }
+
+    #[test]
+    fn time_passes_when_a_clock_is_advanced_and_not_when_it_is_set() {
+        let clock = Clock::manual(Timestamp::from_ms(1_000));
+        clock.set(Timestamp::from_ms(9_000));
+        assert_eq!(clock.passed_ms(), 0);
+        clock.advance(Duration::from_millis(7));
+        assert_eq!((clock.passed_ms(), clock.now().as_ms()), (7, 9_007));
+        let passed = Clock::system().passed_ms();
+        assert!(passed > 0 && Clock::system().passed_ms() >= passed);
     }
 
     #[test]

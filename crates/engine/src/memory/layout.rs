@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Another version is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 7;
+pub const FORMAT: u64 = 8;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -38,6 +38,10 @@ pub mod header {
     pub const SYNC_LEADER: u64 = 768; // a counter; odd: a process syncs for all that wait
     pub const SEQUENCE_FLOOR: u64 = 776; // records given up after a failed sync are not above it
     pub const SEALING: u64 = 832; // the next segment that may be sealed
+    // The wall clock against the time that has passed: `cautious_now`.
+    pub const CLOCK_WINDOW: u64 = 896; // when the present window began
+    pub const CLOCK_PRESENT: u64 = 904; // the clock's least lead in it; the greater, the less
+    pub const CLOCK_BEFORE: u64 = 912; // and in the one before
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the last searched
 }
 

@@ -87,8 +87,11 @@ impl TableEntry<'_> {
         }
     }
 
-    /// Whether an entry has not expired; its due time is corrected then.
+    /// Whether an entry has not expired, or is a tombstone that is still needed; its due time is
+    /// corrected then.
     fn is_kept(self, plane: &Plane, now: Timestamp) -> bool {
+        let tombstone = self.state().kind() == EntryKind::Destroyed;
+        let now = if tombstone { plane.cautious_now() } else { now };
         let expires = self.expiry_of(plane).filter(|expires| *expires > now);
         expires.inspect(|expires| self.correct_due(plane, *expires)).is_some()
     }
@@ -201,6 +204,6 @@ impl Plane {
         let own = granted(header.head.written, header.head.expires);
         // Its own expiry may be later, too, if a touch has moved it back.
         let outlived = line.lineage.longest > own || header.head.expires > now;
-        Some(line.lineage.longest).filter(|longest| outlived && *longest > now)
+        Some(line.lineage.longest).filter(|longest| outlived && *longest > self.cautious_now())
     }
 }

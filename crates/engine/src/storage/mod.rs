@@ -3,6 +3,7 @@
 //! It reads, writes, frees and syncs records, and knows no operation of the contract.
 
 mod append;
+mod cautious_clock;
 mod directory;
 mod disk_file;
 mod flush;

@@ -79,6 +79,7 @@ impl RecordWriter {
         let plane = lane.plane;
         let Some(log) = &plane.log else { return Ok((until, None)) };
         let now = plane.now();
+        plane.cautious_now(); // learns the clock's lead
         let mut lineage = entry.next_lineage(plane, present);
         lineage.longest = lineage.longest.max(until);
         // A commit that began before may be under way: it is refused, but its record may stay on

@@ -190,6 +190,46 @@ fn a_clock_that_was_ahead_during_a_rebuild_brings_no_destroyed_session_back() {
     assert!(read(&sessions, &key(1)).is_none());
 }
 
+/// The hand once forgot tombstones that had expired by a clock three hours ahead: with the clock
+/// set right, and after a reboot, the destroyed session was back.
+#[test]
+fn a_clock_that_was_ahead_for_a_while_brings_no_destroyed_session_back() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"cart", ttl(6_000)).unwrap();
+    neighbours(&sessions);
+    sessions.destroy(&key(1)).unwrap();
+    passing(&sessions, 3_000);
+    let hours = Duration::from_secs(10_800);
+    ground.clock.set(START.plus(hours));
+    for _ in 0..3 {
+        go_round(&sessions);
+        ground.clock.advance(Duration::from_secs(60));
+    }
+    ground.clock.set(ground.clock.now().minus(hours));
+    let sessions = ground.rebuild(sessions);
+    assert!(read(&sessions, &key(1)).is_none());
+}
+
+/// Tombstones must not pile up behind a clock that was behind when the machine started.
+#[test]
+fn a_clock_that_was_set_forward_for_good_forgets_tombstones_after_two_days() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    sessions.create(&key(1), b"cart", ttl(6_000)).unwrap();
+    sessions.destroy(&key(1)).unwrap();
+    ground.clock.set(START.plus(Duration::from_secs(400 * 86_400)));
+    let tombstones = || detail(&sessions, "destroyed_remembered");
+    let before = tombstones();
+    assert!(before > 0, "a destroyed session leaves one");
+    for _ in 0..3 {
+        go_round(&sessions);
+        ground.clock.advance(Duration::from_secs(86_400));
+    }
+    go_round(&sessions);
+    assert_eq!(tombstones(), 0);
+}
+
 #[test]
 fn an_old_id_is_not_valid_again_when_the_new_one_has_expired() {
     let ground = Ground::new();
