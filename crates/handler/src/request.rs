@@ -1,13 +1,16 @@
-//! The session of one request, as a state machine.
+//! The session of one request, as a state machine. Its saves and new ids are files of their own.
 
-use std::time::Duration;
+mod regenerate;
+mod save;
 
-use sessile_core::{Absence, Clock, Error, ErrorKind, Key, Limits, Result, Sessions};
+pub use self::save::{Save, Saved};
 
+use sessile_core::{Clock, Error, ErrorKind, Key, Result, Sessions};
+
+use self::save::touch_unlocked;
 use crate::late;
-use crate::merge::Removals;
 use crate::rules::Rules;
-use crate::session::{Access, Hold, Locked, Session, replaced};
+use crate::session::{Access, Hold, Session};
 
 /// The session of one request; it may serve one request after the other.
 pub struct Request {
@@ -51,38 +54,6 @@ pub struct Opened<'r> {
     pub payload: &'r [u8],
     /// Why it was opened without its lock although that was asked for.
     pub warning: Option<Error>,
-}
-
-/// What an application ends a request with.
-#[derive(Clone, Copy, Debug)]
-pub struct Save<'a> {
-    /// The payload; none if the session cannot be serialised.
-    pub payload: Option<&'a [u8]>,
-    /// Whether it differs from the one that was opened.
-    pub changed: bool,
-    /// Whether the application has put nothing into the session.
-    pub empty: bool,
-    /// Whether a cookie of this response can still be withdrawn.
-    pub headers_open: bool,
-}
-
-/// The result of a save.
-#[derive(Debug)]
-pub enum Saved {
-    /// The payload is stored.
-    Stored,
-    /// The payload is as stored, and lives longer now.
-    Touched,
-    /// There was nothing to save.
-    Nothing,
-    /// The session is new and empty, and was not stored: its cookie is to be withdrawn.
-    WithdrawCookie,
-    /// Another request has logged out meanwhile: nothing is stored.
-    LoggedOut(Error),
-    /// The id was replaced by a new one meanwhile: nothing is stored. It is logged.
-    Replaced(Error),
-    /// The session has reached the end of its absolute lifetime: nothing is stored.
-    Ended,
 }
 
 /// The result of a close.
@@ -190,23 +161,6 @@ impl Request {
         }
     }
 
-    /// The failure of a validation, or a session that moves to another id.
-    #[cold]
-    fn take_over(&mut self, sessions: &Sessions, id: &str) -> Result<()> {
-        let (session, keeps) = match std::mem::take(&mut self.state) {
-            State::Failed(error) => return Err(error),
-            State::Active(session, Phase::Leaving { keeps, .. }) => (session, keeps),
-            _ => unreachable!("the caller has seen it"),
-        };
-        let (old, new) = (session.key.clone(), Key::session(id)?);
-        let moved = move_to(sessions, &self.rules, session, keeps, new.clone())?;
-        if self.made.as_ref() == Some(&old) {
-            self.made = Some(new);
-        }
-        self.state = State::Active(moved, Phase::Loading);
-        Ok(())
-    }
-
     #[inline(always)] // as `Session::open`
     fn open_session(
         &mut self,
@@ -241,115 +195,6 @@ impl Request {
         match session.hold {
             Hold::Locked(_) => std::mem::take(&mut session.payload),
             _ => Vec::new(),
-        }
-    }
-
-    /// Saves a session. A session that has expired meanwhile, or was lost with its server, is
-    /// stored anew; one that was destroyed stays destroyed.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`sessile_core::Lease::commit`]; `Unsupported` for changes to a session that was
-    /// read without its lock; `InvalidArgument` for one that cannot be serialised; `Exists` for an
-    /// id that was not opened and is taken.
-    pub fn save(&mut self, sessions: &Sessions, id: &str, save: Save<'_>) -> Result<Saved> {
-        if matches!(self.state, State::Active(_, Phase::Loading)) || self.is_forked_child() {
-            return Ok(Saved::Nothing);
-        }
-        let Some(payload) = save.payload else {
-            self.reset();
-            let why = "the session cannot be serialised; nothing is saved, and what was stored \
-                       before stays";
-            let why = Error::new(ErrorKind::InvalidArgument, why);
-            return Err(sessions.refuse_save(&Key::session(id)?, why));
-        };
-        let Some(session) = self.state.opened(id) else {
-            if self.state.has(id) {
-                // Otherwise the save would wait for the lock of its own request.
-                self.reset();
-            }
-            return store_anew(sessions, &self.rules, Key::session(id)?, payload);
-        };
-        if session.end.is_some_and(|end| end <= self.clock.now()) {
-            self.reset();
-            return Ok(Saved::Ended);
-        }
-        let rules = &self.rules;
-        if let Some(saved) = lock_snapshot(session, sessions, rules, payload)? {
-            return Ok(saved);
-        }
-        let locked = match &mut session.hold {
-            Hold::Locked(locked) => locked,
-            _ if session.payload == payload => return Ok(Saved::Nothing),
-            Hold::Late { .. } => return Ok(Saved::Replaced(replaced(sessions, &session.key))),
-            Hold::Unlocked { .. } if rules.best_effort => return Ok(Saved::Nothing),
-            Hold::Unlocked { .. } | Hold::Snapshot { .. } => {
-                return Err(unlocked(sessions, &session.key, "nothing is saved"));
-            }
-        };
-        if !locked.stored && save.empty && rules.lazy_start {
-            // The browser keeps a cookie that cannot be withdrawn, so its session is stored.
-            match self.made.as_ref().is_some_and(|made| made.id() == id) {
-                true if save.headers_open => return Ok(Saved::WithdrawCookie),
-                true => {}
-                false => return Ok(Saved::Nothing),
-            }
-        } else if locked.stored && !save.changed {
-            match locked.lease.touch(rules.ttl()?) {
-                Err(error) if *error.kind() == ErrorKind::Gone => {}
-                Err(error) => return logged_out(error),
-                Ok(()) => return Ok(Saved::Touched),
-            }
-        }
-        let hold = std::mem::replace(&mut session.hold, Hold::Unlocked { found: true });
-        let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
-        let saved = commit(sessions, rules, &session.key, locked, payload);
-        self.reset();
-        saved
-    }
-
-    /// The application asks for a new id, and [`Request::open`] will name it. If the application
-    /// `keeps` the old id, late requests see the session there as it was before, for the grace;
-    /// otherwise the old id shows nothing. Returns false for an id that is not open.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` for a session that was read without its lock: it keeps its id. With
-    /// `Concurrency::Merge` those of a save that takes the lock.
-    pub fn leave_id(&mut self, sessions: &Sessions, id: &str, keeps: bool) -> Result<bool> {
-        if self.is_forked_child() {
-            return Ok(false);
-        }
-        let State::Active(session, phase) = &mut self.state else { return Ok(false) };
-        if session.key.id() != id {
-            return Ok(false);
-        }
-        if *phase == Phase::Open {
-            session.lock(sessions, &self.rules, Removals::Win)?;
-        }
-        match (*phase, &session.hold) {
-            (Phase::Open, Hold::Locked(_)) => {
-                *phase = Phase::Leaving { keeps, paused: false };
-                Ok(true)
-            }
-            // A late request could make a session of its own otherwise, which a log-out of the new
-            // one would not end.
-            (Phase::Open, _) => Err(unlocked(sessions, &session.key, "it keeps its id")),
-            (phase, _) => Ok(matches!(phase, Phase::Leaving { .. })),
-        }
-    }
-
-    /// Whether a session waits for its new id.
-    pub fn is_leaving(&self) -> bool {
-        matches!(self.state, State::Active(_, Phase::Leaving { .. }))
-    }
-
-    /// Keeps the lock of a session that waits for its new id over one close, for languages that
-    /// close a session and open it again to give it another id. Returns whether it does.
-    pub fn pause(&mut self) -> bool {
-        match &mut self.state {
-            State::Active(_, Phase::Leaving { paused, .. }) => !std::mem::replace(paused, true),
-            _ => false,
         }
     }
 
@@ -422,108 +267,4 @@ impl State {
             _ => None,
         }
     }
-}
-
-/// Gives a locked session its new id.
-fn move_to(
-    sessions: &Sessions,
-    rules: &Rules,
-    session: Session,
-    keeps: bool,
-    new: Key,
-) -> Result<Session> {
-    let Hold::Locked(mut locked) = session.hold else {
-        return Err(unlocked(sessions, &session.key, "it keeps its id"));
-    };
-    let grace = rules.grace.min(Limits::GRACE_MAX);
-    // A failure is logged by the store. Late requests see nothing then, and the log-in succeeds.
-    let kept = keeps
-        && locked.stored
-        && !grace.is_zero()
-        && late::keep(sessions, locked.lease.key(), grace).unwrap_or(false);
-    locked.lease.regenerate(&new, if kept { grace } else { Duration::ZERO })?;
-    Ok(Session { key: new, payload: Vec::new(), hold: Hold::Locked(locked), ..session })
-}
-
-/// Takes the lock of a snapshot that the application has changed. Otherwise, or if the session is
-/// another one now, this is the result of the save.
-fn lock_snapshot(
-    session: &mut Session,
-    sessions: &Sessions,
-    rules: &Rules,
-    payload: &[u8],
-) -> Result<Option<Saved>> {
-    if !matches!(session.hold, Hold::Snapshot { .. }) {
-        return Ok(None);
-    }
-    if session.payload == payload {
-        return touch_unlocked(sessions, rules, &session.key).map(Some);
-    }
-    match session.lock(sessions, rules, Removals::Lose) {
-        Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(Some(Saved::Replaced(error))),
-        Err(error) => logged_out(error).map(Some),
-        Ok(()) => Ok(None),
-    }
-}
-
-/// Lets a session live longer that was read without its lock. If it is gone meanwhile, the request
-/// succeeds all the same.
-fn touch_unlocked(sessions: &Sessions, rules: &Rules, key: &Key) -> Result<Saved> {
-    match sessions.touch(key, rules.ttl()?) {
-        Err(error) if *error.kind() == ErrorKind::Gone => Ok(Saved::Nothing),
-        touched => touched.map_or_else(logged_out, |()| Ok(Saved::Touched)),
-    }
-}
-
-/// Stores a session whose lock is held, and gives the lock back.
-fn commit(
-    sessions: &Sessions,
-    rules: &Rules,
-    key: &Key,
-    locked: Locked,
-    payload: &[u8],
-) -> Result<Saved> {
-    let merged = match &locked.diverged {
-        Some(diverged) => Some(diverged.merge(sessions, rules, key, payload)?),
-        None => None,
-    };
-    let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
-    match locked.lease.commit(payload, rules.ttl()?) {
-        Err(error) if *error.kind() == ErrorKind::Gone => {
-            store_anew(sessions, rules, key.clone(), payload)
-        }
-        Err(error) => logged_out(error),
-        Ok(()) => {
-            if let Some(merged) = merged {
-                merged.stored(sessions, key);
-            }
-            Ok(Saved::Stored)
-        }
-    }
-}
-
-/// Stores a session whose lock is not held.
-fn store_anew(sessions: &Sessions, rules: &Rules, key: Key, payload: &[u8]) -> Result<Saved> {
-    let begun = sessions.begin(&key, rules.lock_wait)?;
-    if begun.moved || begun.absence == Absence::Regenerated {
-        return Ok(Saved::Replaced(replaced(sessions, &key)));
-    }
-    if begun.absence == Absence::Destroyed {
-        return logged_out(sessions.refuse_save(&key, ErrorKind::Destroyed.into()));
-    }
-    if begun.record.is_some() {
-        let why = "another request has stored a session under this id; nothing is saved";
-        return Err(sessions.refuse_save(&key, Error::new(ErrorKind::Exists, why)));
-    }
-    begun.lease.commit(payload, rules.ttl()?).map_or_else(logged_out, |()| Ok(Saved::Stored))
-}
-
-/// A log-out in between wins.
-fn logged_out(error: Error) -> Result<Saved> {
-    if *error.kind() == ErrorKind::Destroyed { Ok(Saved::LoggedOut(error)) } else { Err(error) }
-}
-
-fn unlocked(sessions: &Sessions, key: &Key, so: &str) -> Error {
-    let why = format!("the session was read without its lock: {so}");
-    sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))
 }

@@ -185,6 +185,11 @@ pub(crate) fn replaced(sessions: &Sessions, key: &Key) -> Error {
     sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))
 }
 
+pub(crate) fn unlocked(sessions: &Sessions, key: &Key, so: &str) -> Error {
+    let why = format!("the session was read without its lock: {so}");
+    sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))
+}
+
 fn may_read_unlocked(rules: &Rules, error: &Error) -> bool {
     rules.on_lock_timeout == OnLockTimeout::ReadUnlocked
         && matches!(error.kind(), ErrorKind::LockTimeout { .. })

@@ -1,0 +1,96 @@
+//! The change of a session's id within a request.
+
+use std::time::Duration;
+
+use sessile_core::{Key, Limits, Result, Sessions};
+
+use super::{Phase, Request, State};
+use crate::late;
+use crate::merge::Removals;
+use crate::rules::Rules;
+use crate::session::{Hold, Session, unlocked};
+
+impl Request {
+    /// The application asks for a new id, and [`Request::open`] will name it. If the application
+    /// `keeps` the old id, late requests see the session there as it was before, for the grace;
+    /// otherwise the old id shows nothing. Returns false for an id that is not open.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a session that was read without its lock: it keeps its id. With
+    /// `Concurrency::Merge` those of a save that takes the lock.
+    pub fn leave_id(&mut self, sessions: &Sessions, id: &str, keeps: bool) -> Result<bool> {
+        if self.is_forked_child() {
+            return Ok(false);
+        }
+        let State::Active(session, phase) = &mut self.state else { return Ok(false) };
+        if session.key.id() != id {
+            return Ok(false);
+        }
+        if *phase == Phase::Open {
+            session.lock(sessions, &self.rules, Removals::Win)?;
+        }
+        match (*phase, &session.hold) {
+            (Phase::Open, Hold::Locked(_)) => {
+                *phase = Phase::Leaving { keeps, paused: false };
+                Ok(true)
+            }
+            // A late request could make a session of its own otherwise, which a log-out of the new
+            // one would not end.
+            (Phase::Open, _) => Err(unlocked(sessions, &session.key, "it keeps its id")),
+            (phase, _) => Ok(matches!(phase, Phase::Leaving { .. })),
+        }
+    }
+
+    /// Whether a session waits for its new id.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Active(_, Phase::Leaving { .. }))
+    }
+
+    /// Keeps the lock of a session that waits for its new id over one close, for languages that
+    /// close a session and open it again to give it another id. Returns whether it does.
+    pub fn pause(&mut self) -> bool {
+        match &mut self.state {
+            State::Active(_, Phase::Leaving { paused, .. }) => !std::mem::replace(paused, true),
+            _ => false,
+        }
+    }
+
+    /// The failure of a validation, or a session that moves to another id.
+    #[cold]
+    pub(super) fn take_over(&mut self, sessions: &Sessions, id: &str) -> Result<()> {
+        let (session, keeps) = match std::mem::take(&mut self.state) {
+            State::Failed(error) => return Err(error),
+            State::Active(session, Phase::Leaving { keeps, .. }) => (session, keeps),
+            _ => unreachable!("the caller has seen it"),
+        };
+        let (old, new) = (session.key.clone(), Key::session(id)?);
+        let moved = move_to(sessions, &self.rules, session, keeps, new.clone())?;
+        if self.made.as_ref() == Some(&old) {
+            self.made = Some(new);
+        }
+        self.state = State::Active(moved, Phase::Loading);
+        Ok(())
+    }
+}
+
+/// Gives a locked session its new id.
+fn move_to(
+    sessions: &Sessions,
+    rules: &Rules,
+    session: Session,
+    keeps: bool,
+    new: Key,
+) -> Result<Session> {
+    let Hold::Locked(mut locked) = session.hold else {
+        return Err(unlocked(sessions, &session.key, "it keeps its id"));
+    };
+    let grace = rules.grace.min(Limits::GRACE_MAX);
+    // A failure is logged by the store. Late requests see nothing then, and the log-in succeeds.
+    let kept = keeps
+        && locked.stored
+        && !grace.is_zero()
+        && late::keep(sessions, locked.lease.key(), grace).unwrap_or(false);
+    locked.lease.regenerate(&new, if kept { grace } else { Duration::ZERO })?;
+    Ok(Session { key: new, payload: Vec::new(), hold: Hold::Locked(locked), ..session })
+}

@@ -1,0 +1,184 @@
+//! The save at the end of a request.
+
+use sessile_core::{Absence, Error, ErrorKind, Key, Result, Sessions};
+
+use super::{Phase, Request, State};
+use crate::merge::Removals;
+use crate::rules::Rules;
+use crate::session::{Hold, Locked, Session, replaced, unlocked};
+
+/// What an application ends a request with.
+#[derive(Clone, Copy, Debug)]
+pub struct Save<'a> {
+    /// The payload; none if the session cannot be serialised.
+    pub payload: Option<&'a [u8]>,
+    /// Whether it differs from the one that was opened.
+    pub changed: bool,
+    /// Whether the application has put nothing into the session.
+    pub empty: bool,
+    /// Whether a cookie of this response can still be withdrawn.
+    pub headers_open: bool,
+}
+
+/// The result of a save.
+#[derive(Debug)]
+pub enum Saved {
+    /// The payload is stored.
+    Stored,
+    /// The payload is as stored, and lives longer now.
+    Touched,
+    /// There was nothing to save.
+    Nothing,
+    /// The session is new and empty, and was not stored: its cookie is to be withdrawn.
+    WithdrawCookie,
+    /// Another request has logged out meanwhile: nothing is stored.
+    LoggedOut(Error),
+    /// The id was replaced by a new one meanwhile: nothing is stored. It is logged.
+    Replaced(Error),
+    /// The session has reached the end of its absolute lifetime: nothing is stored.
+    Ended,
+}
+
+impl Request {
+    /// Saves a session. A session that has expired meanwhile, or was lost with its server, is
+    /// stored anew; one that was destroyed stays destroyed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`sessile_core::Lease::commit`]; `Unsupported` for changes to a session that was
+    /// read without its lock; `InvalidArgument` for one that cannot be serialised; `Exists` for an
+    /// id that was not opened and is taken.
+    pub fn save(&mut self, sessions: &Sessions, id: &str, save: Save<'_>) -> Result<Saved> {
+        if matches!(self.state, State::Active(_, Phase::Loading)) || self.is_forked_child() {
+            return Ok(Saved::Nothing);
+        }
+        let Some(payload) = save.payload else {
+            self.reset();
+            let why = "the session cannot be serialised; nothing is saved, and what was stored \
+                       before stays";
+            let why = Error::new(ErrorKind::InvalidArgument, why);
+            return Err(sessions.refuse_save(&Key::session(id)?, why));
+        };
+        let Some(session) = self.state.opened(id) else {
+            if self.state.has(id) {
+                // Otherwise the save would wait for the lock of its own request.
+                self.reset();
+            }
+            return store_anew(sessions, &self.rules, Key::session(id)?, payload);
+        };
+        if session.end.is_some_and(|end| end <= self.clock.now()) {
+            self.reset();
+            return Ok(Saved::Ended);
+        }
+        let rules = &self.rules;
+        if let Some(saved) = lock_snapshot(session, sessions, rules, payload)? {
+            return Ok(saved);
+        }
+        let locked = match &mut session.hold {
+            Hold::Locked(locked) => locked,
+            _ if session.payload == payload => return Ok(Saved::Nothing),
+            Hold::Late { .. } => return Ok(Saved::Replaced(replaced(sessions, &session.key))),
+            Hold::Unlocked { .. } if rules.best_effort => return Ok(Saved::Nothing),
+            Hold::Unlocked { .. } | Hold::Snapshot { .. } => {
+                return Err(unlocked(sessions, &session.key, "nothing is saved"));
+            }
+        };
+        if !locked.stored && save.empty && rules.lazy_start {
+            // The browser keeps a cookie that cannot be withdrawn, so its session is stored.
+            match self.made.as_ref().is_some_and(|made| made.id() == id) {
+                true if save.headers_open => return Ok(Saved::WithdrawCookie),
+                true => {}
+                false => return Ok(Saved::Nothing),
+            }
+        } else if locked.stored && !save.changed {
+            match locked.lease.touch(rules.ttl()?) {
+                Err(error) if *error.kind() == ErrorKind::Gone => {}
+                Err(error) => return logged_out(error),
+                Ok(()) => return Ok(Saved::Touched),
+            }
+        }
+        let hold = std::mem::replace(&mut session.hold, Hold::Unlocked { found: true });
+        let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
+        let saved = commit(sessions, rules, &session.key, locked, payload);
+        self.reset();
+        saved
+    }
+}
+
+/// Takes the lock of a snapshot that the application has changed. Otherwise, or if the session is
+/// another one now, this is the result of the save.
+fn lock_snapshot(
+    session: &mut Session,
+    sessions: &Sessions,
+    rules: &Rules,
+    payload: &[u8],
+) -> Result<Option<Saved>> {
+    if !matches!(session.hold, Hold::Snapshot { .. }) {
+        return Ok(None);
+    }
+    if session.payload == payload {
+        return touch_unlocked(sessions, rules, &session.key).map(Some);
+    }
+    match session.lock(sessions, rules, Removals::Lose) {
+        Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(Some(Saved::Replaced(error))),
+        Err(error) => logged_out(error).map(Some),
+        Ok(()) => Ok(None),
+    }
+}
+
+/// Lets a session live longer that was read without its lock. If it is gone meanwhile, the request
+/// succeeds all the same.
+pub(super) fn touch_unlocked(sessions: &Sessions, rules: &Rules, key: &Key) -> Result<Saved> {
+    match sessions.touch(key, rules.ttl()?) {
+        Err(error) if *error.kind() == ErrorKind::Gone => Ok(Saved::Nothing),
+        touched => touched.map_or_else(logged_out, |()| Ok(Saved::Touched)),
+    }
+}
+
+/// Stores a session whose lock is held, and gives the lock back.
+fn commit(
+    sessions: &Sessions,
+    rules: &Rules,
+    key: &Key,
+    locked: Locked,
+    payload: &[u8],
+) -> Result<Saved> {
+    let merged = match &locked.diverged {
+        Some(diverged) => Some(diverged.merge(sessions, rules, key, payload)?),
+        None => None,
+    };
+    let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
+    match locked.lease.commit(payload, rules.ttl()?) {
+        Err(error) if *error.kind() == ErrorKind::Gone => {
+            store_anew(sessions, rules, key.clone(), payload)
+        }
+        Err(error) => logged_out(error),
+        Ok(()) => {
+            if let Some(merged) = merged {
+                merged.stored(sessions, key);
+            }
+            Ok(Saved::Stored)
+        }
+    }
+}
+
+/// Stores a session whose lock is not held.
+fn store_anew(sessions: &Sessions, rules: &Rules, key: Key, payload: &[u8]) -> Result<Saved> {
+    let begun = sessions.begin(&key, rules.lock_wait)?;
+    if begun.moved || begun.absence == Absence::Regenerated {
+        return Ok(Saved::Replaced(replaced(sessions, &key)));
+    }
+    if begun.absence == Absence::Destroyed {
+        return logged_out(sessions.refuse_save(&key, ErrorKind::Destroyed.into()));
+    }
+    if begun.record.is_some() {
+        let why = "another request has stored a session under this id; nothing is saved";
+        return Err(sessions.refuse_save(&key, Error::new(ErrorKind::Exists, why)));
+    }
+    begun.lease.commit(payload, rules.ttl()?).map_or_else(logged_out, |()| Ok(Saved::Stored))
+}
+
+/// A log-out in between wins.
+fn logged_out(error: Error) -> Result<Saved> {
+    if *error.kind() == ErrorKind::Destroyed { Ok(Saved::LoggedOut(error)) } else { Err(error) }
+}
