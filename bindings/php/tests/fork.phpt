@@ -23,20 +23,24 @@ if ($pid === 0) {
     exit; // with the session open: no warning, and nothing saved
 }
 pcntl_waitpid($pid, $ended);
-$pid = pcntl_fork();
-if ($pid === 0) {
-    // A session of its own; the one of the parent stays where it is.
-    session_regenerate_id(false);
-    $own = session_id();
-    $_SESSION['a'] = 3;
-    session_write_close();
-    exit($own !== $id && stored($own) === ['a' => 3] ? 0 : 1);
+foreach ([false, true] as $deletes) {
+    $pid = pcntl_fork();
+    if ($pid === 0) {
+        // A session of its own; the one of the parent stays where it is.
+        session_regenerate_id($deletes);
+        $own = session_id();
+        $_SESSION['a'] = 3;
+        session_write_close();
+        exit($own !== $id && stored($own) === ['a' => 3] ? 0 : 1);
+    }
+    // Printed at the end: a child would print it, too.
+    pcntl_waitpid($pid, $regenerated[]);
 }
-pcntl_waitpid($pid, $regenerated);
-var_dump(pcntl_wexitstatus($regenerated));
+var_dump(...array_map('pcntl_wexitstatus', $regenerated));
 var_dump(pcntl_wexitstatus($status), session_write_close(), stored($id));
 ?>
 --EXPECT--
+int(0)
 int(0)
 int(0)
 bool(true)

@@ -15,13 +15,18 @@ impl Request {
     /// `keeps` the old id, late requests see the session there as it was before, for the grace;
     /// otherwise the old id shows nothing. Returns false for an id that is not open.
     ///
+    /// In a forked child the session stays its parent's, under its id. The child has left it, and
+    /// [`Request::open`] gives the child a session of its own.
+    ///
     /// # Errors
     ///
     /// `Unsupported` for a session that was read without its lock: it keeps its id. With
     /// `Concurrency::Merge` those of a save that takes the lock.
     pub fn leave_id(&mut self, sessions: &Sessions, id: &str, keeps: bool) -> Result<bool> {
         if self.is_forked_child() {
-            return Ok(false);
+            let was_open = self.state.has(id);
+            self.reset();
+            return Ok(was_open);
         }
         let State::Active(session, phase) = &mut self.state else { return Ok(false) };
         if session.key.id() != id {

@@ -1,0 +1,52 @@
+//! A forked child, which has the opened session of its parent and not the right to change it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use sessile_core::{Clock, Key, Sessions};
+use sessile_handler::{Access, Request, Rules, Save, Saved};
+use sessile_stores::Context;
+
+static PROCESS: AtomicU32 = AtomicU32::new(1);
+
+fn save(request: &mut Request, sessions: &Sessions, id: &str, text: &str) -> Saved {
+    let payload = Some(text.as_bytes());
+    let save = Save { payload, changed: true, empty: false, headers_open: true };
+    request.save(sessions, id, save).unwrap()
+}
+
+fn stored(sessions: &Sessions, id: &str) -> Option<Vec<u8>> {
+    sessions.peek(&Key::session(id).unwrap()).unwrap().map(|record| record.payload)
+}
+
+/// A worker forked a child for a mail, and the child logged somebody in: PHP found no session that
+/// could leave its id, and destroyed the one of the parent.
+#[test]
+fn a_child_that_replaces_its_id_leaves_the_session_of_its_parent() {
+    let sessions = sessile_stores::open("memory:", &Context::default()).unwrap();
+    let process = || PROCESS.load(Relaxed);
+    for keeps in [true, false] {
+        let mut request = Request::new(Clock::system(), process, Rules::default());
+        request.open(&sessions, "parent", Access::Locked).unwrap();
+        request.loaded();
+        save(&mut request, &sessions, "parent", "cart");
+        request.open(&sessions, "parent", Access::Locked).unwrap();
+        request.loaded();
+        PROCESS.fetch_add(1, Relaxed);
+        assert!(!request.leave_id(&sessions, "another", keeps).unwrap());
+        request.open(&sessions, "parent", Access::Locked).unwrap();
+        request.loaded();
+        PROCESS.fetch_add(1, Relaxed);
+        assert!(
+            request.leave_id(&sessions, "parent", keeps).unwrap(),
+            "nothing is left to destroy"
+        );
+        assert!(request.open(&sessions, "child", Access::Locked).unwrap().payload.is_empty());
+        request.loaded();
+        assert!(matches!(save(&mut request, &sessions, "child", "mail"), Saved::Stored));
+        assert_eq!(stored(&sessions, "parent").unwrap(), b"cart");
+        assert_eq!(stored(&sessions, "child").unwrap(), b"mail");
+        sessions.destroy(&Key::session("child").unwrap()).unwrap();
+    }
+}
