@@ -18,6 +18,9 @@ pub struct Capabilities {
     pub shared_by_processes: bool,
     /// Several hosts may open the store at once.
     pub shared_by_hosts: bool,
+    /// Another program writes its sessions, too, for example PHP's own handler. It does not know
+    /// this contract: what is read without the lock may be half written.
+    pub foreign_writers: bool,
     /// The server that must run, if any.
     pub server: Option<&'static str>,
     /// What excludes other holders.
@@ -46,6 +49,7 @@ impl Capabilities {
         persistent_from: None,
         shared_by_processes: false,
         shared_by_hosts: false,
+        foreign_writers: false,
         server: None,
         locking: Locking::Native,
         waiting: Waiting::Retry,

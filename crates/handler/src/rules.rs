@@ -1,9 +1,9 @@
 //! The settings of an application.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Once;
 use std::time::Duration;
 
-use sessile_core::{Head, Limits, Record, Result, Timestamp, Ttl};
+use sessile_core::{Head, Limits, Record, Result, Sessions, Timestamp, Ttl};
 
 use crate::php_format;
 
@@ -108,25 +108,38 @@ impl Rules {
         Rules { lock_wait, on_lock_timeout, concurrency: Concurrency::Exclusive, ..*self }
     }
 
-    /// Whether a request reads this record without the lock, and merges its changes at its end.
-    /// Records of a foreign layout have no version, and other programs replace them unseen.
-    pub(crate) fn merges(&self, record: &Record) -> bool {
-        static TOLD: AtomicBool = AtomicBool::new(false);
+    /// Whether requests merge their changes on this store. A program that does not know the store
+    /// trusts the lock, and may be writing what a request would read without it.
+    pub(crate) fn merge_on(&self, sessions: &Sessions) -> bool {
+        static TOLD: Once = Once::new();
+        let merge = !sessions.capabilities().foreign_writers;
+        if !merge {
+            let label = sessions.label();
+            TOLD.call_once(|| {
+                log::warn!(
+                    "{label}: sessions are not merged here, because another program may write \
+                     them; they are opened with their lock"
+                );
+            });
+        }
+        merge
+    }
+
+    /// Whether the payload of a record can be split into values.
+    pub(crate) fn can_split(&self, record: &Record) -> bool {
+        static TOLD: Once = Once::new();
         let Concurrency::Merge { format, .. } = self.concurrency else { return false };
-        if record.head.version == 0 {
-            return false;
+        let splits = format.is_some_and(|format| php_format::can_split(format, &record.payload));
+        if !splits {
+            TOLD.call_once(|| {
+                log::warn!(
+                    "a session cannot be merged, because its serialiser is not php or \
+                     php_serialize, or because two of its values share a reference or an object; \
+                     such sessions are opened with their lock"
+                );
+            });
         }
-        let can_split = |format| php_format::can_split(format, &record.payload);
-        let merges = format.is_some_and(can_split);
-        // Relaxed: nothing else depends on it.
-        if !merges && !TOLD.swap(true, Relaxed) {
-            log::warn!(
-                "a session cannot be merged, because its serialiser is not php or php_serialize, \
-                 or because two of its values share a reference or an object; such sessions are \
-                 opened with their lock"
-            );
-        }
-        merges
+        splits
     }
 
     /// The moment after which nothing of a session may be saved.

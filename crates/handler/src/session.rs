@@ -68,7 +68,8 @@ impl Session {
             put(Session::peek(sessions, key, None)?);
             return Ok(());
         }
-        if rules.concurrency != Concurrency::Exclusive {
+        let merges = rules.concurrency != Concurrency::Exclusive && rules.merge_on(sessions);
+        if merges {
             let found = sessions.find(&key)?;
             if found.moved_to.is_some() {
                 put(Session::late(sessions, key, found.record.is_some())?);
@@ -76,7 +77,7 @@ impl Session {
             }
             // A new session is opened with its lock: its id is valid for other requests then.
             match found.record {
-                Some(record) if rules.merges(&record) => {
+                Some(record) if rules.can_split(&record) => {
                     put(Session::snapshot(rules, key, record));
                     return Ok(());
                 }
@@ -86,7 +87,9 @@ impl Session {
         match sessions.begin(&key, rules.lock_wait) {
             Ok(begun) if !begun.moved => match begun.record {
                 // Another request has stored it by now.
-                Some(record) if rules.merges(&record) => put(Session::snapshot(rules, key, record)),
+                Some(record) if merges && rules.can_split(&record) => {
+                    put(Session::snapshot(rules, key, record));
+                }
                 _ => put(Session::locked(rules, key, begun)),
             },
             Ok(begun) => {

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use sessile_core::{Clock, Key, Sessions};
+use sessile_core::{Clock, ErrorKind, Key, Sessions};
 use sessile_fixtures::PrivateDir;
 use sessile_handler::{Access, Concurrency, Format, OnConflict, Request, Rules, Save, Saved};
 use sessile_stores::Context;
@@ -50,25 +51,44 @@ fn request(concurrency: Concurrency) -> Request {
     Request::new(Clock::system(), std::process::id, rules)
 }
 
-/// The version counts what this handler has saved, and all that PHP has written since as one: it
-/// stays the same over a write of PHP's.
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Lines;
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        LINES.lock().unwrap().push(record.args().to_string());
+    }
+
+    fn flush(&self) {}
+}
+
+/// PHP empties a file and writes it, and a request that read it in between, without the lock, saw
+/// a part of its session. PHP trusts the lock, so it is taken for each request.
 #[test]
-fn what_php_writes_beside_a_request_that_merges_is_kept() {
-    let php = PhpDirectory::new();
+fn requests_beside_php_take_turns_although_they_may_merge() {
+    log::set_logger(&Lines).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    let (php, lock) = (PhpDirectory::new(), Key::session("id").unwrap());
     let mut merging = request(Concurrency::Merge {
         format: Some(Format::Php),
         on_conflict: OnConflict::LastWins,
     });
     php.open(&mut merging, "");
     php.save(&mut merging, "a|i:1;");
-    for before in ["a|i:1;", "a|i:2;"] {
-        php.php_writes("id", before);
-        php.open(&mut merging, before);
-        php.php_writes("id", "a|i:3;b|i:3;");
-        php.save(&mut merging, &format!("{before}c|i:4;"));
-        php.open(&mut merging, "a|i:3;b|i:3;c|i:4;");
-        merging.close(&php.sessions, true);
+    for payload in ["a|i:2;", "a|i:3;"] {
+        php.open(&mut merging, payload.replace('2', "1").replace('3', "2").as_str());
+        let held = php.sessions.begin(&lock, Duration::ZERO).unwrap_err();
+        assert!(matches!(held.kind(), ErrorKind::LockTimeout { .. }), "{held:?}");
+        php.save(&mut merging, payload);
     }
+    let lines = LINES.lock().unwrap();
+    let told = lines.iter().filter(|line| line.contains("sessions are not merged here")).count();
+    assert_eq!(told, 1, "{lines:?}");
 }
 
 /// PHP's own strict mode takes each id that has a file: an attacker let this handler refuse the id,

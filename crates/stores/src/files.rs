@@ -108,6 +108,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let maxlifetime = url.number("maxlifetime", 1_440, 1..=Limits::TTL_MAX.as_secs())?;
     let mode = PhpMode::open(&path, depth, Duration::from_secs(maxlifetime), clock, durable)?;
     let id_bytes_max = CAPABILITIES.id_bytes_max - PREFIX.len();
-    let store = Files::new(mode, Capabilities { id_bytes_max, ..CAPABILITIES })?;
+    let capabilities = Capabilities { id_bytes_max, foreign_writers: true, ..CAPABILITIES };
+    let store = Files::new(mode, capabilities)?;
     Ok(Sessions::new(url.redacted(), store, limits))
 }

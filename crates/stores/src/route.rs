@@ -151,6 +151,7 @@ impl Store for Route {
             persistent_from: self.persistent_from(),
             shared_by_processes: self.every(|store| store.shared_by_processes),
             shared_by_hosts: self.every(|store| store.shared_by_hosts),
+            foreign_writers: !self.every(|store| !store.foreign_writers),
             server: self.all().find_map(|store| store.capabilities().server),
             locking: home.locking,
             waiting: if events { Waiting::Event } else { Waiting::Retry },
