@@ -131,15 +131,16 @@ impl Sessions {
 
     /// The record without a lock. See [`Store::peek`].
     pub fn peek(&self, key: &Key) -> Result<Option<Record>> {
-        self.find(key).map(|found| found.record)
+        let found = self.find(key)?;
+        self.count_spent_id(found.absence, key);
+        Ok(found.record)
     }
 
     /// The record without a lock, its key after a regeneration, and the reason if there is none.
+    /// Counts no spent id: a handler may go on to [`Sessions::begin`], which does.
     pub fn find(&self, key: &Key) -> Result<Found> {
         let found = self.stored(key).and_then(|stored| self.0.store.peek(&stored));
-        let found = self.done(Operation::Peek, Some(key), found)?;
-        self.count_spent_id(found.absence, key);
-        Ok(found)
+        self.done(Operation::Peek, Some(key), found)
     }
 
     /// Stores a new record; `TooLarge` over the limit. See [`Store::create`].
@@ -239,7 +240,8 @@ impl Sessions {
         Ok(())
     }
 
-    fn count_spent_id(&self, absence: Absence, key: &Key) {
+    /// Counts and logs the use of a key after [`Sessions::find`], if it is a spent id.
+    pub fn count_spent_id(&self, absence: Absence, key: &Key) {
         if absence == Absence::Regenerated {
             self.0.counters.add(Counter::SpentIds, 1);
             let (label, tag) = (&self.0.label, key.tag());

@@ -112,7 +112,7 @@ impl Request {
     pub fn validate(&mut self, sessions: &Sessions, id: &str, access: Access) -> bool {
         self.reset();
         let opened = Key::session(id).and_then(|key| {
-            if sessions.begin_leaves_placeholder(&key)? && sessions.find(&key)?.record.is_none() {
+            if sessions.begin_leaves_placeholder(&key)? && sessions.peek(&key)?.is_none() {
                 return Ok(());
             }
             self.open_session(sessions, key, access, Phase::Validated)
@@ -218,8 +218,9 @@ impl Request {
     pub fn close(&mut self, sessions: &Sessions, headers_open: bool) -> Closed {
         let (rules, made) = (&self.rules, self.made.as_ref());
         let closed = match &self.state {
-            State::Active(Session { key, hold: Hold::Unlocked { found }, .. }, Phase::Open) => {
-                if *found && rules.touch_unlocked {
+            State::Active(Session { key, hold: Hold::Unlocked { absence }, .. }, Phase::Open) => {
+                let found = absence.is_none();
+                if found && rules.touch_unlocked {
                     let _ = touch_unlocked(sessions, rules, key);
                 }
                 let withdraw = rules.lazy_start && !found && made == Some(key) && headers_open;

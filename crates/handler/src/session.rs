@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sessile_core::{
-    Absence, Begun, Error, ErrorKind, Key, Lease, Record, Result, Sessions, Timestamp,
+    Absence, Begun, Error, ErrorKind, Found, Key, Lease, Record, Result, Sessions, Timestamp,
 };
 
 use crate::diverged::Diverged;
@@ -37,7 +37,8 @@ pub(crate) enum Hold {
         created: Timestamp,
     },
     Unlocked {
-        found: bool,
+        /// Why there is no record; none if there is one.
+        absence: Option<Absence>,
     },
     /// The id was regenerated: the payload is the one before, if the session still lives.
     Late {
@@ -124,12 +125,13 @@ impl Session {
     }
 
     fn peek(sessions: &Sessions, key: Key, warning: Option<Error>) -> Result<Session> {
-        let found = sessions.find(&key)?;
-        if found.moved_to.is_some() {
-            return Session::late(sessions, key, found.record.is_some());
+        let Found { record, absence, moved_to } = sessions.find(&key)?;
+        if moved_to.is_some() {
+            return Session::late(sessions, key, record.is_some());
         }
-        let hold = Hold::Unlocked { found: found.record.is_some() };
-        let payload = found.record.map_or(Vec::new(), |record| record.payload);
+        sessions.count_spent_id(absence, &key);
+        let hold = Hold::Unlocked { absence: record.is_none().then_some(absence) };
+        let payload = record.map_or(Vec::new(), |record| record.payload);
         Ok(Session { key, payload, hold, end: None, warning })
     }
 
@@ -175,7 +177,10 @@ impl Session {
     pub(crate) fn is_known(&self, sessions: &Sessions) -> bool {
         match &self.hold {
             Hold::Locked(locked) => locked.stored,
-            Hold::Unlocked { found } => *found || is_held(sessions, &self.key),
+            Hold::Unlocked { absence: None } => true,
+            // It is counted, and a look for its holder would count it again.
+            Hold::Unlocked { absence: Some(Absence::Regenerated) } => false,
+            Hold::Unlocked { absence: Some(_) } => is_held(sessions, &self.key),
             Hold::Late { lives } => *lives,
             Hold::Snapshot { .. } => true,
         }

@@ -97,7 +97,7 @@ impl Request {
                 Ok(()) => return Ok(Saved::Touched),
             }
         }
-        let hold = std::mem::replace(&mut session.hold, Hold::Unlocked { found: true });
+        let hold = std::mem::replace(&mut session.hold, Hold::Unlocked { absence: None });
         let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
         let saved = commit(sessions, rules, &session.key, locked, payload);
         self.reset();
