@@ -73,7 +73,7 @@ impl Session {
         if merges {
             let found = sessions.find(&key)?;
             if found.moved_to.is_some() {
-                put(Session::late(sessions, key, found.record.is_some())?);
+                put(Session::late(sessions, key, found.record)?);
                 return Ok(());
             }
             // A new session is opened with its lock: its id is valid for other requests then.
@@ -93,11 +93,10 @@ impl Session {
                 }
                 _ => put(Session::locked(rules, key, begun)),
             },
-            Ok(begun) => {
-                let lives = begun.record.is_some();
+            Ok(Begun { lease, record, .. }) => {
                 // A late request must not hold the session that it cannot change.
-                drop(begun);
-                put(Session::late(sessions, key, lives)?);
+                drop(lease);
+                put(Session::late(sessions, key, record)?);
             }
             Err(error) if may_read_unlocked(rules, &error) => {
                 put(Session::peek(sessions, key, Some(error))?);
@@ -127,7 +126,7 @@ impl Session {
     fn peek(sessions: &Sessions, key: Key, warning: Option<Error>) -> Result<Session> {
         let Found { record, absence, moved_to } = sessions.find(&key)?;
         if moved_to.is_some() {
-            return Session::late(sessions, key, record.is_some());
+            return Session::late(sessions, key, record);
         }
         sessions.count_spent_id(absence, &key);
         let hold = Hold::Unlocked { absence: record.is_none().then_some(absence) };
@@ -165,10 +164,18 @@ impl Session {
         Ok(())
     }
 
-    /// Under an id that was regenerated. After a log-out it shows nothing.
-    fn late(sessions: &Sessions, key: Key, lives: bool) -> Result<Session> {
-        let before = if lives { late::payload(sessions, &key)? } else { None };
-        let payload = before.unwrap_or_default();
+    /// Under an id that was regenerated, which leads to `session` now. After a log-out it shows
+    /// nothing, even if the new id has another session since.
+    fn late(sessions: &Sessions, key: Key, session: Option<Record>) -> Result<Session> {
+        let (mut lives, mut payload) = (session.is_some(), Vec::new());
+        if let Some(session) = session
+            && let Some(before) = late::find(sessions, &key)?
+        {
+            lives = session.head.created <= before.head.created;
+            if lives {
+                payload = before.payload;
+            }
+        }
         Ok(Session { key, payload, hold: Hold::Late { lives }, end: None, warning: None })
     }
 
