@@ -21,4 +21,4 @@ unlink($library);
 ?>
 --EXPECTF--
 Warning: PHP Startup: the header has version %d of the library's interface, the library version 999; build the extension again with both from one source%A
-Fatal error: Unable to start sessile module
+Fatal error: Unable to start sessile module%A

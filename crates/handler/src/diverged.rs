@@ -34,33 +34,31 @@ impl Diverged {
         mine: &[u8],
     ) -> Result<Merged> {
         let Diverged { base, theirs, removals } = self;
-        let refuse = |conflicts: usize, why: String| {
+        let refuse = |conflicts: usize, why: &str| {
             sessions.add_to_count(Counter::MergeConflicts, conflicts as u64);
-            let error = Error::new(ErrorKind::Stale, why).advice("send the request again");
+            let error =
+                Error::new(ErrorKind::Stale, why.to_owned()).advice("send the request again");
             Err(sessions.refuse_save(key, error))
         };
         if mine == base {
             return Ok(Merged { payload: theirs.clone(), conflicts: 0, paths: String::new() });
         }
         let Concurrency::Merge { format: Some(format), on_conflict } = rules.concurrency else {
-            return refuse(
-                1,
-                "another request has changed the session, and `merge` is off now".into(),
-            );
+            return refuse(1, "another request has changed the session, and `merge` is off now");
         };
         let split = |payload| split(format, payload);
         let (Some(base), Some(mine), Some(theirs)) = (split(base), split(mine), split(theirs))
         else {
             let why = "another request has changed the session, and two values of it share a \
                        reference or an object, so that it cannot be merged; nothing is saved";
-            return refuse(1, why.into());
+            return refuse(1, why);
         };
         let (map, conflicts) = merge(&base, &mine, &theirs, *removals);
         let paths = shown(&conflicts);
         if on_conflict == OnConflict::Fail && !conflicts.is_empty() {
             let why =
                 format!("nothing is saved: another request has changed the same values: {paths}");
-            return refuse(conflicts.len(), why);
+            return refuse(conflicts.len(), &why);
         }
         Ok(Merged { payload: join(format, &map), conflicts: conflicts.len(), paths })
     }

@@ -219,11 +219,11 @@ impl Request {
         let (rules, made) = (&self.rules, self.made.as_ref());
         let closed = match &self.state {
             State::Active(Session { key, hold: Hold::Unlocked { absence }, .. }, Phase::Open) => {
-                let found = absence.is_none();
-                if found && rules.touch_unlocked {
+                if absence.is_none() && rules.touch_unlocked {
                     let _ = touch_unlocked(sessions, rules, key);
                 }
-                let withdraw = rules.lazy_start && !found && made == Some(key) && headers_open;
+                let withdraw =
+                    rules.lazy_start && absence.is_some() && made == Some(key) && headers_open;
                 if withdraw { Closed::WithdrawCookie } else { Closed::Done }
             }
             _ => Closed::Done,

@@ -1,6 +1,6 @@
 //! The settings of an application.
 
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use sessile_core::{Head, Limits, Record, Result, Sessions, Timestamp, Ttl};
@@ -108,38 +108,24 @@ impl Rules {
         Rules { lock_wait, on_lock_timeout, concurrency: Concurrency::Exclusive, ..*self }
     }
 
-    /// Whether requests merge their changes on this store. A program that does not know the store
-    /// trusts the lock, and may be writing what a request would read without it.
-    pub(crate) fn merge_on(&self, sessions: &Sessions) -> bool {
-        static TOLD: Once = Once::new();
-        let merge = !sessions.capabilities().foreign_writers;
-        if !merge {
-            let label = sessions.label();
-            TOLD.call_once(|| {
-                log::warn!(
-                    "{label}: sessions are not merged here, because another program may write \
-                     them; they are opened with their lock"
-                );
-            });
-        }
-        merge
-    }
-
-    /// Whether the payload of a record can be split into values.
-    pub(crate) fn can_split(&self, record: &Record) -> bool {
-        static TOLD: Once = Once::new();
+    /// Whether a request reads this record without the lock, and merges its changes at its end.
+    pub(crate) fn merges(&self, sessions: &Sessions, record: &Record) -> bool {
+        static FOREIGN: AtomicBool = AtomicBool::new(false);
+        static UNSPLIT: AtomicBool = AtomicBool::new(false);
         let Concurrency::Merge { format, .. } = self.concurrency else { return false };
-        let splits = format.is_some_and(|format| php_format::can_split(format, &record.payload));
-        if !splits {
-            TOLD.call_once(|| {
-                log::warn!(
-                    "a session cannot be merged, because its serialiser is not php or \
-                     php_serialize, or because two of its values share a reference or an object; \
-                     such sessions are opened with their lock"
-                );
-            });
+        let (told, why) = if sessions.capabilities().foreign_writers {
+            // It trusts the lock, and may be writing what is read without it.
+            (&FOREIGN, "another program may write its sessions")
+        } else if format.is_some_and(|format| php_format::can_split(format, &record.payload)) {
+            return true;
+        } else {
+            (&UNSPLIT, "its serialiser is not php or php_serialize, or values share references")
+        };
+        // Relaxed: nothing else depends on it.
+        if !told.swap(true, Relaxed) {
+            log::warn!("{}: requests of a session take turns, because {why}", sessions.label());
         }
-        splits
+        false
     }
 
     /// The moment after which nothing of a session may be saved.

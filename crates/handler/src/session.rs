@@ -66,29 +66,23 @@ impl Session {
         put: impl FnOnce(Session),
     ) -> Result<()> {
         if access == Access::Unlocked {
-            put(Session::peek(sessions, key, None)?);
-            return Ok(());
+            return Session::peek(sessions, key, None).map(put);
         }
-        let merges = rules.concurrency != Concurrency::Exclusive && rules.merge_on(sessions);
-        if merges {
+        if rules.concurrency != Concurrency::Exclusive {
             let found = sessions.find(&key)?;
             if found.moved_to.is_some() {
-                put(Session::late(sessions, key, found.record)?);
-                return Ok(());
+                return Session::late(sessions, key, found.record).map(put);
             }
             // A new session is opened with its lock: its id is valid for other requests then.
-            match found.record {
-                Some(record) if rules.can_split(&record) => {
-                    put(Session::snapshot(rules, key, record));
-                    return Ok(());
-                }
-                _ => {}
+            if let Some(record) = found.record.filter(|record| rules.merges(sessions, record)) {
+                put(Session::snapshot(rules, key, record));
+                return Ok(());
             }
         }
         match sessions.begin(&key, rules.lock_wait) {
             Ok(begun) if !begun.moved => match begun.record {
                 // Another request has stored it by now.
-                Some(record) if merges && rules.can_split(&record) => {
+                Some(record) if rules.merges(sessions, &record) => {
                     put(Session::snapshot(rules, key, record));
                 }
                 _ => put(Session::locked(rules, key, begun)),

@@ -87,7 +87,8 @@ fn requests_beside_php_take_turns_although_they_may_merge() {
         php.save(&mut merging, payload);
     }
     let lines = LINES.lock().unwrap();
-    let told = lines.iter().filter(|line| line.contains("sessions are not merged here")).count();
+    let told =
+        lines.iter().filter(|line| line.contains("take turns, because another program")).count();
     assert_eq!(told, 1, "{lines:?}");
 }
 

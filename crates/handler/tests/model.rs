@@ -257,7 +257,7 @@ fn run(
 #[test]
 fn any_order_of_requests_does_what_the_model_does() {
     let clock = Clock::manual(Clock::system().now());
-    let context = Context { clock: clock.clone(), ..Context::default() };
+    let context = Context { clock: clock.clone() };
     let sessions = sessile_stores::open("memory:", &context).unwrap();
     let seed = std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |it| it.parse().unwrap());
     println!("SEED={seed}");

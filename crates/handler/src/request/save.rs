@@ -3,6 +3,7 @@
 use sessile_core::{Absence, Error, ErrorKind, Key, Result, Sessions};
 
 use super::{Phase, Request, State};
+use crate::diverged::Diverged;
 use crate::merge::Removals;
 use crate::rules::Rules;
 use crate::session::{Hold, Locked, Session, replaced, unlocked};
@@ -143,10 +144,8 @@ fn commit(
     locked: Locked,
     payload: &[u8],
 ) -> Result<Saved> {
-    let merged = match &locked.diverged {
-        Some(diverged) => Some(diverged.merge(sessions, rules, key, payload)?),
-        None => None,
-    };
+    let merge = |diverged: &Diverged| diverged.merge(sessions, rules, key, payload);
+    let merged = locked.diverged.as_deref().map(merge).transpose()?;
     let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
     match locked.lease.commit(payload, rules.ttl()?) {
         Err(error) if *error.kind() == ErrorKind::Gone => {
