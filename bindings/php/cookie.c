@@ -6,6 +6,7 @@
 
 #include "php_sessile.h"
 #include "SAPI.h"
+#include "php_ini.h"
 #include "ext/standard/url.h"
 
 #define COOKIE "Set-Cookie"
@@ -21,7 +22,7 @@ static bool is_cookie(const sapi_header_struct *header)
 /* The cookie that PHP made. A cookie that the application set under this name has another value. */
 static bool is_session_cookie(const sapi_header_struct *header, const zend_string *value)
 {
-	const char *own = SESSILE_CHARS(PS(session_name));
+	const char *own = INI_STR("session.name");
 	size_t start_length = strlen(COOKIE ": "), name_length = strlen(own);
 	const char *name = header->header + start_length;
 

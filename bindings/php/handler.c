@@ -6,6 +6,7 @@
 
 #include "php_sessile.h"
 #include "SAPI.h"
+#include "php_ini.h"
 
 static sessile_bytes bytes_of(const zend_string *text)
 {
@@ -14,7 +15,7 @@ static sessile_bytes bytes_of(const zend_string *text)
 
 static sessile_format payload_format(void)
 {
-	const char *serializer = PS(serializer) ? PS(serializer)->name : "";
+	const char *serializer = INI_STR("session.serialize_handler");
 
 	return !strcmp(serializer, "php") ? SESSILE_FORMAT_PHP
 		: !strcmp(serializer, "php_serialize") ? SESSILE_FORMAT_PHP_SERIALIZE

@@ -19,6 +19,9 @@ var_dump(strlen($taken), strlen($other), $taken !== $other);
 // A fatal error leaves what it had in use to the heap of the request; without that heap a memory check would find it.
 putenv('USE_TRACKED_ALLOC=1');
 echo preg_replace('/ in .*/s', '', finish(child('ini_set("display_errors", "1"); ini_set("html_errors", "0");' . $code, '3'))), "\n";
+// PHP has left the old id by then.
+$again = 'start(fresh_id()); $_SESSION["a"] = 1; putenv("SAME_IDS=3"); session_regenerate_id(); echo "not reached";';
+echo preg_replace('/ in .*/s', '', finish(child('ini_set("display_errors", "1"); ini_set("html_errors", "0");' . $again, '3'))), "\n";
 putenv('LD_PRELOAD=' . $preloaded);
 unlink($library);
 start($taken);
@@ -29,3 +32,4 @@ int(32)
 int(32)
 bool(true)
 Fatal error: session_start(): three new ids are all taken: the random numbers of this machine are none
+Fatal error: session_regenerate_id(): three new ids are all taken: the random numbers of this machine are none

@@ -14,6 +14,12 @@ foreach (['payload_limit' => '-1', 'hashed_ids' => 'maybe'] as $name => $value) 
         escapeshellarg(getenv('SESSILE_PHP_EXTENSION')), $name, $value, escapeshellarg("var_dump(ini_get('sessile.$name'));")));
     echo preg_replace('/^.*?sessile/s', 'sessile', $said);
 }
+// With a unit, as in php.ini elsewhere.
+$code = 'require $argv[1]; start(fresh_id()); $_SESSION["a"] = str_repeat("a", 1100); session_write_close();';
+$said = shell_exec(sprintf('%s -n -d extension=%s -d sessile.payload_limit=1K -d session.save_handler=sessile'
+    . ' -d session.save_path=memory: -d html_errors=0 -r %s %s', PHP_BINARY,
+    escapeshellarg(getenv('SESSILE_PHP_EXTENSION')), escapeshellarg($code), escapeshellarg(__DIR__ . '/common.inc')));
+echo preg_replace('/.*(limit \d+ bytes).*/s', '$1', $said), "\n";
 ?>
 --EXPECTF--
 Warning: ini_set(): sessile.lock_wait is a number of seconds from 0 to 3600 in %s on line %d
@@ -37,3 +43,4 @@ sessile.payload_limit is a number of bytes, such as 8388608 or 8M, and not negat
 string(1) "0"
 sessile.hashed_ids is On or Off in %s
 string(1) "0"
+limit 1024 bytes

@@ -1,5 +1,5 @@
 --TEST--
-a session that cannot be serialised is not saved, and what was stored before stays
+a session that cannot be serialised is not saved and counted, and what was stored before stays
 --FILE--
 <?php
 require __DIR__ . '/common.inc';
@@ -19,10 +19,12 @@ foreach (['php', 'php_serialize'] as $serialiser) {
         session_write_close();
         start($id);
         $_SESSION['b'] = $value;
+        $failed = sessile_counters()['failed_saves'];
         try {
             session_write_close();
         } catch (Exception $e) {
-            echo "$what: ", get_class($e), ' ', json_encode(stored($id)), "\n";
+            echo "$what: ", get_class($e), ' ', json_encode(stored($id)), ' ',
+                sessile_counters()['failed_saves'] - $failed, "\n";
         }
     }
 }
@@ -42,10 +44,10 @@ $_SESSION = [7];
 echo json_encode(stored($id)), "\n";
 ?>
 --EXPECTF--
-a closure: Exception {"a":1}
-an object that throws: Exception {"a":1}
-a closure: Exception {"a":1}
-an object that throws: Exception {"a":1}
+a closure: Exception {"a":1} 1
+an object that throws: Exception {"a":1} 1
+a closure: Exception {"a":1} 1
+an object that throws: Exception {"a":1} 1
 
 Warning: session_write_close(): %r(Failed to write session data. Data contains invalid key|.*: cannot commit session #\w+: the session cannot be serialised)%r%A
 {"a":1}
