@@ -43,8 +43,8 @@ fetch_source() {
     # shellcheck disable=SC2086 # several words
     apt-get -qq $with update >"$lists/log" 2>&1 || return 1
     # shellcheck disable=SC2086 # several words
-    for version in $(apt-cache $with showsrc "$2" | sed -n 's/^Version: //p' | sort -rVu); do
-        if (cd "$1" && apt-get -qq $with --download-only source "$2=$version" \
+    for release in $(apt-cache $with showsrc "$2" | sed -n 's/^Version: //p' | sort -rVu); do
+        if (cd "$1" && apt-get -qq $with --download-only source "$2=$release" \
             >>"$lists/log" 2>&1); then
             return
         fi

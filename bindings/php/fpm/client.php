@@ -54,6 +54,8 @@ function together(callable $client, ?callable $meanwhile = null): array
             exit(0);
         }
         fclose($pair[0]);
+        // Else PHP reads nothing after a minute, however long the clients take.
+        stream_set_timeout($pair[1], 1800);
         $pipes[] = $pair[1];
     }
     if ($meanwhile !== null) {

@@ -17,6 +17,9 @@ function logged(callable $code): void
     file_put_contents($file, '');
     $code();
     foreach (file($file) as $line) {
+        if (str_contains($line, 'was the control plane of a store that was removed')) {
+            continue; // not of this test: the next engine that is opened removes it
+        }
         $line = preg_replace(['/^\[[^]]*\] /', '/#\w+/', '/(sessile|files|redis\+unix|memory):\S+/'], ['', '#id', 'store:'], $line);
         echo '  ', strtok($line, "\n"), "\n";
     }
