@@ -34,8 +34,7 @@ extern zend_module_entry sessile_module_entry;
 #define phpext_sessile_ptr &sessile_module_entry
 
 ZEND_BEGIN_MODULE_GLOBALS(sessile)
-	/* From php.ini. */
-	/* Those of our settings; handler.c adds the rest. */
+	/* From php.ini. The rules are those of our settings; handler.c adds the rest. */
 	sessile_rules rules;
 	zend_long payload_limit;
 	bool hashed_ids;

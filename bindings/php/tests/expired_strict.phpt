@@ -1,5 +1,5 @@
 --TEST--
-strict mode gives another id to who comes back after the session has expired, and nothing of it
+strict mode gives a visitor whose session has expired another id, and nothing of the session
 --INI--
 session.use_strict_mode=1
 session.gc_maxlifetime=3

@@ -1,5 +1,5 @@
 --TEST--
-who planted an id before a log-in is not in after it, also within the grace and behind a handler in PHP
+an attacker who planted an id before a log-in is not in after it, also within the grace and behind a handler in PHP
 --FILE--
 <?php
 require __DIR__ . '/common.inc';

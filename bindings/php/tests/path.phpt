@@ -1,5 +1,5 @@
 --TEST--
-the path stays what it was set to, also for a handler in PHP, after a failure, and for who sets what he got
+the path stays what it was set to, also for a handler in PHP, after a failure, and for a script that sets what it got
 --FILE--
 <?php
 require __DIR__ . '/common.inc';

@@ -14,7 +14,7 @@ function renewed(bool $delete): array
     var_dump(session_regenerate_id($delete));
     $new = session_id();
     $_SESSION['b'] = 3;
-    // Whoever comes with the old id now waits for the same lock.
+    // A request with the old id waits for the same lock.
     $other = child('ini_set("sessile.lock_wait", "0.1"); var_dump(@start($argv[1]) && session_id() === $argv[1]);', $new);
     echo finish($other), "\n";
     session_write_close();

@@ -1,4 +1,4 @@
-//! Doors for the fuzz targets, to what is private otherwise.
+//! Access for the fuzz targets to private functions.
 
 use crate::Format;
 use crate::merge::{Removals, merge};

@@ -1,14 +1,15 @@
 //! The old id after a regeneration: the session as it was before, for late requests.
 //!
-//! Whoever planted an id before a log-in must not be in after it, so an old id never leads to the
-//! new session. But a page has other requests under way when its log-in answers, and they still
-//! carry the old cookie. For the grace they see the session as it was before, and cannot change it.
+//! An attacker who planted an id before a log-in must not be in after it, so an old id never leads
+//! to the new session. But a page has other requests under way when its log-in answers, and they
+//! still carry the old cookie. For the grace they see the session as it was before, and cannot
+//! change it.
 //!
 //! The store keeps an alias from the old id to the new session for the grace, which tells here that
 //! the session still lives: after a log-out the old id shows nothing. A session that was created
-//! after the earlier payload is another one, which a browser began under the new id. The earlier payload is a
-//! record of its own, under the old id in the bin [`BIN`]. Without that record the old id shows
-//! nothing, so a store that loses it is safe.
+//! after the earlier payload is another one, which a browser began under the new id. The earlier
+//! payload is a record of its own, under the old id in the bin [`BIN`]. Without that record the old
+//! id shows nothing, so a store that loses it is safe.
 
 use std::time::Duration;
 
