@@ -60,7 +60,11 @@ http {
     }
 }
 END
-"$nginx" -c "$dir/nginx.conf" -e "$dir/nginx.log" &
+# Before 1.19.5 nginx has no option for the log of its start.
+early_log="-e $dir/nginx.log"
+"$nginx" -h 2>&1 | grep -q -e '-e filename' || early_log=
+# shellcheck disable=SC2086 # several words or none
+"$nginx" -c "$dir/nginx.conf" $early_log &
 server=$!
 
 for store in "$@"; do
