@@ -1,5 +1,5 @@
-/* A library of another interface than the extension was compiled for, and the rest of the extension: as
- * much as PHP needs to load sessile.c and to begin its start.
+/* A library of another interface than the extension was compiled for, and the rest of the
+ * extension: as much as PHP needs to load sessile.c and to begin its start.
  */
 
 #include <stddef.h>

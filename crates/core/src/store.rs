@@ -192,8 +192,8 @@ pub trait Store: Send + Sync + 'static {
         Ok(false)
     }
 
-    /// The record without its lock: a consistent snapshot, also while others commit, unless they are
-    /// [`Capabilities::foreign_writers`]. Follows an id within its grace.
+    /// The record without its lock: a consistent snapshot, also while others commit, unless they
+    /// are [`Capabilities::foreign_writers`]. Follows an id within its grace.
     fn peek(&self, key: &Key) -> Result<Found>;
 
     /// Stores a new record. Creating is not saving.
