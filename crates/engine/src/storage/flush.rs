@@ -46,8 +46,13 @@ impl BackgroundSync {
         let syncs = plane.header(header::SYNCING_SINCE).load(Relaxed) != 0;
         if syncs && age(header::SYNC_BEGUN_AT) >= interval_ms {
             log_failure(me.sync_log(plane));
-        } else if age(header::DIRTY_SINCE) >= interval_ms && under_way.is_none() {
-            *under_way = me.begin_or_sync(plane, log);
+        } else if age(header::DIRTY_SINCE) >= interval_ms {
+            if under_way.is_none() {
+                *under_way = me.begin_or_sync(plane, log);
+            } else {
+                // A later sync has ended before ours, and nobody else may begin the next.
+                log_failure(me.sync_log(plane));
+            }
         }
     }
 
