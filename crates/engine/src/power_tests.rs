@@ -207,6 +207,28 @@ fn a_sync_without_a_known_end_is_waited_for_after_an_interval() {
     remove_control(&path);
 }
 
+/// While a sync that a process had begun had no end, another one ended. That process began none
+/// from then on, and alone on a store it synced nothing more.
+#[test]
+fn a_sync_that_does_not_end_keeps_its_process_from_no_later_one() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, clock) = (folder.path().join("store"), Clock::manual(START));
+    let (engine, disk) = recorded(&path, &clock);
+    disk.lock().unwrap().background_calls = Some(u8::MAX);
+    let create = |number| engine.create(&key(number), b"new", ttl()).unwrap();
+    create(1);
+    clock.advance(Duration::from_secs(1));
+    create(2);
+    assert_eq!(disk.lock().unwrap().syncs, 0, "one was begun, and has no end");
+    engine.sync().unwrap();
+    create(3);
+    clock.advance(Duration::from_secs(1));
+    create(4);
+    assert_eq!(disk.lock().unwrap().syncs, 2);
+    drop(engine);
+    remove_control(&path);
+}
+
 #[test]
 fn a_stopped_process_that_syncs_stops_nobody() {
     let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();

@@ -30,7 +30,11 @@ impl RecordWriter {
         let lane = Lane::enter(plane, self, entry.number, old);
         let logged = plane.log.is_some().then(|| plane.logged_as(new, present));
         let claim = self.write_record(&lane, header, payload, logged)?;
-        self.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;
+        let is_late = mutated(Mutation::SwapsBeforeSync)
+            || kind == EntryKind::Regenerated && mutated(Mutation::AliasUnsynced);
+        if !is_late {
+            self.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;
+        }
         if let Some(old) = old.filter(|_| mutated(Mutation::FreesBeforeState)) {
             lane.discard(old);
         }
@@ -54,6 +58,9 @@ impl RecordWriter {
         let head = header.head;
         let expires = head.ends.map_or(head.expires, |ends| ends.min(head.expires));
         entry.bring_due_forward(plane, expires);
+        if mutated(Mutation::SwapsBeforeSync) {
+            self.await_sync(plane)?;
+        }
         Ok(true)
     }
 }

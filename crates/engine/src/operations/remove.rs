@@ -42,6 +42,13 @@ impl RecordWriter {
     ) -> Result<Option<Timestamp>> {
         let Some((state, old)) = entry.present_state(plane, seen) else { return Ok(None) };
         let lane = Lane::enter(plane, self, entry.number, old);
+        if mutated(Mutation::TombstoneAfterSwap)
+            && entry.replace_state(state, state.tombstone(until))
+        {
+            self.log_destroy(&lane, &entry, state, until)?;
+            old.into_iter().for_each(|old| entry.discard_replaced(plane, old));
+            return Ok(Some(until));
+        }
         let (until, tombstone) = self.log_destroy(&lane, &entry, state, until)?;
         if !entry.replace_state(state, state.tombstone(until)) {
             // The change that won has the same sequence, and a tombstone would win over it.

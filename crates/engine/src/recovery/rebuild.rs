@@ -60,7 +60,10 @@ impl Plane {
             .iter()
             .filter(|found| found.is_touch())
             .filter(|found| found.line.lineage.sequence == winner.line.lineage.sequence)
-            .max_by_key(|found| found.line.lineage.fence);
+            .max_by_key(|found| {
+                let fence = found.line.lineage.fence;
+                if mutated(Mutation::FirstTouchWins) { u64::MAX - fence } else { fence }
+            });
         let longest = winner.line.lineage.longest;
         // The clock may be ahead: what a tombstone is about goes before the tombstone does.
         let forgets = kind == EntryKind::Destroyed && longest <= now;

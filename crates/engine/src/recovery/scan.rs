@@ -38,7 +38,7 @@ impl FoundRecord {
 
     /// Whether it is more than the torn rest of a write. A tombstone says all in its line.
     fn was_complete(&self) -> bool {
-        !self.is_damaged || self.is_tombstone() || self.is_sealed
+        !self.is_damaged || self.is_tombstone() || self.is_sealed || mutated(Mutation::TornCounts)
     }
 
     pub fn is_tombstone(&self) -> bool {

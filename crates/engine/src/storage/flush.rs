@@ -43,11 +43,17 @@ impl BackgroundSync {
             // Also ahead of us, when the clock was set back.
             since => now.as_ms().abs_diff(since),
         };
-        let syncs = plane.header(header::SYNCING_SINCE).load(Relaxed) != 0;
+        let syncs = plane.header(header::SYNCING_SINCE).load(Relaxed) != 0
+            && !mutated(Mutation::TrustsStarter);
         if syncs && age(header::SYNC_BEGUN_AT) >= interval_ms {
             log_failure(me.sync_log(plane));
-        } else if age(header::DIRTY_SINCE) >= interval_ms && under_way.is_none() {
-            *under_way = me.begin_or_sync(plane, log);
+        } else if age(header::DIRTY_SINCE) >= interval_ms && !mutated(Mutation::NeverDue) {
+            if under_way.is_none() {
+                *under_way = me.begin_or_sync(plane, log);
+            } else {
+                // A later sync has ended before ours, and nobody else may begin the next.
+                log_failure(me.sync_log(plane));
+            }
         }
     }
 
@@ -143,6 +149,7 @@ impl Plane {
     fn end_round(&self, round: SyncRound, result: Result<()>) -> Result<()> {
         let SyncRound { number, oldest } = round;
         let failed = self.header(header::SYNC_FAILED);
+        let result = if mutated(Mutation::FailedSyncCounts) { Ok(()) } else { result };
         match &result {
             Ok(()) => {
                 // A sync that began before a failure may end well after it: the failed writes were
@@ -165,6 +172,9 @@ impl Plane {
     /// Writes every complete record again that is not sealed: the kernel may have dropped or call
     /// clean what it could not write. No segment is reused meanwhile.
     pub fn write_again(&self, log: &DiskLog) -> Result<()> {
+        if mutated(Mutation::WritesNothingAgain) {
+            return Ok(());
+        }
         let mut bytes = vec![0; SEGMENT_BYTES as usize];
         for segment in 0..self.segment_count() {
             let (words, seen) = (self.segment(segment), self.segment_state(segment));

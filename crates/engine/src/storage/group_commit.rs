@@ -37,7 +37,8 @@ impl AttachedProcess {
             if failure >= covering || failure != 0 && failure != failed_before {
                 return Err(not_synced());
             }
-            if plane.header(header::SYNCS_DONE).load(SeqCst) >= covering {
+            let done = plane.header(header::SYNCS_DONE).load(SeqCst);
+            if done + u64::from(mutated(Mutation::JoinsSyncUnderWay)) >= covering {
                 return Ok(());
             }
             let seen = leader.load(SeqCst);

@@ -211,8 +211,9 @@ impl Plane {
     /// Whether the records that replaced those of an emptied segment are on the disk.
     fn is_reusable(&self, segment: u64) -> bool {
         let emptied = self.segment(segment).syncs.load(SeqCst);
+        let done = self.header(header::SYNCS_DONE).load(SeqCst);
         self.header(header::SYNCED).load(Relaxed) == 0
-            || self.header(header::SYNCS_DONE).load(SeqCst) > emptied
+            || done + u64::from(mutated(Mutation::ReusesUnsynced)) > emptied
     }
 
     /// Gives a segment without a use its room, which an emptied one still has.

@@ -376,6 +376,10 @@ impl Lane<'_> {
     /// After a sync that has failed. The record may be on the disk all the same, and its mark as
     /// given up may be lost in the next failure: all later records get greater sequences.
     pub fn give_up(&self, claim: SlotClaim) {
+        if mutated(Mutation::ForgetsRefused) {
+            self.plane.free_slot(claim);
+            return;
+        }
         if let Some(line) = LogLine::read(self.plane, claim.location) {
             self.plane.header(header::SEQUENCE_FLOOR).raise(line.lineage.sequence);
         }

@@ -116,7 +116,9 @@ impl Plane {
         // In this order: a write of an earlier granule has begun before `appended`, and has noted
         // its sync before it has ended.
         let written = words.writing.load(SeqCst) == 0;
-        if !written || self.header(header::SYNCS_DONE).load(SeqCst) <= words.syncs.load(SeqCst) {
+        let done = self.header(header::SYNCS_DONE).load(SeqCst);
+        let done = done + u64::from(mutated(Mutation::SealsUnsynced));
+        if !written || done <= words.syncs.load(SeqCst) {
             return Ok(());
         }
         let first = self.data.word(segment * SEGMENT_BYTES + FIRST_CHECKSUM).load(Relaxed);

@@ -401,12 +401,13 @@ impl Plane {
 
     /// Calls `wrong` with each bucket and cell that leads to an entry that does not belong there.
     pub fn check_index(&self, mut wrong: impl FnMut(u64, u64)) {
-        // Three pages have 64 whole buckets. Most have no memory in the high levels.
-        let some = (1 << LEVEL_FIRST..2 << LEVEL_LAST)
-            .step_by(64)
-            .map(|first| first..first + 64)
-            .filter(|of| pages_of(of.clone()).any(|page| self.is_page_backed(page)));
-        for number in some.flatten().filter(|number| self.is_backed(*number)) {
+        // Of each word of the bitmap, the buckets that begin in its pages. Most have no memory.
+        let first = |word: u64| (word * 64 * PAGE_BYTES).div_ceil(BUCKET_BYTES);
+        let numbers = (0..INDEX_BYTES / PAGE_BYTES / 64)
+            .filter(|word| self.control.word(INDEX_PAGES + word * 8).load(Acquire) != 0)
+            .flat_map(|word| first(word)..first(word + 1));
+        let backed = |number: &u64| *number >= 1 << LEVEL_FIRST && self.is_backed(*number);
+        for number in numbers.filter(backed) {
             let bucket = self.bucket(number);
             if !bucket_head(bucket).has_cells() {
                 continue;

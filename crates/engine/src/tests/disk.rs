@@ -25,6 +25,21 @@ pub struct SectorWrite {
     is_punch: bool,
 }
 
+/// A call that fails once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskCall {
+    /// Nothing is written.
+    Write,
+    /// Only the first half is written.
+    ShortWrite,
+    Sync,
+    /// There is no room.
+    Allocation,
+}
+
+/// The call that fails, after so many calls of its kind; none once it has failed.
+pub type PlannedFault = Option<(DiskCall, u64)>;
+
 #[derive(Default)]
 pub struct Disk {
     /// What it has for sure, and what identifies these bytes.
@@ -51,6 +66,8 @@ pub struct Disk {
     pub fails: Option<u8>,
     /// Syncs in the background take so many calls; none: the kernel offers none.
     pub background_calls: Option<u8>,
+    /// Of all files of a store together.
+    pub fault: Arc<Mutex<PlannedFault>>,
     pub random: fastrand::Rng,
     pub syncs: usize,
     pub punches: usize,
@@ -164,6 +181,27 @@ impl Disk {
         if missed && !self.tells_once { failed() } else { Ok(()) }
     }
 
+    /// Whether the planned fault is at this call.
+    fn meets(&self, call: DiskCall) -> bool {
+        let mut fault = self.fault.lock().unwrap();
+        match &mut *fault {
+            Some((planned, calls)) if *planned == call && *calls > 0 => *calls -= 1,
+            Some((planned, _)) if *planned == call => {
+                *fault = None;
+                self.tell(|| format!("{call:?} fails"));
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn fail_if_planned(&mut self) {
+        if self.meets(DiskCall::Sync) {
+            self.fails = Some(50);
+        }
+    }
+
     fn tell(&self, what: impl FnOnce() -> String) {
         if self.is_told {
             println!("{}: {}", self.moment, what());
@@ -230,17 +268,24 @@ impl Recorder {
 
 impl DataFile for Recorder {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        {
+        let failed = {
             let mut disk = self.disk.lock().unwrap();
+            let failed = || Error::new(ErrorKind::Io, "the log cannot be written");
+            if disk.meets(DiskCall::Write) {
+                return Err(failed());
+            }
+            let is_short = disk.meets(DiskCall::ShortWrite);
+            let bytes = if is_short { &bytes[..bytes.len() / 2] } else { bytes };
             self.file.write(bytes, offset)?;
             self.changed(&mut disk, (offset, bytes.len() as u64), false)?;
             if self.file.length()? > disk.length() {
                 let grown = (disk.moment, self.file.length()?);
                 disk.lengths.push(grown);
             }
-        }
+            is_short.then(failed)
+        };
         (self.observer)(DiskEvent::Changed);
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
@@ -252,6 +297,7 @@ impl DataFile for Recorder {
         let (began, delay) = {
             let mut disk = self.disk.lock().unwrap();
             disk.moment += 1;
+            disk.fail_if_planned();
             (disk.moment, disk.delays.pop())
         };
         (self.observer)(DiskEvent::SyncBegun);
@@ -276,6 +322,7 @@ impl DataFile for Recorder {
                 return SyncStart::Busy;
             }
             disk.moment += 1;
+            disk.fail_if_planned();
             *background = Some((disk.moment, calls));
         }
         (self.observer)(DiskEvent::SyncBegun);
@@ -297,7 +344,7 @@ impl DataFile for Recorder {
         {
             let mut disk = self.disk.lock().unwrap();
             let end = offset + bytes;
-            if disk.room.is_some_and(|room| end > room) {
+            if disk.room.is_some_and(|room| end > room) || disk.meets(DiskCall::Allocation) {
                 return Err(Error::new(ErrorKind::Full, "the file system has no room"));
             }
             self.file.allocate(offset, bytes)?;

@@ -16,7 +16,12 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl History {
     pub fn call(&self, engine: &Engine, depth: usize) {
-        let number = self.draw(0..self.plan.sessions as u64) as usize;
+        let mut number = self.draw(0..self.plan.sessions as u64) as usize;
+        if depth == 0 {
+            self.about.set(number);
+        } else if self.chance(50) {
+            number = self.about.get(); // two changes of one session
+        }
         let now = self.clock.now();
         let content = self.content(number);
         let live = content.is_live(now);
@@ -41,7 +46,7 @@ impl History {
     }
 
     fn refused(&self, error: &sessile_core::Error) {
-        if self.plan.faults == 0 && self.plan.room.is_none() {
+        if self.plan.faults == 0 && self.plan.room.is_none() && !self.may_fail(error) {
             self.wrong(format!("maintenance fails: {error:#}"));
         }
     }
@@ -212,8 +217,8 @@ impl History {
     /// expire.
     fn wait(&self) {
         let by = match self.draw(0..40) {
-            0 => self.draw(3_000_000..8_000_000),
-            1..4 => self.draw(2_000..700_000),
+            _ if self.chance(self.plan.long_waits) => self.draw(3_000_000..8_000_000),
+            0..3 => self.draw(2_000..700_000),
             _ => self.draw(10..1_500),
         };
         self.clock.advance(Duration::from_millis(by));

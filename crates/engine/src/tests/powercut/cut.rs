@@ -14,13 +14,12 @@ use std::time::Duration;
 use sessile_core::{Budget, Clock, ErrorKind, Filter, Found, Store};
 
 use super::count::count_image;
-use super::history::{FILES, History, Plan, START, StoreDisk, key, open_in, session_of};
+use super::history::{FILES, History, START, StoreDisk, key, open_in, session_of};
 use super::model::{Change, Content, EARLIER_PART, LATER_PART, Session};
+use super::plan::Plan;
 use crate::tests::disk::{Disk, SECTOR, SectorWrite, apply, is_zero, sector_hash};
 use crate::{Engine, SyncMode};
 
-/// Of recoveries that write to the disk, how many are cut short within each other.
-const DEPTH_MAX: usize = 3;
 const PIECE: usize = 16 << 10;
 /// The files of a store, in the order in which they come into its directory.
 const NAMES: [&str; 4] = ["format", FILES[0], FILES[1], FILES[2]];
@@ -225,18 +224,21 @@ fn recover(expected: &Expected<'_>, image: &Image, depth: usize) -> Result<Vec<C
     if history.plan.told {
         println!("image {:016x}, recovery {depth}", image.hash);
     }
-    count_image(image.hash, history.plan.tier, depth);
+    if history.plan.mutation.is_none() {
+        count_image(image.hash, history.plan.tier, depth);
+    }
     let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
     let mut random = history.random.borrow_mut().fork();
     image.make_store(folder.path(), &history.plan, &mut random);
     let disk = StoreDisk::new(image.disks(), cut_recovery);
     let inner = Recovery { disk: Rc::clone(&disk), random: random.fork(), images: Vec::new() };
-    let outer = PRESENT.replace((depth < DEPTH_MAX).then_some(inner));
+    let outer = PRESENT.replace((depth < history.plan.recoveries).then_some(inner));
     let clock = Clock::manual(history.clock.now());
     let shown = recovered(expected, folder.path(), &disk, &clock, &mut random);
     let inner = PRESENT.replace(outer);
     let shown = match shown {
         Ok(shown) => shown,
+        Err(fault) if history.plan.mutation.is_some() => return Err(fault),
         Err(fault) => {
             let kept = keep(image, history, &mut random);
             let kept = kept.display();

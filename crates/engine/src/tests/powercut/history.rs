@@ -7,85 +7,22 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sessile_core::{Clock, Error, ErrorKind, Key, Result, Store, Timestamp};
 
 use super::cut::{Image, examine};
+use super::interval::UnsyncedChange;
 use super::model::{ChangeKind, Content, EARLIER_PART, Outcome, Session};
+use super::plan::Plan;
 use crate::memory::{DataFile, LockWord, Relaxed, SimulatedDisk, header, with_simulated_disk};
-use crate::tests::disk::{Disk, DiskEvent, Recorder};
+use crate::tests::disk::{Disk, DiskCall, DiskEvent, Recorder};
 use crate::{Engine, EngineOptions, SyncMode, open};
 
 pub const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 /// Sessions of these remainders are in bins of their own, and regenerated only among each other.
 const BIN_CLASSES: usize = 8;
 const DEPTH_MAX: usize = 2;
-
-/// What a history is like.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    pub seed: u64,
-    pub tier: SyncMode,
-    pub processes: usize,
-    pub sessions: usize,
-    pub payload_bytes_max: usize,
-    /// Of 100 payloads, so many are in chunks.
-    pub chunked: u8,
-    pub size_bytes_max: u64,
-    /// Segments that the disk has room for.
-    pub room: Option<u64>,
-    /// Of 100 changes, during so many a sync fails.
-    pub faults: u8,
-    pub tells_once: bool,
-    pub background_calls: Option<u8>,
-    /// Of 100 events of the disk, at so many another process does something.
-    pub nested: u8,
-    /// Changes of the disk between two cuts, at most; images of each.
-    pub cut_every: u64,
-    pub images: usize,
-    pub steps: usize,
-    pub lives: usize,
-    /// Of 100 times to live, so many are short.
-    pub short: u8,
-    pub destroys: u8,
-    /// Its changes are printed.
-    pub told: bool,
-    /// It ends then.
-    pub until: Option<Instant>,
-}
-
-impl Plan {
-    pub fn drawn(seed: u64) -> Plan {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let second = SyncMode::Interval(Duration::from_secs(1));
-        let tiers = [SyncMode::EachChange, SyncMode::EachChange, second, second, SyncMode::Never];
-        let tier = tiers[random.usize(0..tiers.len())];
-        let crowded = random.u8(0..8) == 0;
-        Plan {
-            seed,
-            tier,
-            processes: random.usize(1..=3),
-            sessions: random.usize(3..24),
-            payload_bytes_max: [200, 2_000, 9_000, 30_000][random.usize(0..4)],
-            chunked: if random.u8(0..3) == 0 { 8 } else { 0 },
-            size_bytes_max: if random.bool() { 8 << 20 } else { 0 },
-            room: crowded.then(|| random.u64(6..12)),
-            faults: if random.u8(0..3) == 0 { random.u8(1..30) } else { 0 },
-            tells_once: random.bool(),
-            background_calls: random.bool().then(|| random.u8(0..20)),
-            nested: [0, 3, 10][random.usize(0..3)],
-            cut_every: random.u64(4..60),
-            images: random.usize(2..6),
-            steps: random.usize(100..500),
-            lives: random.usize(1..4),
-            short: [0, 10, 60][random.usize(0..3)],
-            destroys: [4, 10, 25][random.usize(0..3)],
-            until: None,
-            told: std::env::var_os("SESSILE_POWERCUT_SEED").is_some(),
-        }
-    }
-}
 
 /// The files of the log.
 pub const FILES: [&str; 3] = ["data", "bins", "sealed"];
@@ -100,7 +37,9 @@ pub struct StoreDisk {
 }
 
 impl StoreDisk {
-    pub fn new(files: [Disk; FILES.len()], notice: fn(DiskEvent)) -> Rc<StoreDisk> {
+    pub fn new(mut files: [Disk; FILES.len()], notice: fn(DiskEvent)) -> Rc<StoreDisk> {
+        let fault = Arc::clone(&files[0].fault);
+        files.iter_mut().for_each(|disk| disk.fault = Arc::clone(&fault));
         let files = files.map(|disk| Arc::new(Mutex::new(disk)));
         let data = Arc::clone(&files[0]);
         Rc::new(StoreDisk { data, files, names_synced: Cell::new(false), notice })
@@ -154,7 +93,12 @@ pub struct History {
     engines: RefCell<Vec<Rc<Engine>>>,
     /// The processes that are in a call, the innermost last.
     pub active: RefCell<Vec<usize>>,
+    /// What the outermost call is about.
+    pub about: Cell<usize>,
     changes: Cell<u64>,
+    /// Calls that the planned fault has made fail.
+    pub refusals: Cell<u64>,
+    pub unsynced: RefCell<Vec<UnsyncedChange>>,
     next_cut: Cell<u64>,
 }
 
@@ -193,6 +137,7 @@ impl History {
         data.random = random.fork();
         data.is_told = plan.told;
         let disk = StoreDisk::new(files, notice);
+        *disk.data.lock().unwrap().fault.lock().unwrap() = plan.fault;
         disk.names_synced.set(image.is_some());
         let next_cut = Cell::new(random.u64(0..=plan.cut_every));
         Rc::new(History {
@@ -205,7 +150,10 @@ impl History {
             fault: RefCell::default(),
             engines: RefCell::default(),
             active: RefCell::default(),
+            about: Cell::new(0),
             changes: Cell::new(1),
+            refusals: Cell::new(0),
+            unsynced: RefCell::default(),
             next_cut,
         })
     }
@@ -266,9 +214,10 @@ impl History {
     fn open_processes(&self) {
         let options = (self.plan.tier, self.plan.size_bytes_max);
         let mut engines = Vec::new();
-        for _ in 0..self.plan.processes {
+        while engines.len() < self.plan.processes {
             match open_in(&self.folder, &self.disk, &self.clock, options) {
                 Ok(engine) => engines.push(Rc::new(engine)),
+                Err(error) if self.may_fail(&error) => self.refusals.set(self.refusals.get() + 1),
                 Err(error) => return self.wrong(format!("the store cannot be opened: {error:#}")),
             }
         }
@@ -406,12 +355,34 @@ impl History {
         }
         if self.active.borrow().len() == 1 && !self.is_over() {
             effects.iter().for_each(|(session, _)| self.check_memory(*session));
+            if !effects.is_empty() {
+                self.check_interval(result.is_ok());
+            }
         }
         result.ok()
     }
 
+    /// Whether an error tells of the planned fault.
+    pub fn may_fail(&self, error: &Error) -> bool {
+        let kind = match self.plan.fault {
+            Some((DiskCall::Allocation, _)) => ErrorKind::Full,
+            Some(_) => ErrorKind::Io,
+            None => return false,
+        };
+        *error.kind() == kind && self.was_met() && self.refusals.get() < 10
+    }
+
+    /// Whether the planned fault has come.
+    pub fn was_met(&self) -> bool {
+        self.data().fault.lock().unwrap().is_none()
+    }
+
     fn refusal(&self, error: &Error) -> Outcome {
         match error.kind() {
+            _ if self.may_fail(error) => {
+                self.refusals.set(self.refusals.get() + 1);
+                Outcome::Refused
+            }
             ErrorKind::Io if self.plan.faults > 0 => Outcome::Refused,
             ErrorKind::Full if self.plan.room.is_some() || self.plan.size_bytes_max > 0 => {
                 Outcome::Refused

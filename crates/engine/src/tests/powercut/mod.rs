@@ -7,8 +7,12 @@
 mod calls;
 mod count;
 mod cut;
+mod faults;
 mod history;
+mod interval;
 mod model;
+mod mutations;
+mod plan;
 mod rebuilds;
 
 use std::ops::Range;
@@ -19,8 +23,9 @@ use std::time::{Duration, Instant};
 use calls::GRACE;
 use count::counted;
 use cut::Image;
-use history::{History, Plan, START};
+use history::{History, START};
 use model::Content;
+use plan::Plan;
 
 /// Runs a history, life after life. The error says what is wrong.
 fn run(plan: &Plan) -> Result<(), String> {
@@ -50,9 +55,9 @@ fn run(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// A fault of the history of a seed, also if the engine panics.
-fn fault_of(seed: u64, until: Option<Instant>) -> Option<String> {
-    match catch_unwind(AssertUnwindSafe(|| run(&Plan { until, ..Plan::drawn(seed) }))) {
+/// A fault of a history, also if the engine panics.
+fn fault_of(plan: &Plan) -> Option<String> {
+    match catch_unwind(AssertUnwindSafe(|| run(plan))) {
         Ok(result) => result.err(),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -82,7 +87,8 @@ fn search(seeds: Range<u64>, images: usize, time_max: Duration) {
                     if !seeds.contains(&seed) {
                         break;
                     }
-                    if let Some(fault) = fault_of(seed, start.checked_add(time_max)) {
+                    let until = start.checked_add(time_max);
+                    if let Some(fault) = fault_of(&Plan { until, ..Plan::drawn(seed) }) {
                         faults.lock().unwrap().push((seed, fault));
                     }
                 }
