@@ -9,7 +9,7 @@ out=$1
 sessile=${2:-target/release/sessile}
 mkdir -p "$out"
 failed=
-for experiment in cycle ops contention gc expiry oversize faults scale perl lifecycle rebuild; do
+for experiment in cycle ops contention gc oversize faults scale perl lifecycle rebuild; do
     echo "== sessile bench $experiment"
     code=0
     result=$out/$experiment

@@ -54,8 +54,6 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Faults, false) => preset(&[4], &[8], 2.0, 50, None),
         (Experiment::Rebuild, true) => preset(&[4], &[40], 0.0, 1, None),
         (Experiment::Rebuild, false) => preset(&[4], &[200], 0.0, 3, None),
-        (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
-        (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
         // `ab` counts requests, not seconds.
         (Experiment::Lifecycle, true) => preset(&[4, 32], &[400], 0.0, 2, None),
         (Experiment::Lifecycle, false) => preset(&[4, 8, 16, 32], &[5_000], 0.0, 5, None),

@@ -199,9 +199,6 @@ pub enum ExperimentVerb {
     /// speed, space and memory
     #[command(after_help = EXIT_CODES)]
     Scale(RunArguments),
-    /// The cost of expired sessions in a steady stream of requests
-    #[command(after_help = EXIT_CODES)]
-    Expiry(RunArguments),
     /// The life of a session in one request to nginx and php-fpm, for each session handler of PHP
     #[command(after_help = EXIT_CODES)]
     Lifecycle(RunArguments),
@@ -292,11 +289,11 @@ pub struct RunArguments {
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
     /// Requests per second of each worker, with latency from the moment when a request is due
-    /// (cycle, contention, gc, expiry)
+    /// (cycle, contention, gc)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Let processors sleep between requests: latency includes their wake-up (contention, gc,
-    /// expiry, cycle --rate, --round-trip)
+    /// cycle --rate, --round-trip)
     #[arg(long)]
     pub let_sleep: bool,
     /// Put a network with round trips of MS milliseconds before private servers: 0.1 to 0.5 in one

@@ -20,7 +20,6 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
         ExperimentVerb::Contention(arguments) => (Experiment::Contention, arguments),
         ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
-        ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
         ExperimentVerb::All(arguments) => return bench_all::run(arguments),

@@ -205,33 +205,6 @@ fn a_measurement_of_nothing_says_why() {
     assert!(stderr(&output).contains("memory: 100000000 sessions"), "{}", stderr(&output));
 }
 
-#[test]
-fn expired_sessions_are_met_and_never_answered() {
-    // Long enough for a call that meets one on a machine that has no processor for us for 0.1 s.
-    let flags = [
-        "bench",
-        "expiry",
-        "--sessions",
-        "100",
-        "--seconds",
-        "0.2",
-        "--rounds",
-        "2",
-        "--rate",
-        "1000",
-    ];
-    let output = sessile(&[&flags[..], &["--json", "-"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = json["results"].as_array().unwrap();
-    let met = rows.iter().filter_map(|row| row["expiry"]["met"].as_u64());
-    assert!(
-        met.clone().count() >= 4 && met.clone().all(|met| met >= 1),
-        "{:?}",
-        met.collect::<Vec<_>>()
-    );
-}
-
 /// A page whose cache entry exceeded memcached's limit was built for each visitor, because the
 /// error was ignored.
 #[test]

@@ -449,10 +449,10 @@ fn an_unknown_option_fails_an_experiment_and_a_store_that_is_too_small_is_left_o
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 
     let (output, json) =
-        run("expiry", &format!("memory,files:{place}?payload_bytes_max=1000#small"));
+        run("contention", &format!("files#shm,files:{place}?payload_bytes_max=1000#small"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(json["runs"][0]["left_out"][0]["variant"], "small", "{json:#}");
     let stores: Vec<&Value> =
         json["runs"][0]["results"].as_array().unwrap().iter().map(|row| &row["store"]).collect();
-    assert!(!stores.is_empty() && stores.iter().all(|store| *store == "memory"), "{stores:?}");
+    assert!(!stores.is_empty() && stores.iter().all(|store| *store == "files"), "{stores:?}");
 }

@@ -57,9 +57,6 @@ pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
         Experiment::Gc => {
             total(choices, |it| if is_reference(it) { 0.0 } else { gc(settings, it) })
         }
-        Experiment::Expiry => {
-            total(choices, |it| if is_reference(it) { 0.0 } else { expiry(settings, it) })
-        }
         Experiment::Oversize => {
             total(choices, |it| start(it) + (oversize::SIZES.len() * settings.rounds) as f64 * 0.05)
         }
@@ -144,12 +141,6 @@ fn gc(settings: &Settings, choice: &Choice) -> f64 {
         + 4.0
         + 4.0 * settings.seconds
         + settings.sessions as f64 * session(choice) * 3.0
-}
-
-fn expiry(settings: &Settings, choice: &Choice) -> f64 {
-    let expiring = settings.rate.unwrap_or(0.0) * settings.seconds / 10.0;
-    let round = 3.0 * sample(settings) + 0.3 + 2.0 * expiring * session(choice);
-    start(choice) + settings.sessions as f64 * session(choice) + settings.rounds as f64 * round
 }
 
 /// Ten killed holders wait at once where locks expire.

@@ -57,7 +57,6 @@ pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry::plain(Experiment::Contention),
     SeriesEntry::plain(Experiment::Ops),
     SeriesEntry { experiment: Experiment::Ops, form: ExperimentForm::AsPublished },
-    SeriesEntry::plain(Experiment::Expiry),
     SeriesEntry::plain(Experiment::Scale),
     SeriesEntry::plain(Experiment::Rebuild),
     SeriesEntry::plain(Experiment::Lifecycle),
@@ -123,9 +122,6 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         // Lost updates occur in every second.
         (Experiment::Contention, true) => own(None, Some(0.3), Some(2)),
         (Experiment::Contention, false) => own(None, Some(2.0), Some(3)),
-        // Filling takes most of the time; the rate of expiring sessions stays.
-        (Experiment::Expiry, true) => own(Some(&[2_500]), None, Some(2)),
-        (Experiment::Expiry, false) => own(Some(&[55_000]), Some(2.0), Some(5)),
         (Experiment::Scale, true) => own(None, None, None),
         // All stores, two spreads, and as many sizes as the time for filling allows. Rows are
         // compared with the same store at other sizes, so short samples suffice. The largest size

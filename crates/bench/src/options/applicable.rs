@@ -22,7 +22,7 @@ impl Options {
         let cycles = matches!(experiment, Cycle | Scale);
         let why = match experiment {
             Ops | Scale if self.rate.is_some() => {
-                format!("{name} is a closed loop; --rate is for cycle, contention, gc and expiry")
+                format!("{name} is a closed loop; --rate is for cycle, contention and gc")
             }
             _ if self.churn.is_some() && !cycles => {
                 format!("{name} rewrites nothing beforehand; --churn is for cycle and scale")
@@ -44,14 +44,11 @@ impl Options {
 
     /// What the flags contradict in this experiment.
     fn conflict(&self, experiment: Experiment, workers: &[usize]) -> Option<&'static str> {
-        use Experiment::{Contention, Expiry, Faults, Gc, Oversize, Perl, Rebuild};
+        use Experiment::{Contention, Faults, Gc, Oversize, Perl, Rebuild};
         let seconds_or_rate = self.seconds.is_some() || self.rate.is_some();
         match experiment {
             Gc if workers != [1] => {
                 Some("gc measures one worker beside the sweeping one; --workers can only be 1")
-            }
-            Expiry if workers != [1] => {
-                Some("expiry measures one stream of requests; --workers can only be 1")
             }
             Perl if workers != [1] => Some("perl has one process; leave --workers out"),
             Oversize if workers != [1] || self.sessions.is_some() => Some(
@@ -161,8 +158,8 @@ impl Options {
         }
         let name = experiment.name();
         Err(UsageError(format!(
-            "{name} works without a pause here; --let-sleep is for contention, gc, expiry, cycle \
-             --rate, and --round-trip"
+            "{name} works without a pause here; --let-sleep is for contention, gc, cycle --rate, \
+             and --round-trip"
         )))
     }
 }

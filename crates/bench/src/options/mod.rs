@@ -151,7 +151,6 @@ mod tests {
     #[test]
     fn flags_that_contradict_the_experiment_are_refused() {
         assert_refused(&[
-            (Experiment::Expiry, Options { workers: Some(vec![2]), ..options() }),
             (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
             (Experiment::Contention, Options { sessions: Some(vec![5]), ..options() }),
             (Experiment::Contention, Options { rate: Some(0.0), ..options() }),
@@ -190,7 +189,7 @@ mod tests {
     #[test]
     fn processors_may_sleep_only_where_requests_have_pauses() {
         use Experiment::{
-            Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Rebuild, Scale,
+            Contention, Cycle, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Rebuild, Scale,
         };
         let options = || Options { let_sleep: true, ..options() };
         let refused = |experiment: Experiment, options: Options| {
@@ -199,7 +198,7 @@ mod tests {
         for experiment in [Cycle, Ops, Scale, Oversize, Faults, Rebuild, Lifecycle, Perl] {
             assert!(refused(experiment, options()), "{experiment:?}");
         }
-        for experiment in [Contention, Gc, Expiry] {
+        for experiment in [Contention, Gc] {
             assert!(options().check(experiment).unwrap().let_sleep, "{experiment:?}");
         }
         let (rate, round_trip_ms) = (Some(250.0), Some(0.3));

@@ -90,8 +90,7 @@ impl Options {
         in_range("--fill-max", self.fill_max.unwrap_or(FILL_SECONDS_MAX), 0.01, FILL_SECONDS_MAX)?;
         // Sessions must outlive filling, rewriting and rounds, which can exceed the usual ttl on a
         // slow store.
-        let long = churn > 0
-            || matches!(experiment, Experiment::Scale | Experiment::Expiry | Experiment::Lifecycle);
+        let long = churn > 0 || matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
         Ok(Settings {
             experiment,
             workers,
@@ -152,7 +151,7 @@ impl Options {
         let of_workload = self.workload.and_then(Workload::sessions).map(|sessions| vec![sessions]);
         let default = || preset.sessions.to_vec();
         let sizes = ascending(self.sessions.clone().or(of_workload).unwrap_or_else(default));
-        let least = if matches!(experiment, Experiment::Gc | Experiment::Expiry) { 100 } else { 1 };
+        let least = if experiment == Experiment::Gc { 100 } else { 1 };
         let most = if experiment == Experiment::Perl { SESSIONS_OF_PERL_MAX } else { SESSIONS_MAX };
         sizes.iter().try_for_each(|sessions| in_range("--sessions", *sessions, least, most))?;
         let several = matches!(experiment, Experiment::Scale | Experiment::Perl);

@@ -23,12 +23,9 @@ enum OpOutcome {
     Done,
     Missed,
     Damaged,
-    /// An expired or absent session was returned.
+    /// A session that never was is answered.
     Returned,
 }
-
-/// One of this many calls of a stream meets no session.
-pub(crate) const STREAM_ABSENT_OF: u64 = 10;
 
 /// Requests whose ids are announced together: their cache misses overlap, and all are still cached
 /// when the last one comes.
@@ -52,9 +49,6 @@ pub(crate) struct SampleRun<'a> {
     popularity: Option<Popularity>,
     /// The sessions of the next requests, last one first.
     ahead: Vec<usize>,
-    /// Calls of a stream since the recording began, and which of the current ten meets no session.
-    calls: u64,
-    absent_at: u64,
     recording: bool,
     latencies: Latencies,
     extra: Latencies,
@@ -83,8 +77,6 @@ impl<'a> SampleRun<'a> {
             fresh: plan.fresh.clone(),
             popularity,
             ahead: Vec::with_capacity(AHEAD),
-            calls: 0,
-            absent_at: 0,
             recording: false,
             latencies: Latencies::new(),
             extra: Latencies::new(),
@@ -157,8 +149,7 @@ impl<'a> SampleRun<'a> {
         self.result.cpu_us = cpu_us().saturating_sub(cpu_before);
         self.result.created = self.fresh.start - self.plan.fresh.start;
         self.result.latency = self.latencies.to_text();
-        let with_extra =
-            matches!(self.plan.action, SampleAction::StartWithSweep | SampleAction::Stream);
+        let with_extra = self.plan.action == SampleAction::StartWithSweep;
         self.result.latency_extra = with_extra.then(|| self.extra.to_text());
         self.result
     }
@@ -198,7 +189,6 @@ impl<'a> SampleRun<'a> {
         match self.plan.action {
             SampleAction::Create => self.create(),
             SampleAction::Read => self.read(),
-            SampleAction::Stream => self.stream(times),
             SampleAction::Request(workload) => self.request(workload, times),
             SampleAction::Cycle | SampleAction::Begin | SampleAction::StartWithSweep => {
                 self.cycle(times)
@@ -257,22 +247,6 @@ impl<'a> SampleRun<'a> {
         Ok(if intact { OpOutcome::Done } else { OpOutcome::Damaged })
     }
 
-    /// In the warm-up all sessions are live: expired ones would come too early.
-    fn stream(&mut self, times: &mut OpTimes) -> Result<OpOutcome> {
-        if !self.recording {
-            return self.cycle(times);
-        }
-        let place = self.calls % STREAM_ABSENT_OF;
-        if place == 0 {
-            self.absent_at = self.random.u64(..STREAM_ABSENT_OF);
-        }
-        self.calls += 1;
-        match if place == self.absent_at { self.fresh.next() } else { None } {
-            Some(session) => self.create_missing(session),
-            None => self.cycle(times),
-        }
-    }
-
     fn create_missing(&mut self, session: usize) -> Result<OpOutcome> {
         if self.contender.begin(session)?.is_some() {
             self.contender.release()?;
@@ -328,10 +302,7 @@ impl<'a> SampleRun<'a> {
         let measured =
             if self.plan.action == SampleAction::Begin { times.granted_ns } else { ended };
         let latency = measured.saturating_sub(due);
-        if self.plan.action == SampleAction::Stream {
-            self.latencies.record(latency);
-            self.extra.record(ended.saturating_sub(asked));
-        } else if times.swept {
+        if times.swept {
             self.extra.record(latency)
         } else {
             self.latencies.record(latency)
@@ -353,9 +324,7 @@ impl<'a> SampleRun<'a> {
         match outcome {
             Ok(OpOutcome::Done) => return true,
             Ok(OpOutcome::Missed) => self.result.misses += 1,
-            Ok(OpOutcome::Returned) => {
-                self.fail("a session that has expired or never was is answered".to_owned())
-            }
+            Ok(OpOutcome::Returned) => self.fail("a session that never was is answered".to_owned()),
             Ok(OpOutcome::Damaged) => self.fail("a payload is not what was written".to_owned()),
             Err(error) => {
                 let _ = self.contender.release(); // the failed operation may hold a lock

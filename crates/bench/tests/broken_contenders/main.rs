@@ -49,8 +49,6 @@ const TESTS: &[(&str, fn())] = named![
     each_size_and_spread_is_verified_and_weighed,
     the_requests_of_a_workload_are_verified,
     who_is_filled_too_slowly_is_left_out_from_there_on,
-    an_expired_session_that_is_answered_is_an_error,
-    a_session_that_is_not_started_anew_is_a_miss,
     a_large_save_is_believed_only_if_it_is_there_afterwards,
     a_worker_that_dies_fails_its_row_and_no_other,
     a_store_that_is_gone_is_asked_no_more_while_it_is_filled,
@@ -283,32 +281,6 @@ fn who_is_filled_too_slowly_is_left_out_from_there_on() {
             reasons[0].split(" at ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!((1.0..=50.0).contains(&rate), "{reasons:?}");
     }
-}
-
-fn an_expired_session_that_is_answered_is_an_error() {
-    let rows = expiry(&["immortal", "sound"]);
-    let bad: Vec<(&str, &str)> = rows
-        .iter()
-        .filter(|row| row.is_bad())
-        .map(|row| (row.store.as_str(), row.op.as_str()))
-        .collect();
-    assert_eq!(bad, [("immortal", "expired")], "{rows:#?}");
-    assert!(rows[0].first_error.as_deref().unwrap().contains("expired"), "{rows:#?}");
-    let (sound, met) = (&rows[3], rows[3].expiry.unwrap().met);
-    // A tenth, give or take a part of a block in each of the two rounds, however many a busy
-    // machine makes of them.
-    assert!(met > 0 && met.abs_diff(sound.operations / 10) <= 2, "{sound:#?}");
-}
-
-fn a_session_that_is_not_started_anew_is_a_miss() {
-    let rows = expiry(&["hollow"]);
-    assert!(rows[0].misses > 0 && rows[0].errors == 0, "{rows:#?}");
-}
-
-fn expiry(names: &[&'static str]) -> Vec<Row> {
-    let rate = Some(400.0);
-    report(Experiment::Expiry, names, Options { sessions: Some(vec![100]), rate, ..options() })
-        .results
 }
 
 fn measure(experiment: Experiment, names: &[&'static str], workers: &[usize]) -> Vec<Row> {
