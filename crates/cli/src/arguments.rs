@@ -351,9 +351,6 @@ pub struct RunArguments {
     /// Write the result as JSON to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the rows as CSV to a file, or to standard output in place of the table (-)
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
     /// Write tables, command and machine as Markdown, for an issue, to a file or to standard output
     /// (-)
     #[arg(long, value_name = "FILE")]

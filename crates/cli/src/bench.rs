@@ -31,8 +31,8 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
         ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
     };
-    let outputs = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report]
-        .map(|path| path.as_deref());
+    let outputs =
+        [&arguments.json, &arguments.markdown, &arguments.report].map(|path| path.as_deref());
     check_outputs(outputs)?;
     let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
         CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
@@ -103,14 +103,14 @@ pub fn failure(error: RunError) -> CommandFailure {
 }
 
 /// Checks before minutes of measuring that each result file can be written.
-pub fn check_outputs(outputs: [Option<&Path>; 4]) -> CommandResult {
+pub fn check_outputs(outputs: [Option<&Path>; 3]) -> CommandResult {
     let named: Vec<&Path> = outputs.into_iter().flatten().collect();
     let is_again = |(number, path): (usize, &&Path)| {
         named.iter().skip(number + 1).any(|other| result_file::is_same(path, other))
     };
     if named.iter().enumerate().any(is_again) {
         return Err(CommandFailure::usage(
-            "--json, --csv, --markdown and --report name the same file; give each its own",
+            "--json, --markdown and --report name the same file; give each its own",
         ));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
@@ -128,12 +128,10 @@ pub fn check_outputs(outputs: [Option<&Path>; 4]) -> CommandResult {
 
 /// Writes the result files, and shows the tables unless standard output is one of the files. A
 /// failed write does not stop the others.
-pub fn show(report: &Report, outputs: [Option<&Path>; 4]) -> CommandResult {
-    let [json, csv, markdown, html] = outputs;
-    let to_csv = |path| write(path, &report.to_csv().map_err(|error| unserializable(&error))?);
+pub fn show(report: &Report, outputs: [Option<&Path>; 3]) -> CommandResult {
+    let [json, markdown, html] = outputs;
     let written = [
         json.map(|path| write_json(report, path)),
-        csv.map(to_csv),
         markdown.map(|path| write(path, &report.to_markdown())),
         html.map(|path| page::write(path, &Collection::from(report.clone()))),
     ];

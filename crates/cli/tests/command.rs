@@ -45,7 +45,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--durability", "commit"], 2, "tier"),
         (&["--stores", "memory", "--durability", "sometimes"], 2, "none, 1s or commit"),
         (&["--stores", "memory:?payload_bytes_max=1000", "--payload", "2000"], 2, "over the limit"),
-        (&["--stores", "memory", "--json", "/same", "--csv", "/same"], 2, "same file"),
+        (&["--stores", "memory", "--json", "/same", "--markdown", "/same"], 2, "same file"),
         (&["--stores", "memory", "--json", "/proc/nowhere/x.json"], 3, "cannot write"),
         (&["--stores", "redis+unix:/nowhere/socket"], 3, "redis+unix"),
         (&["--stores", &missing], 3, "files"),

@@ -276,7 +276,7 @@ fn a_figure_beyond_its_bound_is_exit_code_1_with_the_rows_that_broke_it() {
             "1",
             "--sessions",
             "50",
-            "--csv",
+            "--markdown",
             "-",
         ];
         // On a busy machine a shorter sample may have no operation at all.
@@ -345,7 +345,7 @@ fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
             "--quick",
             "--stores",
             "memory",
-            "--csv",
+            "--markdown",
             "-",
             "--fail-if",
             bound,
@@ -361,8 +361,17 @@ fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
 #[test]
 fn bounds_hold_for_the_rows_of_all_experiments_or_of_one() {
     let run = |bound| {
-        let flags =
-            ["bench", "all", "--quick", "--only", "oversize", "--stores", "memory", "--csv", "-"];
+        let flags = [
+            "bench",
+            "all",
+            "--quick",
+            "--only",
+            "oversize",
+            "--stores",
+            "memory",
+            "--markdown",
+            "-",
+        ];
         sessile(&[&flags[..], &["--fail-if", bound]].concat())
     };
     for bound in ["p50_us<60000000", "oversize:memory:p50_us<60000000"] {

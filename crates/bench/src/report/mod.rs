@@ -2,7 +2,6 @@
 
 pub(crate) mod bars;
 mod comparability;
-mod csv;
 pub(crate) mod faults;
 mod lifecycle;
 mod markdown;

@@ -37,9 +37,6 @@ pub struct AllArguments {
     /// (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the rows as CSV to a file, or to standard output at the end (-)
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
     /// Write the tables as Markdown, for an issue, to a file after each experiment, or to standard
     /// output at the end (-)
     #[arg(long, value_name = "FILE")]
