@@ -319,8 +319,8 @@ pub struct RunArguments {
     /// profile) [default: --spread]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Mix of requests, choice of sessions and their sizes: ycsb-a, shop, bots, big-admin or
-    /// profile (with --profile); by default each request changes a random session (cycle)
+    /// Mix of requests and sizes of sessions: shop, bots or profile (with --profile); by default
+    /// each request changes a random session (cycle)
     #[arg(long, value_parser = workload, value_name = "NAME")]
     pub workload: Option<Workload>,
     /// Seconds to fill one contender at each number of sessions; slower ones are left out (scale)

@@ -147,7 +147,7 @@ fn every_store_and_reference_row_serves_the_requests_of_a_workload() {
 fn results_of_different_workloads_are_not_compared() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
-    for (name, workload) in [("plain", None), ("bots", Some("bots")), ("ycsb", Some("ycsb-a"))] {
+    for (name, workload) in [("plain", None), ("bots", Some("bots")), ("shop", Some("shop"))] {
         let mut flags = vec![
             "bench",
             "cycle",
@@ -165,7 +165,7 @@ fn results_of_different_workloads_are_not_compared() {
         let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", &json]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
-    for (old, new) in [("plain", "bots"), ("bots", "ycsb")] {
+    for (old, new) in [("plain", "bots"), ("bots", "shop")] {
         let output = sessile(&["bench", "compare", &path(old), &path(new)]);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("workload is"), "{}", stderr(&output));

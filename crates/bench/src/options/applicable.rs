@@ -135,9 +135,7 @@ impl Options {
                  --export-profile`: give --profile FILE and no --spread"
                     .to_owned()
             }
-            Workload::YcsbA | Workload::Shop | Workload::Bots | Workload::BigAdmin
-                if self.spreads.is_some() =>
-            {
+            Workload::Shop | Workload::Bots if self.spreads.is_some() => {
                 "a workload has its own payloads; leave --spread out; --profile is for the \
                  workload profile"
                     .to_owned()

@@ -148,9 +148,8 @@ impl Options {
         experiment: Experiment,
         preset: &Preset,
     ) -> Result<Vec<usize>, UsageError> {
-        let of_workload = self.workload.and_then(Workload::sessions).map(|sessions| vec![sessions]);
         let default = || preset.sessions.to_vec();
-        let sizes = ascending(self.sessions.clone().or(of_workload).unwrap_or_else(default));
+        let sizes = ascending(self.sessions.clone().unwrap_or_else(default));
         let least = if experiment == Experiment::Gc { 100 } else { 1 };
         let most = if experiment == Experiment::Perl { SESSIONS_OF_PERL_MAX } else { SESSIONS_MAX };
         sizes.iter().try_for_each(|sessions| in_range("--sessions", *sessions, least, most))?;

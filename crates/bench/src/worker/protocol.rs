@@ -155,7 +155,7 @@ impl SampleAction {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SamplePlan {
     pub action: SampleAction,
-    /// Chosen uniformly unless a workload says otherwise.
+    /// Chosen uniformly.
     pub sessions: std::ops::Range<usize>,
     /// Unused ids for `Create` and `WorkerRequest`.
     pub fresh: std::ops::Range<usize>,

@@ -17,7 +17,6 @@ use crate::published::CREATED_TTL;
 use crate::worker::protocol::{
     Churn, LeaseTimes, SampleAction, SamplePlan, SampleResult, TaskTotals,
 };
-use crate::workload::Popularity;
 
 enum OpOutcome {
     Done,
@@ -45,8 +44,6 @@ pub(crate) struct SampleRun<'a> {
     random: fastrand::Rng,
     payload: Vec<u8>,
     fresh: std::ops::Range<usize>,
-    /// `None` for a uniform choice.
-    popularity: Option<Popularity>,
     /// The sessions of the next requests, last one first.
     ahead: Vec<usize>,
     recording: bool,
@@ -64,10 +61,6 @@ impl<'a> SampleRun<'a> {
     ) -> SampleRun<'a> {
         let mut payload = Vec::new();
         payloads.compose(0, 0, &mut payload);
-        let popularity = match plan.action {
-            SampleAction::Request(workload) => workload.popularity(plan.sessions.len(), plan.seed),
-            _ => None,
-        };
         SampleRun {
             contender,
             payloads,
@@ -75,7 +68,6 @@ impl<'a> SampleRun<'a> {
             random: fastrand::Rng::with_seed(plan.seed),
             payload,
             fresh: plan.fresh.clone(),
-            popularity,
             ahead: Vec::with_capacity(AHEAD),
             recording: false,
             latencies: Latencies::new(),
@@ -199,16 +191,7 @@ impl<'a> SampleRun<'a> {
     /// Draws the next sessions. A closed loop counts this time neither as latency nor in the rate.
     fn draw_ahead(&mut self) {
         let (random, sessions) = (&mut self.random, self.plan.sessions.clone());
-        match &mut self.popularity {
-            Some(popularity) => {
-                self.ahead.extend(
-                    std::iter::repeat_with(|| sessions.start + popularity.next()).take(AHEAD),
-                );
-            }
-            None => self
-                .ahead
-                .extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD)),
-        }
+        self.ahead.extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD));
         self.contender.prefetch_ids(&self.ahead);
     }
 
