@@ -57,7 +57,6 @@ pub use bound::Bound;
 pub use collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options, UsageError};
-pub use payload_spread::PayloadSpread;
 pub use presets::describe_default;
 pub use report::Report;
 pub use run::{
@@ -65,5 +64,5 @@ pub use run::{
 };
 pub use selection::{Choice, ContenderSource};
 pub use workload::Workload;
-// Users of [`PayloadSpread::Profile`] read this file format.
+// Users of `--profile` read this file format.
 pub use sessile_scan::Profile;

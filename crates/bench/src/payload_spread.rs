@@ -15,7 +15,8 @@ use crate::payload::PAYLOAD_BYTES_MIN;
 pub enum PayloadSpread {
     #[default]
     Fixed,
-    /// Median 1 KiB, mean about 3 KB, cut at 1 MiB, which one of 500,000 sessions reaches.
+    /// That of the workload `shop`: median 1 KiB, mean about 3 KB, cut at 1 MiB, which one of
+    /// 500,000 sessions reaches.
     LogNormal,
     /// As in a scanned store, within the limits of payloads.
     Profile(Box<Profile>),
@@ -33,13 +34,6 @@ impl PayloadSpread {
             PayloadSpread::LogNormal => "lognormal",
             PayloadSpread::Profile(_) => "profile",
         }
-    }
-
-    /// The spread of this name. Profiles and spreads of workloads have no name here.
-    pub fn from_name(name: &str) -> Option<PayloadSpread> {
-        [PayloadSpread::Fixed, PayloadSpread::LogNormal]
-            .into_iter()
-            .find(|spread| spread.name() == name)
     }
 
     /// Sizes of the sessions `0..count`; empty if fixed.

@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::payload_spread::PayloadSpread;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workload {
     /// Shop visitors, who read more than they buy.
@@ -66,15 +64,6 @@ impl Workload {
             Workload::Profile => {
                 "sizes as in the store of --profile; each request changes a session"
             }
-        }
-    }
-
-    /// The spread of sizes; `profile` uses the given one.
-    pub(crate) fn spread(self, profile: Option<&PayloadSpread>) -> PayloadSpread {
-        match self {
-            Workload::Bots => PayloadSpread::Fixed,
-            Workload::Shop => PayloadSpread::LogNormal,
-            Workload::Profile => profile.cloned().unwrap_or_default(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sessile_bench::{Bound, CycleOp, PayloadSpread, Workload};
+use sessile_bench::{Bound, CycleOp, Workload};
 use sessile_core::{Budget, Durability};
 
 use crate::command_result::EXIT_CODES;
@@ -300,7 +300,7 @@ pub struct RunArguments {
     /// data centre
     #[arg(long, value_name = "MS")]
     pub round_trip: Option<f64>,
-    /// Rewrite N times the number of sessions before the rounds, without a sweep (cycle, scale)
+    /// Rewrite N times the number of sessions before the rounds, without a sweep (cycle)
     /// [default: 0]
     #[arg(long, value_name = "N")]
     pub churn: Option<usize>,
@@ -311,12 +311,8 @@ pub struct RunArguments {
     /// Measure cycle, peek (a read without lock) or both (cycle, scale) [default: cycle]
     #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
     pub op: Option<Vec<CycleOp>>,
-    /// Distribution of payload sizes: fixed, lognormal (median 1 KiB, up to 1 MiB) or both (scale)
-    /// [default: both]
-    #[arg(long, value_delimiter = ',', value_parser = spread, value_name = "SPREAD")]
-    pub spread: Option<Vec<PayloadSpread>>,
     /// Payload sizes from a profile of `sessile scan --export-profile` (scale, and cycle --workload
-    /// profile) [default: --spread]
+    /// profile) [default: one size]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// Mix of requests and sizes of sessions: shop, bots or profile (with --profile); by default
@@ -387,10 +383,6 @@ fn durability(text: &str) -> Result<Durability, String> {
 
 fn bound(text: &str) -> Result<Bound, String> {
     text.parse::<Bound>().map_err(|error| error.to_string())
-}
-
-fn spread(text: &str) -> Result<PayloadSpread, String> {
-    PayloadSpread::from_name(text).ok_or_else(|| "it must be fixed or lognormal".to_owned())
 }
 
 fn workload(text: &str) -> Result<Workload, String> {

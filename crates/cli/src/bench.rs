@@ -6,7 +6,7 @@ use std::path::Path;
 use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
 use sessile_bench::{
-    Bound, Collection, Experiment, INTERRUPTION, Options, PayloadSpread, Profile, Report, RunError,
+    Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError,
 };
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
@@ -37,7 +37,7 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
         CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
     })?;
-    let options = Options { spreads: spreads(arguments)?, ..options(arguments) };
+    let options = Options { profile: profile(arguments)?, ..options(arguments) };
     sessile_bench::check_bounds(experiment, &options, &arguments.fail_if)
         .map_err(|error| CommandFailure::usage(error.to_string()))?;
     if let Some(program) = &arguments.against {
@@ -63,7 +63,7 @@ fn options(arguments: &RunArguments) -> Options {
         churn: arguments.churn,
         as_published: arguments.as_published,
         ops: arguments.op.clone(),
-        spreads: None,
+        profile: None,
         fill_max: arguments.fill_max,
         workload: arguments.workload,
         seed: arguments.seed,
@@ -82,16 +82,14 @@ fn environment() -> CommandResult {
     write(Path::new("-"), &format!("{text}\n"))
 }
 
-/// The spreads given by name, then the profile.
-fn spreads(arguments: &RunArguments) -> Result<Option<Vec<PayloadSpread>>, CommandFailure> {
-    let Some(path) = &arguments.profile else { return Ok(arguments.spread.clone()) };
+fn profile(arguments: &RunArguments) -> Result<Option<Profile>, CommandFailure> {
+    let Some(path) = &arguments.profile else { return Ok(None) };
     let text = std::fs::read_to_string(path).map_err(|error| {
         CommandFailure::unavailable(format!("cannot read {}: {error}", path.display()))
     })?;
     let profile = Profile::parse(&text)
         .map_err(|why| CommandFailure::usage(format!("{} is not usable: {why}", path.display())))?;
-    let named = arguments.spread.clone().unwrap_or_default();
-    Ok(Some(named.into_iter().chain([PayloadSpread::Profile(Box::new(profile))]).collect()))
+    Ok(Some(profile))
 }
 
 pub fn failure(error: RunError) -> CommandFailure {

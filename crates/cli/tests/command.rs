@@ -39,7 +39,6 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--churn", "1000000"], 2, "--churn"),
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
         (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
-        (&["--stores", "memory", "--spread", "lognormal"], 2, "--spread"),
         (&["--stores", "memory", "--profile", "/nowhere/x.json"], 3, "cannot read"),
         (&["--stores", "memory", "--profile", "/dev/null"], 2, "no profile"),
         (&["--stores", "memory", "--durability", "commit"], 2, "tier"),
@@ -190,16 +189,7 @@ fn results_of_different_workloads_are_not_compared() {
 
 #[test]
 fn a_measurement_of_nothing_says_why() {
-    let flags = [
-        "bench",
-        "scale",
-        "--stores",
-        "limit,memory",
-        "--spread",
-        "fixed",
-        "--sessions",
-        "100000000",
-    ];
+    let flags = ["bench", "scale", "--stores", "limit,memory", "--sessions", "100000000"];
     let output = sessile(&[&flags[..], &["--payload", "1000000"]].concat()); // 91 TiB
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("memory: 100000000 sessions"), "{}", stderr(&output));

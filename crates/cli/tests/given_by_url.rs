@@ -242,8 +242,7 @@ fn redis() -> Option<(Server, String, PrivateDir)> {
 fn a_fill_that_was_given_up_on_a_server_is_removed_and_no_more_is_asked_for() {
     let Some((_server, url, _home)) = redis() else { return };
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let flags =
-        ["scale", "--sessions", "400000", "--payload", "64", "--spread", "fixed", "--workers", "2"];
+    let flags = ["scale", "--sessions", "400000", "--payload", "64", "--workers", "2"];
     let mut measured =
         Measured::start_in(&url, dir, &[&flags[..], &["--fill-max", "0.3"]].concat());
     let line = measured.line("removing ");

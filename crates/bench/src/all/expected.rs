@@ -44,9 +44,7 @@ const WHOLE_CACHE: f64 = 60e-6;
 
 pub(super) fn time(settings: &Settings, choices: &[Choice]) -> Duration {
     let seconds: f64 = match settings.experiment {
-        Experiment::Scale => {
-            settings.spreads.iter().map(|_| total(choices, |it| scale(settings, it))).sum()
-        }
+        Experiment::Scale => total(choices, |it| scale(settings, it)),
         Experiment::Cycle => {
             total(choices, |it| throughput(settings, it, settings.sessions, settings.ops.len()))
         }

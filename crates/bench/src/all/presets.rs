@@ -123,7 +123,7 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Contention, true) => own(None, Some(0.3), Some(2)),
         (Experiment::Contention, false) => own(None, Some(2.0), Some(3)),
         (Experiment::Scale, true) => own(None, None, None),
-        // All stores, two spreads, and as many sizes as the time for filling allows. Rows are
+        // All stores, and as many sizes as the time for filling allows. Rows are
         // compared with the same store at other sizes, so short samples suffice. The largest size
         // would cost more than all others and not fit into many machines.
         (Experiment::Scale, false) => PresetOverrides {

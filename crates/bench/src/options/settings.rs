@@ -28,9 +28,7 @@ pub(crate) struct Settings {
     /// All sizes of `scale` and `perl`.
     pub sizes: Vec<usize>,
     pub payload_bytes: usize,
-    /// The current spread of payload sizes.
     pub spread: PayloadSpread,
-    pub spreads: Vec<PayloadSpread>,
     /// `None`: no limit.
     pub fill_max: Option<Duration>,
     pub workload: Option<Workload>,
@@ -97,8 +95,7 @@ impl Options {
             sessions,
             sizes,
             payload_bytes,
-            spread: PayloadSpread::Fixed,
-            spreads: self.spreads(&preset),
+            spread: self.spread(),
             fill_max: self.fill_max.or(preset.fill_max).map(Duration::from_secs_f64),
             workload: self.workload,
             seconds,
@@ -171,11 +168,12 @@ impl Options {
         Ok(rounds)
     }
 
-    fn spreads(&self, preset: &Preset) -> Vec<PayloadSpread> {
-        match (self.workload, &self.spreads) {
-            (Some(workload), spreads) => vec![workload.spread(spreads.iter().flatten().next())],
-            (None, Some(spreads)) => spreads.clone(),
-            (None, None) => preset.spreads.to_vec(),
+    fn spread(&self) -> PayloadSpread {
+        let profile = || self.profile.clone().map(|it| PayloadSpread::Profile(Box::new(it)));
+        match self.workload {
+            Some(Workload::Shop) => PayloadSpread::LogNormal,
+            Some(Workload::Bots) => PayloadSpread::Fixed,
+            Some(Workload::Profile) | None => profile().unwrap_or_default(),
         }
     }
 }

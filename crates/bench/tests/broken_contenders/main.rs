@@ -22,8 +22,7 @@ use contender::open;
 use sessile_bench::report::{ContentAfterSave, Row, SaveOutcome};
 use sessile_bench::worker::{Launch, serve};
 use sessile_bench::{
-    Choice, ContenderSource, CycleOp, Experiment, Options, PayloadSpread, Report, Workload,
-    run_choices,
+    Choice, ContenderSource, CycleOp, Experiment, Options, Report, Workload, run_choices,
 };
 
 macro_rules! named {
@@ -46,7 +45,7 @@ const TESTS: &[(&str, fn())] = named![
     a_foreign_payload_is_an_error_to_a_peek_too,
     at_a_fixed_rate_latency_counts_from_the_moment_that_was_due,
     space_is_what_the_files_take_at_the_end,
-    each_size_and_spread_is_verified_and_weighed,
+    each_size_is_verified_and_weighed,
     the_requests_of_a_workload_are_verified,
     who_is_filled_too_slowly_is_left_out_from_there_on,
     a_large_save_is_believed_only_if_it_is_there_afterwards,
@@ -212,9 +211,9 @@ fn space_is_what_the_files_take_at_the_end() {
     assert!(rows[0].bytes_per_session >= 2 * rows[1].bytes_per_session, "{rows:#?}");
 }
 
-fn each_size_and_spread_is_verified_and_weighed() {
+fn each_size_is_verified_and_weighed() {
     let (sessions, workers, fill_max) = (Some(vec![40, 10]), Some(vec![2, 1]), Some(600.0));
-    let options = Options { sessions, workers, fill_max, churn: Some(1), ..options() };
+    let options = Options { sessions, workers, fill_max, ..options() };
     // What so few sessions add to a process can fit into what it had: then it is weighed again.
     let measured = || report(Experiment::Scale, &["locked", "forgetful"], options.clone()).results;
     let weighs = |row: &Row| row.store != "locked" || row.bytes_per_session > 0;
@@ -222,7 +221,7 @@ fn each_size_and_spread_is_verified_and_weighed() {
     let whole = runs.find(|rows| rows.iter().all(weighs));
     let rows = whole.unwrap_or_else(|| panic!("in each of three runs a row weighed nothing"));
     let (good, bad): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.store == "locked");
-    assert_eq!((good.len(), bad.len()), (8, 8), "two sizes, two spreads, one and two workers");
+    assert_eq!((good.len(), bad.len()), (4, 4), "two sizes, one and two workers");
     for row in good {
         assert!(!row.is_bad() && row.operations > 0 && row.bytes_per_session > 0, "{row:#?}");
         let memory = row.memory.unwrap();
@@ -230,7 +229,6 @@ fn each_size_and_spread_is_verified_and_weighed() {
             memory.page_tables > 0 && memory.proportional > 0 && memory.prepared > 0,
             "{row:#?}"
         );
-        assert!((row.payload_spread == "fixed") == (row.payload_bytes == 200), "{row:#?}");
     }
     assert!(bad.iter().filter(|row| row.workers == 2).all(|row| row.misses > 0), "{bad:#?}");
 }
@@ -258,9 +256,7 @@ fn the_requests_of_a_workload_are_verified() {
 /// even the first size is given up.
 fn who_is_filled_too_slowly_is_left_out_from_there_on() {
     for (sizes, rows_of_slow) in [([10, 100, 200], 1), ([60, 100, 200], 0)] {
-        let spreads = Some(vec![PayloadSpread::Fixed]);
-        let options =
-            Options { sessions: Some(sizes.to_vec()), spreads, fill_max: Some(1.0), ..options() };
+        let options = Options { sessions: Some(sizes.to_vec()), fill_max: Some(1.0), ..options() };
         let report = report(Experiment::Scale, &["sluggish", "sound"], options);
         let rows = |store: &str| report.results.iter().filter(|row| row.store == store).count();
         // On a busy machine the sound one may be too slow at the larger sizes, too.
