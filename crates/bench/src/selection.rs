@@ -150,9 +150,6 @@ pub(crate) fn select(
             candidates.extend(
                 entry.fixtures.iter().map(|fixture| fixture_choice(entry, fixture, durability)),
             );
-            if experiment == Experiment::Ops {
-                candidates.extend(reconnecting_choice(entry, durability));
-            }
         }
         if experiment == Experiment::Oversize {
             candidates.extend(oversize::choices(durability));

@@ -116,7 +116,7 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         // Costs a wider spread. `scale` shows the effect of the number of sessions.
         (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), None),
         (Experiment::Cycle, false) => own(Some(&[50_000]), Some(2.0), None),
-        // Three operations and reconnecting variants: four times the rows of `cycle`.
+        // Three operations: three times the rows of `cycle`.
         (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(2)),
         (Experiment::Ops, false) => own(Some(&[50_000]), Some(1.0), Some(3)),
         // Lost updates occur in every second.
