@@ -22,8 +22,7 @@ pub fn run(arguments: &AllArguments) -> CommandResult {
     let refused = |error: UsageError| CommandFailure::usage(error.to_string());
     let plan = series(arguments).plan().map_err(refused)?;
     plan.check_bounds(&arguments.fail_if).map_err(refused)?;
-    let minutes = plan.expected().as_secs().div_ceil(60);
-    eprintln!("measuring {}: about {minutes} min", plan.experiments().join(", "));
+    eprintln!("measuring {}", plan.experiments().join(", "));
     let (collection, summary) = plan.run(&launch, |ended, collection| match ended {
         None => outputs.before(collection),
         Some(ended) => outputs.after(ended, collection),

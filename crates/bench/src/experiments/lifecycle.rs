@@ -24,7 +24,6 @@ use crate::php::{self, PhpInstallation, named};
 use crate::report::{CpuUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
-pub(crate) use visitors::waves as waves_of_visitors;
 
 use site::{ANSWER, LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
