@@ -354,12 +354,7 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
     }
     let kind = ServerKind::by_name(server?)?;
     let missing = kind.find().is_none();
-    missing.then(|| {
-        format!(
-            "{} is not installed (Debian package {}; `sessile bench setup --install` installs it)",
-            kind.name, kind.package
-        )
-    })
+    missing.then(|| format!("{} is not installed (Debian package {})", kind.name, kind.package))
 }
 
 #[cfg(test)]

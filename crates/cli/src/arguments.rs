@@ -219,7 +219,7 @@ pub enum ExperimentVerb {
     /// Every experiment; results are written after each
     #[command(after_help = EXIT_CODES)]
     All(AllArguments),
-    /// List programs missing for the experiments, and install them on Debian and Ubuntu
+    /// List programs missing for the experiments, and the line that installs them
     #[command(after_help = EXIT_CODES)]
     Setup(SetupArguments),
     /// Compare two results, of one experiment or of all: rows slower by more than the noise

@@ -49,12 +49,6 @@ pub struct AllArguments {
 /// `sessile bench setup`.
 #[derive(Args, Debug)]
 pub struct SetupArguments {
-    /// Install missing programs, without starting a service; asks first
-    #[arg(long)]
-    pub install: bool,
-    /// Do not ask
-    #[arg(long, requires = "install")]
-    pub yes: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
