@@ -48,7 +48,7 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
 	@sh scripts/check_more.sh
 
-bench: build ## Runs every experiment in full (long) and leaves JSON and CSV in bench-out/
+bench: build ## Runs every experiment in full (long) and leaves JSON in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
 
 compare-trials: toolchain ## Tries `bench compare` 20 times on a store and on the same one slowed by 10 %, in the same rounds (20 min)

@@ -3,8 +3,6 @@
 #
 #   sh scripts/deps.sh                       asks first on a terminal, but not in CI and in pipes
 #   SESSILE_NO_INSTALL=1 sh scripts/deps.sh  only lists
-#   sh scripts/deps.sh install PACKAGE...    these packages, for `sessile bench setup`, which embeds
-#                                            this script; SESSILE_YES=1: without a question
 #
 # The tests start private servers. So a server that is installed here is never started as a service,
 # now or at boot; servers that were installed before are left alone. `deps.sh as-root PACKAGE...` is
@@ -52,7 +50,6 @@ main() {
     exec 3>&1
     packages=$(missing)
     [ -n "$packages" ] || return 0
-    consequence="tests that need what is missing are skipped and counted, in CI they fail"
     # shellcheck disable=SC2086 # a list of words
     bring $packages
 }
@@ -114,7 +111,7 @@ found() {
 }
 
 leave() {
-    echo "$1; $consequence"
+    echo "$1; tests that need what is missing are skipped and counted, in CI they fail"
     exit 0
 }
 
@@ -123,7 +120,6 @@ on_terminal() {
 }
 
 may_install() {
-    [ "${SESSILE_YES:-0}" != 1 ] || return 0
     on_terminal || return 0
     printf 'Install them now? [Y/n] '
     read -r answer || answer=n
@@ -218,14 +214,9 @@ case ${1:-} in
         shift
         install_as_root "$@"
         ;;
-    install)
-        shift
-        consequence="what needs it is left out of measurements"
-        bring "$@"
-        ;;
     '') main ;;
     *)
-        echo "error: deps.sh takes no arguments but install PACKAGE...; see its first lines" >&2
+        echo "error: deps.sh takes no arguments; see its first lines" >&2
         exit 2
         ;;
 esac

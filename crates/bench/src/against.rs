@@ -26,7 +26,6 @@ use crate::report::{self, Environment, Report, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, LeftOut, Selection};
 use crate::worker::process::Launch;
-use crate::workload::Workload;
 
 /// Ends the variant of a counterpart. A user's variant contains no space.
 const COUNTERPART_MARK: &str = " of the other program";
@@ -77,8 +76,7 @@ pub(crate) fn check_experiment(experiment: Experiment) -> Result<(), UsageError>
 pub(crate) fn with_defaults(options: &Options, experiment: Experiment) -> Options {
     let (rounds, seconds) =
         if experiment == Experiment::Ops { ROUNDS_AND_SECONDS_OF_OPS } else { ROUNDS_AND_SECONDS };
-    let of_workload = options.workload.and_then(Workload::sessions);
-    let sessions = (!options.quick).then(|| vec![of_workload.unwrap_or(SESSIONS)]);
+    let sessions = (!options.quick).then(|| vec![SESSIONS]);
     Options {
         rounds: options.rounds.or(Some(rounds)),
         seconds: options.seconds.or(Some(seconds)),

@@ -12,8 +12,6 @@ pub enum Experiment {
     Gc,
     /// The cycle with growing numbers of sessions.
     Scale,
-    /// A steady stream of requests, some of which meet expired sessions.
-    Expiry,
     /// The whole life of a session in one request to a web server.
     Lifecycle,
     /// Sessions in Perl: open, ten reads and ten writes, close.
@@ -33,7 +31,6 @@ impl Experiment {
         Experiment::Contention,
         Experiment::Gc,
         Experiment::Scale,
-        Experiment::Expiry,
         Experiment::Lifecycle,
         Experiment::Perl,
         Experiment::Oversize,
@@ -52,7 +49,6 @@ impl Experiment {
             Experiment::Contention => "contention",
             Experiment::Gc => "gc",
             Experiment::Scale => "scale",
-            Experiment::Expiry => "expiry",
             Experiment::Lifecycle => "lifecycle",
             Experiment::Perl => "perl",
             Experiment::Oversize => "oversize",

@@ -2,7 +2,7 @@
 //!
 //! Data flow: [`Options`] are checked; the chosen contenders are deployed (private directories and
 //! servers); each gets worker processes; an experiment lets them take turns; the rows become a
-//! [`Report`], shown as table, JSON and CSV. docs/benchmark.md says what is measured and why.
+//! [`Report`], shown as table, JSON and Markdown. docs/benchmark.md says what is measured and why.
 //!
 //! Invariants: a debug build prints no figures; a contender that fails is a row and does not end
 //! the run; no row is printed without verified payloads and counters.
@@ -57,7 +57,6 @@ pub use bound::Bound;
 pub use collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options, UsageError};
-pub use payload_spread::PayloadSpread;
 pub use presets::describe_default;
 pub use report::Report;
 pub use run::{
@@ -65,5 +64,5 @@ pub use run::{
 };
 pub use selection::{Choice, ContenderSource};
 pub use workload::Workload;
-// Users of [`PayloadSpread::Profile`] read this file format.
+// Users of `--profile` read this file format.
 pub use sessile_scan::Profile;

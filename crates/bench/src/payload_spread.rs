@@ -15,10 +15,9 @@ use crate::payload::PAYLOAD_BYTES_MIN;
 pub enum PayloadSpread {
     #[default]
     Fixed,
-    /// Median 1 KiB, mean about 3 KB, cut at 1 MiB, which one of 500,000 sessions reaches.
+    /// That of the workload `shop`: median 1 KiB, mean about 3 KB, cut at 1 MiB, which one of
+    /// 500,000 sessions reaches.
     LogNormal,
-    /// 4 KiB to 256 KiB, each doubling equally likely.
-    LogUniform,
     /// As in a scanned store, within the limits of payloads.
     Profile(Box<Profile>),
 }
@@ -27,24 +26,14 @@ const MEDIAN_BYTES: f64 = 1_024.0;
 /// Standard deviation of the logarithm.
 const SIGMA: f64 = 1.5;
 pub(crate) const TAIL_BYTES_MAX: usize = 1 << 20;
-const LARGE_BYTES_MIN: usize = 4 << 10;
-const LARGE_BYTES_MAX: usize = 256 << 10;
 
 impl PayloadSpread {
     pub const fn name(&self) -> &'static str {
         match self {
             PayloadSpread::Fixed => "fixed",
             PayloadSpread::LogNormal => "lognormal",
-            PayloadSpread::LogUniform => "loguniform",
             PayloadSpread::Profile(_) => "profile",
         }
-    }
-
-    /// The spread of this name. Profiles and spreads of workloads have no name here.
-    pub fn from_name(name: &str) -> Option<PayloadSpread> {
-        [PayloadSpread::Fixed, PayloadSpread::LogNormal]
-            .into_iter()
-            .find(|spread| spread.name() == name)
     }
 
     /// Sizes of the sessions `0..count`; empty if fixed.
@@ -53,9 +42,6 @@ impl PayloadSpread {
             PayloadSpread::Fixed => Vec::new(),
             PayloadSpread::LogNormal => {
                 (0..count).map(|session| log_normal(seed, session as u64)).collect()
-            }
-            PayloadSpread::LogUniform => {
-                (0..count).map(|session| log_uniform(seed, session as u64)).collect()
             }
             PayloadSpread::Profile(profile) => {
                 (0..count).map(|session| drawn(profile, seed, session as u64)).collect()
@@ -76,7 +62,6 @@ impl PayloadSpread {
         match self {
             PayloadSpread::Fixed => fixed,
             PayloadSpread::LogNormal => TAIL_BYTES_MAX,
-            PayloadSpread::LogUniform => LARGE_BYTES_MAX,
             PayloadSpread::Profile(profile) => within_limits(profile.largest()),
         }
     }
@@ -93,11 +78,6 @@ fn within_limits(bytes: u64) -> usize {
 
 fn random_of(seed: u64, session: u64) -> fastrand::Rng {
     fastrand::Rng::with_seed(seed ^ session.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
-fn log_uniform(seed: u64, session: u64) -> u32 {
-    let doublings = (LARGE_BYTES_MAX as f64 / LARGE_BYTES_MIN as f64).log2();
-    (LARGE_BYTES_MIN as f64 * (doublings * random_of(seed, session).f64()).exp2()) as u32
 }
 
 /// The Box-Muller transform.
@@ -132,17 +112,6 @@ mod tests {
         assert!((8_500..9_500).contains(&share(2_048, 2_559)), "{}", share(2_048, 2_559));
         assert_eq!(share(64 << 20, 64 << 20), 100_000 - share(32, 32) - share(2_048, 2_559));
         assert_eq!(spread.largest(0), 64 << 20);
-    }
-
-    #[test]
-    fn the_log_uniform_spread_has_as_many_in_each_doubling() {
-        let sizes = PayloadSpread::LogUniform.sizes(1, 60_000);
-        for doubling in 0..6 {
-            let from = 4_096_u32 << doubling;
-            let within = sizes.iter().filter(|size| (from..2 * from).contains(size)).count();
-            assert!((9_500..10_500).contains(&within), "{within} from {from}");
-        }
-        assert!(sizes.iter().all(|size| (4_096..=262_144).contains(size)));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! servers installed.
 
 use crate::experiment::Experiment;
-use crate::payload_spread::PayloadSpread;
 
 pub(crate) struct Preset {
     /// Empty: the powers of two up to the number of processors, and that number.
@@ -11,12 +10,10 @@ pub(crate) struct Preset {
     pub seconds: f64,
     pub rounds: usize,
     pub rate: Option<f64>,
-    pub spreads: &'static [PayloadSpread],
     /// Seconds that filling one contender may take at each size; `None`: no limit.
     pub fill_max: Option<f64>,
 }
 
-const SPREADS: &[PayloadSpread] = &[PayloadSpread::Fixed, PayloadSpread::LogNormal];
 const SIZES: &[usize] = &[10_000, 100_000, 550_000, 1_000_000, 5_000_000];
 
 pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
@@ -26,7 +23,6 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         seconds,
         rounds,
         rate,
-        spreads: &[PayloadSpread::Fixed],
         fill_max: None,
     };
     match (experiment, quick) {
@@ -38,14 +34,12 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Contention, false) => preset(&[8], &[1], 5.0, 5, Some(50.0)),
         (Experiment::Gc, true) => preset(&[1], &[22_000], 1.0, 1, Some(500.0)),
         (Experiment::Gc, false) => preset(&[1], &[550_000], 10.0, 1, Some(500.0)),
-        (Experiment::Scale, true) => Preset {
-            spreads: SPREADS,
-            fill_max: Some(1.5),
-            ..preset(&[], &[1_000, 50_000], 0.1, 2, None)
-        },
+        (Experiment::Scale, true) => {
+            Preset { fill_max: Some(1.5), ..preset(&[], &[1_000, 50_000], 0.1, 2, None) }
+        }
         // At 120 us a session a store just reaches a million.
         (Experiment::Scale, false) => {
-            Preset { spreads: SPREADS, fill_max: Some(120.0), ..preset(&[], SIZES, 2.0, 3, None) }
+            Preset { fill_max: Some(120.0), ..preset(&[], SIZES, 2.0, 3, None) }
         }
         (Experiment::Oversize, true) => preset(&[1], &[1], 1.0, 1, None),
         (Experiment::Oversize, false) => preset(&[1], &[1], 1.0, 5, None),
@@ -54,8 +48,6 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Faults, false) => preset(&[4], &[8], 2.0, 50, None),
         (Experiment::Rebuild, true) => preset(&[4], &[40], 0.0, 1, None),
         (Experiment::Rebuild, false) => preset(&[4], &[200], 0.0, 3, None),
-        (Experiment::Expiry, true) => preset(&[1], &[5_500], 0.3, 4, Some(5_000.0)),
-        (Experiment::Expiry, false) => preset(&[1], &[550_000], 5.0, 10, Some(5_000.0)),
         // `ab` counts requests, not seconds.
         (Experiment::Lifecycle, true) => preset(&[4, 32], &[400], 0.0, 2, None),
         (Experiment::Lifecycle, false) => preset(&[4, 8, 16, 32], &[5_000], 0.0, 5, None),

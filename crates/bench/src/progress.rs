@@ -1,9 +1,6 @@
 //! A line of progress on a terminal; nothing elsewhere.
 
-use std::fmt::Write;
-use std::time::Duration;
-
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::all::SeriesPosition;
 
@@ -15,17 +12,15 @@ impl Progress {
         // Draws on standard error if that is a terminal; figures go to standard output.
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         let Ok(style) =
-            ProgressStyle::with_template("[{elapsed}] {series}{bar:24} {pos}/{len} {msg}")
+            ProgressStyle::with_template("[{elapsed}] {prefix}{bar:24} {pos}/{len} {msg}")
         else {
             return Progress(bar);
         };
-        let series = move |state: &ProgressState, line: &mut dyn Write| {
-            if let Some(position) = &position {
-                // A failure to draw is ignored.
-                let _ = line.write_str(&position_text(position, state.elapsed()));
-            }
-        };
-        bar.set_style(style.with_key("series", series));
+        bar.set_style(style);
+        // `3 of 8 contention`.
+        if let Some(SeriesPosition { title, number, of }) = position {
+            bar.set_prefix(format!("{number} of {of} {title} "));
+        }
         Progress(bar)
     }
 
@@ -46,20 +41,6 @@ impl Progress {
     pub(crate) fn suspend(&self, what: impl FnOnce()) {
         self.0.suspend(what);
     }
-}
-
-/// `3 of 8 contention, about 12 min left `.
-fn position_text(
-    SeriesPosition { title, number, of, left }: &SeriesPosition,
-    elapsed: Duration,
-) -> String {
-    let left = left.saturating_sub(elapsed).as_secs();
-    let left = if left < 60 {
-        "less than a minute".to_owned()
-    } else {
-        format!("about {} min", left.div_ceil(60))
-    };
-    format!("{number} of {of} {title}, {left} left ")
 }
 
 impl Drop for Progress {

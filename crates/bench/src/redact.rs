@@ -154,7 +154,7 @@ mod tests {
             "files:/home/ada/x#mine,redis://ada:pw@shop.example:1/2",
             "--json",
             "/home/ada/out.json",
-            "--csv=/tmp/y.csv",
+            "--markdown=/tmp/y.md",
             "--seed",
             "7",
         ];
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(
             command(&arguments),
             "sessile bench cycle --stores files:<path>#mine,redis://<host> --json out.json \
-             --csv=y.csv --seed 7"
+             --markdown=y.md --seed 7"
         );
     }
 

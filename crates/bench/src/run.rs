@@ -290,16 +290,13 @@ fn without_too_large(
     Ok(without_too_large)
 }
 
-/// Why the payload is too large for a contender. One fitting spread is enough: the experiment
-/// leaves the contender out of the others.
+/// Why the largest payload is too large for a contender.
 fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, RunError> {
-    let smallest =
-        settings.spreads.iter().map(|spread| spread.largest(settings.payload_bytes)).min();
-    over_limit(choice, smallest.unwrap_or(settings.payload_bytes))
+    over_limit(choice, settings.spread.largest(settings.payload_bytes))
 }
 
 /// Why a payload of this size is too large for a contender. Opens a store that the user named.
-pub(crate) fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunError> {
+fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunError> {
     let limit = match choice.target {
         ContenderSource::Fixture(entry, _) => entry
             .capabilities
@@ -338,7 +335,6 @@ pub(crate) fn over_limit(choice: &Choice, payload: usize) -> Result<Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload_spread::PayloadSpread;
 
     fn resolve_fitting(words: &[&str]) -> (Settings, Selection) {
         let stores = words.iter().map(|word| (*word).to_owned()).collect();
@@ -358,23 +354,6 @@ mod tests {
             over_limit(&choice, 1 << 20).unwrap().is_some()
         });
         assert_eq!(refused, [true, false, false, false]);
-    }
-
-    /// memcached takes payloads of one size and not the largest of the others: it had no row of
-    /// `scale` at all.
-    #[test]
-    fn who_takes_one_spread_of_several_takes_part() {
-        let dir = sessile_fixtures::PrivateDir::on_disk().unwrap();
-        let small = format!(
-            "files:{}?payload_bytes_max=100000#small",
-            dir.path().join("sessions").display()
-        );
-        let (mut settings, _) = resolve_fitting(&["memory"]);
-        let selection = || resolve_fitting(&[&small]).1;
-        settings.spreads = vec![PayloadSpread::Fixed, PayloadSpread::LogNormal];
-        assert_eq!(without_too_large(selection(), &settings, true).unwrap().choices.len(), 1);
-        settings.spreads.remove(0);
-        assert!(matches!(without_too_large(selection(), &settings, true), Err(RunError::Usage(_))));
     }
 
     /// One store with a small limit dropped the experiment for all the others, and the exit code

@@ -150,9 +150,6 @@ pub(crate) fn select(
             candidates.extend(
                 entry.fixtures.iter().map(|fixture| fixture_choice(entry, fixture, durability)),
             );
-            if experiment == Experiment::Ops {
-                candidates.extend(reconnecting_choice(entry, durability));
-            }
         }
         if experiment == Experiment::Oversize {
             candidates.extend(oversize::choices(durability));
@@ -357,12 +354,7 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
     }
     let kind = ServerKind::by_name(server?)?;
     let missing = kind.find().is_none();
-    missing.then(|| {
-        format!(
-            "{} is not installed (Debian package {}; `sessile bench setup --install` installs it)",
-            kind.name, kind.package
-        )
-    })
+    missing.then(|| format!("{} is not installed (Debian package {})", kind.name, kind.package))
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ fn report(handlers: &[&'static Handler], workers: &[usize]) -> Option<Report> {
 }
 
 #[test]
-fn a_sound_handler_has_figures_in_table_json_and_csv() {
+fn a_sound_handler_has_figures_in_table_and_json() {
     let shm = HANDLERS.iter().find(|handler| handler.title() == "php-files#shm").unwrap();
     let Some(report) = report(&[shm, broken("sound")], &[2, 4]) else { return };
     // Visitors come to one of them.
@@ -172,9 +172,6 @@ fn a_sound_handler_has_figures_in_table_json_and_csv() {
     let figures =
         |report: &Report| WebFigures { cpu_us_per_op: 0.0, ..report.results[0].web.unwrap() };
     assert_eq!(figures(&read), figures(&report));
-    let csv = report.to_csv().unwrap();
-    let named = csv.lines().next().unwrap().split(',').any(|column| column == "sessions_kept");
-    assert!(named && csv.lines().count() == 6, "{csv}");
 }
 
 /// Requests that failed were counted as sessions that had been made, and so as lost when none was.

@@ -112,7 +112,7 @@ fn keeper(title: &str) -> &'static Keeper {
 }
 
 #[test]
-fn a_sound_keeper_has_figures_in_table_json_and_csv() {
+fn a_sound_keeper_has_figures_in_table_and_json() {
     if !can("perl with Apache::Session", "perl", &["-MApache::Session", "-e", "1"]) {
         return;
     }
@@ -177,10 +177,6 @@ fn a_sound_keeper_has_figures_in_table_json_and_csv() {
     assert!(!json.contains("/dev/shm"), "the result names a directory: {json}");
     let read: Report = serde_json::from_str(&json).unwrap();
     assert_eq!(read.results[0].keeper, report.results[0].keeper);
-    let csv = report.to_csv().unwrap();
-    let header: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
-    let column = header.iter().position(|column| *column == "locking").unwrap();
-    assert_eq!(csv.lines().nth(3).unwrap().split(',').nth(column), Some("whole"));
 }
 
 #[test]

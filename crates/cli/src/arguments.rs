@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sessile_bench::{Bound, CycleOp, PayloadSpread, Workload};
+use sessile_bench::{Bound, CycleOp, Workload};
 use sessile_core::{Budget, Durability};
 
 use crate::command_result::EXIT_CODES;
@@ -199,9 +199,6 @@ pub enum ExperimentVerb {
     /// speed, space and memory
     #[command(after_help = EXIT_CODES)]
     Scale(RunArguments),
-    /// The cost of expired sessions in a steady stream of requests
-    #[command(after_help = EXIT_CODES)]
-    Expiry(RunArguments),
     /// The life of a session in one request to nginx and php-fpm, for each session handler of PHP
     #[command(after_help = EXIT_CODES)]
     Lifecycle(RunArguments),
@@ -222,7 +219,7 @@ pub enum ExperimentVerb {
     /// Every experiment; results are written after each
     #[command(after_help = EXIT_CODES)]
     All(AllArguments),
-    /// List programs missing for the experiments, and install them on Debian and Ubuntu
+    /// List programs missing for the experiments, and the line that installs them
     #[command(after_help = EXIT_CODES)]
     Setup(SetupArguments),
     /// Compare two results, of one experiment or of all: rows slower by more than the noise
@@ -292,18 +289,18 @@ pub struct RunArguments {
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
     /// Requests per second of each worker, with latency from the moment when a request is due
-    /// (cycle, contention, gc, expiry)
+    /// (cycle, contention, gc)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Let processors sleep between requests: latency includes their wake-up (contention, gc,
-    /// expiry, cycle --rate, --round-trip)
+    /// cycle --rate, --round-trip)
     #[arg(long)]
     pub let_sleep: bool,
     /// Put a network with round trips of MS milliseconds before private servers: 0.1 to 0.5 in one
     /// data centre
     #[arg(long, value_name = "MS")]
     pub round_trip: Option<f64>,
-    /// Rewrite N times the number of sessions before the rounds, without a sweep (cycle, scale)
+    /// Rewrite N times the number of sessions before the rounds, without a sweep (cycle)
     /// [default: 0]
     #[arg(long, value_name = "N")]
     pub churn: Option<usize>,
@@ -314,16 +311,12 @@ pub struct RunArguments {
     /// Measure cycle, peek (a read without lock) or both (cycle, scale) [default: cycle]
     #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
     pub op: Option<Vec<CycleOp>>,
-    /// Distribution of payload sizes: fixed, lognormal (median 1 KiB, up to 1 MiB) or both (scale)
-    /// [default: both]
-    #[arg(long, value_delimiter = ',', value_parser = spread, value_name = "SPREAD")]
-    pub spread: Option<Vec<PayloadSpread>>,
     /// Payload sizes from a profile of `sessile scan --export-profile` (scale, and cycle --workload
-    /// profile) [default: --spread]
+    /// profile) [default: one size]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Mix of requests, choice of sessions and their sizes: ycsb-a, shop, bots, big-admin or
-    /// profile (with --profile); by default each request changes a random session (cycle)
+    /// Mix of requests and sizes of sessions: shop, bots or profile (with --profile); by default
+    /// each request changes a random session (cycle)
     #[arg(long, value_parser = workload, value_name = "NAME")]
     pub workload: Option<Workload>,
     /// Seconds to fill one contender at each number of sessions; slower ones are left out (scale)
@@ -354,9 +347,6 @@ pub struct RunArguments {
     /// Write the result as JSON to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the rows as CSV to a file, or to standard output in place of the table (-)
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
     /// Write tables, command and machine as Markdown, for an issue, to a file or to standard output
     /// (-)
     #[arg(long, value_name = "FILE")]
@@ -393,10 +383,6 @@ fn durability(text: &str) -> Result<Durability, String> {
 
 fn bound(text: &str) -> Result<Bound, String> {
     text.parse::<Bound>().map_err(|error| error.to_string())
-}
-
-fn spread(text: &str) -> Result<PayloadSpread, String> {
-    PayloadSpread::from_name(text).ok_or_else(|| "it must be fixed or lognormal".to_owned())
 }
 
 fn workload(text: &str) -> Result<Workload, String> {

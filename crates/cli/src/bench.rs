@@ -6,7 +6,7 @@ use std::path::Path;
 use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
 use sessile_bench::{
-    Bound, Collection, Experiment, INTERRUPTION, Options, PayloadSpread, Profile, Report, RunError,
+    Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError,
 };
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
@@ -20,7 +20,6 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
         ExperimentVerb::Contention(arguments) => (Experiment::Contention, arguments),
         ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
-        ExperimentVerb::Expiry(arguments) => (Experiment::Expiry, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
         ExperimentVerb::All(arguments) => return bench_all::run(arguments),
@@ -32,13 +31,13 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
         ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
     };
-    let outputs = [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report]
-        .map(|path| path.as_deref());
+    let outputs =
+        [&arguments.json, &arguments.markdown, &arguments.report].map(|path| path.as_deref());
     check_outputs(outputs)?;
     let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
         CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
     })?;
-    let options = Options { spreads: spreads(arguments)?, ..options(arguments) };
+    let options = Options { profile: profile(arguments)?, ..options(arguments) };
     sessile_bench::check_bounds(experiment, &options, &arguments.fail_if)
         .map_err(|error| CommandFailure::usage(error.to_string()))?;
     if let Some(program) = &arguments.against {
@@ -64,7 +63,7 @@ fn options(arguments: &RunArguments) -> Options {
         churn: arguments.churn,
         as_published: arguments.as_published,
         ops: arguments.op.clone(),
-        spreads: None,
+        profile: None,
         fill_max: arguments.fill_max,
         workload: arguments.workload,
         seed: arguments.seed,
@@ -83,16 +82,14 @@ fn environment() -> CommandResult {
     write(Path::new("-"), &format!("{text}\n"))
 }
 
-/// The spreads given by name, then the profile.
-fn spreads(arguments: &RunArguments) -> Result<Option<Vec<PayloadSpread>>, CommandFailure> {
-    let Some(path) = &arguments.profile else { return Ok(arguments.spread.clone()) };
+fn profile(arguments: &RunArguments) -> Result<Option<Profile>, CommandFailure> {
+    let Some(path) = &arguments.profile else { return Ok(None) };
     let text = std::fs::read_to_string(path).map_err(|error| {
         CommandFailure::unavailable(format!("cannot read {}: {error}", path.display()))
     })?;
     let profile = Profile::parse(&text)
         .map_err(|why| CommandFailure::usage(format!("{} is not usable: {why}", path.display())))?;
-    let named = arguments.spread.clone().unwrap_or_default();
-    Ok(Some(named.into_iter().chain([PayloadSpread::Profile(Box::new(profile))]).collect()))
+    Ok(Some(profile))
 }
 
 pub fn failure(error: RunError) -> CommandFailure {
@@ -104,14 +101,14 @@ pub fn failure(error: RunError) -> CommandFailure {
 }
 
 /// Checks before minutes of measuring that each result file can be written.
-pub fn check_outputs(outputs: [Option<&Path>; 4]) -> CommandResult {
+pub fn check_outputs(outputs: [Option<&Path>; 3]) -> CommandResult {
     let named: Vec<&Path> = outputs.into_iter().flatten().collect();
     let is_again = |(number, path): (usize, &&Path)| {
         named.iter().skip(number + 1).any(|other| result_file::is_same(path, other))
     };
     if named.iter().enumerate().any(is_again) {
         return Err(CommandFailure::usage(
-            "--json, --csv, --markdown and --report name the same file; give each its own",
+            "--json, --markdown and --report name the same file; give each its own",
         ));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
@@ -129,12 +126,10 @@ pub fn check_outputs(outputs: [Option<&Path>; 4]) -> CommandResult {
 
 /// Writes the result files, and shows the tables unless standard output is one of the files. A
 /// failed write does not stop the others.
-pub fn show(report: &Report, outputs: [Option<&Path>; 4]) -> CommandResult {
-    let [json, csv, markdown, html] = outputs;
-    let to_csv = |path| write(path, &report.to_csv().map_err(|error| unserializable(&error))?);
+pub fn show(report: &Report, outputs: [Option<&Path>; 3]) -> CommandResult {
+    let [json, markdown, html] = outputs;
     let written = [
         json.map(|path| write_json(report, path)),
-        csv.map(to_csv),
         markdown.map(|path| write(path, &report.to_markdown())),
         html.map(|path| page::write(path, &Collection::from(report.clone()))),
     ];

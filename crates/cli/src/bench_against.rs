@@ -16,7 +16,7 @@ pub fn run(
     arguments: &RunArguments,
     options: &Options,
     launch: &Launch,
-    outputs: [Option<&Path>; 4],
+    outputs: [Option<&Path>; 3],
     program: &Path,
 ) -> CommandResult {
     let old_json = arguments.against_json.as_deref();
@@ -25,7 +25,7 @@ pub fn run(
     if old_json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
         return Err(CommandFailure::usage("--against-json needs a file of its own"));
     }
-    bench::check_outputs([old_json, None, None, None])?;
+    bench::check_outputs([old_json, None, None])?;
     let other = Launch { program: program.to_owned(), arguments: vec![WORKER_VERB.into()] };
     let (old, new) =
         sessile_bench::run_against(experiment, options, launch, &other).map_err(bench::failure)?;

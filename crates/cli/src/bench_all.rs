@@ -12,19 +12,17 @@ use crate::command_result::{CommandFailure, CommandResult};
 use crate::{page, terminal};
 
 pub fn run(arguments: &AllArguments) -> CommandResult {
-    let [json, csv, markdown, page] =
-        [&arguments.json, &arguments.csv, &arguments.markdown, &arguments.report]
-            .map(|it| it.as_deref());
-    let outputs = ResultFiles { json, csv, markdown, page };
-    check_outputs([json, csv, markdown, page])?;
+    let [json, markdown, page] =
+        [&arguments.json, &arguments.markdown, &arguments.report].map(|it| it.as_deref());
+    let outputs = ResultFiles { json, markdown, page };
+    check_outputs([json, markdown, page])?;
     let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
         CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
     })?;
     let refused = |error: UsageError| CommandFailure::usage(error.to_string());
     let plan = series(arguments).plan().map_err(refused)?;
     plan.check_bounds(&arguments.fail_if).map_err(refused)?;
-    let minutes = plan.expected().as_secs().div_ceil(60);
-    eprintln!("measuring {}: about {minutes} min", plan.experiments().join(", "));
+    eprintln!("measuring {}", plan.experiments().join(", "));
     let (collection, summary) = plan.run(&launch, |ended, collection| match ended {
         None => outputs.before(collection),
         Some(ended) => outputs.after(ended, collection),
@@ -53,7 +51,6 @@ fn series(arguments: &AllArguments) -> SeriesOptions {
 #[derive(Clone, Copy, Default)]
 struct ResultFiles<'a> {
     json: Option<&'a Path>,
-    csv: Option<&'a Path>,
     markdown: Option<&'a Path>,
     page: Option<&'a Path>,
 }
@@ -102,11 +99,8 @@ impl ResultFiles<'_> {
                 &format!("{}\n", collection.to_json().map_err(|error| unserializable(&error))?),
             )
         };
-        let to_csv =
-            |path| write(path, &collection.to_csv().map_err(|error| unserializable(&error))?);
         let written = [
             self.json.filter(|path| is_wanted(path)).map(to_json),
-            self.csv.filter(|path| is_wanted(path)).map(to_csv),
             self.markdown
                 .filter(|path| is_wanted(path))
                 .map(|path| write(path, &collection.to_markdown())),
@@ -116,7 +110,7 @@ impl ResultFiles<'_> {
     }
 
     fn any(&self, is: impl Fn(&Path) -> bool) -> bool {
-        [self.json, self.csv, self.markdown, self.page].into_iter().flatten().any(is)
+        [self.json, self.markdown, self.page].into_iter().flatten().any(is)
     }
 }
 
@@ -179,17 +173,12 @@ mod tests {
     #[test]
     fn what_lies_there_of_another_run_is_replaced_before_the_first_row_and_not_after_it() {
         let dir = tempfile::tempdir().unwrap();
-        let [json, csv, markdown, page] =
-            ["all.json", "all.csv", "all.md", "all.html"].map(|name| dir.path().join(name));
-        let outputs = ResultFiles {
-            json: Some(&json),
-            csv: Some(&csv),
-            markdown: Some(&markdown),
-            page: Some(&page),
-        };
+        let [json, markdown, page] =
+            ["all.json", "all.md", "all.html"].map(|name| dir.path().join(name));
+        let outputs =
+            ResultFiles { json: Some(&json), markdown: Some(&markdown), page: Some(&page) };
         let read = |path: &Path| std::fs::read_to_string(path).unwrap();
-        let stale =
-            || [&csv, &markdown, &page].map(|path| std::fs::write(path, "of yesterday").unwrap());
+        let stale = || [&markdown, &page].map(|path| std::fs::write(path, "of yesterday").unwrap());
         stale();
         let (experiment, flags, reason) =
             ("cycle".to_owned(), String::new(), "not measured yet".to_owned());
@@ -203,14 +192,13 @@ mod tests {
         let mut collection = Collection { parts: vec![part], left_out, ..Collection::default() };
         outputs.before(&collection);
         assert!(read(&page).contains("has not come to its end"));
-        assert_eq!(read(&csv).lines().count(), 1, "its header and no row");
         assert_eq!(read(&markdown), "- not here: cycle: not measured yet\n");
 
         // After the first row they are written only when an experiment ends.
         stale();
         collection.runs.push(Report { command: "sessile bench all".into(), ..Report::default() });
         outputs.before(&collection);
-        assert!([&csv, &markdown, &page].into_iter().all(|path| read(path) == "of yesterday"));
+        assert!([&markdown, &page].into_iter().all(|path| read(path) == "of yesterday"));
         assert!(read(&json).contains("sessile bench all"));
     }
 }

@@ -1,73 +1,15 @@
-//! `sessile bench setup`: lists and installs missing programs for the experiments.
-//!
-//! scripts/deps.sh installs, as for `make test`: no service is started, now or at boot.
-
-use std::io::{IsTerminal, stdin, stdout};
-use std::process::{Command, Stdio};
+//! `sessile bench setup`: lists missing programs for the experiments, and the line that installs
+//! them.
 
 use sessile_bench::requirements::{Requirement, missing_packages, requirements};
-use sessile_fixtures::PrivateDir;
 
 use crate::arguments::SetupArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::terminal;
 
-const SCRIPT: &str = include_str!("../../../scripts/deps.sh");
-
 pub fn run(arguments: &SetupArguments) -> CommandResult {
-    let before = requirements();
-    let missing = missing_packages(&before);
-    if !arguments.install {
-        return terminal::print(&if arguments.json { json(&before)? } else { text(&before) });
-    }
-    if !missing.is_empty() {
-        install(&missing, arguments)?;
-    }
-    let after = requirements();
-    terminal::print(&if arguments.json { json(&after)? } else { text(&after) })?;
-    match missing_packages(&after).as_slice() {
-        [] => Ok(()),
-        left => Err(CommandFailure::unavailable(format!("not installed: {}", left.join(", ")))),
-    }
-}
-
-fn install(missing_packages: &[&str], arguments: &SetupArguments) -> CommandResult {
-    if !has_apt() {
-        let list = missing_packages.join(", ");
-        return Err(CommandFailure::unavailable(format!(
-            "no apt-get here: install with your own package manager what Debian has in {list}"
-        )));
-    }
-    let can_ask = stdin().is_terminal() && stdout().is_terminal();
-    if !arguments.yes && !can_ask {
-        return Err(CommandFailure::usage(
-            "there is no terminal to ask on: give --yes, or leave --install out for the list",
-        ));
-    }
-    let failed = |error: std::io::Error| {
-        CommandFailure::unavailable(format!("packages cannot be installed: {error}"))
-    };
-    let dir = PrivateDir::on_disk().map_err(failed)?;
-    let script = dir.path().join("deps.sh");
-    std::fs::write(&script, SCRIPT).map_err(failed)?;
-    // On Ctrl-C the script cleans up and ends; then this process removes the script.
-    ctrlc::set_handler(|| ()).map_err(|error| {
-        CommandFailure::unavailable(format!("signals cannot be heard: {error}"))
-    })?;
-    let mut command = Command::new("/bin/sh");
-    command.arg(&script).arg("install").args(missing_packages);
-    if arguments.yes {
-        command.env("SESSILE_YES", "1").stdin(Stdio::null());
-    }
-    if arguments.json {
-        command.stdout(std::io::stderr()); // standard output is for the JSON
-    }
-    let status = command.status().map_err(failed)?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(CommandFailure::unavailable(format!("packages cannot be installed: {status}")))
-    }
+    let found = requirements();
+    terminal::print(&if arguments.json { json(&found)? } else { text(&found) })
 }
 
 fn has_apt() -> bool {
@@ -105,12 +47,13 @@ fn text(requirements: &[Requirement]) -> String {
     }
     let missing_packages = missing_packages(requirements);
     if !missing_packages.is_empty() {
+        // A server that comes with its package is started by it; the benchmark starts its own.
         let how = if has_apt() {
-            "`sessile bench setup --install` installs"
+            "to install them: sudo apt-get install --no-install-recommends"
         } else {
-            "install what Debian has in"
+            "install what Debian has in:"
         };
-        text.push_str(&format!("{how}: {}\n", missing_packages.join(" ")));
+        text.push_str(&format!("{how} {}\n", missing_packages.join(" ")));
     }
     text
 }

@@ -28,11 +28,7 @@ fn as_text() -> String {
             let state = match kind.find() {
                 Some(_) => "is installed".to_owned(),
                 None => {
-                    format!(
-                        "is not installed (Debian package {}; `sessile bench setup --install` \
-                         installs it)",
-                        kind.package
-                    )
+                    format!("is not installed (Debian package {})", kind.package)
                 }
             };
             text.push_str(&format!("  {} {state}\n", kind.name));

@@ -152,7 +152,7 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
         ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--seconds", "0.01"];
     let two_against =
         [&brief[..], &["--against", program, "--json", json, "--against-json", again]].concat();
-    let two_outputs = [&brief[..], &["--csv", json, "--json", again]].concat();
+    let two_outputs = [&brief[..], &["--markdown", json, "--json", again]].concat();
     for (flags, why) in [
         (&["cycle", "--against", "/bin/true"][..], "does not answer"),
         (&["cycle", "--against", "/nowhere/sessile"], "cannot be started"),

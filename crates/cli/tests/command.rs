@@ -39,13 +39,12 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--churn", "1000000"], 2, "--churn"),
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
         (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
-        (&["--stores", "memory", "--spread", "lognormal"], 2, "--spread"),
         (&["--stores", "memory", "--profile", "/nowhere/x.json"], 3, "cannot read"),
         (&["--stores", "memory", "--profile", "/dev/null"], 2, "no profile"),
         (&["--stores", "memory", "--durability", "commit"], 2, "tier"),
         (&["--stores", "memory", "--durability", "sometimes"], 2, "none, 1s or commit"),
         (&["--stores", "memory:?payload_bytes_max=1000", "--payload", "2000"], 2, "over the limit"),
-        (&["--stores", "memory", "--json", "/same", "--csv", "/same"], 2, "same file"),
+        (&["--stores", "memory", "--json", "/same", "--markdown", "/same"], 2, "same file"),
         (&["--stores", "memory", "--json", "/proc/nowhere/x.json"], 3, "cannot write"),
         (&["--stores", "redis+unix:/nowhere/socket"], 3, "redis+unix"),
         (&["--stores", &missing], 3, "files"),
@@ -147,7 +146,7 @@ fn every_store_and_reference_row_serves_the_requests_of_a_workload() {
 fn results_of_different_workloads_are_not_compared() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
-    for (name, workload) in [("plain", None), ("bots", Some("bots")), ("ycsb", Some("ycsb-a"))] {
+    for (name, workload) in [("plain", None), ("bots", Some("bots")), ("shop", Some("shop"))] {
         let mut flags = vec![
             "bench",
             "cycle",
@@ -165,7 +164,7 @@ fn results_of_different_workloads_are_not_compared() {
         let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", &json]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
-    for (old, new) in [("plain", "bots"), ("bots", "ycsb")] {
+    for (old, new) in [("plain", "bots"), ("bots", "shop")] {
         let output = sessile(&["bench", "compare", &path(old), &path(new)]);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("workload is"), "{}", stderr(&output));
@@ -190,46 +189,10 @@ fn results_of_different_workloads_are_not_compared() {
 
 #[test]
 fn a_measurement_of_nothing_says_why() {
-    let flags = [
-        "bench",
-        "scale",
-        "--stores",
-        "limit,memory",
-        "--spread",
-        "fixed",
-        "--sessions",
-        "100000000",
-    ];
+    let flags = ["bench", "scale", "--stores", "limit,memory", "--sessions", "100000000"];
     let output = sessile(&[&flags[..], &["--payload", "1000000"]].concat()); // 91 TiB
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("memory: 100000000 sessions"), "{}", stderr(&output));
-}
-
-#[test]
-fn expired_sessions_are_met_and_never_answered() {
-    // Long enough for a call that meets one on a machine that has no processor for us for 0.1 s.
-    let flags = [
-        "bench",
-        "expiry",
-        "--sessions",
-        "100",
-        "--seconds",
-        "0.2",
-        "--rounds",
-        "2",
-        "--rate",
-        "1000",
-    ];
-    let output = sessile(&[&flags[..], &["--json", "-"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = json["results"].as_array().unwrap();
-    let met = rows.iter().filter_map(|row| row["expiry"]["met"].as_u64());
-    assert!(
-        met.clone().count() >= 4 && met.clone().all(|met| met >= 1),
-        "{:?}",
-        met.collect::<Vec<_>>()
-    );
 }
 
 /// A page whose cache entry exceeded memcached's limit was built for each visitor, because the

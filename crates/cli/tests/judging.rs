@@ -276,7 +276,7 @@ fn a_figure_beyond_its_bound_is_exit_code_1_with_the_rows_that_broke_it() {
             "1",
             "--sessions",
             "50",
-            "--csv",
+            "--markdown",
             "-",
         ];
         // On a busy machine a shorter sample may have no operation at all.
@@ -345,7 +345,7 @@ fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
             "--quick",
             "--stores",
             "memory",
-            "--csv",
+            "--markdown",
             "-",
             "--fail-if",
             bound,
@@ -361,8 +361,17 @@ fn a_figure_that_an_experiment_does_not_measure_breaks_its_bound() {
 #[test]
 fn bounds_hold_for_the_rows_of_all_experiments_or_of_one() {
     let run = |bound| {
-        let flags =
-            ["bench", "all", "--quick", "--only", "oversize", "--stores", "memory", "--csv", "-"];
+        let flags = [
+            "bench",
+            "all",
+            "--quick",
+            "--only",
+            "oversize",
+            "--stores",
+            "memory",
+            "--markdown",
+            "-",
+        ];
         sessile(&[&flags[..], &["--fail-if", bound]].concat())
     };
     for bound in ["p50_us<60000000", "oversize:memory:p50_us<60000000"] {
@@ -449,10 +458,10 @@ fn an_unknown_option_fails_an_experiment_and_a_store_that_is_too_small_is_left_o
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 
     let (output, json) =
-        run("expiry", &format!("memory,files:{place}?payload_bytes_max=1000#small"));
+        run("contention", &format!("files#shm,files:{place}?payload_bytes_max=1000#small"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(json["runs"][0]["left_out"][0]["variant"], "small", "{json:#}");
     let stores: Vec<&Value> =
         json["runs"][0]["results"].as_array().unwrap().iter().map(|row| &row["store"]).collect();
-    assert!(!stores.is_empty() && stores.iter().all(|store| *store == "memory"), "{stores:?}");
+    assert!(!stores.is_empty() && stores.iter().all(|store| *store == "files"), "{stores:?}");
 }

@@ -35,11 +35,10 @@ fn is_refused_by_the_disk(output: &Output, outputs: &[&str]) {
 #[test]
 fn an_output_that_cannot_be_written_takes_nothing_from_the_others_or_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
-    let [csv, page] = ["cycle.csv", "cycle.html"].map(|name| dir.path().join(name));
-    let [csv_name, page_name] = [&csv, &page].map(|path| path.to_str().unwrap());
+    let page = dir.path().join("cycle.html");
+    let page_name = page.to_str().unwrap();
     let flags = ["bench", "cycle", "--stores", "memory", "--rounds", "1"];
-    let files =
-        ["--json", FULL[0], "--csv", csv_name, "--markdown", FULL[1], "--report", page_name];
+    let files = ["--json", FULL[0], "--markdown", FULL[1], "--report", page_name];
     let output = sessile(&[&flags[..], &BRIEF, &files, &["--fail-if", "p50_us<60000000"]].concat());
     is_refused_by_the_disk(&output, &FULL);
     assert!(
@@ -47,27 +46,26 @@ fn an_output_that_cannot_be_written_takes_nothing_from_the_others_or_the_termina
         "{}",
         stderr(&output)
     );
-    assert_eq!(read(&csv).lines().count(), 2, "its header and its row");
     assert!(read(&page).contains("</html>"));
     assert!(stdout(&output).contains("memory"), "the table: {}", stdout(&output));
 
-    let output = sessile(&[&flags[..], &BRIEF, &["--json", FULL[0], "--csv", "-"]].concat());
+    let output = sessile(&[&flags[..], &BRIEF, &["--json", FULL[0], "--markdown", "-"]].concat());
     is_refused_by_the_disk(&output, &FULL[..1]);
-    assert_eq!(stdout(&output).lines().count(), 2, "CSV and no table: {}", stdout(&output));
+    assert!(stdout(&output).starts_with("### sessile bench cycle"), "{}", stdout(&output));
 }
 
 #[test]
 fn of_all_experiments_the_other_files_are_written_and_without_any_the_tables_are_shown() {
     let dir = tempfile::tempdir().unwrap();
-    let [csv, page] = ["all.csv", "all.html"].map(|name| dir.path().join(name));
-    let [csv_name, page_name] = [&csv, &page].map(|path| path.to_str().unwrap());
+    let [markdown, page] = ["all.md", "all.html"].map(|name| dir.path().join(name));
+    let [markdown_name, page_name] = [&markdown, &page].map(|path| path.to_str().unwrap());
     let run = |files: &[&str]| {
         let flags = ["bench", "all", "--quick", "--only", "oversize", "--stores", "memory"];
         sessile(&[&flags[..], files].concat())
     };
-    let some = run(&["--json", FULL[0], "--report", page_name, "--csv", csv_name]);
+    let some = run(&["--json", FULL[0], "--report", page_name, "--markdown", markdown_name]);
     is_refused_by_the_disk(&some, &FULL[..1]);
-    assert!(read(&csv).lines().count() > 1, "{}", read(&csv));
+    assert!(read(&markdown).contains("memory"), "{}", read(&markdown));
     assert!(read(&page).contains("</html>"));
     assert!(
         !stdout(&some).contains("== oversize") && stdout(&some).contains("oversize"),
@@ -87,7 +85,7 @@ fn of_all_experiments_the_other_files_are_written_and_without_any_the_tables_are
 #[test]
 fn of_two_programs_the_comparison_is_shown_when_neither_result_can_be_written() {
     let dir = tempfile::tempdir().unwrap();
-    let csv = dir.path().join("new.csv");
+    let markdown = dir.path().join("new.md");
     let flags = [
         "bench",
         "ops",
@@ -98,9 +96,10 @@ fn of_two_programs_the_comparison_is_shown_when_neither_result_can_be_written() 
         "--against",
         env!("CARGO_BIN_EXE_sessile"),
     ];
-    let files = ["--json", FULL[0], "--against-json", FULL[1], "--csv", csv.to_str().unwrap()];
+    let files =
+        ["--json", FULL[0], "--against-json", FULL[1], "--markdown", markdown.to_str().unwrap()];
     let output = sessile(&[&flags[..], &BRIEF, &files].concat());
     is_refused_by_the_disk(&output, &FULL);
-    assert!(read(&csv).lines().count() > 1, "{}", read(&csv));
+    assert!(read(&markdown).contains("memory"), "{}", read(&markdown));
     assert!(stdout(&output).contains("new/old"), "{}", stdout(&output));
 }

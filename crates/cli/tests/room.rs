@@ -88,7 +88,6 @@ fn who_has_no_room_is_left_out_with_the_reason_and_the_others_are_measured() {
         ("cycle", "300 sessions", "; fewer --sessions"),
         ("ops", "300 sessions", "; fewer --sessions"),
         ("gc", "300 sessions", "; fewer --sessions"),
-        ("expiry", " sessions", "; fewer --sessions"),
         ("faults", "50 sessions", "; fewer --rounds"),
     ] {
         let mut arguments = vec![experiment, "--stores", "files#default,files#shm"];

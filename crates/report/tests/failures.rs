@@ -40,7 +40,6 @@ fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
         ("perl", &["perl"]),
         ("gc", &["gc"]),
         ("contention", &["contention"]),
-        ("expiry", &["expiry"]),
     ] {
         let page = with(experiment, |row| row.failed = Some(WHY.into()));
         for id in sections {
@@ -255,14 +254,14 @@ fn a_part_of_the_results_says_at_the_top_what_is_missing() {
     let empty = sessile_bench::Report { results: Vec::new(), ..results.runs[0].clone() };
     results
         .runs
-        .push(sessile_bench::Report { command: "sessile bench expiry --quick".into(), ..empty });
+        .push(sessile_bench::Report { command: "sessile bench oversize --quick".into(), ..empty });
     let page = page(&results);
     let top = top(&page);
     for words in [
         "The measurement was interrupted</strong>: rounds or contenders of ops are missing",
         "gc, scale</strong>: a signal came before it.",
         "perl</strong>: perl is not installed.<",
-        "Not a single row</strong> came of <code>sessile bench expiry --quick",
+        "Not a single row</strong> came of <code>sessile bench oversize --quick",
         "No result of <strong>rebuild",
         "href=\"#left-out\"",
     ] {
@@ -385,14 +384,8 @@ fn a_bad_row_says_of_which_form_of_an_experiment_it_is() {
     }
     let page = page(&results);
     let warnings = section(&page, "warnings");
-    for form in [
-        "cycle --rate 500",
-        "cycle --rate 2000",
-        "ops --as-published",
-        "gc",
-        "expiry",
-        "contention",
-    ] {
+    for form in ["cycle --rate 500", "cycle --rate 2000", "ops --as-published", "gc", "contention"]
+    {
         assert!(warnings.contains(&format!(">{form}<")), "{form}: {warnings}");
     }
 }

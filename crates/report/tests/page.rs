@@ -28,7 +28,6 @@ fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
         "paced",
         "scale",
         "contention",
-        "expiry",
         "perl",
         "faults",
     ] {
@@ -315,8 +314,7 @@ fn what_a_result_says_is_text_and_never_markup() {
 
 #[test]
 fn a_server_behind_tcp_is_told_from_one_behind_a_unix_socket() {
-    for experiment in ["cycle", "ops", "contention", "gc", "expiry", "oversize", "faults", "scale"]
-    {
+    for experiment in ["cycle", "ops", "contention", "gc", "oversize", "faults", "scale"] {
         let page = with(experiment, |row| {
             (row.kind, row.url, row.store) =
                 ("socket".into(), "redis://<host>".into(), "far".into());
@@ -416,18 +414,9 @@ fn a_row_with_another_entry_says_so_and_how_much_of_it_was_left() {
 #[test]
 fn without_results_there_is_a_page_that_says_so() {
     let page = page(&Collection::default());
-    for id in [
-        "cycle",
-        "ops",
-        "lifecycle",
-        "perl",
-        "gc",
-        "scale",
-        "contention",
-        "expiry",
-        "oversize",
-        "faults",
-    ] {
+    for id in
+        ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "oversize", "faults"]
+    {
         assert!(section(&page, id).contains("Not run"), "{id}");
     }
     // The features need no measurement.

@@ -17,13 +17,12 @@ use drawn::{page, section, small};
 use sessile_bench::{Collection, Report};
 
 /// Sections whose headings and captions do not name a single tier.
-const SECTIONS: [&str; 10] = [
+const SECTIONS: [&str; 9] = [
     "percentiles",
     "paced",
     "contention",
     "scale",
     "gc",
-    "expiry",
     "oversize",
     "perl",
     "faults",

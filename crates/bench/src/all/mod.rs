@@ -3,7 +3,6 @@
 //! Invariant: an experiment that fails, or a signal, loses nothing that was measured before. Files
 //! are written by the caller, who is told after each experiment.
 
-mod expected;
 mod plan;
 mod presets;
 mod summary;
@@ -79,9 +78,8 @@ impl SeriesOptions {
             return Err(UsageError("none of --stores is a contender of it".to_owned()));
         }
         let options = self.options(entry, stores);
-        let (settings, selection) = run::resolve(entry.experiment, &options)?;
-        let expected = expected::time(&settings, &selection.choices);
-        Ok(PlannedPart { experiment: entry.experiment, options, expected, part })
+        run::resolve(entry.experiment, &options)?;
+        Ok(PlannedPart { experiment: entry.experiment, options, part })
     }
 
     fn options(&self, entry: &SeriesEntry, stores: Vec<String>) -> Options {
@@ -137,10 +135,7 @@ fn is_known(word: &str, experiment: Experiment, durability: Durability) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::requirements::{Requirement, requirements};
 
     fn series(quick: bool) -> SeriesOptions {
         SeriesOptions {
@@ -151,62 +146,6 @@ mod tests {
             quick,
             durability: Durability::None,
             command: Vec::new(),
-        }
-    }
-
-    /// On two processors, with what is installed here; none where a program is missing that the
-    /// experiment cannot do without.
-    fn expected_time(entry: &SeriesEntry, options: &Options) -> Option<Duration> {
-        let name = entry.experiment.name();
-        let (mut settings, selection) = match run::resolve(entry.experiment, options) {
-            Ok(prepared) => prepared,
-            Err(UsageError(why)) => {
-                let wants = |need: &Requirement| {
-                    !need.present && need.wanted_by.iter().any(|by| by.starts_with(name))
-                };
-                assert!(
-                    requirements().iter().any(wants) && std::env::var_os("CI").is_none(),
-                    "{name}: {why}"
-                );
-                println!("skipped: {name}: {why}");
-                return None;
-            }
-        };
-        if entry.experiment == Experiment::Scale {
-            settings.workers = vec![1, 2];
-        }
-        let time = expected::time(&settings, &selection.choices);
-        println!("{name} {} {:.0} s", entry.flags(), time.as_secs_f64());
-        assert!(time > Duration::ZERO, "{name} takes no time at all");
-        Some(time)
-    }
-
-    #[test]
-    fn the_presets_keep_their_budget() {
-        for (quick, minutes_max) in [(true, 10), (false, 80)] {
-            let series = series(quick);
-            let all: Duration = presets::ORDER
-                .iter()
-                .filter_map(|it| expected_time(it, &series.options(it, vec![])))
-                .sum();
-            println!("all: {:.0} s, quick: {quick}", all.as_secs_f64());
-            assert!(
-                all > Duration::from_secs(60) && all <= Duration::from_secs(minutes_max * 60),
-                "{all:?}"
-            );
-        }
-    }
-
-    /// Each was said to take less than a minute, which most of them do not with all servers
-    /// installed.
-    #[test]
-    fn a_quick_preset_alone_takes_four_minutes_at_most() {
-        for entry in presets::ORDER.iter().filter(|it| it.flags().is_empty()) {
-            let of_all = series(true).options(entry, vec![]);
-            let alone =
-                Options { workers: None, sessions: None, seconds: None, rounds: None, ..of_all };
-            let Some(time) = expected_time(entry, &alone) else { continue };
-            assert!(time <= Duration::from_secs(240), "{}: {time:?}", entry.experiment.name());
         }
     }
 

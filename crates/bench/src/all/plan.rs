@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{SeriesSummary, expected};
+use super::SeriesSummary;
 use crate::bound::{self, Bound};
 use crate::collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 use crate::experiment::Experiment;
@@ -25,7 +25,6 @@ pub struct SeriesPlan {
 pub(super) struct PlannedPart {
     pub experiment: Experiment,
     pub options: Options,
-    pub expected: Duration,
     /// Index among all parts.
     pub part: usize,
 }
@@ -52,18 +51,11 @@ pub(crate) struct SeriesPosition {
     pub title: String,
     pub number: usize,
     pub of: usize,
-    /// From the start of this part to the end of the series.
-    pub left: Duration,
 }
 
 impl SeriesPlan {
     pub fn experiments(&self) -> Vec<String> {
         self.steps.iter().map(|step| self.title(step)).collect()
-    }
-
-    /// Expected time on a machine with two processors.
-    pub fn expected(&self) -> Duration {
-        self.steps.iter().map(|step| step.expected).sum()
     }
 
     pub fn check_bounds(&self, bounds: &[Bound]) -> Result<(), UsageError> {
@@ -91,20 +83,16 @@ impl SeriesPlan {
     ) -> (Collection, SeriesSummary) {
         let of = self.steps.len();
         let mut collection = Collection { parts: self.parts.clone(), ..Collection::default() };
-        let (mut pace, mut left, mut ended) =
-            (expected::MachineSpeed::new(), self.expected(), Vec::new());
+        let mut ended = Vec::new();
         for (index, step) in self.steps.iter().enumerate() {
             let (title, number) = (self.title(step), index + 1);
             state(&mut collection, step.part, PartState::Running, None);
             seen(None, &collection);
-            let position =
-                SeriesPosition { title: title.clone(), number, of, left: pace.applied_to(left) };
+            let position = SeriesPosition { title: title.clone(), number, of };
             let start = Instant::now();
             let measured =
                 run::run_in_series(step.experiment, &step.options, launch, Some(position));
             let took = start.elapsed();
-            pace.took(step.expected, took);
-            left = left.saturating_sub(step.expected);
             let (reached, reason) = match &measured {
                 Ok((report, _)) if report.interrupted => (PartState::Interrupted, None),
                 Ok(_) => (PartState::Done, None),

@@ -1,8 +1,8 @@
 //! The parts of `all`, their order, and settings that differ from those of the experiment alone.
 //!
-//! Budget: ten minutes with `--quick`, eighty without, on two processors with everything installed;
-//! a test checks it. Workers, rates and payloads stay, because they are the question. Fewer rounds,
-//! shorter samples and fewer sessions only widen the spread.
+//! Budget: ten minutes with `--quick`, eighty without, on two processors with everything installed.
+//! Workers, rates and payloads stay, because they are the question. Fewer rounds, shorter samples
+//! and fewer sessions only widen the spread.
 
 use crate::experiment::Experiment;
 
@@ -57,7 +57,6 @@ pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry::plain(Experiment::Contention),
     SeriesEntry::plain(Experiment::Ops),
     SeriesEntry { experiment: Experiment::Ops, form: ExperimentForm::AsPublished },
-    SeriesEntry::plain(Experiment::Expiry),
     SeriesEntry::plain(Experiment::Scale),
     SeriesEntry::plain(Experiment::Rebuild),
     SeriesEntry::plain(Experiment::Lifecycle),
@@ -117,17 +116,14 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         // Costs a wider spread. `scale` shows the effect of the number of sessions.
         (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), None),
         (Experiment::Cycle, false) => own(Some(&[50_000]), Some(2.0), None),
-        // Three operations and reconnecting variants: four times the rows of `cycle`.
+        // Three operations: three times the rows of `cycle`.
         (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(2)),
         (Experiment::Ops, false) => own(Some(&[50_000]), Some(1.0), Some(3)),
         // Lost updates occur in every second.
         (Experiment::Contention, true) => own(None, Some(0.3), Some(2)),
         (Experiment::Contention, false) => own(None, Some(2.0), Some(3)),
-        // Filling takes most of the time; the rate of expiring sessions stays.
-        (Experiment::Expiry, true) => own(Some(&[2_500]), None, Some(2)),
-        (Experiment::Expiry, false) => own(Some(&[55_000]), Some(2.0), Some(5)),
         (Experiment::Scale, true) => own(None, None, None),
-        // All stores, two spreads, and as many sizes as the time for filling allows. Rows are
+        // All stores, and as many sizes as the time for filling allows. Rows are
         // compared with the same store at other sizes, so short samples suffice. The largest size
         // would cost more than all others and not fit into many machines.
         (Experiment::Scale, false) => PresetOverrides {

@@ -37,7 +37,6 @@ pub(super) fn measured_op(op: CycleOp) -> MeasuredOp {
 /// Applies the sizes of a workload, and leaves out contenders that cannot take part.
 fn apply_workload(bench: &mut Bench, workload: Workload) {
     let settings = &mut bench.settings;
-    settings.spread = settings.spreads.first().cloned().unwrap_or_default();
     settings.payload_bytes =
         settings.spread.mean(settings.seed, settings.sessions, settings.payload_bytes);
     let sizes_differ = settings.spread != PayloadSpread::Fixed;

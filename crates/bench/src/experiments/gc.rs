@@ -24,8 +24,7 @@ use crate::report::Removal;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::protocol::{
-    ContenderFailure, ExpirySchedule, SampleAction, SamplePlan, SessionRange, TaskTotals,
-    WorkerRequest,
+    ContenderFailure, SampleAction, SamplePlan, SessionRange, TaskTotals, WorkerRequest,
 };
 
 /// Processes that fill. The first is timed later, the second removes.
@@ -175,8 +174,7 @@ fn fill_expiring(
     let phase_ns =
         ((bench.settings.seconds + bench.settings.warm_up_seconds) * 1e9) as u64 + 500_000_000;
     let expire_at_ns = now_ns() + filling_ns + phase_ns;
-    let expiring = Some(ExpirySchedule { first: range.start, at_ns: expire_at_ns, apart_ns: 0 });
-    let range = SessionRange { expiring, ..SessionRange::whole(&range) };
+    let range = SessionRange { expire_at_ns: Some(expire_at_ns), ..SessionRange::whole(&range) };
     let done = contender.group.run_split(WORKERS, range, WorkerRequest::Fill)?;
     match done.first_error {
         Some(message) => Err(ContenderFailure {

@@ -24,7 +24,6 @@ use crate::php::{self, PhpInstallation, named};
 use crate::report::{CpuUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
-pub(crate) use visitors::waves as waves_of_visitors;
 
 use site::{ANSWER, LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
@@ -79,9 +78,7 @@ pub(crate) fn has_load_generator() -> bool {
 }
 
 pub(super) fn no_load_generator() -> String {
-    "ab is not installed, which makes the requests (Debian package apache2-utils; `sessile bench \
-     setup --install` installs it)"
-        .to_owned()
+    "ab is not installed, which makes the requests (Debian package apache2-utils)".to_owned()
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {

@@ -5,7 +5,6 @@
 mod ab;
 mod contention;
 mod cycle;
-mod expiry;
 pub(crate) mod faults;
 mod gc;
 pub(crate) mod lifecycle;
@@ -63,7 +62,6 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Contention => contention::run(bench),
         Experiment::Gc => gc::run(bench),
         Experiment::Scale => scale::run(bench),
-        Experiment::Expiry => expiry::run(bench),
         Experiment::Lifecycle => lifecycle::run(bench),
         Experiment::Perl => perl::run(bench),
         Experiment::Oversize => oversize::run(bench),

@@ -1,5 +1,4 @@
-//! A phase of `gc` or `expiry`: successive samples of one worker that become one row with its
-//! histogram.
+//! A phase of `gc`: successive samples of one worker that become one row with its histogram.
 //!
 //! Single calls are timed beside background work, so contenders do not take turns.
 

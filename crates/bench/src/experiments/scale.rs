@@ -11,7 +11,7 @@ use crate::experiments::ready_contender::too_slow;
 use crate::experiments::throughput::{self, MeasuredOp};
 use crate::experiments::{Bench, check_interrupted, cycle};
 use crate::payload_spread::PayloadSpread;
-use crate::run::{RunError, over_limit};
+use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 
 /// Bytes a session, by title.
@@ -19,57 +19,37 @@ type SessionBytes = HashMap<String, u64>;
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     let ops: Vec<MeasuredOp> = bench.settings.ops.iter().copied().map(cycle::measured_op).collect();
-    let fixed = bench.settings.payload_bytes;
-    for spread in bench.settings.spreads.clone() {
-        let mut choices = taking_spread(bench, &spread, fixed)?;
-        let mut known = SessionBytes::new();
-        for sessions in bench.settings.sizes.clone() {
-            // In force until the end of the round.
-            bench.settings.spread = spread.clone();
-            bench.settings.sessions = sessions;
-            bench.settings.payload_bytes = spread.mean(bench.settings.seed, sessions, fixed);
-            let mut waiting = fillable_in_time(bench, std::mem::take(&mut choices));
-            while !waiting.is_empty() {
-                check_interrupted()?;
-                let group = next_group(bench, &mut waiting, &known);
-                let first_row = bench.rows.len();
-                throughput::run(bench, &group, &ops)?;
-                bench.finish_rows()?;
-                let rows = bench.rows.get(first_row..).unwrap_or_default();
-                known.extend(rows.iter().map(|row| (row.title(), row.bytes_per_session)));
-                // A contender without a row at this size has none at a larger one.
-                choices.extend(
-                    group.into_iter().filter(|it| rows.iter().any(|row| row.title() == it.title())),
-                );
+    let (fixed, spread) = (bench.settings.payload_bytes, bench.settings.spread.clone());
+    if spread != PayloadSpread::Fixed {
+        bench.keep_choices(|choice| match choice.target {
+            ContenderSource::Reference(reference) if !reference.any_size => {
+                Some("its slots are of one size".to_owned())
             }
+            _ => None,
+        });
+    }
+    let mut choices = bench.choices.clone();
+    let mut known = SessionBytes::new();
+    for sessions in bench.settings.sizes.clone() {
+        // In force until the end of the round.
+        bench.settings.sessions = sessions;
+        bench.settings.payload_bytes = spread.mean(bench.settings.seed, sessions, fixed);
+        let mut waiting = fillable_in_time(bench, std::mem::take(&mut choices));
+        while !waiting.is_empty() {
+            check_interrupted()?;
+            let group = next_group(bench, &mut waiting, &known);
+            let first_row = bench.rows.len();
+            throughput::run(bench, &group, &ops)?;
+            bench.finish_rows()?;
+            let rows = bench.rows.get(first_row..).unwrap_or_default();
+            known.extend(rows.iter().map(|row| (row.title(), row.bytes_per_session)));
+            // A contender without a row at this size has none at a larger one.
+            choices.extend(
+                group.into_iter().filter(|it| rows.iter().any(|row| row.title() == it.title())),
+            );
         }
     }
     Ok(())
-}
-
-fn taking_spread(
-    bench: &mut Bench,
-    spread: &PayloadSpread,
-    fixed: usize,
-) -> Result<Vec<Choice>, RunError> {
-    let (mut choices, largest) = (Vec::new(), spread.largest(fixed));
-    for choice in bench.choices.clone() {
-        let of_one_size =
-            matches!(choice.target, ContenderSource::Reference(reference) if !reference.any_size);
-        let why = if *spread != PayloadSpread::Fixed && of_one_size {
-            Some("its slots are of one size".to_owned())
-        } else {
-            over_limit(&choice, largest)?
-        };
-        match why {
-            None => choices.push(choice),
-            Some(why) => {
-                let reason = format!("it has no rows with {} payloads: {why}", spread.name());
-                bench.left_out.push(choice.left_out(reason));
-            }
-        }
-    }
-    Ok(choices)
 }
 
 /// Leaves out contenders that take too long at their last fill rate.

@@ -5,7 +5,6 @@
 
 use super::{Options, UsageError};
 use crate::experiment::Experiment;
-use crate::payload_spread::PayloadSpread;
 use crate::workload::Workload;
 
 impl Options {
@@ -22,10 +21,10 @@ impl Options {
         let cycles = matches!(experiment, Cycle | Scale);
         let why = match experiment {
             Ops | Scale if self.rate.is_some() => {
-                format!("{name} is a closed loop; --rate is for cycle, contention, gc and expiry")
+                format!("{name} is a closed loop; --rate is for cycle, contention and gc")
             }
-            _ if self.churn.is_some() && !cycles => {
-                format!("{name} rewrites nothing beforehand; --churn is for cycle and scale")
+            _ if self.churn.is_some() && experiment != Cycle => {
+                format!("{name} rewrites nothing beforehand; --churn is for cycle")
             }
             _ if self.as_published && experiment != Ops => {
                 format!("only ops has a published form; leave --as-published out of {name}")
@@ -44,14 +43,11 @@ impl Options {
 
     /// What the flags contradict in this experiment.
     fn conflict(&self, experiment: Experiment, workers: &[usize]) -> Option<&'static str> {
-        use Experiment::{Contention, Expiry, Faults, Gc, Oversize, Perl, Rebuild};
+        use Experiment::{Contention, Faults, Gc, Oversize, Perl, Rebuild};
         let seconds_or_rate = self.seconds.is_some() || self.rate.is_some();
         match experiment {
             Gc if workers != [1] => {
                 Some("gc measures one worker beside the sweeping one; --workers can only be 1")
-            }
-            Expiry if workers != [1] => {
-                Some("expiry measures one stream of requests; --workers can only be 1")
             }
             Perl if workers != [1] => Some("perl has one process; leave --workers out"),
             Oversize if workers != [1] || self.sessions.is_some() => Some(
@@ -87,7 +83,7 @@ impl Options {
             ("--seconds", self.seconds.is_some()),
             ("--rate", self.rate.is_some()),
             ("--round-trip", self.round_trip_ms.is_some()),
-            ("--spread", self.spreads.is_some()),
+            ("--profile", self.profile.is_some()),
         ];
         let Some((flag, _)) = flags.iter().find(|(_, given)| *given) else { return Ok(()) };
         let takes = if experiment == Experiment::Lifecycle {
@@ -98,7 +94,7 @@ impl Options {
         Err(UsageError(format!("{} has no {flag}; it takes {takes}", experiment.name())))
     }
 
-    /// Only `scale` goes through payload spreads and limits the time of filling.
+    /// Only `scale` takes sizes of a profile and limits the time of filling.
     pub(super) fn check_sizes(&self, experiment: Experiment) -> Result<(), UsageError> {
         let (name, is_scale) = (experiment.name(), experiment == Experiment::Scale);
         if self.fill_max.is_some() && !is_scale {
@@ -108,23 +104,15 @@ impl Options {
         if let Some(workload) = self.workload {
             return self.check_workload(workload, experiment);
         }
-        let why = match &self.spreads {
-            Some(_) if !is_scale => {
-                format!(
-                    "the payloads of {name} have one size; --spread and --profile are for scale"
-                )
-            }
-            Some(spreads) if spreads.is_empty() => {
-                "--spread takes fixed, lognormal or both".to_owned()
-            }
-            _ => return Ok(()),
-        };
-        Err(UsageError(why))
+        if self.profile.is_some() && !is_scale {
+            let why = "have one size; --profile is for scale and for cycle --workload profile";
+            return Err(UsageError(format!("the payloads of {name} {why}")));
+        }
+        Ok(())
     }
 
     /// A workload fixes sizes and requests; only `profile` takes its sizes from a file.
     fn check_workload(&self, workload: Workload, experiment: Experiment) -> Result<(), UsageError> {
-        let has_profile = matches!(self.spreads.as_deref(), Some([PayloadSpread::Profile(_)]));
         let why = match workload {
             _ if experiment != Experiment::Cycle => {
                 format!("{} has its own requests; --workload is for cycle", experiment.name())
@@ -133,17 +121,13 @@ impl Options {
                 "a workload has its own payloads and requests; leave --payload and --op out"
                     .to_owned()
             }
-            Workload::Profile if !has_profile => {
+            Workload::Profile if self.profile.is_none() => {
                 "the workload profile takes its sizes from a file of `sessile scan \
-                 --export-profile`: give --profile FILE and no --spread"
+                 --export-profile`: give --profile FILE"
                     .to_owned()
             }
-            Workload::YcsbA | Workload::Shop | Workload::Bots | Workload::BigAdmin
-                if self.spreads.is_some() =>
-            {
-                "a workload has its own payloads; leave --spread out; --profile is for the \
-                 workload profile"
-                    .to_owned()
+            Workload::Shop | Workload::Bots if self.profile.is_some() => {
+                "a workload has its own payloads; --profile is for the workload profile".to_owned()
             }
             _ => return Ok(()),
         };
@@ -161,8 +145,8 @@ impl Options {
         }
         let name = experiment.name();
         Err(UsageError(format!(
-            "{name} works without a pause here; --let-sleep is for contention, gc, expiry, cycle \
-             --rate, and --round-trip"
+            "{name} works without a pause here; --let-sleep is for contention, gc, cycle --rate, \
+             and --round-trip"
         )))
     }
 }

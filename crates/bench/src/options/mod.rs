@@ -8,9 +8,9 @@ mod settings;
 use std::fmt;
 
 use sessile_core::Durability;
+use sessile_scan::Profile;
 
 pub use crate::experiment::{CycleOp, Experiment};
-use crate::payload_spread::PayloadSpread;
 use crate::workload::Workload;
 pub(crate) use settings::Settings;
 
@@ -38,8 +38,8 @@ pub struct Options {
     pub as_published: bool,
     /// Operations of `cycle` and `scale`.
     pub ops: Option<Vec<CycleOp>>,
-    /// Payload spreads of `scale`.
-    pub spreads: Option<Vec<PayloadSpread>>,
+    /// Payload sizes of `scale`, and of `cycle` with the workload `profile`.
+    pub profile: Option<Profile>,
     /// Seconds that filling a contender may take at each size of `scale`.
     pub fill_max: Option<f64>,
     /// What the requests of `cycle` do, instead of a change each.
@@ -67,7 +67,7 @@ impl Default for Options {
             churn: None,
             as_published: false,
             ops: None,
-            spreads: None,
+            profile: None,
             fill_max: None,
             workload: None,
             seed: 1,
@@ -98,6 +98,16 @@ mod tests {
         Options { quick: true, ..Options::default() }
     }
 
+    fn profile() -> Profile {
+        let none = r#"{"buckets":[],"unknown":1}"#;
+        let sizes = r#"{"from_bytes":32,"below_bytes":64,"entries":1,"bytes":40}"#;
+        let text = format!(
+            r#"{{"schema":1,"sizes_are":"payload","entries":1,"bytes":40,"sizes":[{sizes}],
+            "age":{none},"idle":{none}}}"#
+        );
+        Profile::parse(&text).unwrap()
+    }
+
     fn assert_refused(wrong: &[(Experiment, Options)]) {
         for (experiment, options) in wrong {
             assert!(options.check(*experiment).is_err(), "{experiment:?} {options:?}");
@@ -122,12 +132,8 @@ mod tests {
             (Experiment::Ops, Options { churn: Some(1), ..options() }),
             (Experiment::Gc, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
             (Experiment::Cycle, Options { sessions: Some(vec![1, 2]), ..options() }),
-            (
-                Experiment::Cycle,
-                Options { spreads: Some(vec![PayloadSpread::LogNormal]), ..options() },
-            ),
+            (Experiment::Cycle, Options { profile: Some(profile()), ..options() }),
             (Experiment::Scale, Options { sessions: Some(vec![]), ..options() }),
-            (Experiment::Scale, Options { spreads: Some(vec![]), ..options() }),
             (Experiment::Scale, Options { rate: Some(5.0), ..options() }),
             (Experiment::Scale, Options { fill_max: Some(0.0), ..options() }),
             (Experiment::Cycle, Options { fill_max: Some(5.0), ..options() }),
@@ -139,11 +145,7 @@ mod tests {
             ),
             (
                 Experiment::Cycle,
-                Options {
-                    workload: Some(Workload::Shop),
-                    spreads: Some(vec![PayloadSpread::Fixed]),
-                    ..options()
-                },
+                Options { workload: Some(Workload::Shop), profile: Some(profile()), ..options() },
             ),
         ]);
     }
@@ -151,7 +153,6 @@ mod tests {
     #[test]
     fn flags_that_contradict_the_experiment_are_refused() {
         assert_refused(&[
-            (Experiment::Expiry, Options { workers: Some(vec![2]), ..options() }),
             (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
             (Experiment::Contention, Options { sessions: Some(vec![5]), ..options() }),
             (Experiment::Contention, Options { rate: Some(0.0), ..options() }),
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn processors_may_sleep_only_where_requests_have_pauses() {
         use Experiment::{
-            Contention, Cycle, Expiry, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Rebuild, Scale,
+            Contention, Cycle, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Rebuild, Scale,
         };
         let options = || Options { let_sleep: true, ..options() };
         let refused = |experiment: Experiment, options: Options| {
@@ -199,7 +200,7 @@ mod tests {
         for experiment in [Cycle, Ops, Scale, Oversize, Faults, Rebuild, Lifecycle, Perl] {
             assert!(refused(experiment, options()), "{experiment:?}");
         }
-        for experiment in [Contention, Gc, Expiry] {
+        for experiment in [Contention, Gc] {
             assert!(options().check(experiment).unwrap().let_sleep, "{experiment:?}");
         }
         let (rate, round_trip_ms) = (Some(250.0), Some(0.3));

@@ -28,9 +28,7 @@ pub(crate) struct Settings {
     /// All sizes of `scale` and `perl`.
     pub sizes: Vec<usize>,
     pub payload_bytes: usize,
-    /// The current spread of payload sizes.
     pub spread: PayloadSpread,
-    pub spreads: Vec<PayloadSpread>,
     /// `None`: no limit.
     pub fill_max: Option<Duration>,
     pub workload: Option<Workload>,
@@ -90,16 +88,14 @@ impl Options {
         in_range("--fill-max", self.fill_max.unwrap_or(FILL_SECONDS_MAX), 0.01, FILL_SECONDS_MAX)?;
         // Sessions must outlive filling, rewriting and rounds, which can exceed the usual ttl on a
         // slow store.
-        let long = churn > 0
-            || matches!(experiment, Experiment::Scale | Experiment::Expiry | Experiment::Lifecycle);
+        let long = churn > 0 || matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
         Ok(Settings {
             experiment,
             workers,
             sessions,
             sizes,
             payload_bytes,
-            spread: PayloadSpread::Fixed,
-            spreads: self.spreads(&preset),
+            spread: self.spread(),
             fill_max: self.fill_max.or(preset.fill_max).map(Duration::from_secs_f64),
             workload: self.workload,
             seconds,
@@ -149,10 +145,9 @@ impl Options {
         experiment: Experiment,
         preset: &Preset,
     ) -> Result<Vec<usize>, UsageError> {
-        let of_workload = self.workload.and_then(Workload::sessions).map(|sessions| vec![sessions]);
         let default = || preset.sessions.to_vec();
-        let sizes = ascending(self.sessions.clone().or(of_workload).unwrap_or_else(default));
-        let least = if matches!(experiment, Experiment::Gc | Experiment::Expiry) { 100 } else { 1 };
+        let sizes = ascending(self.sessions.clone().unwrap_or_else(default));
+        let least = if experiment == Experiment::Gc { 100 } else { 1 };
         let most = if experiment == Experiment::Perl { SESSIONS_OF_PERL_MAX } else { SESSIONS_MAX };
         sizes.iter().try_for_each(|sessions| in_range("--sessions", *sessions, least, most))?;
         let several = matches!(experiment, Experiment::Scale | Experiment::Perl);
@@ -173,11 +168,12 @@ impl Options {
         Ok(rounds)
     }
 
-    fn spreads(&self, preset: &Preset) -> Vec<PayloadSpread> {
-        match (self.workload, &self.spreads) {
-            (Some(workload), spreads) => vec![workload.spread(spreads.iter().flatten().next())],
-            (None, Some(spreads)) => spreads.clone(),
-            (None, None) => preset.spreads.to_vec(),
+    fn spread(&self) -> PayloadSpread {
+        let profile = || self.profile.clone().map(|it| PayloadSpread::Profile(Box::new(it)));
+        match self.workload {
+            Some(Workload::Shop) => PayloadSpread::LogNormal,
+            Some(Workload::Bots) => PayloadSpread::Fixed,
+            Some(Workload::Profile) | None => profile().unwrap_or_default(),
         }
     }
 }

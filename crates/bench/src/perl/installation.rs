@@ -32,10 +32,7 @@ pub(crate) struct PerlInstallation {
 impl PerlInstallation {
     /// Asks Perl. The error says what is missing and how to install it.
     pub(crate) fn detect() -> Result<PerlInstallation, String> {
-        let perl = program("perl").ok_or(
-            "perl is not installed (Debian package perl; `sessile bench setup --install` \
-                    installs it)",
-        )?;
+        let perl = program("perl").ok_or("perl is not installed (Debian package perl)")?;
         let mut modules: Vec<&str> =
             KEEPERS.iter().flat_map(|keeper| keeper.modules).map(|(name, _)| *name).collect();
         modules.sort_unstable();
@@ -64,19 +61,17 @@ impl PerlInstallation {
     }
 
     pub(crate) fn obstacle(&self, keeper: &Keeper) -> Option<String> {
-        let installs = "`sessile bench setup --install` installs it";
         let missing_tier =
             keeper.modules.iter().find(|(name, _)| !self.versions.contains_key(*name));
         let server =
             keeper.server.and_then(ServerKind::by_name).filter(|kind| kind.find().is_none());
         match (missing_tier, server, &self.private_memory) {
-            (Some((name, package)), ..) => Some(format!(
-                "Perl's module {name} is not installed (Debian package {package}; {installs})"
-            )),
-            (None, Some(kind), _) => Some(format!(
-                "{} is not installed (Debian package {}; {installs})",
-                kind.name, kind.package
-            )),
+            (Some((name, package)), ..) => {
+                Some(format!("Perl's module {name} is not installed (Debian package {package})"))
+            }
+            (None, Some(kind), _) => {
+                Some(format!("{} is not installed (Debian package {})", kind.name, kind.package))
+            }
             (None, None, Err(why)) if keeper.shares_key => Some(format!(
                 "all programs of this machine that use it share one segment of memory; to measure \
                  it apart from theirs takes a \

@@ -29,10 +29,7 @@ impl PhpInstallation {
                 .iter()
                 .map(|(name, package)| format!("{name} (Debian package {package})"))
                 .collect();
-            return Err(format!(
-                "not installed: {}; `sessile bench setup --install` installs it",
-                missing.join(", ")
-            ));
+            return Err(format!("not installed: {}", missing.join(", ")));
         };
         let about = output(&php, "-i");
         let value = |name: &str| {
@@ -56,15 +53,12 @@ impl PhpInstallation {
         let (server, package) = (handler.server.and_then(ServerKind::by_name), handler.package);
         let missing_tier = handler.extensions.iter().find(|name| !self.has(name));
         match (missing_tier, server.filter(|kind| kind.find().is_none())) {
-            (Some(name), _) => Some(format!(
-                "PHP's extension {name} is not installed (Debian package {package}; `sessile bench \
-                 setup --install` installs it)"
-            )),
-            (None, Some(kind)) => Some(format!(
-                "{} is not installed (Debian package {}; `sessile bench setup --install` installs \
-                 it)",
-                kind.name, kind.package
-            )),
+            (Some(name), _) => {
+                Some(format!("PHP's extension {name} is not installed (Debian package {package})"))
+            }
+            (None, Some(kind)) => {
+                Some(format!("{} is not installed (Debian package {})", kind.name, kind.package))
+            }
             (None, None) if handler.save_handler == SESSILE && self.module.is_none() => {
                 Some(format!(
                     "its module for PHP {} is not built: `make php` builds it, or \

@@ -2,8 +2,6 @@
 
 pub(crate) mod bars;
 mod comparability;
-mod csv;
-mod expiry;
 pub(crate) mod faults;
 mod lifecycle;
 mod markdown;
@@ -21,7 +19,6 @@ pub(crate) mod warnings;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::comparability::comparability_notes;
-pub use self::expiry::{ExpiryVerdict, TailComparison};
 pub use self::faults::{DurabilityPromise, Faults};
 pub use self::lifecycle::{Overflow, WebFigures};
 pub use self::oversize::Oversize;
@@ -156,11 +153,6 @@ pub struct Row {
     /// Space of a session: files and shared memory, or growth of a server's or worker's memory. In
     /// `cycle` and `ops` at the end of the run; 0 if unknown.
     pub bytes_per_session: u64,
-    /// p99.9 of each round, from the start of the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p999_us_of_rounds: Option<Spread>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expiry: Option<ExpiryVerdict>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversize: Option<Oversize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -68,7 +68,6 @@ impl fmt::Display for Report {
         self.perl(f)?;
         self.scale(f)?;
         self.space(f)?;
-        self.expiry(f)?;
         self.oversize(f)?;
         self.faults(f)?;
         self.rebuild(f)?;
@@ -355,7 +354,7 @@ pub(crate) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Buckets, CpuUs, ExpiryVerdict, LatencyUs, TailComparison, Waits};
+    use crate::report::{Buckets, CpuUs, LatencyUs, Waits};
 
     #[test]
     fn names_stay_whole_in_rows_of_wide_figures() {
@@ -401,12 +400,9 @@ mod tests {
         };
         let waits =
             Waits { begins: 123_456, taken: 12_345, taken_p99: 1_234_567.0, ..Waits::default() };
-        let slow = TailComparison { expired: 1_234_567.0, same: true, ..TailComparison::default() };
-        let expiry = ExpiryVerdict { met: 123_456, from_call: slow, from_due: slow };
-        for (heading, text, whole) in [
-            ("One session, all workers", rows(&|row| row.waits = Some(waits)), "12345 of 123456"),
-            ("The slow end of a stream", rows(&|row| row.expiry = Some(expiry)), "1 234 567"),
-        ] {
+        let text = rows(&|row| row.waits = Some(waits));
+        {
+            let (heading, whole) = ("One session, all workers", "12345 of 123456");
             let table = text.split(heading).nth(1).unwrap_or_else(|| panic!("{text}"));
             let lines = table
                 .lines()

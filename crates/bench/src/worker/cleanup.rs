@@ -185,9 +185,7 @@ impl CreatedSessions {
 
 fn fresh_of(plan: &SamplePlan) -> Ids<usize> {
     match plan.action {
-        SampleAction::Create | SampleAction::Stream | SampleAction::Request(_) => {
-            plan.fresh.clone()
-        }
+        SampleAction::Create | SampleAction::Request(_) => plan.fresh.clone(),
         SampleAction::Read
         | SampleAction::Cycle
         | SampleAction::Begin
@@ -272,14 +270,6 @@ mod tests {
         created_sessions
             .record_request(&WorkerRequest::Sample(plan(SampleAction::Cycle, 9_000..9_500)));
         created_sessions.trim_sample(&first, 7); // the second one never answers
-        assert_eq!(created_sessions.sampled, [1_500..1_507, 3_000..9_000]);
-        // A stream meets ids that were filled in. What it does not meet of them is there all the
-        // same.
-        let stream = plan(SampleAction::Stream, 9_500..9_700);
-        created_sessions.record_request(&fill(9_500, 9_700));
-        created_sessions.record_request(&WorkerRequest::Sample(stream.clone()));
-        created_sessions.trim_sample(&stream, 3);
-        assert_eq!(created_sessions.filled, [0..1_500, 9_500..9_700]);
         assert_eq!(created_sessions.sampled, [1_500..1_507, 3_000..9_000]);
         // Its drop must not look for the store, which does not exist.
         (created_sessions.filled, created_sessions.sampled) = Default::default();

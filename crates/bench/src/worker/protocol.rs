@@ -102,32 +102,23 @@ pub struct SessionRange {
     pub to: usize,
     /// The number of workers.
     pub step: usize,
-    /// Expiry of filled sessions; `None` for the usual ttl.
-    pub expiring: Option<ExpirySchedule>,
+    /// When filled sessions expire, in nanoseconds of the monotonic clock; `None` for the usual
+    /// ttl.
+    #[serde(rename = "expiring")]
+    pub expire_at_ns: Option<u64>,
     /// When filling gives up, in nanoseconds of the monotonic clock.
     pub until_ns: Option<u64>,
 }
 
-/// The sessions of a range expire one after the other, or at one moment.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct ExpirySchedule {
-    /// The session that expires first.
-    pub first: usize,
-    /// Its expiry, in nanoseconds of the monotonic clock.
-    pub at_ns: u64,
-    /// Nanoseconds until the next one expires.
-    pub apart_ns: u64,
-}
-
 impl SessionRange {
     pub(crate) fn whole(range: &std::ops::Range<usize>) -> SessionRange {
-        SessionRange { from: range.start, to: range.end, step: 1, expiring: None, until_ns: None }
-    }
-}
-
-impl ExpirySchedule {
-    pub(crate) fn expiry_of(self, session: usize) -> u64 {
-        self.at_ns + self.apart_ns * session.saturating_sub(self.first) as u64
+        SessionRange {
+            from: range.start,
+            to: range.end,
+            step: 1,
+            expire_at_ns: None,
+            until_ns: None,
+        }
     }
 }
 
@@ -143,9 +134,6 @@ pub enum SampleAction {
     /// A `Cycle` that calls PHP's garbage collection in a tenth of all cases: a sweep with the
     /// default budget inside the start of a request, unless sessions expire by themselves.
     StartWithSweep,
-    /// A `Cycle`, but one call of ten, at a random place, uses the next id of `fresh`. Its session
-    /// has expired or never was, so the call creates it.
-    Stream,
     /// A request of a workload. Sessions with one request use the ids of `fresh`.
     Request(Workload),
 }
@@ -159,8 +147,7 @@ impl SampleAction {
             SampleAction::Read
             | SampleAction::Cycle
             | SampleAction::Begin
-            | SampleAction::StartWithSweep
-            | SampleAction::Stream => false,
+            | SampleAction::StartWithSweep => false,
         }
     }
 }
@@ -168,9 +155,9 @@ impl SampleAction {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SamplePlan {
     pub action: SampleAction,
-    /// Chosen uniformly unless a workload says otherwise.
+    /// Chosen uniformly.
     pub sessions: std::ops::Range<usize>,
-    /// Unused ids for `Create` and `WorkerRequest`, ids without a live session for `Stream`.
+    /// Unused ids for `Create` and `WorkerRequest`.
     pub fresh: std::ops::Range<usize>,
     /// Not recorded.
     pub warm_up_ns: u64,
@@ -294,8 +281,7 @@ pub struct SampleResult {
     pub cpu_us: u64,
     /// Nanoseconds, as an HDR histogram, V2, base64.
     pub latency: String,
-    /// Latencies of requests that also swept; of a stream, all latencies since the call instead of
-    /// since it was due.
+    /// Latencies of requests that also swept.
     pub latency_extra: Option<String>,
     /// If `record_leases` is set.
     pub leases: Vec<LeaseTimes>,

@@ -17,18 +17,14 @@ use crate::published::CREATED_TTL;
 use crate::worker::protocol::{
     Churn, LeaseTimes, SampleAction, SamplePlan, SampleResult, TaskTotals,
 };
-use crate::workload::Popularity;
 
 enum OpOutcome {
     Done,
     Missed,
     Damaged,
-    /// An expired or absent session was returned.
+    /// A session that never was is answered.
     Returned,
 }
-
-/// One of this many calls of a stream meets no session.
-pub(crate) const STREAM_ABSENT_OF: u64 = 10;
 
 /// Requests whose ids are announced together: their cache misses overlap, and all are still cached
 /// when the last one comes.
@@ -48,13 +44,8 @@ pub(crate) struct SampleRun<'a> {
     random: fastrand::Rng,
     payload: Vec<u8>,
     fresh: std::ops::Range<usize>,
-    /// `None` for a uniform choice.
-    popularity: Option<Popularity>,
     /// The sessions of the next requests, last one first.
     ahead: Vec<usize>,
-    /// Calls of a stream since the recording began, and which of the current ten meets no session.
-    calls: u64,
-    absent_at: u64,
     recording: bool,
     latencies: Latencies,
     extra: Latencies,
@@ -70,10 +61,6 @@ impl<'a> SampleRun<'a> {
     ) -> SampleRun<'a> {
         let mut payload = Vec::new();
         payloads.compose(0, 0, &mut payload);
-        let popularity = match plan.action {
-            SampleAction::Request(workload) => workload.popularity(plan.sessions.len(), plan.seed),
-            _ => None,
-        };
         SampleRun {
             contender,
             payloads,
@@ -81,10 +68,7 @@ impl<'a> SampleRun<'a> {
             random: fastrand::Rng::with_seed(plan.seed),
             payload,
             fresh: plan.fresh.clone(),
-            popularity,
             ahead: Vec::with_capacity(AHEAD),
-            calls: 0,
-            absent_at: 0,
             recording: false,
             latencies: Latencies::new(),
             extra: Latencies::new(),
@@ -157,8 +141,7 @@ impl<'a> SampleRun<'a> {
         self.result.cpu_us = cpu_us().saturating_sub(cpu_before);
         self.result.created = self.fresh.start - self.plan.fresh.start;
         self.result.latency = self.latencies.to_text();
-        let with_extra =
-            matches!(self.plan.action, SampleAction::StartWithSweep | SampleAction::Stream);
+        let with_extra = self.plan.action == SampleAction::StartWithSweep;
         self.result.latency_extra = with_extra.then(|| self.extra.to_text());
         self.result
     }
@@ -198,7 +181,6 @@ impl<'a> SampleRun<'a> {
         match self.plan.action {
             SampleAction::Create => self.create(),
             SampleAction::Read => self.read(),
-            SampleAction::Stream => self.stream(times),
             SampleAction::Request(workload) => self.request(workload, times),
             SampleAction::Cycle | SampleAction::Begin | SampleAction::StartWithSweep => {
                 self.cycle(times)
@@ -209,16 +191,7 @@ impl<'a> SampleRun<'a> {
     /// Draws the next sessions. A closed loop counts this time neither as latency nor in the rate.
     fn draw_ahead(&mut self) {
         let (random, sessions) = (&mut self.random, self.plan.sessions.clone());
-        match &mut self.popularity {
-            Some(popularity) => {
-                self.ahead.extend(
-                    std::iter::repeat_with(|| sessions.start + popularity.next()).take(AHEAD),
-                );
-            }
-            None => self
-                .ahead
-                .extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD)),
-        }
+        self.ahead.extend(std::iter::repeat_with(|| random.usize(sessions.clone())).take(AHEAD));
         self.contender.prefetch_ids(&self.ahead);
     }
 
@@ -255,22 +228,6 @@ impl<'a> SampleRun<'a> {
         let Some(payload) = self.contender.read(session)? else { return Ok(OpOutcome::Missed) };
         let intact = self.payloads.check(session as u64, payload).is_some();
         Ok(if intact { OpOutcome::Done } else { OpOutcome::Damaged })
-    }
-
-    /// In the warm-up all sessions are live: expired ones would come too early.
-    fn stream(&mut self, times: &mut OpTimes) -> Result<OpOutcome> {
-        if !self.recording {
-            return self.cycle(times);
-        }
-        let place = self.calls % STREAM_ABSENT_OF;
-        if place == 0 {
-            self.absent_at = self.random.u64(..STREAM_ABSENT_OF);
-        }
-        self.calls += 1;
-        match if place == self.absent_at { self.fresh.next() } else { None } {
-            Some(session) => self.create_missing(session),
-            None => self.cycle(times),
-        }
     }
 
     fn create_missing(&mut self, session: usize) -> Result<OpOutcome> {
@@ -328,10 +285,7 @@ impl<'a> SampleRun<'a> {
         let measured =
             if self.plan.action == SampleAction::Begin { times.granted_ns } else { ended };
         let latency = measured.saturating_sub(due);
-        if self.plan.action == SampleAction::Stream {
-            self.latencies.record(latency);
-            self.extra.record(ended.saturating_sub(asked));
-        } else if times.swept {
+        if times.swept {
             self.extra.record(latency)
         } else {
             self.latencies.record(latency)
@@ -353,9 +307,7 @@ impl<'a> SampleRun<'a> {
         match outcome {
             Ok(OpOutcome::Done) => return true,
             Ok(OpOutcome::Missed) => self.result.misses += 1,
-            Ok(OpOutcome::Returned) => {
-                self.fail("a session that has expired or never was is answered".to_owned())
-            }
+            Ok(OpOutcome::Returned) => self.fail("a session that never was is answered".to_owned()),
             Ok(OpOutcome::Damaged) => self.fail("a payload is not what was written".to_owned()),
             Err(error) => {
                 let _ = self.contender.release(); // the failed operation may hold a lock

@@ -141,9 +141,9 @@ impl TaskRunner {
             }
             self.payloads.compose(session as u64, 0, &mut self.buffer);
             let asked = now_ns();
-            let ttl = range.expiring.map_or(self.ttl, |expiring| {
-                let left = expiring.expiry_of(session).saturating_sub(asked);
-                Duration::from_nanos(left).max(Duration::from_millis(1))
+            let ttl = range.expire_at_ns.map_or(self.ttl, |expire_at_ns| {
+                Duration::from_nanos(expire_at_ns.saturating_sub(asked))
+                    .max(Duration::from_millis(1))
             });
             let created = contender.create(session, &self.buffer, ttl);
             is_gone = created.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Unreachable);

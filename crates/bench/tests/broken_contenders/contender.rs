@@ -136,7 +136,7 @@ impl Contender for Files {
         let until = self.path(session).with_extension("until");
         let expired =
             fs::metadata(&until).is_ok_and(|it| it.modified().unwrap() <= SystemTime::now());
-        if expired && !self.is("immortal") {
+        if expired {
             fs::remove_file(until).unwrap();
             fs::remove_file(self.path(session)).unwrap();
         }

@@ -49,10 +49,13 @@ fn check_rounds(report: &Report) {
 }
 
 fn of_contenders_in_a_row() {
-    let options = Options { sessions: Some(vec![100]), rate: Some(400.0), ..options() };
-    let report = report(Experiment::Expiry, &["sound", "interrupting", "dull"], options);
+    // Five sizes in twenty rounds: more commits than the 50 after which the second one interrupts.
+    let (workers, sessions, payload_bytes, seconds) = (None, None, None, None);
+    let options =
+        Options { workers, sessions, payload_bytes, seconds, rounds: Some(20), ..options() };
+    let report = report(Experiment::Oversize, &["sound", "interrupting", "dull"], options);
     let stores: Vec<&str> = report.results.iter().map(|row| row.store.as_str()).collect();
-    assert_eq!(stores, ["sound"; 3], "{:#?}", report.results);
+    assert_eq!(stores, ["sound"; 5], "{:#?}", report.results);
     assert!(report.results.iter().all(|row| !row.is_bad()), "{:#?}", report.results);
     assert!(report.interrupted && report.to_string().contains("interrupted"), "{report}");
 }

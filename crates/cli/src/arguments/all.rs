@@ -37,9 +37,6 @@ pub struct AllArguments {
     /// (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the rows as CSV to a file, or to standard output at the end (-)
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
     /// Write the tables as Markdown, for an issue, to a file after each experiment, or to standard
     /// output at the end (-)
     #[arg(long, value_name = "FILE")]
@@ -52,12 +49,6 @@ pub struct AllArguments {
 /// `sessile bench setup`.
 #[derive(Args, Debug)]
 pub struct SetupArguments {
-    /// Install missing programs, without starting a service; asks first
-    #[arg(long)]
-    pub install: bool,
-    /// Do not ask
-    #[arg(long, requires = "install")]
-    pub yes: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

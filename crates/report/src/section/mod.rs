@@ -4,7 +4,6 @@
 //! experiment that was not run.
 
 mod contention;
-mod expiry;
 mod faults;
 mod features;
 mod gc;
@@ -58,7 +57,6 @@ pub(crate) fn all(runs: &PageReports<'_>) -> Result<Vec<Section>, DrawError> {
         section("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
         section("scale", "More and more sessions", scale::body(runs, ids)?),
         section("contention", "Parallel requests on one session", contention::body(runs, ids)?),
-        section("expiry", "Meeting expired sessions", expiry::body(runs, ids)?),
         section("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
         section("rebuild", "A page that builds its cache each time", rebuild::body(runs, ids)),
         section("faults", "Workers and servers that are killed", faults::body(runs, ids)?),

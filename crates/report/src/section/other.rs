@@ -1,30 +1,17 @@
-//! Experiments without a section: every row, as operations per second.
+//! Experiments of other versions of this program: every row, as operations per second.
 
 use maud::{Markup, html};
+use sessile_bench::Experiment;
 
 use super::throughput;
 use crate::DrawError;
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
 
-const OF_THEIR_OWN: [&str; 11] = [
-    "cycle",
-    "ops",
-    "lifecycle",
-    "gc",
-    "scale",
-    "contention",
-    "expiry",
-    "oversize",
-    "rebuild",
-    "perl",
-    "faults",
-];
-
-/// All other experiments of the results; `None` if there are none.
+/// All experiments of the results without a section; `None` if there are none.
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Option<Markup>, DrawError> {
     let others: Vec<&str> =
-        runs.experiments().into_iter().filter(|name| !OF_THEIR_OWN.contains(name)).collect();
+        runs.experiments().into_iter().filter(|it| Experiment::from_name(it).is_none()).collect();
     let mut parts = Vec::new();
     for name in &others {
         for run in runs.of_experiment(name) {

@@ -44,11 +44,6 @@ struct VisitorSeries<'a> {
     samples: VisitorSamples,
 }
 
-/// Waves of visitors to a contender in each round.
-pub(crate) fn waves(choice: &Choice) -> usize {
-    lazy_modes(choice).len()
-}
-
 /// The values of `lazy` for a contender.
 fn lazy_modes(choice: &Choice) -> &'static [Option<bool>] {
     match (MEASURED.contains(&choice.title().as_str()), choice.store == SESSILE) {

@@ -10,7 +10,6 @@ impl SampleRun<'_> {
     /// The warm-up creates no sessions: the ids are limited.
     pub(super) fn request(&mut self, workload: Workload, times: &mut OpTimes) -> Result<OpOutcome> {
         match workload.mix().kind_at(self.random.u8(..100)) {
-            RequestKind::Read => self.read(),
             RequestKind::Touch => self.touch(),
             RequestKind::NewSession if self.recording => match self.fresh.next() {
                 Some(session) => self.create_missing(session),
