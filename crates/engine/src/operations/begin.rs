@@ -52,7 +52,8 @@ impl RecordWriter {
                     self.give_up(plane, entry, lock)?;
                     return Err(error);
                 }
-                let (state, fence) = (entry.state(), entry.next_fence(now));
+                let state = entry.state();
+                let Some(fence) = entry.fence_of_holder(now, lock) else { return Ok(None) };
                 let held =
                     HeldEntry { entry: entry.number, lock, digest, bin, fence, state, old: None };
                 return Ok(Some(ControlFlow::Break((held, Found::default()))));
@@ -79,7 +80,8 @@ impl RecordWriter {
                             let bytes = record.payload.len() as u64;
                             self.slots.expect_replacement(plane, state.location(), bytes);
                         }
-                        let (entry, fence) = (entry.number, entry.next_fence(now));
+                        let Some(fence) = entry.fence_of_holder(now, lock) else { return Ok(None) };
+                        let entry = entry.number;
                         let old = found.record.as_ref().map(|record| record.head);
                         let held = HeldEntry { entry, lock, digest, bin, fence, state, old };
                         return Ok(Some(ControlFlow::Break((held, found))));

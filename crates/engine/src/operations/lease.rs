@@ -48,6 +48,15 @@ impl TableEntry<'_> {
         }
     }
 
+    /// `None` if a log-out has voided the lock meanwhile: another holder may be there with what was
+    /// read, and a smaller fence.
+    pub fn fence_of_holder(self, now: Timestamp, mine: LockWord) -> Option<u64> {
+        let fence = self.next_fence(now);
+        // In the one order of all such operations: this fence, this look, the log-out's void, the
+        // next holder's lock, its fence.
+        (LockWord(self.lock().load(SeqCst)).bare() == mine).then_some(fence)
+    }
+
     pub fn belongs_to(self, digest: KeyDigest) -> bool {
         self.state().kind() != EntryKind::Free && self.digest() == digest
     }
