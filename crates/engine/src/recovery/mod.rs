@@ -3,6 +3,7 @@
 mod control;
 mod dead;
 mod drop_store;
+mod election;
 mod home;
 mod open;
 mod orphans;

@@ -10,6 +10,6 @@ mod lock;
 mod process;
 mod store_file;
 
-#[cfg(all(test, sessile_model))]
-pub(crate) use index::Insertion;
-pub(crate) use {entries::*, hint::*, keys::*, lock::*, process::*, store_file::*};
+pub(crate) use {
+    entries::*, hint::*, index::Insertion, keys::*, lock::*, process::*, store_file::*,
+};
