@@ -24,6 +24,7 @@ use std::fmt;
 
 use sessile_bench::Collection;
 
+use crate::ids::ElementIds;
 use crate::runs::PageReports;
 
 /// The drawing library could not draw a chart, with its message.
@@ -46,6 +47,8 @@ impl std::error::Error for DrawError {}
 /// [`DrawError`] if a chart cannot be drawn: tables alone are not worth a page.
 pub fn html(results: &Collection) -> Result<String, DrawError> {
     let runs = PageReports::of(results);
-    let sections = section::all(&runs)?;
-    Ok(page::page(&runs, &sections).into_string())
+    let ids = ElementIds::default();
+    let overview = section::overview(&runs, &ids)?;
+    let sections = section::all(&runs, &ids)?;
+    Ok(page::page(&runs, &overview, &sections).into_string())
 }

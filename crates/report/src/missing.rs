@@ -1,4 +1,4 @@
-//! A notice at the top of the page about missing results.
+//! One folded line at the top of the page about missing results.
 //!
 //! It distinguishes experiments that were not run, left out, or cut short. Failed rows are not
 //! missing.
@@ -21,10 +21,26 @@ pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {
     let nothing = left_out.is_empty() && absent.is_empty() && without_rows.is_empty();
     let under_way = under_way(runs);
     let cut = runs.interrupted || runs.reports.iter().any(|report| report.interrupted);
+    let experiments = left_out.iter().map(|(_, names)| names.len()).sum::<usize>()
+        + absent.len()
+        + without_rows.len();
+    let mut summary = Vec::new();
+    if cut || under_way {
+        summary.push("the end of the measurement".to_owned());
+    }
+    if experiments > 0 {
+        summary.push(with_noun(experiments, "experiment"));
+    }
+    if contenders > 0 {
+        summary.push(with_noun(contenders, "contender"));
+    }
+    let summary = summary.join(", ");
     html! {
         @if cut || under_way || !nothing || contenders > 0 {
-            div.callout role="note" aria-label="What is missing" {
-                p { strong { "What is missing on this page" } }
+            details.callout {
+                summary {
+                    strong { "Missing on this page" } ": " (summary)
+                }
                 ul {
                     @if cut {
                         li {
@@ -56,6 +72,10 @@ pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {
                             a href="#left-out" { "left out, with the reasons" } "."
                         }
                     }
+                }
+                p {
+                    code { "sessile bench setup" } " lists what is not installed, and the command "
+                    "that installs all of it."
                 }
             }
         }

@@ -11,12 +11,13 @@ use sha2::{Digest, Sha256};
 use crate::missing;
 use crate::number::bytes;
 use crate::runs::PageReports;
-use crate::section::Section;
+use crate::section::{Part, Section};
 
 const STYLE: &str = include_str!("style.css");
 const TITLE: &str = "Session stores, measured";
 
-pub(crate) fn page(runs: &PageReports<'_>, sections: &[Section]) -> Markup {
+/// `overview` is the first screen, below the title.
+pub(crate) fn page(runs: &PageReports<'_>, overview: &Markup, sections: &[Section]) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -31,20 +32,19 @@ pub(crate) fn page(runs: &PageReports<'_>, sections: &[Section]) -> Markup {
             }
             body {
                 a.skip href="#main" { "Skip to the results" }
-                header { (masthead(runs)) }
+                header { (masthead(runs, overview)) }
                 nav aria-label="Contents" {
                     ol {
                         @for section in sections {
-                            li { a href=(format!("#{}", section.id)) { (section.title) } }
+                            @for part in section.parts.iter().take(1) {
+                                li { a href=(format!("#{}", part.id)) { (section.title) } }
+                            }
                         }
                     }
                 }
                 main id="main" tabindex="-1" {
                     @for section in sections {
-                        section id=(section.id) aria-labelledby=(format!("{}-title", section.id)) {
-                            h2 id=(format!("{}-title", section.id)) { (section.title) }
-                            (section.body)
-                        }
+                        div.group { h2 { (section.title) } @for part in &section.parts { (drawn(part)) } }
                     }
                 }
                 footer {
@@ -58,34 +58,42 @@ pub(crate) fn page(runs: &PageReports<'_>, sections: &[Section]) -> Markup {
     }
 }
 
+fn drawn(part: &Part) -> Markup {
+    let title = format!("{}-title", part.id);
+    html! {
+        @if part.title.is_empty() { section id=(part.id) { (part.body) } }
+        @else {
+            section id=(part.id) aria-labelledby=(title) {
+                h3.part id=(title) { (part.title) }
+                (part.body)
+            }
+        }
+    }
+}
+
 /// Scripts, images, fonts and frames have no source. The style sheet is allowed by its digest.
 fn policy() -> String {
     let digest = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     format!("default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'")
 }
 
-fn masthead(runs: &PageReports<'_>) -> Markup {
+fn masthead(runs: &PageReports<'_>, overview: &Markup) -> Markup {
     let experiments: Vec<&str> = runs.experiments().into_iter().collect();
     let rows: usize = runs.reports.iter().map(|report| report.results.len()).sum();
     html! {
         h1 { (TITLE) }
-        p.lead {
-            "Which store should keep the sessions of a web application on this machine? "
-            @if rows == 0 { "Nothing was measured yet." }
-            @else {
-                (crate::number::with_noun(rows, "row")) " of "
-                (crate::number::with_noun(experiments.len(), "experiment")) ": "
-                (experiments.join(", "))
-                "."
-            }
-        }
+        @if rows == 0 { p.lead { "Nothing was measured yet." } }
+        (overview)
         (missing::notice(runs))
         @for (machine, _) in runs.machines() {
             p.machine {
+                (crate::number::with_noun(rows, "row")) " of "
+                (crate::number::with_noun(experiments.len(), "experiment")) " on "
                 (machine.cpu) ", " (machine.cores) " logical processors, "
                 (bytes(machine.memory_bytes as f64)) " of memory, "
                 (machine.kernel) ", " (machine.system) ", disk " (machine.disk_file_system)
-                "; Sessile " (machine.sessile) ", " (machine.build) " build"
+                "; Sessile " (machine.sessile) ", " (machine.build) " build. All rows are in the "
+                "JSON that the page is made of."
             }
         }
     }

@@ -34,7 +34,7 @@ fn without_charts(section: &str) -> String {
 fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
     for (experiment, sections) in [
         ("cycle", ["percentiles", "resources"].as_slice()),
-        ("ops", &["resources"]),
+        ("ops", &["warnings"]),
         ("scale", &["scale"]),
         ("lifecycle", &["lifecycle"]),
         ("perl", &["perl"]),
@@ -64,10 +64,10 @@ fn a_contender_that_failed_everywhere_is_still_named_in_each_chart_of_it() {
     for id in ["percentiles", "paced"] {
         let shown = section(&page, id);
         let charts = shown.split("<svg").skip(1).map(|part| part.split_once("</svg>").unwrap().0);
-        let mut over_a_socket = charts.filter(|chart| chart.contains("redis\n"));
+        let mut over_a_socket = charts.filter(|chart| chart.contains(">redis<"));
         assert!(over_a_socket.clone().count() > 0, "{id}");
         assert!(
-            over_a_socket.all(|chart| chart.contains("mysql\n") && chart.contains("--bad")),
+            over_a_socket.all(|chart| chart.contains(">mysql<") && chart.contains("--bad")),
             "{id}: {shown}"
         );
     }
@@ -144,8 +144,8 @@ fn handlers_with_and_without_a_lock_have_charts_of_their_own() {
     };
     let (with, without) =
         (chart("Over a socket, with a lock"), chart("Over a socket, without a lock"));
-    assert!(with.contains("phpredis#lock") && !with.contains("phpredis\n"), "{with}");
-    assert!(without.contains("phpredis\n") && !without.contains("phpredis#lock"), "{without}");
+    assert!(with.contains("phpredis#lock") && !with.contains(">phpredis<"), "{with}");
+    assert!(without.contains(">phpredis<") && !without.contains("phpredis#lock"), "{without}");
     assert!(chart("Inside the application's process, without a lock").contains("apcu"));
 }
 

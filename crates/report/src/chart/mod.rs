@@ -66,10 +66,27 @@ fn drawn(
                 aria-labelledby=(title) aria-describedby=(description) {
                 title id=(title) { (words.title) }
                 desc id=(description) { (words.description) }
-                (PreEscaped(themed(inside)))
+                (PreEscaped(compact(&themed(inside))))
             }
         }
     })
+}
+
+/// Without what is the default: half of the size.
+fn compact(svg: &str) -> String {
+    let defaults = [
+        " opacity=\"1\"",
+        " stroke-width=\"1\"",
+        " stroke=\"none\"",
+        "00000000000002",
+        // What the style sheet says of a chart, or of a line in it.
+        " font-family=\"sans-serif\"",
+        " font-size=\"12\"",
+        " fill=\"var(--quiet)\"",
+        " fill=\"none\"",
+    ];
+    let short = defaults.iter().fold(svg.to_owned(), |svg, default| svg.replace(default, ""));
+    short.replace(">\n", ">").replace("\n</text>", "</text>")
 }
 
 #[derive(Clone, Copy, Debug)]

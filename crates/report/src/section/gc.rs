@@ -14,33 +14,14 @@ use crate::table::{HtmlTable, TableCell, right, text};
 /// A store that removes expired sessions itself, without evidence of removals in this time.
 const AFTER_EXPIRY: &str = "begin-after-expiry";
 
-/// A heading, and the stacked phases with their names.
-const PICTURES: [(&str, &[(&str, &str)]); 3] = [
-    (
-        "Starts, some of which collect garbage",
-        &[
-            ("start-gc-0", "no start collects garbage"),
-            ("start-gc-0.1", "one start in ten collects garbage"),
-            ("start-while-sweeping", "none does, a sweep runs beside them"),
-            ("nothing", "calls that do nothing for as long"),
-        ],
-    ),
-    (
-        "Starts that collect nine sessions of ten",
-        &[("start-gc-0.1-expired", "one start in ten collects garbage")],
-    ),
-    (
-        "Requests beside a sweep and a deletion",
-        &[
-            ("begin-alone", "nothing beside them"),
-            ("begin-while-sweeping", "while expired sessions are removed"),
-            (AFTER_EXPIRY, "after sessions have expired"),
-            ("begin-while-deleting", "while nine of ten are deleted"),
-            ("start-before-deleting", "starts, nothing beside them"),
-            ("start-while-deleting", "starts, while nine of ten are removed"),
-        ],
-    ),
+/// The stacked phases of the chart, with their names; the table has all.
+const PICTURE: &[(&str, &str)] = &[
+    ("start-gc-0", "no start collects garbage"),
+    ("start-gc-0.1", "one start in ten collects garbage"),
+    ("start-while-sweeping", "none does, a sweep runs beside them"),
+    ("nothing", "calls that do nothing for as long"),
 ];
+const HEADING: &str = "Starts, some of which collect garbage";
 
 /// The phase of a row. Older results claim removals by stores that do not report any.
 fn phase(row: &Row) -> &str {
@@ -75,53 +56,39 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @if measured.is_empty() { (not_run(runs, "gc")) }
         @for run in &measured {
             (conditions(run))
-            @for (heading, phases) in PICTURES { (pictures(run, heading, phases, ids)?) }
+            (pictures(run, ids)?)
             (table(run).draw(ids))
         }
     })
 }
 
-fn pictures(
-    run: &ExperimentRows<'_>,
-    heading: &str,
-    phases: &[(&str, &str)],
-    ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+/// A picture for each contender, of the most sessions.
+fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let has_phase =
-        |row: &&&Row| phases.iter().any(|(op, _)| phase(row) == *op) && row.histogram.is_some();
+        |row: &&&Row| PICTURE.iter().any(|(op, _)| phase(row) == *op) && row.histogram.is_some();
     let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
     let Some(shown) = shown(&rows) else { return Ok(html! {}) };
     let mut figures = Vec::new();
     for title in titles(&rows) {
-        let mut sizes: Vec<usize> =
-            rows.iter().filter(|row| row.shown_title() == title).map(|row| row.sessions).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        for sessions in sizes {
-            let own: Vec<&Row> = rows
-                .iter()
-                .filter(|row| row.shown_title() == title && row.sessions == sessions)
-                .copied()
-                .collect();
-            let many = format!("{} sessions{}", count(sessions as f64), run.tier_suffix);
-            figures.push(picture(heading, &title, &many, &own, phases, shown, ids)?);
-        }
+        let own = || rows.iter().copied().filter(|row| row.shown_title() == title);
+        let most = own().map(|row| row.sessions).max().unwrap_or(0);
+        let own: Vec<&Row> = own().filter(|row| row.sessions == most).collect();
+        let many = format!("{} sessions{}", count(most as f64), run.tier_suffix);
+        figures.push(picture(&title, &many, &own, shown, ids)?);
     }
     Ok(html! {
-        h3 { (heading) (run.tier_suffix) } div.multiples { @for figure in figures { (figure) } }
+        h3 { (HEADING) (run.tier_suffix) } div.multiples { @for figure in figures { (figure) } }
     })
 }
 
 fn picture(
-    heading: &str,
     title: &str,
     many: &str,
     rows: &[&Row],
-    phases: &[(&str, &str)],
     shown: (usize, usize),
     ids: &ElementIds,
 ) -> Result<Markup, DrawError> {
-    let found = phases.iter().filter_map(|(op, name)| {
+    let found = PICTURE.iter().filter_map(|(op, name)| {
         Some((*name, rows.iter().find(|row| phase(row) == *op)?.histogram.as_ref()?))
     });
     let found: Vec<(&str, &Buckets)> = found.collect();
@@ -138,7 +105,7 @@ fn picture(
         .collect();
     let steps = StackedHistograms {
         words: ChartText {
-            title: format!("{heading}: {name}"),
+            title: format!("{HEADING}: {name}"),
             description: format!("{}.", said.join("; ")),
         },
         bounds_us: found.first().map(|(_, buckets)| buckets.bounds_us.clone()).unwrap_or_default(),
@@ -151,21 +118,9 @@ fn picture(
             })
             .collect(),
     };
-    let names: Vec<&str> =
-        std::iter::once("latency").chain(found.iter().map(|(name, _)| *name)).collect();
-    let mut table = HtmlTable::new(format!("calls of {name} by latency"), &names);
-    for bucket in shown.0..=shown.1 {
-        let bound = steps.bounds_us.get(bucket);
-        let label =
-            bound.map_or("more".to_owned(), |bound| format!("below {}", time(*bound as f64)));
-        let counts = found
-            .iter()
-            .map(|(_, buckets)| right(buckets.counts.get(bucket).copied().unwrap_or(0)));
-        table.row(std::iter::once(text(label)).chain(counts).collect());
-    }
     Ok(html! {
         figure {
-            figcaption { strong { (title) } ", " (many) } (steps.draw(ids)?) (table.folded(ids))
+            figcaption { strong { (title) } ", " (many) } (steps.draw(ids)?)
         }
     })
 }

@@ -1,6 +1,7 @@
-//! The sections of the page, from top to bottom, one file each.
+//! The sections of the page, from top to bottom: at most ten, each a question. A section has parts,
+//! one file each.
 //!
-//! A new section has a file and a line in [`all`]. This file owns their order, and the text for an
+//! A new part has a file and a line in [`all`]. This file owns their order, and the text for an
 //! experiment that was not run.
 
 mod contention;
@@ -12,6 +13,7 @@ mod lifecycle;
 mod method;
 mod other;
 mod oversize;
+mod overview;
 mod paced;
 mod percentiles;
 mod perl;
@@ -34,43 +36,72 @@ use crate::number::{count, with_noun};
 use crate::runs::{ExperimentRows, PageReports, complaint};
 use crate::table::{TableCell, text};
 
+pub(crate) use overview::overview;
+
 #[derive(Debug)]
 pub(crate) struct Section {
+    pub title: &'static str,
+    pub parts: Vec<Part>,
+}
+
+/// What one link leads to.
+#[derive(Debug)]
+pub(crate) struct Part {
     pub id: &'static str,
+    /// Empty if it is the whole section.
     pub title: &'static str,
     pub body: Markup,
 }
 
-pub(crate) fn all(runs: &PageReports<'_>) -> Result<Vec<Section>, DrawError> {
-    let ids = &ElementIds::default();
-    let section = |id, title, body| Section { id, title, body };
-    let mut sections = vec![
-        section("verdict", "Which store for which site", verdict::body(runs, ids)),
-        section("warnings", "Before you believe a figure", warnings::body(runs, ids)),
-        section("features", "What each store can do", features::body(ids)),
-        section("cycle", "Locked requests a second", throughput::cycle(runs, ids)?),
-        section("ops", "Create, read and change", throughput::ops(runs, ids)?),
-        section("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
-        section("perl", "Sessions in Perl", perl::body(runs, ids)?),
-        section("gc", "With and without garbage collection", gc::body(runs, ids)?),
-        section("percentiles", "How long a request takes", percentiles::body(runs, ids)?),
-        section("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
-        section("scale", "More and more sessions", scale::body(runs, ids)?),
-        section("contention", "Parallel requests on one session", contention::body(runs, ids)?),
-        section("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
-        section("rebuild", "A page that builds its cache each time", rebuild::body(runs, ids)),
-        section("faults", "Workers and servers that are killed", faults::body(runs, ids)?),
+pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Section>, DrawError> {
+    let part = |id, title, body| Part { id, title, body };
+    let section = |title, parts| Section { title, parts };
+    let mut requests = vec![
+        part("cycle", "As fast as they can", throughput::cycle(runs, ids)?),
+        part("percentiles", "How long a request takes", percentiles::body(runs, ids)?),
+        part("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
     ];
-    sections
-        .extend(workloads::body(runs, ids)?.map(|body| section("workloads", "Workloads", body)));
-    sections
-        .extend(other::body(runs, ids)?.map(|body| section("other", "Other experiments", body)));
-    sections.extend([
-        section("resources", "Processor time, memory and space", resources::body(runs, ids)),
-        section("left-out", "Left out, and why", left_out::body(runs, ids)),
-        section("method", "How it was measured", method::body(runs, ids)),
-    ]);
-    Ok(sections)
+    requests.extend(workloads::body(runs, ids)?.map(|body| part("workloads", "Workloads", body)));
+    requests.extend(other::body(runs, ids)?.map(|body| part("other", "Other experiments", body)));
+    Ok(vec![
+        section("Which store for which site", vec![part("verdict", "", verdict::body(runs, ids))]),
+        section("What each store can do", vec![part("features", "", features::body(ids))]),
+        section("Locked requests", requests),
+        section("Create, read and change", vec![part("ops", "", throughput::ops(runs, ids)?)]),
+        section(
+            "Pages and scripts",
+            vec![
+                part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
+                part("rebuild", "A page that builds its cache", rebuild::body(runs, ids)),
+                part("perl", "Sessions in Perl", perl::body(runs, ids)?),
+            ],
+        ),
+        section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids)?)]),
+        section(
+            "Parallel requests on one session",
+            vec![part("contention", "", contention::body(runs, ids)?)],
+        ),
+        section(
+            "More and larger sessions",
+            vec![
+                part("scale", "More and more sessions", scale::body(runs, ids)?),
+                part("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
+                part("resources", "Processor time and space", resources::body(runs, ids)),
+            ],
+        ),
+        section(
+            "Workers and servers that are killed",
+            vec![part("faults", "", faults::body(runs, ids)?)],
+        ),
+        section(
+            "How it was measured",
+            vec![
+                part("warnings", "Before you believe a figure", warnings::body(runs, ids)),
+                part("left-out", "Left out, and why", left_out::body(runs, ids)),
+                part("method", "Machine and commands", method::body(runs, ids)),
+            ],
+        ),
+    ])
 }
 
 fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {

@@ -26,7 +26,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
     })
 }
 
-/// A chart for each number of workers and each kind of row; `what` names the start of the latency.
+/// A chart of the most workers for each kind of row; `what` names the start of the latency.
 pub(super) fn of_run(
     run: &ExperimentRows<'_>,
     what: &str,
@@ -34,16 +34,13 @@ pub(super) fn of_run(
 ) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
-        for workers in run.distinct(|row| row.workers) {
-            let here =
-                |row: &&&Row| row.kind == kind && row.workers == workers && row.op == "cycle";
-            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-            if !rows.is_empty() {
-                let title =
-                    format!("{place}, {}{what}{}", with_noun(workers, "worker"), run.tier_suffix);
-                figures.push(html! { h3 { (title) } (one(run, &rows, &title, ids)?) });
-            }
-        }
+        let here = |row: &&&Row| row.kind == kind && row.op == "cycle";
+        let all: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
+        let Some(most) = all.iter().map(|row| row.workers).max() else { continue };
+        let rows: Vec<&Row> = all.iter().filter(|row| row.workers == most).copied().collect();
+        let title = format!("{place}, {}{what}{}", with_noun(most, "worker"), run.tier_suffix);
+        let wrong = wrong_ones(&all, &|row| with_noun(row.workers, "worker"));
+        figures.push(html! { h3 { (title) } (one(run, &rows, &title, ids)?) (wrong) });
     }
     Ok(html! { @for figure in figures { (figure) } })
 }
@@ -85,8 +82,7 @@ fn one(
                 .collect(),
         );
     }
-    let wrong = wrong_ones(rows, &|row| with_noun(row.workers, "worker"));
-    Ok(html! { figure { (curves.draw(ids)?) (table.folded(ids)) } (wrong) })
+    Ok(html! { figure { (curves.draw(ids)?) (table.folded(ids)) } })
 }
 
 /// A failed row has no values, and a cross next to its name.

@@ -4,10 +4,7 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::throughput::{length, small};
-use super::{KINDS, conditions, not_run};
-use crate::DrawError;
-use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
+use super::{conditions, not_run};
 use crate::ids::ElementIds;
 use crate::number::{count, figure};
 use crate::runs::{ExperimentRows, PageReports, complaint, tiers};
@@ -16,7 +13,6 @@ use crate::table::{HtmlTable, TableCell, right, text};
 /// The published variant of a contender that connects for each operation.
 const RECONNECT: &str = "reconnect";
 const NO_PARTNER: &str = "no corrected row";
-const OPS: [&str; 3] = ["create", "read", "change"];
 
 /// A published row, and the corrected row of the same contender, operation, workers and tier, if
 /// any.
@@ -28,28 +24,11 @@ pub(super) fn body(
     corrected: &[ExperimentRows<'_>],
     published: &[ExperimentRows<'_>],
     ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+) -> Markup {
     let pairs = pairs(corrected, published);
     let tiers = tiers(published);
     let tables = tiers.iter().map(|tier| table(&pairs, tier, &beside(&tiers, tier)));
-    let mut figures = Vec::new();
-    for op in OPS {
-        for (kind, place) in KINDS {
-            for tier in &tiers {
-                let here = |(row, _): &&PublishedPair<'_>| {
-                    row.op == op && row.kind == kind && row.durability == *tier
-                };
-                let own: Vec<PublishedPair<'_>> = pairs.iter().filter(here).copied().collect();
-                if !own.is_empty() {
-                    let beside = beside(&tiers, tier);
-                    let title =
-                        format!("As published and corrected: {op}, {}{beside}", small(place));
-                    figures.push(html! { h3 { (title) } (chart(&own, &title, op, ids)?) });
-                }
-            }
-        }
-    }
-    Ok(html! {
+    html! {
         h3 { "As it was published" }
         p {
             "The published measurement timed more than the stores. A payload was drawn, character "
@@ -66,10 +45,9 @@ pub(super) fn body(
                 p.not-run { strong { "There is no corrected run to compare it with." } }
             }
             @for run in published { (conditions(run)) } (drawing(&pairs))
-            @for figure in figures { (figure) }
             @for table in tables { (table.draw(ids)) }
         }
-    })
+    }
 }
 
 fn pairs<'a>(
@@ -126,48 +104,6 @@ fn drawing(pairs: &[PublishedPair<'_>]) -> Markup {
             "more of its figures is that."
         }
     }
-}
-
-fn chart(
-    pairs: &[PublishedPair<'_>],
-    heading: &str,
-    op: &str,
-    ids: &ElementIds,
-) -> Result<Markup, DrawError> {
-    let mut names: Vec<String> = Vec::new();
-    for name in pairs.iter().map(title) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let bars = |name: &String| {
-        let own = pairs.iter().filter(|pair| title(pair) == *name);
-        let both = own.flat_map(|(published, corrected)| {
-            let bar = |series, word: &str, length| Bar {
-                series,
-                name: format!("{}, {word}", published.workers),
-                length,
-            };
-            let none = || BarLength::Failed(NO_PARTNER.to_owned());
-            [
-                bar(0, "corrected", corrected.map_or_else(none, length)),
-                bar(1, "published", length(published)),
-            ]
-        });
-        both.collect()
-    };
-    let chart = Bars {
-        words: ChartText {
-            title: heading.to_owned(),
-            description: "Two bars for each contender and number of workers; their values are in \
-                          the table below."
-                .to_owned(),
-        },
-        unit: format!("{op}s a second"),
-        series: "workers, form".to_owned(),
-        rows: names.iter().map(|name| BarRow { name: name.clone(), bars: bars(name) }).collect(),
-    };
-    Ok(html! { figure { (chart.draw(ids)?) figcaption { "Further to the right is better." } } })
 }
 
 /// The end of a heading of one tier among several.

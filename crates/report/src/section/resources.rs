@@ -11,14 +11,13 @@ use crate::number::{bytes, count, figure};
 use crate::runs::{ExperimentRows, PageReports, tiers};
 use crate::table::{HtmlTable, TableCell, right, text};
 
-/// Experiments that end with as many sessions as they began with, so that the space per session is
-/// meaningful.
+/// The first of these that was measured: they end with as many sessions as they began with, so that
+/// the space per session is meaningful.
 const WEIGHED: [&str; 3] = ["cycle", "ops", "scale"];
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let tables: Vec<HtmlTable> =
-        WEIGHED.iter().flat_map(|name| [time(runs, name), space(runs, name)]).collect();
-    let tables: Vec<&HtmlTable> = tables.iter().filter(|table| !table.is_empty()).collect();
+    let name = WEIGHED.iter().find(|name| !runs.of_experiment(name).is_empty());
+    let tables = name.map_or(Vec::new(), |name| vec![time(runs, name), space(runs, name)]);
     html! {
         p {
             "Processor time of the workers contains the harness; that of a server is its own "
@@ -27,10 +26,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "they were given."
         }
         @if tables.is_empty() { p.not-run { strong { "Not measured." } } }
-        // The first experiment is enough for most readers; the others are folded.
-        @for (number, table) in tables.iter().enumerate() {
-            @if number < 2 { (table.draw(ids)) } @else { (table.folded(ids)) }
-        }
+        @for table in tables.iter().filter(|table| !table.is_empty()) { (table.draw(ids)) }
     }
 }
 

@@ -41,8 +41,6 @@ const BY_SESSIONS: ScaleChart = ScaleChart {
     y_label: "cycles a second",
     y: speed,
 };
-const BY_WORKERS: ScaleChart =
-    ScaleChart { x_label: "workers", x: |row| row.workers, y_label: "cycles a second", y: speed };
 const SPACE: ScaleChart =
     ScaleChart { y_label: "bytes a session", y: |row| row.bytes_per_session as f64, ..BY_SESSIONS };
 
@@ -89,23 +87,13 @@ fn of_place(
 ) -> Result<Vec<Markup>, DrawError> {
     let mut figures = Vec::new();
     let workers = distinct(rows, |row| row.workers);
-    for number in workers.iter().copied() {
-        let own: Vec<&Row> = rows.iter().filter(|row| row.workers == number).copied().collect();
+    if let Some(most) = workers.last().copied() {
+        let own: Vec<&Row> = rows.iter().filter(|row| row.workers == most).copied().collect();
         let title = format!(
             "Cycles a second by the number of sessions, {}, {where_and_what}",
-            with_noun(number, "worker")
+            with_noun(most, "worker")
         );
         figures.push(BY_SESSIONS.figure(run, &own, &title, ids)?);
-    }
-    if let Some(most) =
-        distinct(rows, |row| row.sessions).last().copied().filter(|_| workers.len() > 1)
-    {
-        let own: Vec<&Row> = rows.iter().filter(|row| row.sessions == most).copied().collect();
-        let sessions = count(most as f64);
-        let title = format!(
-            "Cycles a second by the number of workers, {sessions} sessions, {where_and_what}"
-        );
-        figures.push(BY_WORKERS.figure(run, &own, &title, ids)?);
     }
     let first = workers.first().copied().unwrap_or(1);
     let weighed = rows
@@ -187,7 +175,8 @@ fn table(run: &ExperimentRows<'_>, kind: &str, place: &str) -> HtmlTable {
     );
     let mut table = HtmlTable::new(&caption, &columns);
     let mib = |bytes: u64| right(figure(bytes as f64 / f64::from(1 << 20)));
-    for row in run.rows.iter().filter(|row| row.kind == kind) {
+    let most = run.rows.iter().map(|row| row.workers).max();
+    for row in run.rows.iter().filter(|row| row.kind == kind && Some(row.workers) == most) {
         let about = if row.payload_spread == "fixed" { "" } else { "about " };
         let mut cells = vec![
             text(row.shown_title()),

@@ -33,6 +33,29 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
 }
 
+/// The best store of each kind of site, in one sentence.
+pub(super) fn sentence(runs: &PageReports<'_>, tier: Durability) -> Markup {
+    let mut uses: Vec<(String, Vec<&str>)> = Vec::new();
+    for (kind, answer) in answers(runs, &installed(runs), tier) {
+        let Some(best) = answer.best().map(RankedStore::title) else { continue };
+        match uses.iter_mut().find(|(known, _)| *known == best) {
+            Some((_, kinds)) => kinds.push(kind.name),
+            None => uses.push((best, vec![kind.name])),
+        }
+    }
+    html! {
+        @if uses.is_empty() { "No store that was measured here fits any kind of site." }
+        @else {
+            "On this machine use "
+            @for (number, (store, kinds)) in uses.iter().enumerate() {
+                @if number > 0 { "; " }
+                strong { (store) } " for " (kinds.join(" and "))
+            }
+            "."
+        }
+    }
+}
+
 fn answers(
     runs: &PageReports<'_>,
     installed: &[String],
@@ -52,7 +75,7 @@ fn installed(runs: &PageReports<'_>) -> Vec<String> {
 }
 
 /// The weakest first.
-fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
+pub(super) fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
     let rows = runs.reports.iter().flat_map(|report| &report.results);
     let names: Vec<&str> =
         rows.filter(|row| row.op == "cycle").map(|row| row.durability.as_str()).collect();
@@ -62,7 +85,7 @@ fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
     if measured.is_empty() { vec![Durability::None] } else { measured }
 }
 
-fn in_words(tier: Durability) -> &'static str {
+pub(super) fn in_words(tier: Durability) -> &'static str {
     match tier.name() {
         "none" => "nothing",
         "1s" => "all but the last second",

@@ -16,15 +16,14 @@ pub fn page(results: &Collection) -> String {
     sessile_report::html(results).unwrap()
 }
 
-/// The page with one changed row of an experiment.
+/// The page with one changed row of an experiment, of the most workers in its result.
 pub fn with(experiment: &str, change: impl Fn(&mut Row)) -> String {
     let mut results = small();
-    let row = results
-        .runs
-        .iter_mut()
-        .flat_map(|run| &mut run.results)
-        .find(|row| row.experiment == experiment);
-    change(row.unwrap());
+    let rows = results.runs.iter_mut().map(|run| &mut run.results);
+    let mut rows = rows.filter(|rows| rows.iter().any(|row| row.experiment == experiment));
+    let rows = rows.next().unwrap();
+    let most = rows.iter().map(|row| row.workers).max().unwrap();
+    change(rows.iter_mut().find(|row| row.workers == most).unwrap());
     page(&results)
 }
 
