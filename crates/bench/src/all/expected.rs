@@ -97,6 +97,7 @@ fn session(choice: &Choice) -> f64 {
         ContenderSource::Fixture(_, fixture) | ContenderSource::FixtureOn(_, fixture, _) => {
             fixture.url.contains("{disk}")
         }
+        ContenderSource::Reference(reference) => reference.on_disk,
         _ => false,
     };
     match (choice.over_socket, on_disk) {

@@ -1,6 +1,6 @@
 //! The parts of `all`, their order, and settings that differ from those of the experiment alone.
 //!
-//! Budget: ten minutes with `--quick`, eighty without, on two processors with everything installed;
+//! Budget: ten minutes with `--quick`, 84 without, on two processors with everything installed;
 //! a test checks it. Workers, rates and payloads stay, because they are the question. Fewer rounds,
 //! shorter samples and fewer sessions only widen the spread.
 
