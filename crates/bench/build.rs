@@ -1,7 +1,12 @@
 //! Tells the program which commit it was built from, and with which flags, for the environment of a
 //! result. Without git or a repository the commit is unknown.
 
+#![forbid(unsafe_code)]
+
 use std::process::Command;
+
+/// Without a lock on the index, which a git command of the user may hold.
+const CHANGES: [&str; 4] = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"];
 
 fn main() {
     // The commit, and whether sources differ from it, can change with any of these.
@@ -10,7 +15,7 @@ fn main() {
         println!("cargo::rerun-if-changed={log}");
     }
     let commit = output("git", &["rev-parse", "--short=12", "HEAD"]);
-    let changes = output("git", &["status", "--porcelain", "--untracked-files=no"]);
+    let changes = output("git", &CHANGES);
     let changed = if changes.is_some_and(|it| !it.is_empty()) { ", changed" } else { "" };
     let commit = commit.map_or("unknown".to_owned(), |commit| format!("{commit}{changed}"));
     println!("cargo::rustc-env=SESSILE_COMMIT={commit}");
