@@ -206,6 +206,7 @@ fn start_reference(reference: &Reference, options: &ServerOptions) -> Result<Dep
     let what = |place: &Path| ContenderSpec::Reference {
         name: reference.name.to_owned(),
         place: place.to_owned(),
+        durability: options.durability.name().to_owned(),
     };
     let Some(kind) = reference.server.and_then(ServerKind::by_name) else {
         return Ok(Deployment {
@@ -231,11 +232,12 @@ fn start_reference(reference: &Reference, options: &ServerOptions) -> Result<Dep
 }
 
 /// The directory of a reference row, and how it is shown. A server's is on disk, as that of the
-/// store on the same server; others are in memory, so that no disk limits them.
+/// store on the same server, and so are files; others are in memory, so that no disk limits them.
 fn place_of(reference: &Reference) -> std::io::Result<(PrivateDir, &'static str)> {
-    match reference.server {
-        Some(_) => PrivateDir::on_disk().map(|dir| (dir, "<disk>")),
-        None => PrivateDir::in_shared_memory().map(|dir| (dir, "<shm>")),
+    if reference.server.is_some() || reference.on_disk {
+        PrivateDir::on_disk().map(|dir| (dir, "<disk>"))
+    } else {
+        PrivateDir::in_shared_memory().map(|dir| (dir, "<shm>"))
     }
 }
 
@@ -263,14 +265,10 @@ mod tests {
     #[test]
     fn the_server_of_a_reference_row_keeps_its_data_where_the_one_of_a_store_does() {
         for reference in REFERENCES {
+            let on_disk = reference.server.is_some() || reference.on_disk;
             let (dir, name) = place_of(reference).unwrap();
-            assert_eq!(
-                dir.path().starts_with("/dev/shm"),
-                reference.server.is_none(),
-                "{}",
-                reference.name
-            );
-            assert_eq!(name == "<disk>", reference.server.is_some(), "{}", reference.name);
+            let in_memory = dir.path().starts_with("/dev/shm");
+            assert_eq!((in_memory, name == "<disk>"), (!on_disk, on_disk), "{}", reference.name);
         }
     }
 }

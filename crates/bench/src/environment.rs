@@ -2,12 +2,17 @@
 //! build suffix.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
-use sessile_fixtures::{ServerKind, file_system};
+use sessile_core::Durability;
+use sessile_fixtures::{ServerKind, ServerOptions, file_system, mount_options, server_flags};
+
+use crate::experiments::rebuild;
+use crate::selection::{Choice, ContenderSource};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
@@ -19,9 +24,21 @@ pub struct Environment {
     /// The distribution.
     pub system: String,
     pub disk_file_system: String,
+    /// How it is mounted.
+    #[serde(default)]
+    pub disk_mount_options: String,
     pub sessile: String,
     /// `release` or `debug`.
     pub build: String,
+    /// Of the sources, and whether they differed from it.
+    #[serde(default)]
+    pub commit: String,
+    /// Compiler, target and flags.
+    #[serde(default)]
+    pub build_flags: String,
+    /// The command line of each private server that was measured, without its program.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub servers: BTreeMap<String, String>,
     pub versions: BTreeMap<String, String>,
 }
 
@@ -50,20 +67,62 @@ impl Environment {
             kernel: format!("Linux {}", numbers(read("/proc/sys/kernel/osrelease").trim())),
             system: field_of_os_release("PRETTY_NAME").unwrap_or_else(|| "unknown".into()),
             disk_file_system: file_system(&disk),
+            disk_mount_options: mount_options(&disk),
             sessile: env!("CARGO_PKG_VERSION").to_owned(),
             build: Environment::build_of_this_program().to_owned(),
+            commit: env!("SESSILE_COMMIT").to_owned(),
+            build_flags: env!("SESSILE_BUILD_FLAGS").to_owned(),
+            servers: BTreeMap::new(),
             versions: versions(),
         }
+    }
+
+    /// A line for each server.
+    pub fn servers_text(&self, before: &str) -> String {
+        self.servers.iter().map(|(name, flags)| format!("{before}{name} {flags}\n")).collect()
     }
 
     pub(crate) fn build_of_this_program() -> &'static str {
         if cfg!(debug_assertions) { "debug" } else { "release" }
     }
 
-    pub(crate) fn with(mut self, programs: &BTreeMap<String, String>) -> Environment {
+    pub(crate) fn with(
+        mut self,
+        programs: &BTreeMap<String, String>,
+        choices: &[Choice],
+        durability: Durability,
+    ) -> Environment {
         self.versions.extend(programs.clone());
+        self.servers = choices.iter().filter_map(|choice| flags(choice, durability)).collect();
         self
     }
+}
+
+/// The private server of a contender, and its flags. Variants of a store may have others.
+fn flags(choice: &Choice, durability: Durability) -> Option<(String, String)> {
+    let (name, server, extra): (_, _, &[&str]) = match choice.target {
+        ContenderSource::Fixture(entry, _) => {
+            let server = entry.capabilities.server?;
+            (server.to_owned(), server, &[])
+        }
+        ContenderSource::FixtureOn(entry, _, extra) => {
+            (choice.title(), entry.capabilities.server?, extra)
+        }
+        ContenderSource::Reference(reference) => {
+            (reference.server?.to_owned(), reference.server?, &[])
+        }
+        ContenderSource::Handler(handler) => {
+            let extra = rebuild::server_arguments(handler);
+            let server = handler.server?;
+            let name = if extra.is_empty() { server.to_owned() } else { choice.title() };
+            (name, server, extra)
+        }
+        ContenderSource::Keeper(keeper) => (keeper.server?.to_owned(), keeper.server?, &[]),
+        ContenderSource::Url(..) | ContenderSource::Test(..) => return None,
+    };
+    let extra = extra.iter().map(OsString::from).collect();
+    let options = ServerOptions { durability, measured: true, extra };
+    Some((name, server_flags(ServerKind::by_name(server)?, &options)))
 }
 
 /// In ticks since boot.
@@ -148,11 +207,35 @@ fn server_version(program: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Experiment;
 
     #[test]
     fn a_kernel_release_loses_its_build_suffix() {
         assert_eq!(numbers("6.1.0-18-amd64"), "6.1.0");
         assert_eq!(numbers("6.18.44-company-v445"), "6.18.44");
+    }
+
+    /// MariaDB had 4 GiB for its pages and PostgreSQL its default of 128 MB, and no result said so.
+    #[test]
+    fn the_flags_of_each_measured_server_are_told_without_its_directory() {
+        let named = ["postgres-two-trips", "postgres#stock", "mysql", "memory"].map(str::to_owned);
+        let tier = Durability::Second;
+        let Ok(selection) = crate::selection::select(&named, Experiment::Cycle, tier) else {
+            assert!(std::env::var_os("CI").is_none(), "no server is installed");
+            return println!("skipped: no server is installed");
+        };
+        let servers =
+            Environment::default().with(&BTreeMap::new(), &selection.choices, tier).servers;
+        if let (Some(ours), Some(stock)) = (servers.get("postgres"), servers.get("postgres#stock"))
+        {
+            assert!(ours.contains("-D <disk>/data"), "{ours}");
+            assert!(ours.ends_with("shared_buffers=4GB"), "{ours}");
+            assert!(stock.ends_with("shared_buffers=128MB"), "{stock}");
+            assert!(ours.contains("fsync=on") && ours.contains("synchronous_commit=off"));
+        }
+        if let Some(flags) = servers.get("mariadbd") {
+            assert!(flags.contains("buffer-pool-size=4G"), "{flags}");
+        }
     }
 
     #[test]

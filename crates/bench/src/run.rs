@@ -238,7 +238,11 @@ fn measure(
         if interrupted { complete.unwrap_or(0).min(settings.rounds) } else { settings.rounds };
     let mut report = Report {
         schema: report::SCHEMA,
-        environment: Environment::detect().with(&bench.programs),
+        environment: Environment::detect().with(
+            &bench.programs,
+            &bench.choices,
+            settings.durability,
+        ),
         command: redact::command(&options.command),
         seed: settings.seed,
         settings: report::Settings {

@@ -154,8 +154,11 @@ pub(crate) fn select(
         if experiment == Experiment::Oversize {
             candidates.extend(oversize::choices(durability));
         }
-        let about =
-            |reference: &&Reference| reference.loses_large == (experiment == Experiment::Oversize);
+        let throughput = matches!(experiment, Experiment::Cycle | Experiment::Ops);
+        let about = |reference: &&Reference| {
+            reference.loses_large == (experiment == Experiment::Oversize)
+                && (throughput || !reference.only_throughput)
+        };
         candidates.extend(
             REFERENCES
                 .iter()
@@ -410,7 +413,9 @@ mod tests {
                 .map(|left| format!("not {}#{}", left.store, left.variant));
             choices.chain(left_out).collect::<Vec<String>>()
         };
-        assert_eq!(of(Experiment::Scale), of(Experiment::Cycle));
+        let mut of_cycle = of(Experiment::Cycle);
+        of_cycle.retain(|title| !reference::by_name(title).is_some_and(|it| it.only_throughput));
+        assert_eq!(of(Experiment::Scale), of_cycle);
         assert!(of(Experiment::Scale).iter().any(|title| title == "sqlite"));
     }
 

@@ -4,7 +4,7 @@
 //! Some settings stay ours: Redis makes no snapshots, because a tier is a promise; MariaDB has no
 //! binary log and enough connections.
 //!
-//! Chosen by name (`redis#stock`, `mysql#stock`) in any experiment.
+//! Chosen by name (`redis#stock`, `mysql#stock`, `postgres#stock`) in any experiment.
 
 use sessile_core::Durability;
 use sessile_stores::{Fixture, registry};
@@ -20,7 +20,7 @@ struct StockServer {
 
 pub(crate) const VARIANT: &str = "stock";
 
-static STOCKS: [StockServer; 2] = [
+static STOCKS: [StockServer; 3] = [
     StockServer {
         store: "redis",
         fixture: Fixture { variant: VARIANT, url: "redis+unix:{socket}" },
@@ -30,6 +30,14 @@ static STOCKS: [StockServer; 2] = [
         store: "mysql",
         fixture: Fixture { variant: VARIANT, url: "mysql+unix:{socket}?user=root&database=test" },
         arguments: &["--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"],
+    },
+    StockServer {
+        store: "postgres",
+        fixture: Fixture {
+            variant: VARIANT,
+            url: "postgres+unix:{socket}?user=postgres&database=postgres",
+        },
+        arguments: &["-c", "shared_buffers=128MB"],
     },
 ];
 

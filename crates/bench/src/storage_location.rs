@@ -40,7 +40,8 @@ impl StorageLocation {
                 disk()
             }
             ContenderSource::Reference(reference)
-                if reference.server.is_some() && outlives_memory(reference.durability) =>
+                if reference.on_disk
+                    || reference.server.is_some() && outlives_memory(reference.durability) =>
             {
                 disk()
             }

@@ -129,11 +129,11 @@ impl Contender for StoreContender {
 mod tests {
     use std::time::Instant;
 
-    use sessile_fixtures::{Instance, PrivateDir, ServerOptions, StartError};
+    use sessile_fixtures::{Instance, ServerOptions, StartError};
 
     use super::*;
     use crate::payload_spread::PayloadSpread;
-    use crate::reference;
+    use crate::reference::tests::Place;
     use crate::worker::protocol::ContenderSpec;
 
     fn opening(what: ContenderSpec) -> OpenRequest {
@@ -169,22 +169,18 @@ mod tests {
 
     #[test]
     fn a_touch_moves_the_expiry_and_keeps_the_payload() {
-        let dir = PrivateDir::on_disk().unwrap();
-        let place = |name: &str| ContenderSpec::Reference {
-            name: name.to_owned(),
-            place: dir.path().to_owned(),
-        };
-        let lmdb = reference::by_name("lmdb").unwrap();
-        touched(&mut *(lmdb.open)(dir.path(), &opening(place("lmdb"))).unwrap());
         let what = ContenderSpec::Store { url: "memory:".to_owned(), reconnects: false };
         touched(&mut StoreContender::open("memory:", false, &opening(what)).unwrap());
-        for name in ["redis-four-trips", "memcached-four-trips"] {
-            let Some((reference, kind)) = reference::with_server(name) else { continue };
-            let home = PrivateDir::on_disk().unwrap();
-            let server =
-                sessile_fixtures::Server::start(kind, home.path(), &ServerOptions::default())
-                    .unwrap();
-            touched(&mut *(reference.open)(server.socket(), &opening(place(name))).unwrap());
+        for name in [
+            "lmdb",
+            "redis-four-trips",
+            "redis-two-trips",
+            "memcached-four-trips",
+            "memcached-two-trips",
+        ] {
+            if let Some(place) = Place::start(name) {
+                touched(&mut *place.open());
+            }
         }
     }
 

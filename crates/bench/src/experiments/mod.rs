@@ -42,7 +42,7 @@ pub(crate) struct Bench {
     launch: Launch,
     /// The program that runs the workers of counterparts; without one they run this program.
     pub other_launch: Option<Launch>,
-    choices: Vec<Choice>,
+    pub choices: Vec<Choice>,
     progress: Progress,
     pub rows: Vec<Row>,
     /// Rows that are measured and verified; later rows are lost after a signal.

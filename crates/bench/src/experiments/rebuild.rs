@@ -56,6 +56,12 @@ pub(crate) fn handlers() -> impl Iterator<Item = &'static Handler> {
     CACHES.iter().map(|cache| &cache.handler)
 }
 
+/// What the server of a handler gets besides the usual.
+pub(crate) fn server_arguments(handler: &Handler) -> &'static [&'static str] {
+    let cache = CACHES.iter().find(|cache| std::ptr::eq(&cache.handler, handler));
+    cache.map_or(&[], |cache| cache.arguments)
+}
+
 /// Whether `--stores` may contain this word.
 pub(crate) fn is_known(word: &str) -> bool {
     cache::named(&[word.to_owned()]).is_ok()

@@ -10,4 +10,4 @@ mod versions;
 pub use handler::{HANDLERS, Handler, locks};
 pub(crate) use handler::{SESSILE, named};
 pub(crate) use installation::{MODULE_VARIABLE, PhpInstallation};
-pub(crate) use versions::versions;
+pub(crate) use versions::{OPCACHE, OPCACHE_MISSING, versions};

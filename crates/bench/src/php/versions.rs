@@ -10,6 +10,10 @@ use sessile_fixtures::Web;
 use crate::php::{Handler, PhpInstallation};
 use crate::selection::{Choice, ContenderSource};
 
+/// Its name among the versions, and what stands there without it.
+pub(crate) const OPCACHE: &str = "php-opcache";
+pub(crate) const OPCACHE_MISSING: &str = "missing";
+
 /// For the environment of a result. Extensions without a version of their own have PHP's.
 pub(crate) fn versions(php: &PhpInstallation, choices: &[Choice]) -> BTreeMap<String, String> {
     let handlers = choices.iter().filter_map(|choice| match choice.target {
@@ -24,6 +28,8 @@ pub(crate) fn versions(php: &PhpInstallation, choices: &[Choice]) -> BTreeMap<St
         extensions.filter_map(|name| Some((format!("php-{name}"), of_extension(&about, name)?)));
     let mut versions: BTreeMap<String, String> = extensions.collect();
     versions.insert("php".to_owned(), php.version.clone());
+    let opcache = if php.has("opcache") { "loaded" } else { OPCACHE_MISSING };
+    versions.insert(OPCACHE.to_owned(), opcache.to_owned());
     versions.extend(nginx().map(|version| ("nginx".to_owned(), version)));
     versions
 }

@@ -61,39 +61,21 @@ pub(super) fn check_one_row(rows: u64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use sessile_fixtures::{PrivateDir, ServerOptions};
-
-    use crate::payload_spread::PayloadSpread;
-    use crate::reference;
-    use crate::worker::protocol::ContenderSpec;
-
     use super::*;
+    use crate::reference::tests::Place;
 
     /// A touch once succeeded without a row: no sample reads the effect of a touch.
     #[test]
     fn a_touch_that_finds_no_row_is_an_error_and_one_that_changes_nothing_is_none() {
-        for name in ["mysql-transaction", "postgres-transaction"] {
-            let Some((reference, kind)) = reference::with_server(name) else { continue };
-            let dir = PrivateDir::on_disk().unwrap();
-            let server =
-                sessile_fixtures::Server::start(kind, dir.path(), &ServerOptions::default())
-                    .unwrap();
-            let what = ContenderSpec::Reference {
-                name: name.to_owned(),
-                place: server.socket().to_owned(),
-            };
-            let (ttl, spread) = (Duration::from_secs(60), PayloadSpread::Fixed);
-            let opening = OpenRequest {
-                contender: what,
-                worker: 0,
-                seed: 7,
-                ids: 2,
-                payload_bytes: 64,
-                spread,
-                ttl,
-                lock_ttl: None,
-            };
-            let mut contender = (reference.open)(server.socket(), &opening).unwrap();
+        for name in [
+            "mysql-transaction",
+            "mysql-two-trips",
+            "postgres-transaction",
+            "postgres-two-trips",
+            "sqlite-plain",
+        ] {
+            let Some(place) = Place::start(name) else { continue };
+            let (mut contender, ttl) = (place.open(), Duration::from_secs(60));
             contender.create(0, b"a cart", ttl).unwrap();
             // Most touches fall into the second of the one before and change nothing.
             for _ in 0..20 {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sessile_core::Result;
 
 use super::handlers::ids;
-use super::memcached_four_trips::MemcachedConnection;
+use super::memcached_trips::MemcachedConnection;
 use crate::contender::Contender;
 use crate::reference::{Reference, unprepared};
 use crate::worker::protocol::OpenRequest;

@@ -3,15 +3,20 @@
 //! They have no registry entry and no contract. Each is as fast as its definition in
 //! docs/benchmark.md allows; a way to make one faster is a bug report.
 
+mod files_flock;
 mod handlers;
 mod limit;
 mod lmdb;
-mod memcached_four_trips;
 mod memcached_ignored;
+mod memcached_trips;
 mod mysql_transaction;
 mod null;
+mod postgres_connection;
 mod postgres_transaction;
-mod redis_four_trips;
+mod redis_trips;
+mod sqlite_plain;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::path::Path;
 
@@ -50,8 +55,14 @@ pub struct Reference {
     pub keeps_payloads: bool,
     /// It exists only to lose large payloads.
     pub loses_large: bool,
+    /// It takes no lock, so lost updates are no fault of it.
+    pub unlocked: bool,
+    /// Only `cycle` and `ops` have it without being asked.
+    pub only_throughput: bool,
+    /// Its directory is on disk; a server's always is.
+    pub on_disk: bool,
     pub after_death: AfterDeath,
-    /// The path is a directory in shared memory, or the server's socket.
+    /// The path is a directory, or the server's socket.
     pub(crate) open: OpenReference,
 }
 
@@ -72,6 +83,9 @@ impl Reference {
             any_size: false,
             keeps_payloads: true,
             loses_large: false,
+            unlocked: false,
+            only_throughput: false,
+            on_disk: false,
             after_death: AfterDeath::NoLock,
             open,
         }
@@ -89,6 +103,9 @@ impl Reference {
             any_size: true,
             keeps_payloads: true,
             loses_large: false,
+            unlocked: false,
+            only_throughput: false,
+            on_disk: false,
             after_death: AfterDeath::NoLock,
             open,
         }
@@ -100,11 +117,18 @@ pub const REFERENCES: &[Reference] = &[
     limit::REFERENCE,
     null::REFERENCE,
     lmdb::REFERENCE,
-    redis_four_trips::REFERENCE,
-    memcached_four_trips::REFERENCE,
+    files_flock::REFERENCE,
+    sqlite_plain::REFERENCE,
+    redis_trips::FOUR_TRIPS,
+    redis_trips::TWO_TRIPS,
+    redis_trips::SETEX,
+    memcached_trips::FOUR_TRIPS,
+    memcached_trips::TWO_TRIPS,
     memcached_ignored::REFERENCE,
-    mysql_transaction::REFERENCE,
-    postgres_transaction::REFERENCE,
+    mysql_transaction::FOUR_TRIPS,
+    mysql_transaction::TWO_TRIPS,
+    postgres_transaction::FOUR_TRIPS,
+    postgres_transaction::TWO_TRIPS,
 ];
 
 /// Error for a session outside the ids of the opening.
@@ -114,29 +138,4 @@ fn unprepared() -> Error {
 
 pub fn by_name(name: &str) -> Option<&'static Reference> {
     REFERENCES.iter().find(|reference| reference.name == name)
-}
-
-/// For tests: a row and its server. Without the server the test is skipped, and fails in CI.
-#[cfg(test)]
-pub(crate) fn with_server(
-    name: &str,
-) -> Option<(&'static Reference, &'static sessile_fixtures::ServerKind)> {
-    // An unknown name is a mistake in the test, which would otherwise always be skipped.
-    let reference = by_name(name).unwrap();
-    let kind = sessile_fixtures::ServerKind::by_name(reference.server.unwrap()).unwrap();
-    if kind.find().is_none() {
-        assert!(std::env::var_os("CI").is_none(), "{} is not installed", kind.name);
-        println!("skipped: {} is not installed", kind.name);
-        return None;
-    }
-    Some((reference, kind))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn limit_stays_as_short_as_its_definition_says() {
-        let lines = include_str!("limit.rs").lines().count();
-        assert!(lines <= 80, "limit.rs has {lines} lines; what needs more is no limit any more");
-    }
 }

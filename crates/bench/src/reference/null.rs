@@ -5,24 +5,18 @@
 
 use std::time::Duration;
 
-use sessile_core::{Durability, Error, ErrorKind, Result};
+use sessile_core::{Error, ErrorKind, Result};
 
 use crate::contender::Contender;
 use crate::payload::Payloads;
-use crate::reference::{AfterDeath, Reference};
+use crate::reference::Reference;
 
 pub(super) const REFERENCE: Reference = Reference {
     name: "null",
     sentence: "The harness itself: what clock reads and verification cost in every row",
     shared_by_processes: false,
-    server: None,
-    durability: &[Durability::None],
-    creates: true,
-    any_size: true,
     keeps_payloads: false,
-    loses_large: false,
-    after_death: AfterDeath::NoLock,
-    open: |_, opening| {
+    ..Reference::shared(|_, opening| {
         let payloads = Payloads::new(opening);
         Ok(Box::new(Null {
             payloads,
@@ -30,7 +24,7 @@ pub(super) const REFERENCE: Reference = Reference {
             last: Vec::new(),
             begun: 0,
         }))
-    },
+    })
 };
 
 struct Null {

@@ -53,7 +53,7 @@ impl Report {
             .collect();
         format!(
             "### sessile bench {title}\n\n{}\n\n- `{}`, seed {}\n- {}, {} cores, {} GiB, {}, {}, \
-             disk {}\n- sessile {}, {} build; {}\n",
+             disk {} ({})\n- sessile {}, commit {}, {} build ({}); {}\n{}",
             lists(&format!("{self:#}")),
             self.command,
             self.seed,
@@ -63,9 +63,13 @@ impl Report {
             environment.kernel,
             environment.system,
             environment.disk_file_system,
+            environment.disk_mount_options,
             environment.sessile,
+            environment.commit,
             environment.build,
-            versions.join(", ")
+            environment.build_flags,
+            versions.join(", "),
+            environment.servers_text("- ")
         )
     }
 }

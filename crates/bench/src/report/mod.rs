@@ -33,6 +33,7 @@ use crate::histogram::Latencies;
 use crate::naming;
 use crate::options::UsageError;
 use crate::redact;
+use crate::reference;
 pub use crate::selection::LeftOut;
 use crate::statistics::Spread;
 pub use crate::worker::WorkerMemory;
@@ -281,8 +282,10 @@ impl Row {
         if over_tcp { format!("{} (tcp)", self.title()) } else { self.title() }
     }
 
+    /// Lost updates are a fault only of a contender that takes locks.
     pub fn is_bad(&self) -> bool {
-        self.failed.is_some() || self.errors + self.misses + self.lost > 0
+        let unlocked = || reference::by_name(&self.store).is_some_and(|it| it.unlocked);
+        self.failed.is_some() || self.errors + self.misses > 0 || self.lost > 0 && !unlocked()
     }
 
     pub(crate) fn fault(&self) -> String {

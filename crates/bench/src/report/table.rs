@@ -167,7 +167,11 @@ impl Report {
             .iter()
             .map(|(name, version)| format!("{name} {version}"))
             .collect();
-        writeln!(f, "disk {}; {}", environment.disk_file_system, versions.join(", "))
+        let (disk, options) = (&environment.disk_file_system, &environment.disk_mount_options);
+        writeln!(f, "disk {disk} ({options}); {}", versions.join(", "))?;
+        let (commit, flags) = (&environment.commit, &environment.build_flags);
+        writeln!(f, "commit {commit}; {flags}")?;
+        f.write_str(&environment.servers_text(""))
     }
 
     fn contention(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! All warnings about the figures of a report, with their thresholds.
 
+use crate::php;
 use crate::report::table::three_digits;
 use crate::report::{LatencyUs, Report, Row};
 
@@ -25,6 +26,12 @@ pub(crate) fn warnings_for(report: &Report) -> Vec<String> {
     }
     if report.environment.build != "release" {
         warnings.push("debug build: the figures mean nothing".to_owned());
+    }
+    let opcache = report.environment.versions.get(php::OPCACHE);
+    if opcache.is_some_and(|opcache| opcache == php::OPCACHE_MISSING) {
+        let why = "PHP has no opcache here: it compiles each page again at every request, so all \
+                   handlers look closer to each other than on a site";
+        warnings.push(why.to_owned());
     }
     if report.settings.as_published {
         warnings.push(AS_PUBLISHED.to_owned());

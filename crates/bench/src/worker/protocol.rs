@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sessile_core::Durability;
 
 use crate::payload_spread::PayloadSpread;
 use crate::worker::faults::{FaultTask, SessionAccess};
@@ -50,12 +51,25 @@ pub enum ContenderSpec {
         name: String,
         /// Its directory or socket.
         place: PathBuf,
+        /// The tier, for a row without a server.
+        #[serde(default)]
+        durability: String,
     },
     Test {
         name: String,
         /// A directory of the test.
         place: PathBuf,
     },
+}
+
+impl ContenderSpec {
+    pub(crate) fn durability(&self) -> Durability {
+        let name = match self {
+            ContenderSpec::Reference { durability, .. } => durability,
+            ContenderSpec::Store { .. } | ContenderSpec::Test { .. } => "",
+        };
+        Durability::from_name(name).unwrap_or(Durability::None)
+    }
 }
 
 /// From parent to worker.

@@ -105,7 +105,7 @@ fn open(opening: &OpenRequest, open_test: OpenTest<'_>) -> Result<Box<dyn Conten
         ContenderSpec::Store { url, reconnects } => {
             Ok(Box::new(StoreContender::open(url, *reconnects, opening)?))
         }
-        ContenderSpec::Reference { name, place } => match reference::by_name(name) {
+        ContenderSpec::Reference { name, place, .. } => match reference::by_name(name) {
             Some(reference) => (reference.open)(place, opening),
             None => Err(Error::new(ErrorKind::InvalidArgument, "no such reference row")),
         },

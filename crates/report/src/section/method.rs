@@ -1,5 +1,7 @@
 //! Machine, conditions and commands: enough to repeat the measurement.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use sessile_bench::Report;
 
@@ -41,14 +43,33 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
                 dt { "Processor" } dd { (machine.cpu) ", " (machine.cores) " logical processors" }
                 dt { "Memory" } dd { (bytes(machine.memory_bytes as f64)) }
                 dt { "System" }
-                dd { (machine.system) ", " (machine.kernel) ", disk " (machine.disk_file_system) }
-                dt { "Sessile" } dd { (machine.sessile) ", " (machine.build) " build" }
+                dd {
+                    (machine.system) ", " (machine.kernel) ", disk " (machine.disk_file_system)
+                    @if !machine.disk_mount_options.is_empty() {
+                        " (" (machine.disk_mount_options) ")"
+                    }
+                }
+                dt { "Sessile" }
+                dd {
+                    (machine.sessile) ", " (machine.build) " build"
+                    @if !machine.commit.is_empty() {
+                        ", commit " (machine.commit) "; " (machine.build_flags)
+                    }
+                }
+                @for (name, flags) in servers(&reports) {
+                    dt { (name) } dd { code.command { (prose(flags)) } }
+                }
                 dt { "Programs and libraries" } dd { (versions(&reports)) }
             }
         }
         h3 { "Commands" }
         (commands(runs).draw(ids))
     }
+}
+
+/// The flags of each server; runs may differ in the tier.
+fn servers<'a>(reports: &[&'a Report]) -> BTreeSet<(&'a String, &'a String)> {
+    reports.iter().flat_map(|report| &report.environment.servers).collect()
 }
 
 /// All versions of a machine: experiments use different programs.
