@@ -80,8 +80,6 @@ mutations! {
         SwapsBeforeSync,
         /// A logged touch is acknowledged before the sync.
         TouchUnsynced,
-        /// A regeneration syncs only the copy.
-        AliasUnsynced,
         /// The tombstone is written after the state was swapped.
         TombstoneAfterSwap,
         /// A record whose sync has failed is only freed: it keeps its check, and the next one gets

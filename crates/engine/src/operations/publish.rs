@@ -35,9 +35,7 @@ impl RecordWriter {
             return Ok(false);
         }
         let claim = self.write_record(&lane, header, payload, logged)?;
-        let is_late = mutated(Mutation::SwapsBeforeSync)
-            || kind == EntryKind::Regenerated && mutated(Mutation::AliasUnsynced);
-        if !is_late {
+        if !mutated(Mutation::SwapsBeforeSync) {
             self.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;
         }
         if let Some(old) = old.filter(|_| mutated(Mutation::FreesBeforeState)) {

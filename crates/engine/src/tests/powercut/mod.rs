@@ -121,9 +121,13 @@ fn no_power_cut_breaks_what_was_promised() {
     // The same everywhere; other ones are tried at length.
     let (seeds, time_max) = seeds_or(1, Duration::from_secs(8));
     let one = time_max == Duration::MAX;
-    search(seeds, 3_000, time_max);
+    search(seeds.clone(), 3_000, time_max);
     // Also a slow machine tries so many.
-    assert!(one || counted(|count| count.distinct.len()) >= 50, "the time is over");
+    let enough = || one || counted(|count| count.distinct.len()) >= 50;
+    if !enough() {
+        search(seeds, 50, Duration::from_secs(120));
+    }
+    assert!(enough(), "the time is over");
 }
 
 #[test]
