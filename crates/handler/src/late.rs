@@ -6,14 +6,13 @@
 //! change it.
 //!
 //! The store keeps an alias from the old id to the new session for the grace, which tells here that
-//! the session still lives: after a log-out the old id shows nothing. A session that was created
-//! after the earlier payload is another one, which a browser began under the new id. The earlier
-//! payload is a record of its own, under the old id in the bin [`BIN`]. Without that record the old
-//! id shows nothing, so a store that loses it is safe.
+//! the session still lives: after a log-out the old id shows nothing. The earlier payload is a
+//! record of its own, under the old id in the bin [`BIN`]. Without that record the old id shows
+//! nothing, so a store that loses it is safe.
 
 use std::time::Duration;
 
-use sessile_core::{Bin, ErrorKind, Key, Record, Result, Sessions, Ttl};
+use sessile_core::{Bin, ErrorKind, Key, Result, Sessions, Ttl};
 
 /// The bin of earlier payloads.
 const BIN: &str = "before_regeneration";
@@ -42,7 +41,7 @@ pub(crate) fn forget(sessions: &Sessions, old: &Key) -> Result<()> {
     sessions.destroy(&key_of(old)?)
 }
 
-/// The record for a late request. It was created when the session got its new id.
-pub(crate) fn find(sessions: &Sessions, old: &Key) -> Result<Option<Record>> {
-    sessions.peek(&key_of(old)?)
+/// The payload for a late request.
+pub(crate) fn payload(sessions: &Sessions, old: &Key) -> Result<Option<Vec<u8>>> {
+    Ok(sessions.peek(&key_of(old)?)?.map(|record| record.payload))
 }

@@ -71,7 +71,7 @@ impl Session {
         if rules.concurrency != Concurrency::Exclusive {
             let found = sessions.find(&key)?;
             if found.moved_to.is_some() {
-                return Session::late(sessions, key, found.record).map(put);
+                return Session::late(sessions, key, found.record.is_some()).map(put);
             }
             // A new session is opened with its lock: its id is valid for other requests then.
             if let Some(record) = found.record.filter(|record| rules.merges(sessions, record)) {
@@ -87,10 +87,11 @@ impl Session {
                 }
                 _ => put(Session::locked(rules, key, begun)),
             },
-            Ok(Begun { lease, record, .. }) => {
+            Ok(begun) => {
+                let lives = begun.record.is_some();
                 // A late request must not hold the session that it cannot change.
-                drop(lease);
-                put(Session::late(sessions, key, record)?);
+                drop(begun);
+                put(Session::late(sessions, key, lives)?);
             }
             Err(error) if may_read_unlocked(rules, &error) => {
                 put(Session::peek(sessions, key, Some(error))?);
@@ -120,7 +121,7 @@ impl Session {
     fn peek(sessions: &Sessions, key: Key, warning: Option<Error>) -> Result<Session> {
         let Found { record, absence, moved_to } = sessions.find(&key)?;
         if moved_to.is_some() {
-            return Session::late(sessions, key, record);
+            return Session::late(sessions, key, record.is_some());
         }
         sessions.count_spent_id(absence, &key);
         let hold = Hold::Unlocked { absence: record.is_none().then_some(absence) };
@@ -158,18 +159,10 @@ impl Session {
         Ok(())
     }
 
-    /// Under an id that was regenerated, which leads to `session` now. After a log-out it shows
-    /// nothing, even if the new id has another session since.
-    fn late(sessions: &Sessions, key: Key, session: Option<Record>) -> Result<Session> {
-        let (mut lives, mut payload) = (session.is_some(), Vec::new());
-        if let Some(session) = session
-            && let Some(before) = late::find(sessions, &key)?
-        {
-            lives = session.head.created <= before.head.created;
-            if lives {
-                payload = before.payload;
-            }
-        }
+    /// Under an id that was regenerated. After a log-out it shows nothing.
+    fn late(sessions: &Sessions, key: Key, lives: bool) -> Result<Session> {
+        let before = if lives { late::payload(sessions, &key)? } else { None };
+        let payload = before.unwrap_or_default();
         Ok(Session { key, payload, hold: Hold::Late { lives }, end: None, warning: None })
     }
 
