@@ -29,11 +29,6 @@ impl RecordWriter {
         plane.prefetch_buckets(entry.digest());
         let lane = Lane::enter(plane, self, entry.number, old);
         let logged = plane.log.is_some().then(|| plane.logged_as(new, present));
-        // A log-out that has changed the state sees our fence only if we read it before: pairs with
-        // the read of the fence in `leave_tombstone`.
-        if logged.is_some() && entry.present_state(plane, from).is_none() {
-            return Ok(false);
-        }
         let claim = self.write_record(&lane, header, payload, logged)?;
         if !mutated(Mutation::SwapsBeforeSync) {
             self.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;
@@ -108,92 +103,11 @@ impl TableEntry<'_> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use sessile_core::{Clock, Head, Key, Store, Timestamp, Ttl};
 
     use super::*;
-    use crate::operations::Engine;
-    use crate::tests::disk::{Disk, Recorder};
-    use crate::{EngineOptions, open, power_tests::remove_control};
-
-    /// What a commit does before its swap.
-    fn write_only(engine: &Engine, key: &Key, (from, header): (EntryState, RecordHeader)) {
-        let (plane, me) = (&engine.plane, engine.me().unwrap());
-        let entry = plane.entry(plane.find_entry(plane.digest_of(key)).unwrap());
-        let (from, old) = entry.present_state(plane, from).unwrap();
-        let (kind, payload) = (EntryKind::Live, &b"orphan"[..]);
-        let new = Publication { entry, from, kind, header, payload };
-        let lane = Lane::enter(plane, me, entry.number, old);
-        let logged = Some(plane.logged_as(&new, from));
-        me.write_record(&lane, header, payload, logged).unwrap();
-    }
-
-    fn value(engine: &Engine, key: &Key) -> Option<Vec<u8>> {
-        engine.peek(key).unwrap().record.map(|record| record.payload)
-    }
-
-    /// A process was killed in a log-out, after its tombstone and before the swap. The next commit
-    /// got the same sequence, and a rebuild took the tombstone for the later of the two.
-    #[test]
-    fn a_commit_counts_after_a_log_out_that_was_killed_half_way() {
-        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
-        let path = folder.path().join("store");
-        let opened = || open(&path, Clock::system(), &EngineOptions::default()).unwrap();
-        let ttl = Ttl::sliding(Duration::from_secs(600)).unwrap();
-        let key = Key::session("one").unwrap();
-        let engine = opened();
-        engine.create(&key, b"cart", ttl).unwrap();
-        let (plane, me) = (&engine.plane, engine.me().unwrap());
-        let entry = plane.entry(plane.find_entry(plane.digest_of(&key)).unwrap());
-        let (state, old) = entry.present_state(plane, entry.state()).unwrap();
-        let lane = Lane::enter(plane, me, entry.number, old);
-        me.log_destroy(&lane, &entry, state, plane.now()).unwrap();
-        drop(lane);
-        let held = engine.begin(&key, Duration::ZERO).unwrap().0;
-        engine.commit(held, b"paid", ttl).unwrap();
-        drop(engine);
-        remove_control(&path);
-        let engine = opened();
-        assert_eq!(value(&engine, &key), Some(b"paid".to_vec()));
-        drop(engine);
-        remove_control(&path);
-    }
-
-    /// The other way round: the commit began, wrote its record and was killed while the log-out was
-    /// between its tombstone and the swap.
-    #[test]
-    fn a_log_out_counts_over_a_commit_that_came_before_its_swap_and_was_never_published() {
-        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
-        let path = folder.path().join("store");
-        let opened = || open(&path, Clock::system(), &EngineOptions::default()).unwrap();
-        let ttl = Ttl::sliding(Duration::from_secs(600)).unwrap();
-        let key = Key::session("one").unwrap();
-        let (mut leaving, other) = (opened(), Arc::new(opened()));
-        other.create(&key, b"cart", ttl).unwrap();
-        let (is_first, begins, of) = (AtomicBool::new(true), Arc::clone(&other), key.clone());
-        let observer = Box::new(move |_| {
-            if is_first.swap(false, SeqCst) {
-                let held = begins.begin(&of, Duration::ZERO).unwrap().0;
-                let head = Head::next(held.old, ttl, begins.plane.now());
-                write_only(&begins, &of, (held.state, RecordHeader::new(held.entry, 0, head)));
-            }
-        });
-        let file = std::fs::File::options().read(true).write(true).open(path.join("data")).unwrap();
-        let file = Box::new(KernelFile::new(file.try_clone().unwrap().into(), file.into()));
-        let disk = Arc::new(Mutex::new(Disk::default()));
-        leaving.plane.log.as_mut().unwrap().file = Box::new(Recorder::new(file, disk, observer));
-        leaving.destroy(&key).unwrap();
-        assert_eq!(value(&other, &key), None);
-        drop((leaving, other));
-        remove_control(&path);
-        let engine = opened();
-        assert_eq!(value(&engine, &key), None, "a destroyed session is back");
-        drop(engine);
-        remove_control(&path);
-    }
 
     /// A process was killed between the writing of a commit for 30 days and its swap, over a record
     /// of 30 minutes. The tombstone of the next log-out was kept for an hour: when its place in the
@@ -203,20 +117,27 @@ mod tests {
         let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
         let path = folder.path().join("store");
         let clock = Clock::manual(Timestamp::from_ms(1_800_000_000_000));
-        let engine = open(&path, clock.clone(), &EngineOptions::default()).unwrap();
+        let engine = crate::open(&path, clock.clone(), &crate::EngineOptions::default()).unwrap();
         let [short, long] =
             [1_800, 30 * 86_400].map(|seconds| Ttl::sliding(Duration::from_secs(seconds)).unwrap());
         let key = Key::session("one").unwrap();
         engine.create(&key, b"cart", short).unwrap();
-        let (plane, now) = (&engine.plane, clock.now());
+        let (plane, me, now) = (&engine.plane, engine.me().unwrap(), clock.now());
         let entry = plane.entry(plane.find_entry(plane.digest_of(&key)).unwrap());
+        let (from, old) = entry.present_state(plane, entry.state()).unwrap();
         let header = RecordHeader::new(entry.number, 0, Head::next(None, long, now));
-        write_only(&engine, &key, (entry.state(), header));
+        let (kind, payload) = (EntryKind::Live, &b"cart"[..]);
+        let new = Publication { entry, from, kind, header, payload };
+        // What a commit does before its swap.
+        let lane = Lane::enter(plane, me, entry.number, old);
+        let logged = Some(plane.logged_as(&new, from));
+        me.write_record(&lane, header, payload, logged).unwrap();
+        drop(lane);
         clock.advance(Duration::from_secs(60));
         engine.destroy(&key).unwrap();
         let kept_until = entry.state().forgotten_at();
         assert!(kept_until >= granted(now, header.head.expires), "until {kept_until:?}");
         drop(engine);
-        remove_control(&path);
+        crate::power_tests::remove_control(&path);
     }
 }

@@ -51,20 +51,12 @@ impl RecordWriter {
         }
         let (until, tombstone) = self.log_destroy(&lane, &entry, state, until)?;
         if !entry.replace_state(state, state.tombstone(until)) {
-            // The change that won has the same sequence, and a tombstone may win over it.
-            tombstone.into_iter().for_each(|(_, tombstone)| lane.discard(tombstone));
+            // The change that won has the same sequence, and a tombstone would win over it.
+            tombstone.into_iter().for_each(|tombstone| lane.discard(tombstone));
             return Ok(None);
         }
         if let Some(old) = old {
             entry.discard_replaced(plane, old);
-        }
-        if let Some((lineage, _)) = tombstone {
-            // A request that began since would win over the tombstone, should it have died before
-            // its swap. Pairs with the second look in `try_publish`.
-            let fence = entry.fence().load(SeqCst);
-            if fence > lineage.fence {
-                self.append_tombstone(&lane, Lineage { fence, ..lineage })?;
-            }
         }
         Ok(Some(until))
     }

@@ -161,7 +161,7 @@ impl<'a> Election<'a> {
         } else {
             let sequence = entry.lock().load(Relaxed);
             let is_tombstone = present.kind() == EntryKind::Destroyed;
-            let rank = (sequence, entry.fence().load(Relaxed), is_tombstone);
+            let rank = (sequence, is_tombstone, entry.fence().load(Relaxed));
             let order = found.rank().cmp(&rank);
             if order != Ordering::Less && !has_copies {
                 self.tally(seat, |segment| segment.only = segment.only.saturating_sub(1));

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use sessile_core::Result;
+use sessile_core::{Head, Result};
 
 use super::election::{Election, SegmentTally};
 use super::scan::{FoundRecord, read_segment};
@@ -209,7 +209,9 @@ impl Plane {
     /// Its line says all that its header has to say.
     fn repair_tombstone(&self, log: &DiskLog, found: &FoundRecord<'_>) -> Result<()> {
         let lineage = found.line.lineage;
-        let header = &tombstone_header(self.now(), lineage);
+        let expires = lineage.longest;
+        let head = Head { version: 0, created: expires, written: expires, expires, ends: None };
+        let header = &RecordHeader::new(0, 0, head);
         let claim = SlotClaim { location: found.location, stamp: found.header.stamp };
         let kind = RecordKind::Tombstone;
         LogRecord { kind, lineage, header, body: &[] }.encode(self, log, claim).write(log)

@@ -66,9 +66,9 @@ impl<'a> FoundRecord<'a> {
     }
 
     /// Of two records of a digest, the later one has the greater rank.
-    pub fn rank(&self) -> (u64, u64, bool) {
+    pub fn rank(&self) -> (u64, bool, u64) {
         let lineage = self.line.lineage;
-        (lineage.sequence, lineage.fence, self.is_tombstone())
+        (lineage.sequence, self.is_tombstone(), lineage.fence)
     }
 
     /// Whether it counts without anything else: other records need their chunks, or the session

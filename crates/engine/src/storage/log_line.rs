@@ -28,7 +28,7 @@ pub enum RecordKind {
     Chunk,
     /// Note: the record of this sequence has another expiry.
     Touch,
-    /// Note: destroyed. It wins over a record of the same sequence and fence.
+    /// Note: destroyed. Last, so that it wins over a record of the same sequence.
     Tombstone,
 }
 

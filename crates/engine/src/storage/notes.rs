@@ -75,11 +75,9 @@ impl RecordWriter {
         entry: &TableEntry<'_>,
         present: EntryState,
         until: Timestamp,
-    ) -> Result<(Timestamp, Option<(Lineage, SlotClaim)>)> {
+    ) -> Result<(Timestamp, Option<SlotClaim>)> {
         let plane = lane.plane;
-        if plane.log.is_none() {
-            return Ok((until, None));
-        }
+        let Some(log) = &plane.log else { return Ok((until, None)) };
         let now = plane.now();
         plane.cautious_now(); // learns the clock's lead
         let mut lineage = entry.next_lineage(plane, present);
@@ -93,20 +91,13 @@ impl RecordWriter {
             lineage.longest = lineage.longest.max(under_way);
         }
         entry.fence().raise(lineage.sequence);
-        // Not below that of a commit that has begun.
-        lineage.fence = entry.fence().load(SeqCst);
-        let tombstone = self.append_tombstone(lane, lineage)?;
-        Ok((lineage.longest, Some((lineage, tombstone))))
-    }
-
-    pub fn append_tombstone(&self, lane: &Lane<'_>, lineage: Lineage) -> Result<SlotClaim> {
-        let plane = lane.plane;
-        let Some(log) = &plane.log else { return Err(full()) };
+        let expires = lineage.longest;
+        let head = Head { version: 0, created: now, written: now, expires, ends: None };
+        let header = RecordHeader::new(entry.number, 0, head);
         let note = (RecordKind::Tombstone, ClaimPurpose::Tombstone);
-        let header = tombstone_header(plane.now(), lineage);
         let tombstone = self.append_note(lane, log, note, lineage, &header)?;
         self.await_sync(plane).inspect_err(|_| lane.give_up(tombstone))?;
-        Ok(tombstone)
+        Ok((lineage.longest, Some(tombstone)))
     }
 
     /// Writes a note again if it still counts, and frees it. False while its writer is at it.
@@ -124,12 +115,6 @@ impl RecordWriter {
         plane.free_slot(old);
         Ok(true)
     }
-}
-
-pub fn tombstone_header(now: Timestamp, lineage: Lineage) -> RecordHeader {
-    let expires = lineage.longest;
-    let head = Head { version: 0, created: now, written: now, expires, ends: None };
-    RecordHeader::new(0, 0, head)
 }
 
 /// Writes a touch that crosses a line of the grid, moves the expiry back, or sets another end. The
