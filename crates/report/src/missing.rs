@@ -37,7 +37,7 @@ pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {
     let summary = summary.join(", ");
     html! {
         @if cut || under_way || !nothing || contenders > 0 {
-            details.callout {
+            details.callout open[cut || under_way] {
                 summary {
                     strong { "Missing on this page" } ": " (summary)
                 }
@@ -74,8 +74,8 @@ pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {
                     }
                 }
                 p {
-                    code { "sessile bench setup" } " lists what is not installed, and the command "
-                    "that installs all of it."
+                    code { "sessile bench setup" } " lists what is not installed, and how to "
+                    "install it."
                 }
             }
         }

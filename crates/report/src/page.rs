@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::missing;
 use crate::number::bytes;
 use crate::runs::PageReports;
-use crate::section::{Part, Section};
+use crate::section::Section;
 
 const STYLE: &str = include_str!("style.css");
 const TITLE: &str = "Session stores, measured";
@@ -36,15 +36,13 @@ pub(crate) fn page(runs: &PageReports<'_>, overview: &Markup, sections: &[Sectio
                 nav aria-label="Contents" {
                     ol {
                         @for section in sections {
-                            @for part in section.parts.iter().take(1) {
-                                li { a href=(format!("#{}", part.id)) { (section.title) } }
-                            }
+                            li { a href=(format!("#{}", group_id(section))) { (section.title) } }
                         }
                     }
                 }
                 main id="main" tabindex="-1" {
                     @for section in sections {
-                        div.group { h2 { (section.title) } @for part in &section.parts { (drawn(part)) } }
+                        (drawn(section))
                     }
                 }
                 footer {
@@ -58,14 +56,24 @@ pub(crate) fn page(runs: &PageReports<'_>, overview: &Markup, sections: &[Sectio
     }
 }
 
-fn drawn(part: &Part) -> Markup {
-    let title = format!("{}-title", part.id);
+/// Of a section with several parts; one with a single part is that part.
+fn group_id(section: &Section) -> String {
+    let first = section.parts.first().map_or("", |part| part.id);
+    if section.parts.len() > 1 { format!("{first}-and-more") } else { first.to_owned() }
+}
+
+fn drawn(section: &Section) -> Markup {
+    let several = section.parts.len() > 1;
     html! {
-        @if part.title.is_empty() { section id=(part.id) { (part.body) } }
-        @else {
-            section id=(part.id) aria-labelledby=(title) {
-                h3.part id=(title) { (part.title) }
-                (part.body)
+        div.group {
+            @if several { h2 id=(group_id(section)) { (section.title) } }
+            @for part in &section.parts {
+                @let title = format!("{}-title", part.id);
+                section id=(part.id) aria-labelledby=(title) {
+                    @if several { h3.part id=(title) { (part.title) } }
+                    @else { h2 id=(title) { (section.title) } }
+                    (part.body)
+                }
             }
         }
     }
@@ -85,15 +93,18 @@ fn masthead(runs: &PageReports<'_>, overview: &Markup) -> Markup {
         @if rows == 0 { p.lead { "Nothing was measured yet." } }
         (overview)
         (missing::notice(runs))
-        @for (machine, _) in runs.machines() {
+        @if rows > 0 {
             p.machine {
                 (crate::number::with_noun(rows, "row")) " of "
-                (crate::number::with_noun(experiments.len(), "experiment")) " on "
+                (crate::number::with_noun(experiments.len(), "experiment")) "."
+            }
+        }
+        @for (machine, _) in runs.machines() {
+            p.machine {
                 (machine.cpu) ", " (machine.cores) " logical processors, "
                 (bytes(machine.memory_bytes as f64)) " of memory, "
                 (machine.kernel) ", " (machine.system) ", disk " (machine.disk_file_system)
-                "; Sessile " (machine.sessile) ", " (machine.build) " build. All rows are in the "
-                "JSON that the page is made of."
+                "; Sessile " (machine.sessile) ", " (machine.build) " build"
             }
         }
     }

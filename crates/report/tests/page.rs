@@ -41,6 +41,22 @@ fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     }
 }
 
+/// Stores were recommended from a run without any cycle, and of the tier `none` without a word.
+#[test]
+fn the_first_sentence_says_its_tier_and_needs_a_measured_cycle() {
+    let lead = |page: &str| page.split_once("<nav").unwrap().0.to_owned();
+    let measured = lead(&page(&small()));
+    assert!(
+        measured.contains("Where nothing must survive a power cut, use <strong>"),
+        "{measured}"
+    );
+    assert!(measured.contains("Locked requests a second of each store, tier none"), "{measured}");
+    let mut results = small();
+    results.runs.retain(|run| run.results.iter().all(|row| row.experiment != "cycle"));
+    let without = lead(&page(&results));
+    assert!(!without.contains("must survive") && !without.contains("<svg"), "{without}");
+}
+
 /// The caption claimed a test of every row, even of HTTPS.
 #[test]
 fn features_that_nothing_tries_are_marked_as_documented() {

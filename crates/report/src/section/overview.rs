@@ -15,18 +15,13 @@ use crate::ids::ElementIds;
 use crate::number::{time, with_noun};
 use crate::runs::{ExperimentRows, PageReports, marked};
 
-/// Empty if no cycle was measured.
+/// Empty if no cycle without a fixed rate was measured.
 pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    if runs.reports.is_empty() {
-        return Ok(html! {});
-    }
     let tiers = verdict::tiers(runs);
     let tier = tiers.iter().find(|tier| **tier != Durability::None).or(tiers.first());
-    let Some(tier) = tier else { return Ok(html! {}) };
-    Ok(html! {
-        p.lead { (verdict::sentence(runs, *tier)) }
-        @if let Some(run) = closed(runs, *tier) { (chart(&run, *tier, ids)?) }
-    })
+    let measured = tier.and_then(|tier| Some((*tier, closed(runs, *tier)?)));
+    let Some((tier, run)) = measured else { return Ok(html! {}) };
+    Ok(html! { p.lead { (verdict::sentence(runs, tier)) } (chart(&run, tier, ids)?) })
 }
 
 /// The first measurement of the cycle without a fixed rate, in a tier.
@@ -55,10 +50,11 @@ fn chart(
         name: row.shown_title(),
         bars: vec![Bar { series: 0, name: slowest(row), length: length(row) }],
     });
-    let said: Vec<String> = rows
-        .iter()
-        .map(|row| format!("{} {:.0}", row.shown_title(), row.ops_per_second.median))
-        .collect();
+    let figure = |row: &&Row| match &row.failed {
+        Some(_) => format!("{} failed", row.shown_title()),
+        None => format!("{} {:.0}", row.shown_title(), row.ops_per_second.median),
+    };
+    let said: Vec<String> = rows.iter().map(figure).collect();
     let chart = Bars {
         words: ChartText {
             title: format!("Locked requests a second of each store, tier {}", tier.name()),

@@ -175,8 +175,9 @@ fn table(run: &ExperimentRows<'_>, kind: &str, place: &str) -> HtmlTable {
     );
     let mut table = HtmlTable::new(&caption, &columns);
     let mib = |bytes: u64| right(figure(bytes as f64 / f64::from(1 << 20)));
-    let most = run.rows.iter().map(|row| row.workers).max();
-    for row in run.rows.iter().filter(|row| row.kind == kind && Some(row.workers) == most) {
+    let of_kind = || run.rows.iter().filter(|row| row.kind == kind);
+    let most = of_kind().map(|row| row.workers).max();
+    for row in of_kind().filter(|row| Some(row.workers) == most) {
         let about = if row.payload_spread == "fixed" { "" } else { "about " };
         let mut cells = vec![
             text(row.shown_title()),

@@ -33,25 +33,25 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
 }
 
-/// The best store of each kind of site, in one sentence.
+/// The best store of each kind of site, in one sentence that says the tier.
 pub(super) fn sentence(runs: &PageReports<'_>, tier: Durability) -> Markup {
     let mut uses: Vec<(String, Vec<&str>)> = Vec::new();
     for (kind, answer) in answers(runs, &installed(runs), tier) {
-        let Some(best) = answer.best().map(RankedStore::title) else { continue };
+        let best = answer.best().map_or_else(|| "no store".to_owned(), RankedStore::title);
         match uses.iter_mut().find(|(known, _)| *known == best) {
             Some((_, kinds)) => kinds.push(kind.name),
             None => uses.push((best, vec![kind.name])),
         }
     }
     html! {
-        @if uses.is_empty() { "No store that was measured here fits any kind of site." }
-        @else {
-            "On this machine use "
-            @for (number, (store, kinds)) in uses.iter().enumerate() {
-                @if number > 0 { "; " }
-                strong { (store) } " for " (kinds.join(" and "))
-            }
-            "."
+        "Where " (in_words(tier)) " must survive a power cut, use "
+        @for (number, (store, kinds)) in uses.iter().enumerate() {
+            @if number > 0 { "; " }
+            strong { (store) } " for " (kinds.join(" and "))
+        }
+        "."
+        @if tier == Durability::None {
+            " Nothing was measured that survives one: " code { "--durability 1s" } " does."
         }
     }
 }
