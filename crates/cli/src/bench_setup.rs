@@ -47,12 +47,14 @@ fn text(requirements: &[Requirement]) -> String {
     }
     let missing_packages = missing_packages(requirements);
     if !missing_packages.is_empty() {
-        // A server that comes with its package is started by it; the benchmark starts its own.
         let how = if has_apt() {
             "to install them: sudo apt-get install --no-install-recommends"
         } else {
             "install what Debian has in:"
         };
+        text.push_str(
+            "note: Debian starts a server that it installs; the benchmark needs only the program\n",
+        );
         text.push_str(&format!("{how} {}\n", missing_packages.join(" ")));
     }
     text

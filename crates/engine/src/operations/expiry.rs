@@ -87,11 +87,10 @@ impl TableEntry<'_> {
         }
     }
 
-    /// Whether an entry has not expired, or is a tombstone that is still needed; its due time is
-    /// corrected then.
-    fn is_kept(self, plane: &Plane, now: Timestamp) -> bool {
-        let tombstone = self.state().kind() == EntryKind::Destroyed;
-        let now = if tombstone { plane.cautious_now() } else { now };
+    /// Whether an entry has not expired by any clock that may be right; its due time is corrected
+    /// then. Tombstones, aliases and later records protect from earlier ones on the disk.
+    fn is_kept(self, plane: &Plane) -> bool {
+        let now = plane.cautious_now();
         let expires = self.expiry_of(plane).filter(|expires| *expires > now);
         expires.inspect(|expires| self.correct_due(plane, *expires)).is_some()
     }
@@ -134,7 +133,7 @@ impl RecordWriter {
     pub fn examine(&self, plane: &Plane, number: u64, now: Timestamp) -> Result<Examination> {
         let entry = plane.entry(number);
         // Without the lock first: most due entries were touched or committed since.
-        if entry.is_kept(plane, now) {
+        if entry.is_kept(plane) {
             return Ok(Kept);
         }
         let Some(mine) = self.try_lock(plane, entry.lock()) else { return Ok(Kept) };
@@ -165,7 +164,7 @@ impl RecordWriter {
             return Ok(Cleaned);
         }
         let touched = entry.touched().load(Relaxed);
-        if entry.is_kept(plane, now) {
+        if entry.is_kept(plane) {
             return Ok(Kept);
         }
         // Closed: a later touch finds the record gone; an earlier one has changed the word.

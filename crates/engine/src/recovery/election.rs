@@ -175,6 +175,10 @@ impl<'a> Election<'a> {
                     for copy in [seat, location] {
                         self.tally(copy, |segment| segment.undecided = true);
                     }
+                    if present.kind() == EntryKind::Damaged && kind != EntryKind::Damaged {
+                        // What the damaged copy said of its end is as damaged.
+                        entry.touched().store(end_of(found).0.as_ms(), Relaxed);
+                    }
                     let copies = [(kind, location), (present.kind(), seat)].into_iter();
                     let better = |of: &(_, _)| (of.0 != EntryKind::Damaged, self.only(of.1));
                     if let Some((kind, at)) = copies.max_by_key(better) {

@@ -121,6 +121,8 @@ impl Rebuild<'_> {
     }
 
     /// Ranks what could not be ranked before, until each alias that leads to a record is known.
+    /// From the end of the log: an alias is older than what it leads to, so that one reading
+    /// resolves a chain of them, however long.
     fn rank(&mut self) -> Result<()> {
         loop {
             (self.election.has_changed, self.election.dangles) = (false, false);
@@ -138,7 +140,7 @@ impl Rebuild<'_> {
         }
     }
 
-    /// Reads some segments again: the records that had been complete in the first reading and still
+    /// Reads some segments again, the last record first: the records that had been complete in the first reading and still
     /// have their stamps.
     fn reread(
         &mut self,
@@ -148,19 +150,20 @@ impl Rebuild<'_> {
     ) -> Result<()> {
         let mut bytes = std::mem::take(&mut self.bytes);
         let count = self.election.segments.len();
-        for segment in 0..count {
+        for (number, segment) in (0..count).rev().enumerate() {
             if !self.election.segments.get(segment).is_some_and(is_read) {
                 continue;
             }
             let (_, found) = read_segment(self.log, &mut bytes, segment as u64)?;
-            for found in found.filter(FoundRecord::was_complete) {
+            let found: Vec<_> = found.filter(FoundRecord::was_complete).collect();
+            for found in found.into_iter().rev() {
                 let granule = found.location.within() / GRANULE_BYTES;
                 let stamp = self.plane.stamp(segment as u64, granule).load(Relaxed);
                 if stamp == found.header.stamp {
                     each(self, &found)?;
                 }
             }
-            tell(&mut self.told, done, segment as u64, count);
+            tell(&mut self.told, done, number as u64, count);
         }
         self.bytes = bytes;
         Ok(())

@@ -1,8 +1,8 @@
-//! A clock for forgetting: when may a tombstone go that protects from older records on the disk?
+//! A clock for forgetting: when may an entry go that protects from older records on the disk?
 //!
-//! Invariant: a wall clock that runs ahead forgets nothing for a day. Its lead is wall time less
+//! Invariant: a wall clock that is set ahead forgets nothing for a day. Its lead is wall time less
 //! the time that has passed since the kernel started, which nothing can set. The least lead of two
-//! windows of at least a day each counts. A clock that was right when a tombstone was written, or
+//! windows of at least a day each counts. A clock that was right when an entry was looked at, or
 //! later, therefore holds for a day after it was set forward. One that stays ahead counts after
 //! two days at most. docs/engine.md, "Nothing comes back".
 
