@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, ErrorKind, Result, Store, Ttl};
 
-use crate::memory::SEGMENT_BYTES;
 use crate::power_tests::{START, key, opened_on, rebuilt, recorded, remove_control, ttl, value};
 use crate::tests::disk::Disk;
 use crate::{Engine, SyncMode};
@@ -202,20 +201,6 @@ fn four_who_wait_share_their_syncs() {
     count_up::<4>(&site, 25, |_| ());
     let syncs = site.disk().syncs;
     assert!((25..=75).contains(&syncs), "100 commits took {syncs} syncs");
-}
-
-/// The first write to an allocated page changes the file's map of blocks. A sync brought that to
-/// the disk, too, for each new page of the log: on ext4 with a journal four times the wait.
-#[test]
-fn a_segment_is_written_whole_before_its_first_commit() {
-    let site = Site::new();
-    let written = |number| {
-        let before = site.disk().written;
-        commit(&site.engine, number, &[7; 3_000]).unwrap();
-        site.disk().written - before
-    };
-    assert!(written(1) > SEGMENT_BYTES, "the first commit leaves pages that no one has written");
-    assert!((2..40).all(|number| written(number) < 4_096), "a segment is written whole again");
 }
 
 #[test]

@@ -6,10 +6,6 @@ use sessile_core::Result;
 pub trait DataFile: Send + Sync {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()>;
 
-    fn write_zeros(&self, offset: u64, bytes: u64) -> Result<()> {
-        self.write(&vec![0; bytes as usize], offset)
-    }
-
     /// Reads until the buffer is full; bytes beyond the end of the file read as zero.
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()>;
 

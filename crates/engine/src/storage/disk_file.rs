@@ -25,19 +25,6 @@ impl KernelFile {
         KernelFile { file, in_background, background: AioSync::default(), process }
     }
 
-    fn write_whole(&self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
-        while !bytes.is_empty() {
-            let written = match retry_on_intr(|| pwrite(&self.file, bytes, offset)) {
-                Ok(0) => Err(Errno::NOSPC),
-                written => written,
-            };
-            let written = written.map_err(|errno| failed("the log cannot be written", errno))?;
-            bytes = bytes.get(written..).unwrap_or_default();
-            offset += written as u64;
-        }
-        Ok(())
-    }
-
     fn opened_anew(&self) -> rustix::io::Result<OwnedFd> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -63,17 +50,18 @@ fn not_synced(errno: Errno) -> Error {
 }
 
 impl DataFile for KernelFile {
-    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+    fn write(&self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
         crash::point();
-        self.write_whole(bytes, offset)
-    }
-
-    fn write_zeros(&self, offset: u64, bytes: u64) -> Result<()> {
-        crash::point();
-        // Page by page: a larger write makes a larger unit of the page cache, and each later write
-        // into that takes time for all of it.
-        let mut pages = (offset..offset + bytes).step_by(PAGE_BYTES as usize);
-        pages.try_for_each(|page| self.write_whole(&[0; PAGE_BYTES as usize], page))
+        while !bytes.is_empty() {
+            let written = match retry_on_intr(|| pwrite(&self.file, bytes, offset)) {
+                Ok(0) => Err(Errno::NOSPC),
+                written => written,
+            };
+            let written = written.map_err(|errno| failed("the log cannot be written", errno))?;
+            bytes = bytes.get(written..).unwrap_or_default();
+            offset += written as u64;
+        }
+        Ok(())
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {

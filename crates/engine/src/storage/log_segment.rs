@@ -229,13 +229,7 @@ impl Plane {
         if !counted && !self.may_grow(SEGMENT_BYTES) {
             return Err(full());
         }
-        log.file.allocate(segment * SEGMENT_BYTES, SEGMENT_BYTES)?;
-        if log.sync == SyncMode::EachChange {
-            // Once for all its commits: the first write to an allocated page changes the file's
-            // map of blocks, and the sync has to bring that to the disk, too.
-            log.file.write_zeros(segment * SEGMENT_BYTES, SEGMENT_BYTES)?;
-        }
-        Ok(())
+        log.file.allocate(segment * SEGMENT_BYTES, SEGMENT_BYTES)
     }
 }
 
