@@ -140,8 +140,8 @@ impl Rebuild<'_> {
         }
     }
 
-    /// Reads some segments again, the last record first: the records that had been complete in the first reading and still
-    /// have their stamps.
+    /// Reads some segments again, the last record first: the records that had been complete in the
+    /// first reading and still have their stamps.
     fn reread(
         &mut self,
         done: &str,

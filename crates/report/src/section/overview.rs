@@ -71,7 +71,8 @@ fn chart(
                 figcaption {
                     "Each request takes the lock, reads, changes and saves a session; "
                     (with_noun(most, "worker")) " at a time; what survives a power cut: "
-                    (verdict::in_words(tier)) ". One request in a thousand takes longer than p99.9. "
+                    (verdict::in_words(tier)) ". "
+                    "One request in a thousand takes longer than p99.9. "
                     "Stores behind a socket do more than those inside the process."
                 }
             }

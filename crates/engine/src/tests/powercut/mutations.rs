@@ -23,7 +23,7 @@ fn first_seed(mutation: Mutation) -> u64 {
         ChecksumUnseen | TornCounts => 5,
         SealsUnsynced => 6,
         NeverDue | TrustsStarter => 7,
-        FirstTouchWins => 12,
+        FirstTouchWins => 13,
         SwapsBeforeSync | TombstoneAfterSwap => 23,
         FailedSyncCounts | WritesNothingAgain => 27,
         ForgetsRefused => 29,
