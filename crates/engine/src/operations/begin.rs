@@ -67,6 +67,8 @@ impl RecordWriter {
             LockAttempt::TimedOut(owner) => return Err(entry.timed_out(plane, owner, wait_max)),
         };
         let now = plane.now();
+        // Before the look: nothing that must be dropped is there yet.
+        let Some(fence) = entry.fence_of_holder(now, lock) else { return Ok(None) };
         let viewed = self
             .check_attached(plane, now)
             .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES));
@@ -80,7 +82,6 @@ impl RecordWriter {
                             let bytes = record.payload.len() as u64;
                             self.slots.expect_replacement(plane, state.location(), bytes);
                         }
-                        let Some(fence) = entry.fence_of_holder(now, lock) else { return Ok(None) };
                         let entry = entry.number;
                         let old = found.record.as_ref().map(|record| record.head);
                         let held = HeldEntry { entry, lock, digest, bin, fence, state, old };

@@ -66,9 +66,11 @@ impl Register {
             (Call::Begin, _) if event.answer == Some(Answer::Refused) => Some(self),
             (Call::Begin, _) => is_free.then_some(Register { holder: Some(event.number), ..self }),
             (Call::ReadUnderLock, Answer::Granted { fence: granted, seen }) => {
-                let is_held = holder == Some(event.number);
-                let explained = is_held && granted > fence && seen == value;
-                explained.then_some(Register { fence: granted, ..self })
+                // A lease that a log-out has ended already, of which its owner learns at commit.
+                let is_void = holder != Some(event.number);
+                let grows = granted > fence || is_void;
+                let fence = fence.max(granted);
+                (grows && seen == value).then_some(Register { fence, ..self })
             }
             (Call::Commit { lease, tag }, Answer::Done) => (holder == Some(lease))
                 .then_some(Register { value: Some(tag), holder: None, ..self }),
