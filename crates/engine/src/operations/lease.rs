@@ -48,8 +48,8 @@ impl TableEntry<'_> {
         }
     }
 
-    /// `None` if a log-out has voided the lock meanwhile: another holder may be there with a smaller
-    /// fence.
+    /// `None` if a log-out has voided the lock meanwhile: another holder may be there with a
+    /// smaller fence.
     pub fn fence_of_holder(self, now: Timestamp, mine: LockWord) -> Option<u64> {
         let fence = self.next_fence(now);
         // In the one order of all such operations: this fence, this look, the log-out's void, the
