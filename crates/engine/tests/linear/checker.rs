@@ -2,7 +2,7 @@
 //! moment between its beginning and its end, that a register with a lock would answer in the same
 //! way (Wing and Gong, "Testing and Verifying Concurrent Objects", 1993).
 //!
-//! The register: `begin` gets the lock when nobody has it, then a fence greater than all before and
+//! The register: `begin` gets the lock and a fence greater than all before when nobody has it, then
 //! what is stored; `commit` stores and gives the lock back, and is refused exactly if a `destroy`
 //! came since, which may be between the two; `create` stores where nothing is. A call of a process
 //! that was killed has its effect at some later moment, or never.
@@ -64,14 +64,10 @@ impl Register {
         let answer = event.answer.unwrap_or(Answer::Done);
         match (event.call, answer) {
             (Call::Begin, _) if event.answer == Some(Answer::Refused) => Some(self),
+            (Call::Begin, Answer::Granted { fence: granted, .. }) => (is_free && granted > fence)
+                .then_some(Register { holder: Some(event.number), fence: granted, ..self }),
             (Call::Begin, _) => is_free.then_some(Register { holder: Some(event.number), ..self }),
-            (Call::ReadUnderLock, Answer::Granted { fence: granted, seen }) => {
-                // A lease that a log-out has ended already, of which its owner learns at commit.
-                let is_void = holder != Some(event.number);
-                let grows = granted > fence || is_void;
-                let fence = fence.max(granted);
-                (grows && seen == value).then_some(Register { fence, ..self })
-            }
+            (Call::ReadUnderLock, Answer::Granted { seen, .. }) => (seen == value).then_some(self),
             (Call::Commit { lease, tag }, Answer::Done) => (holder == Some(lease))
                 .then_some(Register { value: Some(tag), holder: None, ..self }),
             (Call::Commit { lease, .. }, _) => (holder != Some(lease)).then_some(self),
