@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Another version is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 8;
+pub const FORMAT: u64 = 9;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {

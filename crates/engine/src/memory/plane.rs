@@ -101,7 +101,7 @@ impl<'a> TableEntry<'a> {
         &self.words[5]
     }
 
-    /// The fence of the latest holder. Only the holder writes it.
+    /// The fence of the latest holder, and not below the sequence of any record of its key.
     pub fn fence(&self) -> &'a Word {
         &self.words[6]
     }

@@ -52,7 +52,8 @@ pub enum EntryKind {
     Damaged,
 }
 
-/// The state of an entry: kind (3 bits), version (26 bits), location (35 bits).
+/// The state of an entry: kind (3 bits), version (25 bits), whether a log-out has begun (1 bit),
+/// location (35 bits).
 ///
 /// The version grows with each change except a move by compaction, so a commit that compares the
 /// whole word detects each successor of what it has read.
@@ -60,8 +61,9 @@ pub enum EntryKind {
 pub struct EntryState(pub u64);
 
 const KIND_BITS: u32 = 3;
-const VERSION_BITS: u32 = 26;
-const LOCATION_SHIFT: u32 = KIND_BITS + VERSION_BITS;
+const VERSION_BITS: u32 = 25;
+const BEING_DESTROYED: u64 = 1 << (KIND_BITS + VERSION_BITS);
+const LOCATION_SHIFT: u32 = KIND_BITS + VERSION_BITS + 1;
 
 impl EntryState {
     pub fn kind(self) -> EntryKind {
@@ -78,6 +80,15 @@ impl EntryState {
 
     pub fn version(self) -> u64 {
         (self.0 >> KIND_BITS) & ((1 << VERSION_BITS) - 1)
+    }
+
+    /// On a disk: a tombstone of this state may be in the log. The next change is to destroy it.
+    pub fn is_being_destroyed(self) -> bool {
+        self.0 & BEING_DESTROYED != 0
+    }
+
+    pub fn being_destroyed(self) -> EntryState {
+        EntryState(self.0 | BEING_DESTROYED)
     }
 
     pub fn location(self) -> Location {
@@ -109,7 +120,7 @@ impl EntryState {
         EntryState(self.0 & ((1 << LOCATION_SHIFT) - 1) | location.0 << LOCATION_SHIFT)
     }
 
-    /// Kind and version are equal: only a move can lie between the two.
+    /// All but the location is equal: only a move can lie between the two.
     pub fn is_moved_from(self, earlier: EntryState) -> bool {
         self.moved(earlier.location()) == earlier
     }

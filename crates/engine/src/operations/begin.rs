@@ -73,6 +73,9 @@ impl RecordWriter {
             .check_attached(plane, now)
             .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES));
         let outcome = match viewed {
+            Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => {
+                self.end_destroy(plane, entry).map(|()| None)
+            }
             Ok(EntryView::Stored(stored, snapshot)) => {
                 let state = snapshot.state;
                 match stored.look_up(snapshot.payload, now) {

@@ -36,7 +36,7 @@ impl RecordWriter {
         now: Timestamp,
     ) -> Result<()> {
         let bin = self.bin_number(plane, key.bin())?;
-        let (entry, mine, from) = plane.lock_vacant(self, plane.digest_of(key))?;
+        let (entry, mine, from) = self.lock_vacant(plane, plane.digest_of(key))?;
         let header = RecordHeader::new(entry.number, bin, Head::next(None, ttl, now));
         let new = Publication { entry, from, kind: EntryKind::Live, header, payload };
         match self.publish(plane, &new) {

@@ -45,12 +45,14 @@ impl RecordWriter {
             return Ok(None);
         }
         let until = now.plus(Limits::TOMBSTONE_TTL);
-        let Some(until) = self.leave_tombstone(plane, entry, state, until)? else {
-            return Ok(None);
-        };
+        match self.leave_tombstone(plane, entry, state, until)? {
+            Tombstone::Changed => return Ok(None),
+            // Another process has done it. What is there now was begun afterwards.
+            Tombstone::Overtaken => {}
+            Tombstone::Left(until, _) => entry.bring_due_forward(plane, until),
+        }
         // A holder from before the tombstone learns it from the version.
         entry.lock().void_lock(owner);
-        entry.bring_due_forward(plane, until);
         DONE
     }
 }

@@ -175,12 +175,12 @@ impl RecordWriter {
         let removed = match plane.remembered_until(state, now) {
             None => self.remove_session(plane, entry, mine, state)?,
             Some(until) => match self.leave_tombstone(plane, entry, state, until)? {
-                Some(until) => {
+                Tombstone::Left(until, _) => {
                     entry.set_due(plane, until);
                     entry.lock().unlock(mine);
                     true
                 }
-                None => false,
+                Tombstone::Changed | Tombstone::Overtaken => false,
             },
         };
         if !removed {

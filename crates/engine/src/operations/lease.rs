@@ -99,35 +99,40 @@ impl Plane {
         }
         Ok(entry)
     }
+}
 
+impl RecordWriter {
     /// Locks the entry of a free key; `Exists` also while its lock is held.
     pub fn lock_vacant<'a>(
-        &'a self,
-        me: &AttachedProcess,
+        &self,
+        plane: &'a Plane,
         digest: KeyDigest,
     ) -> Result<(TableEntry<'a>, LockWord, EntryState)> {
         retry(|| {
-            let entry = match self.find_or_take(me, digest)? {
+            let entry = match plane.find_or_take(self, digest)? {
                 KeyEntry::New(entry, mine) => {
                     entry.fence().add(1);
                     return Ok(Some((entry, mine, entry.state())));
                 }
                 KeyEntry::Existing(entry, _) => entry,
             };
-            let Some(mine) = me.try_lock(self, entry.lock()) else {
+            let Some(mine) = self.try_lock(plane, entry.lock()) else {
                 let held = entry.belongs_to(digest);
                 return if held { Err(ErrorKind::Exists.into()) } else { Ok(None) };
             };
             // Like a holder's: on a disk it tells which of two processes that died here was the
             // later.
             entry.fence().add(1);
-            let refused = match entry.view_entry(self, digest, ReadDepth::Header, LOCKED_TRIES) {
-                Ok(EntryView::Stored(stored, _)) if stored.takes_id(self.now()) => {
+            let refused = match entry.view_entry(plane, digest, ReadDepth::Header, LOCKED_TRIES) {
+                Ok(EntryView::Stored(stored, _)) if stored.takes_id(plane.now()) => {
                     Err(ErrorKind::Exists.into())
+                }
+                Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => {
+                    self.end_destroy(plane, entry).map(|()| None)
                 }
                 Ok(EntryView::Stored(_, found)) => return Ok(Some((entry, mine, found.state))),
                 Ok(EntryView::Leaving) => {
-                    return entry.finish_removal(self, mine).map(|()| None);
+                    return entry.finish_removal(plane, mine).map(|()| None);
                 }
                 Ok(EntryView::Elsewhere | EntryView::Contended) => Ok(None),
                 Err(error) => Err(error),

@@ -15,9 +15,14 @@ pub struct Publication<'a> {
 }
 
 impl RecordWriter {
-    /// False when the entry has changed.
+    /// False when the entry has changed: its session is destroyed.
     pub fn publish(&self, plane: &Plane, new: &Publication<'_>) -> Result<bool> {
-        self.with_room(plane, ClaimPurpose::Commit, || self.try_publish(plane, new))
+        let published =
+            self.with_room(plane, ClaimPurpose::Commit, || self.try_publish(plane, new))?;
+        if !published {
+            self.end_destroy(plane, new.entry)?;
+        }
+        Ok(published)
     }
 
     fn try_publish(&self, plane: &Plane, new: &Publication<'_>) -> Result<bool> {
@@ -29,6 +34,12 @@ impl RecordWriter {
         plane.prefetch_buckets(entry.digest());
         let lane = Lane::enter(plane, self, entry.number, old);
         let logged = plane.log.is_some().then(|| plane.logged_as(new, present));
+        // The sequence is in the fence now. A log-out marks the state before it reads the fence: it
+        // has seen ours, or we see its mark.
+        if logged.is_some() && EntryState(entry.state_word().load(SeqCst)) != present {
+            drop(lane);
+            return self.try_publish(plane, new);
+        }
         let claim = self.write_record(&lane, header, payload, logged)?;
         if !mutated(Mutation::SwapsBeforeSync) {
             self.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;

@@ -22,7 +22,7 @@ impl RecordWriter {
             return Err(ErrorKind::Destroyed.into());
         }
         let digest = plane.digest_of(new);
-        let (entry, mine, from) = plane.lock_vacant(self, digest)?;
+        let (entry, mine, from) = self.lock_vacant(plane, digest)?;
         entry.fence().raise(held.fence);
         let moved = if held.old.is_some() {
             self.copy_to(plane, held, old, entry, from, (digest, grace))
@@ -106,7 +106,7 @@ impl RecordWriter {
             } else {
                 // On a disk the copy would be a session again after a rebuild.
                 let left = self.leave_tombstone(plane, entry, state, plane.now());
-                if let Ok(Some(until)) = left {
+                if let Ok(Tombstone::Left(until, _)) = left {
                     entry.set_due(plane, until);
                 }
                 entry.lock().unlock(mine);

@@ -1,6 +1,6 @@
 //! How a session leaves its entry: removed, or replaced by a tombstone.
 
-use sessile_core::{Result, Timestamp};
+use sessile_core::{Limits, Result, Timestamp};
 
 use crate::{memory::*, storage::*, table::*};
 
@@ -31,33 +31,133 @@ impl AttachedProcess {
 }
 
 impl RecordWriter {
-    /// Frees the record and leaves a tombstone. Returns until when; `None` when the state has
-    /// changed since `seen`. After `Full` or `Io` nothing has changed.
+    /// Frees the record and leaves a tombstone, if the state has not changed since `seen`. After
+    /// `Full` nothing has changed.
     pub fn leave_tombstone(
         &self,
         plane: &Plane,
         entry: TableEntry<'_>,
         seen: EntryState,
         until: Timestamp,
-    ) -> Result<Option<Timestamp>> {
-        let Some((state, old)) = entry.present_state(plane, seen) else { return Ok(None) };
-        let lane = Lane::enter(plane, self, entry.number, old);
-        if mutated(Mutation::TombstoneAfterSwap)
-            && entry.replace_state(state, state.tombstone(until))
-        {
-            self.log_destroy(&lane, &entry, state, until)?;
-            old.into_iter().for_each(|old| entry.discard_replaced(plane, old));
-            return Ok(Some(until));
+    ) -> Result<Tombstone> {
+        let Some(mut present) = entry.present_state(plane, seen) else {
+            return Ok(Tombstone::Changed);
+        };
+        loop {
+            let (state, old) = present;
+            let lane = Lane::enter(plane, self, entry.number, old);
+            if mutated(Mutation::TombstoneAfterSwap)
+                && entry.replace_state(state, state.tombstone(until))
+            {
+                self.log_destroy(&lane, &entry, state, until)?;
+                old.into_iter().for_each(|old| entry.discard_replaced(plane, old));
+                return Ok(Tombstone::Left(until, None));
+            }
+            let left = self.log_destroy(&lane, &entry, state, until)?;
+            let marked = if plane.log.is_some() { state.being_destroyed() } else { state };
+            match left {
+                Tombstone::Left(until, _)
+                    if entry.replace_state(marked, state.tombstone(until)) =>
+                {
+                    old.into_iter().for_each(|old| entry.discard_replaced(plane, old));
+                    return Ok(left);
+                }
+                Tombstone::Left(_, Some(tombstone)) => lane.discard(tombstone),
+                Tombstone::Left(_, None) | Tombstone::Changed => return Ok(Tombstone::Changed),
+                Tombstone::Overtaken => {}
+            }
+            drop(lane);
+            // Once marked, it is this log-out that another process ends: never done twice.
+            match entry.present_state(plane, marked) {
+                Some(moved) => present = moved,
+                None => return Ok(Tombstone::Overtaken),
+            }
         }
-        let (until, tombstone) = self.log_destroy(&lane, &entry, state, until)?;
-        if !entry.replace_state(state, state.tombstone(until)) {
-            // The change that won has the same sequence, and a tombstone would win over it.
-            tombstone.into_iter().for_each(|tombstone| lane.discard(tombstone));
-            return Ok(None);
+    }
+
+    /// Ends a log-out that another process has begun, and may have died in.
+    pub fn end_destroy(&self, plane: &Plane, entry: TableEntry<'_>) -> Result<()> {
+        loop {
+            let state = entry.state();
+            if !state.is_being_destroyed() {
+                return Ok(());
+            }
+            let until = plane.now().plus(Limits::TOMBSTONE_TTL);
+            let left = self.with_room(plane, ClaimPurpose::Tombstone, || {
+                self.leave_tombstone(plane, entry, state, until)
+            })?;
+            if let Tombstone::Left(until, _) = left {
+                entry.bring_due_forward(plane, until);
+            }
         }
-        if let Some(old) = old {
-            entry.discard_replaced(plane, old);
-        }
-        Ok(Some(until))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use sessile_core::{Clock, ErrorKind, Key, Store, Ttl};
+
+    use super::*;
+    use crate::operations::HeldEntry;
+    use crate::{Engine, EngineOptions, open};
+
+    fn store(folder: &tempfile::TempDir) -> Engine {
+        open(&folder.path().join("store"), Clock::system(), &EngineOptions::default()).unwrap()
+    }
+
+    fn key() -> Key {
+        Key::session("one").unwrap()
+    }
+
+    /// What `destroy` does until it dies before it swaps the state.
+    fn destroy_and_die(engine: &Engine) {
+        let (plane, me) = (&engine.plane, engine.me().unwrap());
+        let entry = plane.entry(plane.find_entry(plane.digest_of(&key())).unwrap());
+        let (state, old) = entry.present_state(plane, entry.state()).unwrap();
+        let lane = Lane::enter(plane, me, entry.number, old);
+        let left = me.log_destroy(&lane, &entry, state, plane.now()).unwrap();
+        assert!(matches!(left, Tombstone::Left(..)));
+    }
+
+    fn held(engine: &Engine) -> (HeldEntry, bool) {
+        let (held, _, found) = engine.begin(&key(), Duration::ZERO).unwrap();
+        (held, found.record.is_some())
+    }
+
+    /// A log-out was killed between its tombstone and the swap. The commit of the session's holder,
+    /// acknowledged, had the sequence of the tombstone: after a power cut it was lost.
+    #[test]
+    fn a_commit_over_a_log_out_that_was_killed_half_way_is_refused() {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let engine = store(&folder);
+        let ttl = Ttl::sliding(Duration::from_secs(60)).unwrap();
+        engine.create(&key(), b"cart", ttl).unwrap();
+        let (holder, _) = held(&engine);
+        destroy_and_die(&engine);
+        assert!(engine.peek(&key()).unwrap().record.is_some(), "not destroyed yet");
+        let refused = engine.commit(holder, b"bought", ttl);
+        assert_eq!(refused.unwrap_err().kind().code(), ErrorKind::Destroyed.code());
+        assert!(engine.peek(&key()).unwrap().record.is_none(), "what was refused has happened");
+        drop(engine);
+        crate::power_tests::remove_control(&folder.path().join("store"));
+        assert!(store(&folder).peek(&key()).unwrap().record.is_none());
+    }
+
+    #[test]
+    fn a_request_after_a_log_out_that_was_killed_half_way_finds_it_done() {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let engine = store(&folder);
+        let ttl = Ttl::sliding(Duration::from_secs(60)).unwrap();
+        engine.create(&key(), b"cart", ttl).unwrap();
+        destroy_and_die(&engine);
+        let (holder, found) = held(&engine);
+        assert!(!found, "the log-out is ended before anybody holds the session");
+        engine.commit(holder, b"anew", ttl).unwrap();
+        drop(engine);
+        crate::power_tests::remove_control(&folder.path().join("store"));
+        assert!(store(&folder).peek(&key()).unwrap().record.is_some(), "an acknowledged commit");
     }
 }

@@ -9,7 +9,7 @@ use sessile_core::Result;
 
 use super::flush::BackgroundSync;
 use super::lane::{ClaimTarget, Lane, SlotClaim};
-use super::log_line::{LogRecord, granules};
+use super::log_line::{LogRecord, RecordKind, granules};
 use super::log_segment::{OpenSegment, SegmentRequest, WRITE_BACK_PORTION};
 use super::reserve::ClaimPurpose;
 use super::segment::{length_mark, note_stamp, record_location};
@@ -55,21 +55,24 @@ impl Appender {
         record: &LogRecord<'_>,
         purpose: ClaimPurpose,
     ) -> Result<SlotClaim> {
-        let plane = lane.plane;
+        self.claim(lane, record.kind, record.body.len() as u64, purpose)?.write(log, record)
+    }
+
+    /// Claims the granules of a record in one piece, or of a note.
+    pub fn claim<'a>(
+        &'a self,
+        lane: &'a Lane<'a>,
+        kind: RecordKind,
+        body_bytes: u64,
+        purpose: ClaimPurpose,
+    ) -> Result<ClaimedGranules<'a>> {
         let mut open = locked(&self.records);
-        let request = self.request(lane, LOG, granules(record.body.len() as u64), purpose);
-        let note = record.kind.is_note();
+        let request = self.request(lane, LOG, granules(body_bytes), purpose);
+        let note = kind.is_note();
         let stamp = if note { note_stamp(lane.stamp()) } else { lane.stamp() };
         let target = if note { ClaimTarget::Chunk } else { ClaimTarget::Record };
         let claim = advance(&mut open, request, lane, stamp, target)?;
-        let record = record.encode(plane, log, claim);
-        // Not before the encoding: the segment keeps its generation only while it is held.
-        close_shared(&mut open, request);
-        drop(open);
-        record.write(log).inspect_err(|_| lane.discard(claim))?;
-        plane.segment(claim.location.segment()).end_write(plane);
-        plane.note_unsynced();
-        Ok(claim)
+        Ok(ClaimedGranules { lane, open, request, claim })
     }
 
     /// Shares the segment that room was made into with all processes that may.
@@ -91,6 +94,39 @@ impl Appender {
                 }
             }
         }
+    }
+}
+
+/// Claimed for a record that is not encoded yet: the segment keeps its generation only while it is
+/// held.
+pub struct ClaimedGranules<'a> {
+    lane: &'a Lane<'a>,
+    open: MutexGuard<'a, Option<OpenSegment>>,
+    request: SegmentRequest<'a>,
+    claim: SlotClaim,
+}
+
+impl ClaimedGranules<'_> {
+    fn release(mut self) -> SlotClaim {
+        close_shared(&mut self.open, self.request);
+        self.claim
+    }
+
+    pub fn write(self, log: &DiskLog, record: &LogRecord<'_>) -> Result<SlotClaim> {
+        let lane = self.lane;
+        let record = record.encode(lane.plane, log, self.claim);
+        let claim = self.release();
+        record.write(log).inspect_err(|_| lane.discard(claim))?;
+        lane.plane.segment(claim.location.segment()).end_write(lane.plane);
+        lane.plane.note_unsynced();
+        Ok(claim)
+    }
+
+    pub fn abandon(self) {
+        let lane = self.lane;
+        let claim = self.release();
+        lane.discard(claim);
+        lane.plane.segment(claim.location.segment()).end_write(lane.plane);
     }
 }
 

@@ -23,12 +23,23 @@ pub struct LoggedTouch<'a> {
     pub now: Timestamp,
 }
 
+/// What became of a tombstone that was to be left.
+pub enum Tombstone {
+    /// Until when it is kept, and where it is on a disk.
+    Left(Timestamp, Option<SlotClaim>),
+    /// The state has changed before anything was done.
+    Changed,
+    /// The state was marked, and then changed: another process has ended it (or, before the
+    /// tombstone was written, moved the record).
+    Overtaken,
+}
+
 impl TableEntry<'_> {
     /// The lineage of the record that replaces the present state of an entry; it counts only if the
     /// state is swapped from `present`.
     pub fn next_lineage(self, plane: &Plane, present: EntryState) -> Lineage {
         let digest = self.digest();
-        let fence = self.fence().load(Relaxed);
+        let fence = self.fence().load(SeqCst);
         let due = Timestamp::from_ms(self.due().load(Relaxed));
         let line = present.has_record().then(|| LogLine::read(plane, present.location())).flatten();
         let (sequence, longest) = match line {
@@ -67,19 +78,28 @@ impl RecordWriter {
         self.appender.append(lane, log, &record, purpose)
     }
 
-    /// Writes a tombstone. Returns until when it is kept, and where it is on a disk. After an error
-    /// nothing may be destroyed.
+    /// Writes a tombstone. After `Full` nothing has changed; after `Io` the next change of the
+    /// session destroys it.
     pub fn log_destroy(
         &self,
         lane: &Lane<'_>,
         entry: &TableEntry<'_>,
         present: EntryState,
         until: Timestamp,
-    ) -> Result<(Timestamp, Option<SlotClaim>)> {
+    ) -> Result<Tombstone> {
         let plane = lane.plane;
-        let Some(log) = &plane.log else { return Ok((until, None)) };
+        let Some(log) = &plane.log else { return Ok(Tombstone::Left(until, None)) };
         let now = plane.now();
         plane.cautious_now(); // learns the clock's lead
+        let (kind, purpose) = (RecordKind::Tombstone, ClaimPurpose::Tombstone);
+        let granules = self.appender.claim(lane, kind, 0, purpose)?;
+        // Whoever dies from here on leaves a session that the next change destroys: a commit would
+        // have the tombstone's sequence, and lose against it.
+        let marked = present.being_destroyed();
+        if marked != present && !entry.replace_state(present, marked) {
+            granules.abandon();
+            return Ok(Tombstone::Changed);
+        }
         let mut lineage = entry.next_lineage(plane, present);
         lineage.longest = lineage.longest.max(until);
         // A commit that began before may be under way: it is refused, but its record may stay on
@@ -91,13 +111,18 @@ impl RecordWriter {
             lineage.longest = lineage.longest.max(under_way);
         }
         entry.fence().raise(lineage.sequence);
+        // The entry may have got another key since.
+        if EntryState(entry.state_word().load(SeqCst)) != marked {
+            granules.abandon();
+            return Ok(Tombstone::Overtaken);
+        }
         let expires = lineage.longest;
         let head = Head { version: 0, created: now, written: now, expires, ends: None };
         let header = RecordHeader::new(entry.number, 0, head);
-        let note = (RecordKind::Tombstone, ClaimPurpose::Tombstone);
-        let tombstone = self.append_note(lane, log, note, lineage, &header)?;
+        let record = LogRecord { kind, lineage, header: &header, body: &[] };
+        let tombstone = granules.write(log, &record)?;
         self.await_sync(plane).inspect_err(|_| lane.give_up(tombstone))?;
-        Ok((lineage.longest, Some(tombstone)))
+        Ok(Tombstone::Left(lineage.longest, Some(tombstone)))
     }
 
     /// Writes a note again if it still counts, and frees it. False while its writer is at it.

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sessile_core::{Budget, Clock, ErrorKind, Limits, Sessions};
+use sessile_core::{Budget, Clock, Detail, ErrorKind, Limits, Sessions};
 
 use super::checker::Checker;
 use super::client::ReportingClient;
@@ -29,6 +29,10 @@ const SPACE_SLACK_BYTES: u64 = 8 << 20;
 /// One part of so many of the space that was in use at most may wait to be used again.
 const KEPT_PART: u64 = 3;
 const BEGUN_BYTES_MAX: u64 = 210_000;
+/// Of a session: an entry and its due time, and the buckets of all levels of the index.
+const TABLE_BYTES_MAX: u64 = 72 + 52;
+/// Of the space that was in use at most: a stamp of 8 bytes for each slot of 64.
+const STAMPS_PART: u64 = 8;
 
 /// Runs a storm over a store. What the store does wrong is in the report.
 pub fn run(options: &StormOptions, target: &StormTarget) -> Result<StormReport, Failure> {
@@ -168,6 +172,12 @@ fn sweep_all(target: &StormTarget, report: &mut StormReport) -> Result<(), Failu
         }
     }
     report.details = later.details()?;
+    if matches!(target.space, SpaceRule::ReturnedButTable) {
+        let data = report.details.iter().find(|(name, _)| *name == "data_file");
+        if !matches!(data, Some((_, Detail::Bytes(0)))) {
+            report.counts.note("memory of records is left after removing all".into());
+        }
+    }
     match later.stat() {
         // In somebody's store there may be others.
         Ok(stat) if target.dir.is_some() && stat.sessions + stat.expired > 0 => {
@@ -187,6 +197,7 @@ fn measure(rule: SpaceRule, [empty, most, after]: [u64; 3], report: &mut StormRe
         SpaceRule::Unchecked(why) => return report.notes.push(format!("space: {why}")),
         SpaceRule::Returned => 0,
         SpaceRule::ReturnedButBegun => report.counts.killed_in_change * BEGUN_BYTES_MAX,
+        SpaceRule::ReturnedButTable => report.read_back * TABLE_BYTES_MAX + most / STAMPS_PART,
         SpaceRule::ReturnedInParts => most / KEPT_PART,
     };
     let limit = empty + SPACE_SLACK_BYTES + more;

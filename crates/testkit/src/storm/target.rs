@@ -18,6 +18,8 @@ pub(super) enum SpaceRule {
     Returned,
     /// But for the temporary files of killed writers, which are swept after 15 minutes.
     ReturnedButBegun,
+    /// But for the table and the stamps, which keep the size they had with the most sessions.
+    ReturnedButTable,
     /// A log gives emptied segments back one by one, with later changes.
     ReturnedInParts,
     Unchecked(&'static str),
@@ -44,6 +46,7 @@ fn owned_by_process(capabilities: &Capabilities) -> bool {
 fn space_rule(store: &str, fixture: &str) -> SpaceRule {
     match store {
         "sessile" if fixture.ends_with("#disk") => SpaceRule::ReturnedInParts,
+        "sessile" => SpaceRule::ReturnedButTable,
         "files" | "route" => SpaceRule::ReturnedButBegun,
         "sqlite" => SpaceRule::Unchecked("a database file keeps its pages for reuse"),
         _ => SpaceRule::Returned,
