@@ -31,7 +31,7 @@ fn main() {
     let sessions = Sessions::new("sessile", engine, Limits::default());
     /// Says how long the lock was not free after its owner had died.
     type Case = fn(&Sessions, &Key) -> Duration;
-    let cases: [(&str, Case); 5] = [
+    let cases: [(&str, Case); 7] = [
         ("a_killed_owner_that_nobody_reaps_is_dead", a_killed_owner_that_nobody_reaps_is_dead),
         (
             "a_child_that_never_used_the_store_does_not_keep_its_parent_alive",
@@ -46,6 +46,8 @@ fn main() {
             "a_forked_child_leaves_its_parents_lease_alone",
             a_forked_child_leaves_its_parents_lease_alone,
         ),
+        ("five_hundred_idle_processes_are_in_nobodys_way", five_hundred_idle_processes),
+        ("a_storm_of_forks_loses_no_change", a_storm_of_forks_loses_no_change),
     ];
     for (name, case) in cases {
         let waited = |attempt: usize| {
@@ -188,4 +190,65 @@ fn a_forked_child_leaves_its_parents_lease_alone(sessions: &Sessions, key: &Key)
     lease.take().unwrap().commit(b"mine", ttl()).unwrap();
     assert_eq!(sessions.peek(key).unwrap().unwrap().payload, b"mine");
     Duration::ZERO
+}
+
+/// They are killed while they idle, and as many come after them: more than there are places for
+/// processes that nobody gives back.
+fn five_hundred_idle_processes(sessions: &Sessions, key: &Key) -> Duration {
+    let mut waited = Duration::ZERO;
+    for _ in 0..3 {
+        let (ready, tell) = pipe().unwrap();
+        let idle: Vec<Pid> = (0..500)
+            .map(|_| {
+                forked(|| {
+                    assert!(sessions.peek(key).unwrap().is_some());
+                    sessions.touch(key, ttl()).unwrap();
+                    write(&tell, b"x").unwrap();
+                    pause();
+                })
+            })
+            .collect();
+        let mut seen = [0; 500];
+        let mut attached = 0;
+        while attached < idle.len() {
+            attached += read(&ready, &mut seen).unwrap();
+        }
+        waited = waited.max(free_in_time(sessions, key));
+        idle.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+        idle.iter().for_each(|pid| drop(waitpid(*pid, None).unwrap()));
+        waited = waited.max(free_in_time(sessions, key));
+    }
+    waited
+}
+
+/// Each parent has used the store before it forks, and each child does so at once.
+fn a_storm_of_forks_loses_no_change(sessions: &Sessions, key: &Key) -> Duration {
+    const PARENTS: u64 = 8;
+    const CHILDREN: u64 = 50;
+    let counter = Key::session("counted-by-forked-processes").unwrap();
+    sessions.create(&counter, &0_u64.to_le_bytes(), ttl()).unwrap();
+    let count = |sessions: &Sessions| {
+        let begun = sessions.begin(&counter, Duration::from_secs(20)).unwrap();
+        let payload = begun.record.unwrap().payload;
+        let next = u64::from_le_bytes(payload.try_into().unwrap()) + 1;
+        begun.lease.commit(&next.to_le_bytes(), ttl()).unwrap();
+    };
+    let parents: Vec<Pid> = (0..PARENTS)
+        .map(|_| {
+            forked(|| {
+                count(sessions);
+                let children: Vec<Pid> =
+                    (0..CHILDREN).map(|_| forked(|| count(sessions))).collect();
+                for child in children {
+                    assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
+                }
+            })
+        })
+        .collect();
+    for parent in parents {
+        assert_eq!(waitpid(parent, None).unwrap(), WaitStatus::Exited(parent, 0));
+    }
+    let counted = sessions.peek(&counter).unwrap().unwrap().payload;
+    assert_eq!(counted, (PARENTS * (CHILDREN + 1)).to_le_bytes());
+    free_in_time(sessions, key)
 }

@@ -27,6 +27,12 @@ thread_local! {
         const { std::cell::RefCell::new(Vec::new()) };
 }
 
+#[cfg(test)]
+thread_local! {
+    /// An allocation of this thread that finds no room, after so many; none once it has come.
+    pub static REFUSED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
 pub struct Region {
     file: OwnedFd,
     name: &'static str,
@@ -194,7 +200,15 @@ impl Region {
     /// Makes sure that these bytes have memory: `Full` here instead of SIGBUS later. It may be
     /// repeated.
     pub fn back(&self, offset: u64, bytes: u64) -> Result<()> {
-        allocate(&self.file, FallocateFlags::empty(), offset, bytes).map_err(|errno| {
+        #[cfg(test)]
+        let refused_here = REFUSED.replace(REFUSED.get().and_then(|left| left.checked_sub(1)));
+        #[cfg(not(test))]
+        let refused_here = None::<u64>;
+        let allocated = match refused_here {
+            Some(0) => Err(Errno::NOSPC),
+            _ => allocate(&self.file, FallocateFlags::empty(), offset, bytes),
+        };
+        allocated.map_err(|errno| {
             let why = format!("{} cannot grow by {bytes} bytes", self.name);
             refused(why, errno).advice(match errno {
                 Errno::NOMEM => "raise the memory limit of the container or host",

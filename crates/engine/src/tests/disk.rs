@@ -35,6 +35,8 @@ pub enum DiskCall {
     Sync,
     /// There is no room.
     Allocation,
+    /// There is no shared memory.
+    Memory,
 }
 
 /// The call that fails, after so many calls of its kind; none once it has failed.

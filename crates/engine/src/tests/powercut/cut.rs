@@ -17,6 +17,7 @@ use super::count::count_image;
 use super::history::{FILES, History, START, StoreDisk, key, open_in, session_of};
 use super::model::{Change, Content, EARLIER_PART, LATER_PART, Session};
 use super::plan::Plan;
+use crate::memory::REFUSED;
 use crate::tests::disk::{Disk, SECTOR, SectorWrite, apply, is_zero, sector_hash};
 use crate::{Engine, SyncMode};
 
@@ -215,7 +216,10 @@ fn cut_recovery(_: crate::tests::disk::DiskEvent) {
 
 /// Recovers an image. The error says what is wrong with it, and where it is kept.
 pub fn examine(history: &History, image: &Image) -> Result<Vec<Content>, String> {
-    recover(&Expected { history, shown: None }, image, 1)
+    let planned = REFUSED.take(); // of the history: what recovers has memory
+    let shown = recover(&Expected { history, shown: None }, image, 1);
+    REFUSED.set(planned);
+    shown
 }
 
 /// What a recovery of an image shows, if that is right.

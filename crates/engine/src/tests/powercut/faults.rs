@@ -1,5 +1,5 @@
-//! Each call of the disk fails once: every write, whole or half, every sync, every allocation, of
-//! one history that has all operations.
+//! Each call of the disk fails once: every write, whole or half, every sync, every allocation, also
+//! of shared memory, of one history that has all operations.
 //!
 //! Invariant: the error is told to the one whose call it was, the store goes on, and what was
 //! acknowledged before and after it survives a power cut.
@@ -10,6 +10,7 @@ use super::cut::{Image, examine};
 use super::history::{History, START};
 use super::plan::Plan;
 use crate::SyncMode;
+use crate::memory::REFUSED;
 use crate::tests::disk::{DiskCall, PlannedFault};
 
 /// Of the history; with it each operation is there.
@@ -59,7 +60,9 @@ fn runs_with(tier: SyncMode, call: DiskCall, number: u64) -> bool {
         wrong(format!("{refusals} calls are refused"));
     }
     examine(&history, &Image::drawn(&history)).unwrap_or_else(|what| panic!("{what}"));
-    history.was_met()
+    let was_met = history.was_met();
+    REFUSED.set(None);
+    was_met
 }
 
 fn each(call: DiskCall) {
@@ -88,4 +91,9 @@ fn a_store_goes_on_after_any_sync_that_fails() {
 #[test]
 fn a_store_goes_on_after_any_allocation_that_finds_no_room() {
     each(DiskCall::Allocation);
+}
+
+#[test]
+fn a_store_goes_on_after_any_allocation_of_shared_memory_that_finds_no_room() {
+    each(DiskCall::Memory);
 }

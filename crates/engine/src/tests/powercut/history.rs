@@ -15,7 +15,9 @@ use super::cut::{Image, examine};
 use super::interval::UnsyncedChange;
 use super::model::{ChangeKind, Content, EARLIER_PART, Outcome, Session};
 use super::plan::Plan;
-use crate::memory::{DataFile, LockWord, Relaxed, SimulatedDisk, header, with_simulated_disk};
+use crate::memory::{
+    DataFile, LockWord, REFUSED, Relaxed, SimulatedDisk, header, with_simulated_disk,
+};
 use crate::tests::disk::{Disk, DiskCall, DiskEvent, Recorder};
 use crate::{Engine, EngineOptions, SyncMode, open};
 
@@ -137,7 +139,10 @@ impl History {
         data.random = random.fork();
         data.is_told = plan.told;
         let disk = StoreDisk::new(files, notice);
-        *disk.data.lock().unwrap().fault.lock().unwrap() = plan.fault;
+        match plan.fault {
+            Some((DiskCall::Memory, number)) => REFUSED.set(Some(number)),
+            fault => *disk.data.lock().unwrap().fault.lock().unwrap() = fault,
+        }
         disk.names_synced.set(image.is_some());
         let next_cut = Cell::new(random.u64(0..=plan.cut_every));
         Rc::new(History {
@@ -365,7 +370,7 @@ impl History {
     /// Whether an error tells of the planned fault.
     pub fn may_fail(&self, error: &Error) -> bool {
         let kind = match self.plan.fault {
-            Some((DiskCall::Allocation, _)) => ErrorKind::Full,
+            Some((DiskCall::Allocation | DiskCall::Memory, _)) => ErrorKind::Full,
             Some(_) => ErrorKind::Io,
             None => return false,
         };
@@ -374,7 +379,7 @@ impl History {
 
     /// Whether the planned fault has come.
     pub fn was_met(&self) -> bool {
-        self.data().fault.lock().unwrap().is_none()
+        self.data().fault.lock().unwrap().is_none() && REFUSED.get().is_none()
     }
 
     fn refusal(&self, error: &Error) -> Outcome {
