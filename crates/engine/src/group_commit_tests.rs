@@ -76,7 +76,9 @@ fn change(engine: &Engine, random: &mut fastrand::Rng, sessions: &mut Sessions, 
         0 => (engine.destroy(&key(number)), None),
         1 if now.is_none() => (engine.create(&key(number), &payload, ttl()), Some(payload)),
         2 if now.is_some() => {
-            let (mut held, ..) = engine.begin(&key(number), Duration::ZERO).unwrap();
+            // Nothing, if a log-out was refused before: it is done now.
+            let (mut held, _, found) = engine.begin(&key(number), Duration::ZERO).unwrap();
+            let now = found.record.map(|record| record.payload);
             let done = engine.regenerate(&mut held, &key(fresh), Duration::ZERO);
             engine.release(held).unwrap();
             let copies = if done.is_ok() { vec![now.clone()] } else { vec![None, now.clone()] };

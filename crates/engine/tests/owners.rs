@@ -215,7 +215,9 @@ fn five_hundred_idle_processes(sessions: &Sessions, key: &Key) -> Duration {
         }
         waited = waited.max(free_in_time(sessions, key));
         idle.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
-        idle.iter().for_each(|pid| drop(waitpid(*pid, None).unwrap()));
+        for pid in &idle {
+            waitpid(*pid, None).unwrap();
+        }
         waited = waited.max(free_in_time(sessions, key));
     }
     waited

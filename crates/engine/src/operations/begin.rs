@@ -71,11 +71,10 @@ impl RecordWriter {
         let Some(fence) = entry.fence_of_holder(now, lock) else { return Ok(None) };
         let viewed = self
             .check_attached(plane, now)
+            .and_then(|()| self.end_destroy(plane, entry))
             .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES));
         let outcome = match viewed {
-            Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => {
-                self.end_destroy(plane, entry).map(|()| None)
-            }
+            Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => Ok(None),
             Ok(EntryView::Stored(stored, snapshot)) => {
                 let state = snapshot.state;
                 match stored.look_up(snapshot.payload, now) {

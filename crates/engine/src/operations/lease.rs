@@ -123,13 +123,14 @@ impl RecordWriter {
             // Like a holder's: on a disk it tells which of two processes that died here was the
             // later.
             entry.fence().add(1);
-            let refused = match entry.view_entry(plane, digest, ReadDepth::Header, LOCKED_TRIES) {
+            let viewed = self
+                .end_destroy(plane, entry)
+                .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Header, LOCKED_TRIES));
+            let refused = match viewed {
                 Ok(EntryView::Stored(stored, _)) if stored.takes_id(plane.now()) => {
                     Err(ErrorKind::Exists.into())
                 }
-                Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => {
-                    self.end_destroy(plane, entry).map(|()| None)
-                }
+                Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => Ok(None),
                 Ok(EntryView::Stored(_, found)) => return Ok(Some((entry, mine, found.state))),
                 Ok(EntryView::Leaving) => {
                     return entry.finish_removal(plane, mine).map(|()| None);

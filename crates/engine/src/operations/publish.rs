@@ -27,6 +27,9 @@ impl RecordWriter {
 
     fn try_publish(&self, plane: &Plane, new: &Publication<'_>) -> Result<bool> {
         let Publication { entry, from, kind, header, payload } = *new;
+        if from.is_being_destroyed() {
+            return Ok(false);
+        }
         let Some((mut present, mut old)) = entry.present_state(plane, from) else {
             return Ok(false);
         };

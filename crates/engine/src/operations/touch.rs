@@ -58,19 +58,22 @@ impl RecordWriter {
         if let Some(target) = stored.leads_to(now) {
             return Ok(Some(ControlFlow::Continue(*target)));
         }
+        if before.state.is_being_destroyed() {
+            return self.end_destroy(plane, entry).map(|()| None);
+        }
         let after = stored.touched(ttl, now)?;
         // Written down first, like a tombstone: a process that loses the race does it again.
         let note = log_touch(plane, self, &entry, &LoggedTouch { before: &before, after, now })?;
+        if matches!(note, TouchNote::Changed) {
+            return Ok(None);
+        }
         let end = after.ends.filter(|_| after.ends != before.head.ends);
         let moved = end
             .is_none_or(|end| entry.ends().cas(seen_end, Override::new(end, before.state).0))
             // Refused when the hand has closed the record, or another touch came first.
             && entry.touched().cas(seen, Override::new(after.expires, before.state).0);
         if !moved {
-            if let Some((lane, note)) = &note {
-                lane.discard(*note);
-            }
-            return Ok(None);
+            return Ok(note.discarded());
         }
         // On a disk the due time remembers the later expiry that a touch has moved back.
         if plane.log.is_none() || after.expires >= before.head.expires {
@@ -78,6 +81,7 @@ impl RecordWriter {
         }
         // The words may have come round to their old values while the record was removed or
         // replaced.
-        Ok(entry.state().is_moved_from(before.state).then_some(ControlFlow::Break(())))
+        let same = EntryState(entry.state_word().load(SeqCst)).is_moved_from(before.state);
+        Ok(if same { Some(ControlFlow::Break(())) } else { note.discarded() })
     }
 }

@@ -122,11 +122,17 @@ impl ClaimedGranules<'_> {
         Ok(claim)
     }
 
-    pub fn abandon(self) {
+    /// The record is written as one that was given up: the first line of a segment says its
+    /// generation.
+    pub fn abandon(self, log: &DiskLog, record: &LogRecord<'_>) {
         let lane = self.lane;
+        let record = record.encode(lane.plane, log, self.claim).given_up();
         let claim = self.release();
+        // The segment of a write that fails is not sealed.
+        if record.write(log).is_ok() {
+            lane.plane.segment(claim.location.segment()).end_write(lane.plane);
+        }
         lane.discard(claim);
-        lane.plane.segment(claim.location.segment()).end_write(lane.plane);
     }
 }
 

@@ -62,7 +62,9 @@ impl AttachedProcess {
     }
 }
 
+pub const CHECK_DISK: &str = "look at the kernel's log for errors of the disk";
+
 fn not_synced() -> Error {
     Error::new(ErrorKind::Io, "the log cannot be synced; the change was not made")
-        .advice("look at the kernel's log for errors of the disk")
+        .advice(CHECK_DISK)
 }

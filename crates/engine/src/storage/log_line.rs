@@ -169,6 +169,11 @@ impl<'a> EncodedRecord<'a> {
         EncodedRecord::new([0; LINE_WORDS], header, claim, body)
     }
 
+    pub fn given_up(mut self) -> Self {
+        self.head[0] = [0; 8];
+        self
+    }
+
     /// After an error nothing may lead to the record.
     pub fn write(&self, log: &DiskLog) -> Result<()> {
         log.file.write(&[self.head.as_flattened(), self.body].concat(), self.offset)

@@ -4,8 +4,9 @@
 //! Invariants: a tombstone is written before the state says destroyed, and kept until everything
 //! else about its digest has expired; a note stays while the lane that wrote it names it.
 
-use sessile_core::{Head, Limits, Result, Timestamp};
+use sessile_core::{Error, Head, Limits, Result, Timestamp};
 
+use super::group_commit::CHECK_DISK;
 use super::header::{PLAIN, RecordHeader};
 use super::lane::{Lane, SlotClaim};
 use super::log_line::{Lineage, LogLine, LogRecord, RecordKind, granted, grid_ms};
@@ -34,13 +35,32 @@ pub enum Tombstone {
     Overtaken,
 }
 
+pub enum TouchNote<'a> {
+    /// The record says enough.
+    Unneeded,
+    /// The lane keeps the note until it is dropped.
+    Written(Lane<'a>, SlotClaim),
+    /// The state has changed since it was read.
+    Changed,
+}
+
+impl TouchNote<'_> {
+    /// Takes back what was written, for a touch that is tried again.
+    pub fn discarded<T>(self) -> Option<T> {
+        if let TouchNote::Written(lane, note) = self {
+            lane.discard(note);
+        }
+        None
+    }
+}
+
 impl TableEntry<'_> {
     /// The lineage of the record that replaces the present state of an entry; it counts only if the
     /// state is swapped from `present`.
     pub fn next_lineage(self, plane: &Plane, present: EntryState) -> Lineage {
         let digest = self.digest();
         let fence = self.fence().load(SeqCst);
-        let due = Timestamp::from_ms(self.due().load(Relaxed));
+        let due = Timestamp::from_ms(self.due().load(SeqCst));
         let line = present.has_record().then(|| LogLine::read(plane, present.location())).flatten();
         let (sequence, longest) = match line {
             Some(line) => (line.lineage.sequence, line.lineage.longest),
@@ -53,7 +73,7 @@ impl TableEntry<'_> {
         let remembered = if present.has_record() {
             // A logged touch counts too; where one has moved the expiry back, the due time
             // remembers the later one.
-            let touched = Override(self.touched().load(Relaxed)).applies_to(present);
+            let touched = Override(self.touched().load(SeqCst)).applies_to(present);
             touched.map_or(Timestamp::ZERO, |expires| granted(plane.now(), expires))
         } else if present.kind() == EntryKind::Destroyed {
             present.forgotten_at()
@@ -91,38 +111,40 @@ impl RecordWriter {
         let Some(log) = &plane.log else { return Ok(Tombstone::Left(until, None)) };
         let now = plane.now();
         plane.cautious_now(); // learns the clock's lead
+        let old = present.is_readable().then(|| RecordHeader::read(plane, present.location()));
         let (kind, purpose) = (RecordKind::Tombstone, ClaimPurpose::Tombstone);
         let granules = self.appender.claim(lane, kind, 0, purpose)?;
         // Whoever dies from here on leaves a session that the next change destroys: a commit would
         // have the tombstone's sequence, and lose against it.
         let marked = present.being_destroyed();
-        if marked != present && !entry.replace_state(present, marked) {
-            granules.abandon();
-            return Ok(Tombstone::Changed);
-        }
+        let is_marked = marked == present || entry.replace_state(present, marked);
         let mut lineage = entry.next_lineage(plane, present);
         lineage.longest = lineage.longest.max(until);
         // A commit that began before may be under way: it is refused, but its record may stay on
         // the disk.
-        let header = present.is_readable().then(|| RecordHeader::read(plane, present.location()));
-        if let Some(header) = header.flatten() {
+        if let Some(header) = old.flatten() {
             let ttl = header.head.expires.as_ms().saturating_sub(header.head.written.as_ms());
             let under_way = granted(now, Timestamp::from_ms(now.as_ms().saturating_add(ttl)));
             lineage.longest = lineage.longest.max(under_way);
-        }
-        entry.fence().raise(lineage.sequence);
-        // The entry may have got another key since.
-        if EntryState(entry.state_word().load(SeqCst)) != marked {
-            granules.abandon();
-            return Ok(Tombstone::Overtaken);
         }
         let expires = lineage.longest;
         let head = Head { version: 0, created: now, written: now, expires, ends: None };
         let header = RecordHeader::new(entry.number, 0, head);
         let record = LogRecord { kind, lineage, header: &header, body: &[] };
+        entry.fence().raise(lineage.sequence);
+        // The entry may have got another key since.
+        let is_still_marked = is_marked && EntryState(entry.state_word().load(SeqCst)) == marked;
+        if !is_still_marked && !mutated(Mutation::TombstoneAfterSwap) {
+            granules.abandon(log, &record);
+            return Ok(if is_marked { Tombstone::Overtaken } else { Tombstone::Changed });
+        }
         let tombstone = granules.write(log, &record)?;
-        self.await_sync(plane).inspect_err(|_| lane.give_up(tombstone))?;
-        Ok(Tombstone::Left(lineage.longest, Some(tombstone)))
+        self.await_sync(plane).map_err(|error| {
+            lane.give_up(tombstone);
+            let why = "the log-out cannot be synced; the next request for the session ends it";
+            Error::new(error.kind().clone(), why).advice(CHECK_DISK)
+        })?;
+        Ok(Tombstone::Left(expires, Some(tombstone)))
     }
 
     /// Writes a note again if it still counts, and frees it. False while its writer is at it.
@@ -142,32 +164,37 @@ impl RecordWriter {
     }
 }
 
-/// Writes a touch that crosses a line of the grid, moves the expiry back, or sets another end. The
-/// lane keeps the note until it is dropped.
+/// Writes a touch that crosses a line of the grid, moves the expiry back, or sets another end.
 pub fn log_touch<'a>(
     plane: &'a Plane,
     writer: &'a RecordWriter,
     entry: &TableEntry<'_>,
     touch: &LoggedTouch<'_>,
-) -> Result<Option<(Lane<'a>, SlotClaim)>> {
-    let Some(log) = &plane.log else { return Ok(None) };
+) -> Result<TouchNote<'a>> {
+    let Some(log) = &plane.log else { return Ok(TouchNote::Unneeded) };
     let LoggedTouch { before, after, now } = *touch;
     let (was, expires) = (before.head.expires, after.expires);
     let grid = grid_ms(now, expires);
-    let back = expires < was;
-    if !back && after.ends == before.head.ends && expires.as_ms() / grid == was.as_ms() / grid {
-        return Ok(None);
+    if expires >= was
+        && after.ends == before.head.ends
+        && expires.as_ms() / grid == was.as_ms() / grid
+    {
+        return Ok(TouchNote::Unneeded);
     }
     let lane = Lane::enter(plane, writer, entry.number, None);
-    if back {
-        // The disk may have a later expiry than it will say now.
-        let later = granted(after.written, was).as_ms();
-        entry.due().raise(later);
-        plane.due(entry.number).raise(later);
-    }
-    let Some(line) = LogLine::read(plane, before.state.location()) else { return Ok(None) };
-    let fence = entry.fence().add(1) + 1;
+    let Some(line) = LogLine::read(plane, before.state.location()) else {
+        return Ok(TouchNote::Unneeded);
+    };
     let longest = line.lineage.longest.max(granted(now, expires));
+    // The disk may have a later expiry than it will say now, or than a log-out knows of, which
+    // marks the state before it reads the due time: it has seen ours, or we see its mark.
+    let later = granted(after.written, was).max(longest).as_ms();
+    entry.due().raise(later);
+    plane.due(entry.number).raise(later);
+    if !EntryState(entry.state_word().load(SeqCst)).is_moved_from(before.state) {
+        return Ok(TouchNote::Changed);
+    }
+    let fence = entry.fence().add(1) + 1;
     let lineage = Lineage { fence, longest, ..line.lineage };
     let head = Head { written: now, ..after };
     let header = RecordHeader { head, payload_bytes: 0, form: PLAIN, ..before.header };
@@ -176,7 +203,7 @@ pub fn log_touch<'a>(
     if !mutated(Mutation::TouchUnsynced) {
         writer.await_sync(plane).inspect_err(|_| lane.give_up(claim))?;
     }
-    Ok(Some((lane, claim)))
+    Ok(TouchNote::Written(lane, claim))
 }
 
 impl Plane {

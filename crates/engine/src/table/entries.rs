@@ -34,6 +34,8 @@ impl Plane {
                 // Only now: a process that takes our lock over before finishes a removal, and does
                 // not commit to an entry that nothing leads to.
                 let state = entry.state();
+                // Another entry of the key may have been freed since this one was taken.
+                entry.fence().raise(self.header(header::FENCE_FLOOR).load(SeqCst));
                 entry.replace_state(state, state.next_bare(EntryKind::Empty));
                 Ok(KeyEntry::New(entry, mine))
             }
@@ -136,7 +138,7 @@ impl TableEntry<'_> {
     /// splitting bucket has no room for its halves: it is still leaving, and unlocked.
     pub fn finish_removal(self, plane: &Plane, mine: LockWord) -> Result<()> {
         // Before the key can get another entry, which starts above.
-        plane.header(header::FENCE_FLOOR).raise(self.fence().load(Relaxed));
+        plane.header(header::FENCE_FLOOR).raise(self.fence().load(SeqCst));
         match plane.remove_entry(self.digest(), self.number) {
             Ok(_) => {
                 self.set_free(plane, mine);

@@ -92,7 +92,12 @@ impl History {
     }
 
     fn take(&self, engine: &Engine, number: usize) -> Option<HeldEntry> {
-        self.change(&[], Write, || engine.begin(&key(number), Duration::ZERO)).map(|held| held.0)
+        let begun = self.change(&[], Write, || engine.begin(&key(number), Duration::ZERO));
+        let (held, _, found) = begun?;
+        if found.record.is_none() {
+            self.sessions.borrow_mut()[number].end_refused_destroy(self.moment());
+        }
+        Some(held)
     }
 
     fn commit(&self, engine: &Engine, number: usize, depth: usize) {
@@ -123,8 +128,8 @@ impl History {
 
     fn touch(&self, engine: &Engine, number: usize) {
         let Content::Record { tag, bytes, ends, .. } = self.content(number) else { return };
-        if self.is_changing(number) {
-            return; // it may be for the record of before or after
+        if self.is_changing(number) || self.sessions.borrow()[number].refused_destroy().is_some() {
+            return; // it may be for the record of before or after, or end the log-out
         }
         let idle = self.ttl();
         let expires = end(self.clock.now().plus(idle), ends);

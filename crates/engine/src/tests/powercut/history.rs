@@ -322,8 +322,12 @@ impl History {
             for number in 0..self.plan.sessions {
                 let overlapped = self.sessions.borrow()[number].overlapped;
                 if overlapped && let Some(found) = self.remembered(number) {
-                    let now = self.clock.now();
-                    self.sessions.borrow_mut()[number].settle(found, now);
+                    let (now, moment) = (self.clock.now(), self.moment());
+                    let session = &mut self.sessions.borrow_mut()[number];
+                    if found == Content::Nothing {
+                        session.end_refused_destroy(moment);
+                    }
+                    session.settle(found, now);
                 }
             }
         }

@@ -206,6 +206,26 @@ impl Session {
         self.changes.push(change);
     }
 
+    /// A log-out that was refused, by an error of the disk, is done by the next change.
+    pub fn end_refused_destroy(&mut self, moment: u64) {
+        if let Some(at) = self.refused_destroy() {
+            let mut change = self.changes.remove(at);
+            (change.outcome, change.ended) = (Outcome::Done, moment);
+            self.changes.push(change);
+        }
+    }
+
+    /// A log-out that was refused after what was written last.
+    pub fn refused_destroy(&self) -> Option<usize> {
+        let is_refused = |change: &Change| change.outcome == Outcome::Refused;
+        let last = self.changes.iter().rposition(|change| match change.kind {
+            ChangeKind::Write => change.outcome == Outcome::Done,
+            ChangeKind::Destroy => is_refused(change) || change.outcome == Outcome::Done,
+            ChangeKind::Touch => false,
+        });
+        last.filter(|at| self.changes.get(*at).is_some_and(is_refused))
+    }
+
     /// Puts what memory has last, once nothing is under way.
     pub fn settle(&mut self, found: Content, now: Timestamp) {
         self.overlapped = false;
