@@ -109,6 +109,11 @@ impl Sessions {
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let wait_max = wait_max.min(Limits::WAIT_MAX);
         let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
+        self.granted(key, begun)
+    }
+
+    #[inline(always)] // as `begin`
+    fn granted(&self, key: &Key, begun: Result<(Box<dyn AnyHeld>, u64, Found)>) -> Result<Begun> {
         let (held, fence, found) =
             begun.map_err(|error| self.failed(error, Operation::Begin, Some(key)))?;
         self.count_spent_id(found.absence, key);
@@ -120,6 +125,19 @@ impl Sessions {
             sessions: self.clone(),
         };
         Ok(Begun { lease, record: found.record, absence: found.absence, moved })
+    }
+
+    /// [`Sessions::begin`] without a wait. A lock that is not free is an answer here, so that
+    /// `LockTimeout` is not counted.
+    pub fn begin_at_once(&self, key: &Key) -> Result<Begun> {
+        let stored = self.stored(key);
+        let begun = stored.and_then(|stored| self.0.store.begin(&stored, Duration::ZERO));
+        match begun {
+            Err(error) if matches!(error.kind(), ErrorKind::LockTimeout { .. }) => {
+                Err(error.during(Operation::Begin, &self.0.label, Some(key.tag())))
+            }
+            begun => self.granted(key, begun),
+        }
     }
 
     /// Whether a begin leaves what another program takes for a session. See

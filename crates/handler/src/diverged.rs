@@ -2,8 +2,8 @@
 
 use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions};
 
-use crate::merge::{Removals, merge};
-use crate::php_format::{join, split};
+use crate::format::merge_payloads;
+use crate::merge::Removals;
 use crate::rules::{Concurrency, OnConflict, Rules};
 
 /// The paths that are logged of one save.
@@ -44,23 +44,22 @@ impl Diverged {
             return Ok(Merged { payload: theirs.clone(), conflicts: 0, paths: String::new() });
         }
         let Concurrency::Merge { format: Some(format), on_conflict } = rules.concurrency else {
-            return refuse(1, "another request has changed the session, and `merge` is off now");
+            let why = "another request has changed the session since it was read; nothing is saved";
+            return refuse(1, why);
         };
-        let split = |payload| split(format, payload);
-        let (Some(base), Some(mine), Some(theirs)) = (split(base), split(mine), split(theirs))
-        else {
+        let merged = merge_payloads(format, [base, mine, theirs], *removals);
+        let Some((payload, conflicts)) = merged else {
             let why = "another request has changed the session, and two values of it share a \
                        reference or an object, so that it cannot be merged; nothing is saved";
             return refuse(1, why);
         };
-        let (map, conflicts) = merge(&base, &mine, &theirs, *removals);
         let paths = shown(&conflicts);
         if on_conflict == OnConflict::Fail && !conflicts.is_empty() {
             let why =
                 format!("nothing is saved: another request has changed the same values: {paths}");
             return refuse(conflicts.len(), &why);
         }
-        Ok(Merged { payload: join(format, &map), conflicts: conflicts.len(), paths })
+        Ok(Merged { payload, conflicts: conflicts.len(), paths })
     }
 }
 

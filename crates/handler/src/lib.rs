@@ -30,8 +30,10 @@
 
 mod collect;
 mod diverged;
+mod format;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod json_format;
 mod late;
 mod merge;
 mod php_format;

@@ -50,6 +50,8 @@ pub(crate) fn join(format: Format, map: &Map<'_, Leaf<'_>>) -> Vec<u8> {
             }
         }
         Format::PhpSerialize => writer.array(map),
+        // `split` has refused it.
+        Format::Json => {}
     }
     writer.text
 }
@@ -95,6 +97,7 @@ impl<'a> Reader<'a> {
             Format::Php => self.variables(),
             Format::PhpSerialize if self.all.is_empty() => Some(Map::new()),
             Format::PhpSerialize => self.array(),
+            Format::Json => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The session of one request, as a state machine. Its saves and new ids are files of their own.
 
 mod regenerate;
+mod reopen;
 mod save;
 
 pub use self::save::{Save, Saved};
@@ -236,6 +237,12 @@ impl Request {
     #[inline]
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
+    }
+
+    /// Whether it has the lock of an open session: a save then waits for nobody.
+    pub fn holds_lock(&self) -> bool {
+        let State::Active(session, Phase::Open) = &self.state else { return false };
+        matches!(session.hold, Hold::Locked(_))
     }
 
     /// Forgets the session and gives its lock back.

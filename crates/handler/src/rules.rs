@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sessile_core::{Head, Limits, Record, Result, Sessions, Timestamp, Ttl};
 
-use crate::php_format;
+use crate::format::can_split;
 
 /// How requests of an application treat their sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,9 @@ pub enum Concurrency {
     /// They take turns.
     #[default]
     Exclusive,
+    /// They run in parallel. The save of one fails if another has saved a change since it read the
+    /// session.
+    Detect,
     /// They run in parallel, and each applies its changes at its end. A session that cannot be
     /// split is opened as if this were `Exclusive`.
     Merge {
@@ -54,6 +57,8 @@ pub enum Format {
     Php,
     /// Of `session.serialize_handler = php_serialize`.
     PhpSerialize,
+    /// A JSON object.
+    Json,
 }
 
 /// What follows when two requests have changed the same value.
@@ -108,18 +113,24 @@ impl Rules {
         Rules { lock_wait, on_lock_timeout, concurrency: Concurrency::Exclusive, ..*self }
     }
 
-    /// Whether a request reads this record without the lock, and merges its changes at its end.
-    pub(crate) fn merges(&self, sessions: &Sessions, record: &Record) -> bool {
+    /// Whether a request reads this record without the lock, and takes it at its end.
+    pub(crate) fn reads_snapshot(&self, sessions: &Sessions, record: &Record) -> bool {
         static FOREIGN: AtomicBool = AtomicBool::new(false);
         static UNSPLIT: AtomicBool = AtomicBool::new(false);
-        let Concurrency::Merge { format, .. } = self.concurrency else { return false };
+        let format = match self.concurrency {
+            Concurrency::Exclusive => return false,
+            Concurrency::Detect => None,
+            Concurrency::Merge { format, .. } => format,
+        };
         let (told, why) = if sessions.capabilities().foreign_writers {
             // It trusts the lock, and may be writing what is read without it.
             (&FOREIGN, "another program may write its sessions")
-        } else if format.is_some_and(|format| php_format::can_split(format, &record.payload)) {
+        } else if self.concurrency == Concurrency::Detect
+            || format.is_some_and(|format| can_split(format, &record.payload))
+        {
             return true;
         } else {
-            (&UNSPLIT, "its serialiser is not php or php_serialize, or values share references")
+            (&UNSPLIT, "its serialiser writes no format that is split, or values share references")
         };
         // Relaxed: nothing else depends on it.
         if !told.swap(true, Relaxed) {

@@ -16,6 +16,9 @@ use crate::rules::{Concurrency, OnLockTimeout, Rules};
 pub enum Access {
     /// With its lock: no other request changes it meanwhile.
     Locked,
+    /// With its lock if that is free now, for a caller that must not wait. Otherwise the opening
+    /// fails with `LockTimeout`, which is not counted, and the caller opens it where it may wait.
+    LockedAtOnce,
     /// Without: the request only reads.
     Unlocked,
 }
@@ -74,15 +77,19 @@ impl Session {
                 return Session::late(sessions, key, found.record.is_some()).map(put);
             }
             // A new session is opened with its lock: its id is valid for other requests then.
-            if let Some(record) = found.record.filter(|record| rules.merges(sessions, record)) {
+            if let Some(record) = found.record.filter(|record| rules.reads_snapshot(sessions, record)) {
                 put(Session::snapshot(rules, key, record));
                 return Ok(());
             }
         }
-        match sessions.begin(&key, rules.lock_wait) {
+        let begun = match access {
+            Access::LockedAtOnce => sessions.begin_at_once(&key),
+            _ => sessions.begin(&key, rules.lock_wait),
+        };
+        match begun {
             Ok(begun) if !begun.moved => match begun.record {
                 // Another request has stored it by now.
-                Some(record) if rules.merges(sessions, &record) => {
+                Some(record) if rules.reads_snapshot(sessions, &record) => {
                     put(Session::snapshot(rules, key, record));
                 }
                 _ => put(Session::locked(rules, key, begun)),
@@ -93,7 +100,7 @@ impl Session {
                 drop(begun);
                 put(Session::late(sessions, key, lives)?);
             }
-            Err(error) if may_read_unlocked(rules, &error) => {
+            Err(error) if access == Access::Locked && may_read_unlocked(rules, &error) => {
                 put(Session::peek(sessions, key, Some(error))?);
             }
             Err(error) => return Err(error),

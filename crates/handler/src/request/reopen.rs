@@ -1,0 +1,45 @@
+//! A second save of one request.
+
+use sessile_core::{Absence, Begun, ErrorKind, Key, Result, Sessions};
+
+use super::{Phase, Request, State};
+use crate::diverged::Diverged;
+use crate::merge::Removals;
+use crate::session::{Hold, Locked, Session, replaced};
+
+impl Request {
+    /// Opens a session again that this request has saved, to save it once more: a save gives the
+    /// lock back. `saved` is the payload of that save. The application keeps what it has, and
+    /// there is no payload to load.
+    ///
+    /// If another request has changed the session in between, the next save merges, or fails with
+    /// `Stale`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sessions::begin`]; `Destroyed` after a log-out; `Unsupported` under an id that
+    /// was replaced.
+    pub fn reopen(&mut self, sessions: &Sessions, id: &str, saved: &[u8]) -> Result<()> {
+        self.reset();
+        let key = Key::session(id)?;
+        let Begun { lease, record, absence, moved } = sessions.begin(&key, self.rules.lock_wait)?;
+        if moved || absence == Absence::Regenerated {
+            return Err(replaced(sessions, &key));
+        }
+        if absence == Absence::Destroyed {
+            return Err(sessions.refuse_save(&key, ErrorKind::Destroyed.into()));
+        }
+        let end = record.as_ref().and_then(|record| self.rules.end(&record.head));
+        let stored = record.is_some();
+        let changed = record.filter(|record| record.payload != saved);
+        let diverged = changed.map(|record| {
+            let (base, theirs) = (saved.to_vec(), record.payload);
+            Box::new(Diverged { base, theirs, removals: Removals::Lose })
+        });
+        let hold = Hold::Locked(Locked { lease, stored, diverged });
+        let session = Session { key, payload: Vec::new(), hold, end, warning: None };
+        self.state = State::Active(session, Phase::Open);
+        self.opened_by = (self.process)();
+        Ok(())
+    }
+}
