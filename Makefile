@@ -6,6 +6,8 @@ BENCH_OUT ?= bench-out
 # The store and the length of `make storm`, and the store of `make example`; their own defaults if empty.
 STORE ?=
 SECONDS ?=
+# The language of `make example`.
+LANGUAGE ?= php
 # How many times more orders than `make test` does `make models` try.
 TIMES ?= 20
 # The engine with a scheduler under it, in a build of its own.
@@ -15,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install python python-test python-bench example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -37,12 +39,13 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build
 	@SESSILE_PROFILE=debug sh scripts/capi.sh test
 	@SESSILE_PROFILE=debug sh scripts/php.sh test
+	@SESSILE_PROFILE=debug sh scripts/python.sh test
 	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
 		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle -- --ignored
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
-	rustfmt --check --edition 2024 $$(find crates spec tests -name '*.rs' -not -path '*/target/*')
+	rustfmt --check --edition 2024 $$(find bindings/python crates spec tests -name '*.rs' -not -path '*/target/*')
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	$(MODELS) clippy $(MODELS_OF) --tests $(LOCKED) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
@@ -96,8 +99,17 @@ capi-install: toolchain ## Installs the C interface, shared and static, with a p
 php-install: php ## Copies it into PHP's directory of extensions (root)
 	@sh scripts/php.sh install
 
-example: php ## Opens a small shop with PHP's sessions on this handler, to look at in a browser (STORE=redis://localhost)
-	@STORE='$(STORE)' sh scripts/php.sh example
+python: toolchain ## Builds the Python package in an environment of its own, and says where it is
+	@sh scripts/python.sh build
+
+python-test: toolchain ## Tests it: Django, Flask, Starlette, gunicorn, uvicorn
+	@sh scripts/python.sh test
+
+python-bench: toolchain ## Measures the sessions of Django and Flask beside their own (ROUNDS=7 CALLS=2000)
+	@sh scripts/python.sh bench $(or $(ROUNDS),7) $(or $(CALLS),2000)
+
+example: $(if $(filter php,$(LANGUAGE)),php,toolchain) ## Opens a small shop on these sessions, to look at in a browser (LANGUAGE=python STORE=redis://localhost)
+	@STORE='$(STORE)' sh scripts/$(LANGUAGE).sh example
 
 test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost SETTING=NAME=VALUE)
 	@STORE='$(STORE)' sh scripts/php.sh products $(SETTING)

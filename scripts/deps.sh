@@ -31,6 +31,8 @@ ab|apache2-utils|makes the requests of sessile bench lifecycle
 /usr/lib/*/perl5/*/Cache/FastMmap.pm|libcache-fastmmap-perl|is measured by sessile bench perl
 /usr/share/perl5/Cache/SharedMemoryCache.pm|libcache-cache-perl|is measured by sessile bench perl
 chromium|chromium|the report of the benchmark is looked at in a browser
+python3|python3|the Python package is tested with it
+/usr/lib/python3*/ensurepip|python3-venv|its tests have an environment of their own
 node|nodejs|drives that browser
 npm|npm|installs what drives it
 /usr/lib/apache2/modules/libphp*.so|libapache2-mod-php|the PHP extension is tested in Apache

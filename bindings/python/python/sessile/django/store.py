@@ -1,0 +1,231 @@
+"""The session store of one request of Django."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from django.contrib.sessions.backends.base import (
+    VALID_KEY_CHARS,
+    CreateError,
+    SessionBase,
+    UpdateError,
+)
+from django.core.signals import request_finished, request_started
+from django.utils.crypto import get_random_string
+
+from .. import waiting
+from .._sessile import Request
+from ..errors import Destroyed, Exists, InvalidId, Stale, Unsupported
+from . import settings as ours
+
+T = TypeVar("T")
+
+KEY_LENGTH = 32
+STORED = ("stored", "touched")
+
+# The sessions that the current request has made. Each request is a context of its own, or, in a
+# thread, comes after the one before.
+_of_request: ContextVar[tuple[weakref.ref[SessionStore], ...]] = ContextVar(
+    "sessile_of_request", default=()
+)
+
+
+def release_all(**_: Any) -> None:
+    """The response is closed: what is still held is given back."""
+    made = _of_request.get()
+    if made:
+        _of_request.set(())
+    for reference in made:
+        session = reference()
+        if session is not None:
+            session.release()
+
+
+def forget_others(**_: Any) -> None:
+    """What was made before a request is not its own."""
+    _of_request.set(())
+
+
+request_started.connect(forget_others, dispatch_uid="sessile.django")
+request_finished.connect(release_all, dispatch_uid="sessile.django")
+
+
+class SessionStore(SessionBase):
+    """A session whose data is in a store of Sessile."""
+
+    def __init__(self, session_key: str | None = None) -> None:
+        super().__init__(session_key)
+        self._request: Request | None = None
+        # As it is stored; None if it is not.
+        self._payload: bytes | None = None
+        alive = tuple(other for other in _of_request.get() if other() is not None)
+        _of_request.set((*alive, weakref.ref(self)))
+
+    def _opened(self) -> Request:
+        if self._request is None:
+            self._request = Request(ours.store(), ours.rules())
+        return self._request
+
+    # Load
+
+    def load(self) -> dict[str, Any]:
+        key = self.session_key
+        return self._read(None if key is None else self._opened().open(key))
+
+    async def aload(self) -> dict[str, Any]:
+        key = self.session_key
+        if key is None:
+            return self._read(None)
+        return self._read(await waiting.take(ours.store(), self._opened(), key))
+
+    def _read(self, payload: bytes | None) -> dict[str, Any]:
+        self._payload = payload
+        if payload is None:
+            # A key that is not stored is not taken from a cookie.
+            self._session_key = None
+        if not payload:
+            return {}
+        try:
+            return ours.serializer()().loads(payload)
+        except Exception:
+            # As Django does with data of another serializer.
+            logging.getLogger("django.security.SuspiciousSession").warning("Session data corrupted")
+            return {}
+
+    # Save
+
+    def save(self, must_create: bool = False) -> None:
+        if self.session_key is None:
+            return self.create()
+        data = self._get_session(no_load=must_create)
+        if self.session_key is None:
+            # It was not stored.
+            return self.create()
+        self._store(data, must_create)
+
+    async def asave(self, must_create: bool = False) -> None:
+        if self.session_key is None:
+            return await self.acreate()
+        data = await self._aget_session(no_load=must_create)
+        if self.session_key is None:
+            return await self.acreate()
+        store = ours.store()
+        await waiting.save(store, self._opened(), lambda: self._store(data, must_create))
+
+    def _store(self, data: dict[str, Any], must_create: bool) -> None:
+        key, request, age = self.session_key, self._opened(), self.get_expiry_age()
+        payload = ours.serializer()().dumps(data)
+        if must_create:
+            request.close()
+        saved = self._changes(
+            lambda: self._reopened(must_create).save(
+                key, payload, changed=payload != self._payload, empty=not data, idle=max(age, 0)
+            )
+        )
+        if saved not in STORED and saved != "nothing":
+            raise UpdateError(f"the session is gone ({saved})")
+        self._payload = payload
+        if age <= 0:
+            self.delete()
+
+    def _reopened(self, must_create: bool = False) -> Request:
+        """The request with its session: a save gives the lock back."""
+        request = self._opened()
+        if not must_create and not request.is_open:
+            if self._payload is None:
+                raise UpdateError("the session is gone")
+            request.reopen(self.session_key, self._payload)
+        return request
+
+    def _changes(self, change: Callable[[], T]) -> T:
+        try:
+            return change()
+        except Exists as error:
+            raise CreateError from error
+        except (Destroyed, Stale, Unsupported) as error:
+            raise UpdateError(str(error)) from error
+
+    def create(self) -> None:
+        while True:
+            self._session_key = get_random_string(KEY_LENGTH, VALID_KEY_CHARS)
+            try:
+                self.save(must_create=True)
+            except CreateError:
+                continue
+            self.modified = True
+            return
+
+    async def acreate(self) -> None:
+        while True:
+            self._session_key = get_random_string(KEY_LENGTH, VALID_KEY_CHARS)
+            try:
+                await self.asave(must_create=True)
+            except CreateError:
+                continue
+            self.modified = True
+            return
+
+    # Keys
+
+    def cycle_key(self) -> None:
+        """Gives the session a new key, and keeps it for this request. The old key is dead at once;
+        the data is saved with the response, as after every change."""
+        self._get_session()
+        if self.session_key is None or self._payload is None:
+            return self.create()
+        self._cycle()
+
+    async def acycle_key(self) -> None:
+        await self._aget_session()
+        if self.session_key is None or self._payload is None:
+            return await self.acreate()
+        await waiting.save(ours.store(), self._opened(), self._cycle)
+
+    def _cycle(self) -> None:
+        new = get_random_string(KEY_LENGTH, VALID_KEY_CHARS)
+        self._changes(lambda: self._reopened().regenerate(self.session_key, new))
+        self._session_key = new
+        self.modified = True
+
+    def exists(self, session_key: str | None) -> bool:
+        try:
+            return session_key is not None and ours.store().exists(session_key)
+        except InvalidId:
+            return False
+
+    async def aexists(self, session_key: str | None) -> bool:
+        return await waiting.ask(ours.store(), self.exists, session_key)
+
+    def delete(self, session_key: str | None = None) -> None:
+        key = self.session_key if session_key is None else session_key
+        if key is None:
+            return
+        try:
+            self._opened().destroy(key)
+        except InvalidId:
+            return
+        if key == self.session_key:
+            self._payload = None
+
+    async def adelete(self, session_key: str | None = None) -> None:
+        await waiting.ask(ours.store(), self.delete, session_key)
+
+    # The end
+
+    def release(self) -> None:
+        """Gives the session back to other requests. What is changed later can be saved if no other
+        request has changed it since; otherwise `UpdateError` is raised."""
+        if self._request is not None:
+            self._request.close()
+
+    @classmethod
+    def clear_expired(cls) -> None:
+        ours.store().collect()
+
+    @classmethod
+    async def aclear_expired(cls) -> None:
+        await waiting.ask(ours.store(), cls.clear_expired)

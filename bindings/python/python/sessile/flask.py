@@ -1,0 +1,165 @@
+"""Sessions of Flask: `Sessile(app)`.
+
+In the shape of Flask-Session: `flask.session` is a `ServerSideSession` with `sid`, `permanent`,
+`modified` and `accessed`, and `app.session_interface.regenerate(session)` gives it a new id. The
+session is opened by its first use, and then held until the response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Flask, g
+from flask.sessions import SessionInterface, SessionMixin
+from flask.wrappers import Request, Response
+
+from ._sessile import Store
+from .errors import Destroyed, Gone, InvalidId
+from .serializers import Serializer
+from .session import Session
+from .sessions import Sessions
+
+class ServerSideSession(Session, SessionMixin):
+    """The session of one request of Flask."""
+
+    # Flask sets it at each use.
+    accessed = False
+
+    def __init__(self, sessions: Sessions, id: str | None, permanent: bool) -> None:
+        super().__init__(sessions, id)
+        self._permanent = permanent
+        self._cookie = id
+
+    def _read(self, payload: bytes | None) -> dict[str, Any]:
+        data = super()._read(payload)
+        if payload is None and self._permanent:
+            data["_permanent"] = True
+        return data
+
+    @property
+    def sid(self) -> str:
+        return self.id
+
+    @property
+    def new(self) -> bool:  # type: ignore[override]
+        return self.is_new
+
+    @property
+    def modified(self) -> bool:
+        return super().modified
+
+    @modified.setter
+    def modified(self, value: bool) -> None:
+        """A change inside a value is noticed without it."""
+
+    def __bool__(self) -> bool:
+        return bool(self._loaded().keys() - {"_permanent"})
+
+    def clear(self) -> None:
+        permanent = self.get("_permanent")
+        super().clear()
+        if permanent is not None:
+            self["_permanent"] = permanent
+
+
+class SessileSessionInterface(SessionInterface):
+    """What Flask asks for and saves its sessions with."""
+
+    session_class = ServerSideSession
+
+    def __init__(self, sessions: Sessions, permanent: bool) -> None:
+        self.sessions = sessions
+        self.permanent = permanent
+
+    def open_session(self, app: Flask, request: Request) -> ServerSideSession:
+        id = request.cookies.get(self.get_cookie_name(app))
+        session = self.session_class(self.sessions, id, self.permanent)
+        g._sessile = session
+        return session
+
+    def regenerate(self, session: ServerSideSession, *, keep_old: bool = False) -> None:
+        """Gives a session a new id: at each log-in and change of rights."""
+        session.regenerate(keep_old=keep_old)
+
+    def save_session(  # type: ignore[override]
+        self, app: Flask, session: ServerSideSession, response: Response
+    ) -> None:
+        try:
+            if session.is_opened:
+                response.vary.add("Cookie")
+                self._save(app, session, response)
+            elif session._cookie and app.config["SESSION_REFRESH_EACH_REQUEST"]:
+                self._touch(app, session._cookie)
+        finally:
+            session.release()
+
+    def _save(self, app: Flask, session: ServerSideSession, response: Response) -> None:
+        name, path = self.get_cookie_name(app), self.get_cookie_path(app)
+        domain = self.get_cookie_domain(app)
+        if not session:
+            if session.is_stored and session.modified:
+                session.destroy()
+            if session._cookie and not session.is_stored:
+                response.delete_cookie(name, domain=domain, path=path)
+            return
+        if not app.config["SESSION_REFRESH_EACH_REQUEST"] and not session.modified:
+            return
+        session.idle = app.permanent_session_lifetime.total_seconds()
+        saved = session.save()
+        if saved == "stored" or (saved == "touched" and session.permanent):
+            response.set_cookie(
+                name,
+                session.sid,
+                expires=self.get_expiration_time(app, session),
+                httponly=self.get_cookie_httponly(app),
+                secure=self.get_cookie_secure(app),
+                samesite=self.get_cookie_samesite(app),
+                domain=domain,
+                path=path,
+            )
+
+    def _touch(self, app: Flask, id: str) -> None:
+        try:
+            self.sessions.store.touch(id, app.permanent_session_lifetime.total_seconds())
+        except (Destroyed, Gone, InvalidId):
+            pass
+
+
+class Sessile:
+    """The extension. Settings: `SESSILE_URL`, `SESSILE_CONCURRENCY`, `SESSILE_ON_CONFLICT`,
+    `SESSILE_LOCK_WAIT`, `SESSILE_LIFETIME`, `SESSILE_GRACE`, and Flask's and Flask-Session's
+    `SESSION_COOKIE_...`, `SESSION_PERMANENT`, `SESSION_REFRESH_EACH_REQUEST` and
+    `PERMANENT_SESSION_LIFETIME`."""
+
+    def __init__(
+        self,
+        app: Flask | None = None,
+        *,
+        store: Store | None = None,
+        serializer: Serializer | None = None,
+    ) -> None:
+        self._store, self._serializer = store, serializer
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: Flask) -> None:
+        names = ("CONCURRENCY", "ON_CONFLICT", "LOCK_WAIT", "LIFETIME", "GRACE")
+        given = {name.lower(): app.config.get(f"SESSILE_{name}") for name in names}
+        sessions = Sessions(
+            self._store or app.config["SESSILE_URL"],
+            idle=app.permanent_session_lifetime.total_seconds(),
+            serializer=self._serializer,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+        permanent = app.config.get("SESSION_PERMANENT", True)
+        app.session_interface = SessileSessionInterface(sessions, permanent)
+        # A view that raises through Flask has no response.
+        app.teardown_appcontext(release)
+
+
+def release(_: object = None) -> None:
+    session = g.pop("_sessile", None)
+    if session is not None:
+        session.release()
+
+
+__all__ = ["ServerSideSession", "Sessile", "SessileSessionInterface"]

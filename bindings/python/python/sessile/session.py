@@ -1,0 +1,243 @@
+"""The session of one request, as a dictionary.
+
+It is opened by its first use. What it does with its store is decided by `Request`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from . import waiting
+from ._sessile import Request
+from .errors import Destroyed
+
+if TYPE_CHECKING:
+    from .sessions import Sessions
+
+
+class Session(MutableMapping[str, Any]):
+    """The session of one request. A context manager saves it, unless its block raises."""
+
+    def __init__(self, sessions: Sessions, id: str | None = None, *, locked: bool = True) -> None:
+        self._sessions = sessions
+        self._request = Request(sessions.store, sessions.rules)
+        self._id = id
+        self._locked = locked
+        self._data: dict[str, Any] | None = None
+        # As it is stored; None if it is not.
+        self._payload: bytes | None = None
+        self.idle: float | None = None
+        """How many seconds it lives from now on, if that is not what `Sessions` says."""
+
+    # What it is
+
+    @property
+    def id(self) -> str:
+        """The secret of the cookie. A new session gets it here or when it is saved."""
+        if self._data is None and self._id is not None:
+            self._load()
+        if self._id is None:
+            self._id = new_id()
+        return self._id
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no request has stored it."""
+        self._loaded()
+        return self._payload is None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether this request has read or stored a session."""
+        return self._payload is not None
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether the application has used it."""
+        return self._data is not None
+
+    @property
+    def modified(self) -> bool:
+        """Whether it differs from what is stored; changes inside its values count."""
+        return self._data is not None and self._dumped() != (self._payload or self._nothing)
+
+    # What is in it
+
+    def _loaded(self) -> dict[str, Any]:
+        return self._load() if self._data is None else self._data
+
+    def __getitem__(self, key: str) -> Any:
+        return self._loaded()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._loaded()[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._loaded()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded())
+
+    def __len__(self) -> int:
+        return len(self._loaded())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._loaded()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._loaded().get(key, default)
+
+    def clear(self) -> None:
+        self._loaded().clear()
+
+    def __repr__(self) -> str:
+        state = "not opened" if self._data is None else f"{len(self._data)} values"
+        return f"<{type(self).__name__}: {state}>"
+
+    # What is done with it
+
+    def _load(self) -> dict[str, Any]:
+        id = self._id
+        return self._read(None if id is None else self._request.open(id, locked=self._locked))
+
+    async def load(self) -> None:
+        """Opens it; a coroutine does this before its first use."""
+        if self._data is None:
+            payload = None
+            if self._id is not None:
+                payload = await waiting.take(
+                    self._sessions.store, self._request, self._id, locked=self._locked
+                )
+            self._read(payload)
+
+    def _read(self, payload: bytes | None) -> dict[str, Any]:
+        if payload is None:
+            # An id that a store does not know is not taken from a cookie.
+            self._id = None
+        try:
+            self._data = self._sessions.serializer.loads(payload) if payload else {}
+        except Exception:
+            self._request.close()
+            raise
+        self._payload = payload
+        return self._data
+
+    @property
+    def _nothing(self) -> bytes:
+        return self._sessions.serializer.dumps({})
+
+    def _dumped(self) -> bytes:
+        return self._sessions.serializer.dumps(self._data or {})
+
+    def save(self) -> str:
+        """Stores it and gives its lock back; another save takes it again. Names the result:
+        `stored`, `touched` if only its life is longer now, `nothing`; if another request has
+        ended it meanwhile `logged-out`, `replaced` (by a new id) or `ended`."""
+        return "nothing" if self._data is None else self._store(self._dumped())
+
+    async def asave(self) -> str:
+        """`save` for a coroutine."""
+        if self._data is None:
+            return "nothing"
+        dumped = self._dumped()
+        if dumped == self._payload and self._request.is_open:
+            return await waiting.ask(self._sessions.store, self._store, dumped)
+        return await waiting.save(
+            self._sessions.store, self._request, lambda: self._store(dumped)
+        )
+
+    def _store(self, dumped: bytes) -> str:
+        if self._payload is None and not self._data:
+            return "nothing"
+        id = self.id
+        if self._payload is not None and not self._request.is_open:
+            self._request.reopen(id, self._payload)
+        changed = dumped != self._payload
+        saved = self._request.save(
+            id, dumped, changed=changed, empty=not self._data, idle=self.idle
+        )
+        if saved in ("stored", "touched"):
+            self._payload = dumped
+        return saved
+
+    def regenerate(self, *, keep_old: bool = False) -> None:
+        """Gives it a new id: at each log-in and change of rights. If `keep_old`, requests that are
+        under way see the session under the old id as it was, for the grace."""
+        self._loaded()
+        new = new_id()
+        if self._payload is not None:
+            if not self._request.is_open:
+                self._request.reopen(self.id, self._payload)
+            self._request.regenerate(self.id, new, keeps=keep_old)
+        self._id = new
+
+    async def aregenerate(self, *, keep_old: bool = False) -> None:
+        """`regenerate` for a coroutine."""
+        await self.load()
+        await waiting.save(
+            self._sessions.store, self._request, lambda: self.regenerate(keep_old=keep_old)
+        )
+
+    def destroy(self) -> None:
+        """Ends it: a log-out. What comes after it is a new session."""
+        if self._id is not None:
+            self._request.destroy(self._id)
+        self._forget()
+
+    async def adestroy(self) -> None:
+        """`destroy` for a coroutine."""
+        await waiting.ask(self._sessions.store, self.destroy)
+
+    def _forget(self) -> None:
+        self._id, self._payload, self._data = None, None, {}
+
+    def release(self) -> None:
+        """Gives the lock back without saving."""
+        self._request.close()
+
+    async def arelease(self) -> None:
+        """`release` for a coroutine."""
+        if self._request.is_open:
+            await waiting.ask(self._sessions.store, self.release)
+
+    def __enter__(self) -> Session:
+        self._loaded()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if kind is None:
+                raise_if_lost(self.save())
+        finally:
+            self.release()
+
+    async def __aenter__(self) -> Session:
+        await self.load()
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if kind is None:
+                raise_if_lost(await self.asave())
+        finally:
+            await self.arelease()
+
+
+_LOST = {
+    "logged-out": "another request has destroyed the session; nothing is saved",
+    "replaced": "another request has given the session a new id; nothing is saved",
+    "ended": "the session has reached the end of its absolute lifetime; nothing is saved",
+}
+
+
+def raise_if_lost(saved: str) -> None:
+    """Raises what a save says that was not possible any more."""
+    if saved in _LOST:
+        raise Destroyed(_LOST[saved])
+
+
+def new_id() -> str:
+    """A new session id, of 192 random bits."""
+    return secrets.token_urlsafe(24)
+

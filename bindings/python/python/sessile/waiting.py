@@ -1,0 +1,61 @@
+"""Calls of coroutines. What a store answers from memory is called at once, and what waits is called
+in a thread, so that the event loop never stands still.
+
+Locks are waited for in threads of their own. Otherwise all threads could wait for a session whose
+holder needs a thread to save it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from ._sessile import Request, Store
+from .errors import LockTimeout
+
+T = TypeVar("T")
+
+CALLS_MAX = 16
+WAITS_MAX = 64
+
+_threads: dict[str, ThreadPoolExecutor] = {}
+# A child has none of the threads of its parent.
+os.register_at_fork(after_in_child=_threads.clear)
+
+
+def _in_thread(name: str, threads_max: int, call: Callable[[], T]) -> asyncio.Future[T]:
+    pool = _threads.get(name)
+    if pool is None:
+        pool = _threads.setdefault(name, ThreadPoolExecutor(threads_max, f"sessile-{name}"))
+    return asyncio.get_running_loop().run_in_executor(pool, call)
+
+
+async def ask(store: Store, function: Callable[..., T], *args: Any, **named: Any) -> T:
+    """Calls what waits for no lock."""
+    if store.in_memory:
+        return function(*args, **named)
+    return await _in_thread("calls", CALLS_MAX, partial(function, *args, **named))
+
+
+async def wait(function: Callable[..., T], *args: Any, **named: Any) -> T:
+    """Calls what may wait for a lock."""
+    return await _in_thread("waits", WAITS_MAX, partial(function, *args, **named))
+
+
+async def take(
+    store: Store, request: Request, id: str, *, locked: bool = True, strict: bool = True
+) -> bytes | None:
+    """`request.open`."""
+    opened = partial(request.open, id, locked=locked, strict=strict)
+    try:
+        return await ask(store, opened, at_once=True)
+    except LockTimeout:
+        return await wait(opened)
+
+
+async def save(store: Store, request: Request, function: Callable[[], T]) -> T:
+    """Calls what saves the session of a request: it waits for no lock that it holds."""
+    return await (ask(store, function) if request.holds_lock else wait(function))

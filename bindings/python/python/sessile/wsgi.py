@@ -1,0 +1,74 @@
+"""Sessions of any WSGI application: `environ["sessile.session"]`.
+
+A session is opened by its first use and saved when the application starts its response. Changes
+that come later, while a response is streamed, are saved at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from .cookies import Cookie
+from .session import Session
+from .sessions import Sessions
+
+KEY = "sessile.session"
+
+
+class SessionMiddleware:
+    """`sessions`: a store URL or `Sessions`. `options` are those of `Sessions`."""
+
+    def __init__(
+        self,
+        app: Callable[..., Iterable[bytes]],
+        sessions: str | Sessions,
+        *,
+        cookie: Cookie | None = None,
+        **options: Any,
+    ) -> None:
+        self.app = app
+        self.sessions = Sessions(sessions, **options) if isinstance(sessions, str) else sessions
+        self.cookie = cookie or Cookie()
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        sent = self.cookie.read(environ.get("HTTP_COOKIE", ""))
+        session = environ[KEY] = Session(self.sessions, sent)
+        https = environ.get("wsgi.url_scheme") == "https"
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            if session.is_opened:
+                result = session.save()
+                line = self.cookie.after(sent, session, result, https)
+                headers = [*headers, ("Vary", "Cookie")]
+                if line:
+                    headers.append(("Set-Cookie", line))
+            return start_response(status, headers, exc_info)
+
+        try:
+            body = self.app(environ, start)
+        except BaseException:
+            session.release()
+            raise
+        return _Body(body, session)
+
+
+class _Body:
+    """A response whose session ends with it."""
+
+    def __init__(self, body: Iterable[bytes], session: Session) -> None:
+        self._body, self._session = body, session
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        try:
+            close = getattr(self._body, "close", None)
+            if close is not None:
+                close()
+            if self._session.modified:
+                self._session.save()
+        finally:
+            self._session.release()

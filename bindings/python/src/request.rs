@@ -1,0 +1,175 @@
+//! The session of one request.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use sessile_core::{Clock, Error, Result, Sessions};
+use sessile_handler::{Access, Closed, Save, Saved};
+
+use crate::error::{exception, raised};
+use crate::rules::{Rules, seconds};
+use crate::store::Store;
+
+/// The session of one request. It may wait in one thread and be used in another one later.
+#[pyclass(frozen, module = "sessile._sessile")]
+pub(crate) struct Request {
+    sessions: Sessions,
+    rules: sessile_handler::Rules,
+    state: Mutex<State>,
+}
+
+struct State {
+    request: sessile_handler::Request,
+    warning: Option<Error>,
+}
+
+impl Request {
+    /// Never called by a thread of Python that keeps others from running.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Request {
+    #[new]
+    fn new(store: &Store, rules: &Rules) -> Request {
+        // The number of the process tells a forked child from its parent, whatever has forked.
+        let request = sessile_handler::Request::new(Clock::system(), std::process::id, rules.0);
+        Request {
+            sessions: store.0.clone(),
+            rules: rules.0,
+            state: Mutex::new(State { request, warning: None }),
+        }
+    }
+
+    /// Opens a session and returns its payload, which is empty for a new one; None if it is
+    /// `strict` and the id is unknown. With `at_once` a lock that is not free raises LockTimeout
+    /// instead of a wait.
+    #[pyo3(signature = (id, *, locked=true, at_once=false, strict=true))]
+    fn open<'py>(
+        &self,
+        py: Python<'py>,
+        id: &str,
+        locked: bool,
+        at_once: bool,
+        strict: bool,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let access = match (locked, at_once) {
+            (false, _) => Access::Unlocked,
+            (true, false) => Access::Locked,
+            (true, true) => Access::LockedAtOnce,
+        };
+        let payload = py.detach(|| -> Result<Option<Vec<u8>>> {
+            let State { request, warning } = &mut *self.state();
+            if strict && !request.validate(&self.sessions, id, access) {
+                return Ok(None);
+            }
+            let opened = request.open(&self.sessions, id, access)?;
+            *warning = opened.warning;
+            // A session with its lock gives its buffer away; another one compares with it later.
+            let kept = opened.payload.to_vec();
+            request.loaded();
+            Ok(Some(kept))
+        });
+        Ok(raised(py, payload)?.map(|payload| PyBytes::new(py, &payload)))
+    }
+
+    /// Why the session was opened without its lock although that was asked for.
+    #[getter]
+    fn warning<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let warning = py.detach(|| self.state().warning.take());
+        warning.as_ref().map(|warning| exception(py, warning)).transpose()
+    }
+
+    /// Saves a session and names the result; `payload` is None if it cannot be serialised. `idle`:
+    /// how many seconds it lives, if that is not what the rules say.
+    #[pyo3(signature = (id, payload, *, changed=true, empty=false, headers_open=true, idle=None))]
+    #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn save(
+        &self,
+        py: Python<'_>,
+        id: &str,
+        payload: Option<&[u8]>,
+        changed: bool,
+        empty: bool,
+        headers_open: bool,
+        idle: Option<f64>,
+    ) -> PyResult<&'static str> {
+        let save = Save { payload, changed, empty, headers_open };
+        let saved = py.detach(|| {
+            let request = &mut self.state().request;
+            let idle = idle.map_or(Ok(self.rules.idle), seconds)?;
+            request.set_rules(sessile_handler::Rules { idle, ..self.rules });
+            request.save(&self.sessions, id, save)
+        });
+        Ok(match raised(py, saved)? {
+            Saved::Stored => "stored",
+            Saved::Touched => "touched",
+            Saved::Nothing => "nothing",
+            Saved::WithdrawCookie => "withdraw-cookie",
+            Saved::LoggedOut(_) => "logged-out",
+            Saved::Replaced(_) => "replaced",
+            Saved::Ended => "ended",
+        })
+    }
+
+    /// Opens a session again that this request has saved; `saved` is the payload of that save.
+    fn reopen(&self, py: Python<'_>, id: &str, saved: &[u8]) -> PyResult<()> {
+        raised(py, py.detach(|| self.state().request.reopen(&self.sessions, id, saved)))
+    }
+
+    /// Gives an open session a new id. If it `keeps` the old one, late requests see the session
+    /// there as it was, for the grace.
+    #[pyo3(signature = (old, new, *, keeps=false))]
+    fn regenerate(&self, py: Python<'_>, old: &str, new: &str, keeps: bool) -> PyResult<()> {
+        let moved = py.detach(|| {
+            let request = &mut self.state().request;
+            request.leave_id(&self.sessions, old, keeps)?;
+            request.open(&self.sessions, new, Access::Locked)?;
+            request.loaded();
+            Ok(())
+        });
+        raised(py, moved)
+    }
+
+    /// Whether a new id is taken. A free one becomes the id of the new session of this request.
+    fn is_taken(&self, py: Python<'_>, id: &str) -> bool {
+        py.detach(|| self.state().request.is_taken(&self.sessions, id, true))
+    }
+
+    /// Destroys the session of an id: a log-out.
+    fn destroy(&self, py: Python<'_>, id: &str) -> PyResult<()> {
+        raised(py, py.detach(|| self.state().request.destroy(&self.sessions, id)))
+    }
+
+    /// Gives the lock back, saved or not: `done`, or `withdraw-cookie` for a new session that was
+    /// only read.
+    #[pyo3(signature = (*, headers_open=true))]
+    fn close(&self, py: Python<'_>, headers_open: bool) -> &'static str {
+        match py.detach(|| self.state().request.close(&self.sessions, headers_open)) {
+            Closed::Done => "done",
+            Closed::WithdrawCookie => "withdraw-cookie",
+        }
+    }
+
+    /// Whether a session is open.
+    #[getter]
+    fn is_open(&self, py: Python<'_>) -> bool {
+        py.detach(|| !self.state().request.is_closed())
+    }
+
+    /// Whether the lock of an open session is held: a save then waits for nobody.
+    #[getter]
+    fn holds_lock(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.state().request.holds_lock())
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        // The lock of a session on a server is given back there.
+        Python::try_attach(|py| py.detach(|| self.state().request.reset()));
+    }
+}

@@ -1,0 +1,110 @@
+//! A store, and the operations that need no request.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use sessile_core::{Counter, Key, Result, Sessions, SessionsBound, Ttl};
+use sessile_stores::{Context, OpenStores, Settings};
+
+use crate::error::raised;
+use crate::rules::seconds;
+
+/// An open store. Threads share it, and so do forked children.
+#[pyclass(frozen, module = "sessile._sessile")]
+pub(crate) struct Store(pub(crate) Sessions);
+
+#[pymethods]
+impl Store {
+    /// Opens the store of a URL. The settings are those that an option in the URL overrides.
+    #[new]
+    #[pyo3(signature = (url, *, payload_bytes_max=None, hashed_ids=false, request_time_max=None))]
+    fn new(
+        py: Python<'_>,
+        url: &str,
+        payload_bytes_max: Option<u64>,
+        hashed_ids: bool,
+        request_time_max: Option<f64>,
+    ) -> PyResult<Store> {
+        let opened = py.detach(|| {
+            let request_time_max = request_time_max.map(seconds).transpose()?;
+            let settings = Settings { payload_bytes_max, hashed_ids, request_time_max };
+            let mut stores = OpenStores::default();
+            stores.get(url, &settings, &Context::default(), |sessions| sessions).cloned()
+        });
+        raised(py, opened.map(Store))
+    }
+
+    /// The URL without secrets.
+    #[getter]
+    fn label(&self) -> &str {
+        self.0.label()
+    }
+
+    /// Whether it answers from memory of this host: only a lock is worth a wait.
+    #[getter]
+    fn in_memory(&self) -> bool {
+        let capabilities = self.0.capabilities();
+        let bound = capabilities.sessions_bounded_by;
+        capabilities.server.is_none()
+            && matches!(bound, SessionsBound::ProcessMemory | SessionsBound::SharedMemory)
+    }
+
+    /// The payload of a session, without a lock and without waiting.
+    fn peek<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let record = raised(py, py.detach(|| self.0.peek(&Key::session(id)?)))?;
+        Ok(record.map(|record| PyBytes::new(py, &record.payload)))
+    }
+
+    /// Whether an id is stored.
+    fn exists(&self, py: Python<'_>, id: &str) -> PyResult<bool> {
+        raised(py, py.detach(|| Ok(self.0.peek(&Key::session(id)?)?.is_some())))
+    }
+
+    /// Stores a new session that lives for `idle` seconds.
+    fn create(&self, py: Python<'_>, id: &str, payload: &[u8], idle: f64) -> PyResult<()> {
+        raised(py, py.detach(|| self.0.create(&Key::session(id)?, payload, ttl(idle)?)))
+    }
+
+    /// Lets a session live for `idle` seconds from now.
+    fn touch(&self, py: Python<'_>, id: &str, idle: f64) -> PyResult<()> {
+        raised(py, py.detach(|| self.0.touch(&Key::session(id)?, ttl(idle)?)))
+    }
+
+    /// Destroys a session at once, even a locked one. It stays destroyed.
+    fn destroy(&self, py: Python<'_>, id: &str) -> PyResult<()> {
+        raised(py, py.detach(|| self.0.destroy(&Key::session(id)?)))
+    }
+
+    /// Removes expired sessions and returns their number; only a few of them if not `all`.
+    #[pyo3(signature = (*, all=true))]
+    fn collect(&self, py: Python<'_>, all: bool) -> PyResult<u64> {
+        raised(py, py.detach(|| sessile_handler::collect(&self.0, all)))
+    }
+
+    /// The counters of this process, by name.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = PyDict::new(py);
+        for counter in Counter::ALL {
+            let name = match counter {
+                Counter::FailedSaves => "failed_saves",
+                Counter::TooLarge => "too_large",
+                Counter::StaleCommits => "stale_commits",
+                Counter::DestroyedCommits => "destroyed_commits",
+                Counter::LockTimeouts => "lock_timeouts",
+                Counter::SpentIds => "spent_ids",
+                Counter::MergeConflicts => "merge_conflicts",
+            };
+            counters.set_item(name, self.0.count(counter))?;
+        }
+        Ok(counters)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Store({:?})", self.0.label())
+    }
+}
+
+fn ttl(idle: f64) -> Result<Ttl> {
+    Ttl::sliding(seconds(idle)?.max(Duration::from_millis(1)))
+}

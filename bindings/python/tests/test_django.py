@@ -1,0 +1,185 @@
+"""Django: requests hold their sessions, and give them back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import django_site
+import pytest
+from django.contrib.sessions.backends.base import UpdateError
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.test import AsyncClient, Client, override_settings
+
+from sessile import LockTimeout
+from sessile.django import SessionStore
+from sessile.django import settings as ours
+
+STOCK = "django.contrib.sessions.middleware.SessionMiddleware"
+
+
+@pytest.fixture
+def site(url: str) -> Iterator[Client]:
+    with override_settings(SESSILE={"url": url, "lock_wait": 0}):
+        yield Client(raise_request_exception=False)
+
+
+@pytest.fixture(params=[django_site.OURS, STOCK], ids=["ours", "stock"])
+def client(request: pytest.FixtureRequest, site: Client) -> Iterator[Client]:
+    """With our middleware, and with Django's own."""
+    with override_settings(MIDDLEWARE=[request.param]):
+        yield Client(raise_request_exception=False)
+
+
+def key(client: Client) -> str:
+    return client.cookies["sessionid"].value
+
+
+def stored(client: Client) -> Any:
+    """What another request sees; it fails if the session is still held."""
+    session = SessionStore(key(client))
+    value = session.get("n")
+    session.release()
+    return value
+
+
+@pytest.mark.parametrize("page", ["count", "read", "fail", "stream", "late_stream", "twice"])
+def test_a_request_gives_its_session_back(client: Client, page: str) -> None:
+    client.get("/count")
+    response = client.get(f"/{page}")
+    if response.streaming:
+        assert b"".join(response.streaming_content).decode().split()[-1] == "1"
+        response.close()
+    assert stored(client) == {"count": 2, "twice": 3}.get(page, 1)
+
+
+def test_a_view_holds_its_session_from_the_first_access(site: Client) -> None:
+    site.get("/count")
+    held = SessionStore(key(site))
+    assert held["n"] == 1
+    assert site.get("/untouched").status_code == 200
+    assert site.get("/read").status_code == 500
+    held.release()
+    assert site.get("/read").content == b"1"
+
+
+def test_a_streamed_response_does_not_hold_what_was_read_before(site: Client) -> None:
+    site.get("/count")
+    response = site.get("/stream")
+    assert stored(site) == 1
+    response.close()
+
+
+def test_a_session_gets_another_key_and_ends(client: Client) -> None:
+    client.get("/count")
+    old = key(client)
+    assert client.get("/login").content.decode() == key(client) != old
+    assert not SessionStore().exists(old)
+    assert client.get("/read").content == b"1"
+    last = key(client)
+    client.get("/logout")
+    assert not SessionStore().exists(last)
+
+
+def test_a_planted_key_is_not_taken(client: Client) -> None:
+    for planted in ("planted-by-an-attacker", "../../etc/passwd", "a" * 300):
+        client.cookies["sessionid"] = planted
+        client.get("/count")
+        assert key(client) != planted
+
+
+def test_without_the_lock_a_lost_update_is_detected(url: str) -> None:
+    with override_settings(SESSILE={"url": url, "lock": False}):
+        first = SessionStore()
+        first["n"] = 1
+        first.save()
+        one, two = SessionStore(first.session_key), SessionStore(first.session_key)
+        one["a"], two["b"] = 1, 2
+        one.save()
+        with pytest.raises(UpdateError):
+            two.save()
+        assert SessionStore(first.session_key).get("a") == 1
+    with override_settings(SESSILE={"url": url, "concurrency": "merge"}):
+        one, two = SessionStore(first.session_key), SessionStore(first.session_key)
+        one["c"], two["d"] = 1, 2
+        one.save()
+        two.save()
+        merged = SessionStore(first.session_key)
+        assert dict(merged.items()) == {"n": 1, "a": 1, "c": 1, "d": 2}
+
+
+def test_a_second_save_of_one_request_notices_what_changed_in_between(site: Client) -> None:
+    session = SessionStore()
+    session["n"] = 1
+    session.save()
+    session["n"] = 2
+    session.save()
+    other = SessionStore(session.session_key)
+    other["n"] = 3
+    with pytest.raises(LockTimeout):
+        SessionStore(session.session_key).load()
+    other.save()
+    session["n"] = 4
+    with pytest.raises(UpdateError):
+        session.save()
+    assert SessionStore(session.session_key)["n"] == 3
+
+
+def test_parallel_coroutines_lose_nothing(url: str) -> None:
+    async def visit(visits: int) -> int:
+        client = AsyncClient()
+        await client.get("/acount")
+        await asyncio.gather(*(client.get("/acount") for _ in range(visits)))
+        return int((await client.get("/read")).content)
+
+    with override_settings(SESSILE={"url": url}):
+        assert asyncio.run(visit(100)) == 101
+
+
+def test_expired_sessions_are_cleared(url: str) -> None:
+    with override_settings(SESSILE={"url": url}):
+        session = SessionStore()
+        session["n"] = 1
+        session.save()
+        session.set_expiry(0.001)
+        session.save()
+        while session.exists(session.session_key):
+            pass
+        call_command("clearsessions")
+        assert ours.store().collect() == 0
+
+
+def test_a_session_of_another_serializer_is_empty_and_logged(
+    site: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours.store().create("k" * 32, b"\x80\x05}\x94.", 60)
+    assert SessionStore("k" * 32).load() == {}
+    assert "corrupted" in caplog.text
+
+
+def found(**changed: Any) -> set[str | None]:
+    with override_settings(**changed):
+        return {message.id for message in run_checks() if (message.id or "").startswith("sessile")}
+
+
+def test_misconfiguration_is_reported_with_an_id_and_a_hint(url: str, memory_place: Any) -> None:
+    good = {"url": url}
+    assert found(SESSILE=good) == set()
+    assert found(SESSILE={}) == {"sessile.I001"}
+    assert found(SESSILE="sessile:/x") == {"sessile.E001"}
+    assert found(SESSILE={**good, "lok": False}) == {"sessile.E002"}
+    assert found(SESSILE={**good, "concurrency": "hope"}) == {"sessile.E003"}
+    assert found(SESSILE={"url": "nonsense:/x"}) == {"sessile.E004"}
+    assert found(SESSILE=good, MIDDLEWARE=[]) == {"sessile.E005"}
+    assert found(SESSILE=good, MIDDLEWARE=[STOCK]) == {"sessile.I002"}
+    assert found(SESSILE=good, SESSION_ENGINE="other") == {"sessile.W001"}
+    assert found(SESSILE={"url": "memory:"}) == {"sessile.W002"}
+    (memory_place / "file").touch()
+    assert found(SESSILE={"url": f"sessile:{memory_place}/file/x"}) == {"sessile.W003"}
+    pickled = "sessile.Pickle"
+    merge = {**good, "concurrency": "merge"}
+    assert found(SESSILE=merge, SESSION_SERIALIZER=pickled) == {"sessile.W004"}
+    with override_settings(SESSILE={}):
+        assert all(message.hint for message in run_checks() if "sessile" in (message.id or ""))

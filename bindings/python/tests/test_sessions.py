@@ -1,0 +1,265 @@
+"""The store and its sessions, without a framework."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+import time
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+import sessile
+from sessile import JSON, Pickle, Request, Rules, Sessions, Store
+from sessile.errors import BY_CODE
+
+HEADER = Path(__file__).parents[3] / "crates" / "capi" / "include" / "sessile.h"
+
+
+def test_a_session_is_kept_and_a_new_id_is_not_taken_from_a_cookie(url: str) -> None:
+    sessions = Sessions(url)
+    with sessions.begin() as session:
+        session["cart"] = {"book": 1}
+    with sessions.begin(session.id) as again:
+        assert again["cart"] == {"book": 1}
+        again["cart"]["pen"] = 2  # inside a value
+    with sessions.read(session.id) as read:
+        assert read == {"cart": {"book": 1, "pen": 2}}
+    with sessions.begin("planted-by-an-attacker") as planted:
+        planted["user"] = 1
+    assert planted.id != "planted-by-an-attacker"
+    with sessions.begin("../etc/passwd") as malformed:
+        assert len(malformed) == 0
+
+
+def test_a_block_that_raises_saves_nothing_and_gives_the_lock_back(url: str) -> None:
+    sessions = Sessions(url, lock_wait=0)
+    with sessions.begin() as session:
+        session["n"] = 1
+    with pytest.raises(ZeroDivisionError), sessions.begin(session.id) as broken:
+        broken["n"] = 1 / 0
+    with sessions.begin(session.id) as after:
+        assert after["n"] == 1
+        with pytest.raises(sessile.LockTimeout) as busy:
+            sessions.begin(session.id)["n"]
+    assert busy.value.holder_pid == os.getpid()
+    assert session.id not in str(busy.value)
+    assert sessions.store.counters()["lock_timeouts"] == 1
+
+
+def test_a_second_save_notices_what_changed_in_between(url: str) -> None:
+    sessions = Sessions(url, lock_wait=0)
+    first = sessions.begin()
+    first["n"] = 1
+    assert first.save() == "stored"
+    first["n"] = 2
+    assert first.save() == "stored"
+    with sessions.begin(first.id) as other:
+        assert other["n"] == 2
+        other["n"] = 3
+    first["n"] = 4
+    with pytest.raises(sessile.Stale):
+        first.save()
+    with sessions.read(first.id) as read:
+        assert read["n"] == 3
+
+
+def test_parallel_changes_are_merged_or_detected(url: str) -> None:
+    for concurrency in ("merge", "detect"):
+        sessions = Sessions(url, concurrency=concurrency)
+        with sessions.begin() as session:
+            session["base"] = 1
+        one, two = sessions.begin(session.id), sessions.begin(session.id)
+        one["one"], two["two"] = 1, 2
+        assert one.save() == "stored"
+        if concurrency == "detect":
+            with pytest.raises(sessile.Stale):
+                two.save()
+        else:
+            assert two.save() == "stored"
+            with sessions.read(session.id) as read:
+                assert read == {"base": 1, "one": 1, "two": 2}
+
+
+def test_a_log_out_wins_and_an_old_id_is_dead(url: str) -> None:
+    sessions = Sessions(url)
+    with sessions.begin() as session:
+        session["user"] = 1
+    with sessions.begin(session.id) as login:
+        login.regenerate()
+    assert login.id != session.id
+    with sessions.read(session.id) as old:
+        assert len(old) == 0
+    held = sessions.begin(login.id)
+    held["user"] = 2
+    sessions.destroy(login.id)
+    assert held.save() == "logged-out"
+    with pytest.raises(sessile.Destroyed), sessions.begin() as gone:
+        gone["a"] = 1
+        gone.save()
+        sessions.destroy(gone.id)
+        gone["a"] = 2
+
+
+def test_values_that_json_does_not_have_come_back(url: str) -> None:
+    values = {
+        "bytes": b"\xff",
+        "when": datetime.now(UTC),
+        "price": Decimal("1.10"),
+        "id": uuid4(),
+        "text": 'with " sessile" in it',
+        "almost": {" sessile": 1, "two": 2},
+    }
+    sessions = Sessions(url)
+    with sessions.begin() as session:
+        session.update(values)
+    with sessions.read(session.id) as read:
+        assert read == values
+    with pytest.raises(TypeError), sessions.begin(session.id) as broken:
+        broken["object"] = object()
+    assert Pickle().loads(Pickle().dumps({"a": (1, 2)})) == {"a": (1, 2)}
+    assert JSON().loads(JSON().dumps({})) == {}
+
+
+def test_a_thread_that_waits_lets_others_run(url: str) -> None:
+    sessions = Sessions(url)
+    holder = sessions.begin()
+    holder["n"] = 1
+    holder.save()
+    holder = sessions.begin(holder.id)
+    assert holder["n"] == 1
+    seen: list[int] = []
+
+    def wait() -> None:
+        with sessions.begin(holder.id) as session:
+            seen.append(session["n"])
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    # It waits in the store, and this thread runs.
+    end = time.monotonic() + 0.2
+    while time.monotonic() < end:
+        assert not seen
+    holder["n"] = 2
+    holder.save()
+    waiter.join(10)
+    assert seen == [2]
+
+
+def test_a_coroutine_never_stops_the_event_loop(url: str) -> None:
+    async def visit(sessions: Sessions, id: str) -> None:
+        async with sessions.begin(id) as session:
+            count = session["n"]
+            await asyncio.sleep(0.001)
+            session["n"] = count + 1
+
+    async def run() -> int:
+        sessions = Sessions(url)
+        async with sessions.begin() as session:
+            session["n"] = 0
+        # More than there are threads that wait.
+        await asyncio.wait_for(
+            asyncio.gather(*(visit(sessions, session.id) for _ in range(200))), 30
+        )
+        assert sessions.store.counters()["lock_timeouts"] == 0
+        async with sessions.begin(session.id) as after:
+            return after["n"]
+
+    assert asyncio.run(run()) == 200
+
+
+def test_a_store_on_a_server_is_asked_in_threads(redis_url: str) -> None:
+    async def run() -> int:
+        sessions = Sessions(redis_url)
+        assert not sessions.store.in_memory
+        async with sessions.begin() as session:
+            session["n"] = 0
+
+        async def visit() -> None:
+            async with sessions.begin(session.id) as mine:
+                mine["n"] += 1
+
+        await asyncio.wait_for(asyncio.gather(*(visit() for _ in range(100))), 30)
+        async with sessions.begin(session.id) as after:
+            return after["n"]
+
+    assert asyncio.run(run()) == 100
+
+
+def test_forked_children_share_the_store_and_lose_nothing(url: str) -> None:
+    sessions = Sessions(url)
+    with sessions.begin() as session:
+        session["n"] = 0
+    held = sessions.begin()
+    held["of the parent"] = 1
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            for _ in range(100):
+                with sessions.begin(session.id) as mine:
+                    mine["n"] += 1
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+    with sessions.read(session.id) as read:
+        assert read["n"] == 400
+
+
+def test_a_child_does_not_save_the_session_of_its_parent(url: str) -> None:
+    sessions = Sessions(url)
+    with sessions.begin() as session:
+        session["n"] = 1
+    held = sessions.begin(session.id)
+    assert held["n"] == 1
+    child = os.fork()
+    if child == 0:
+        held["n"] = 2
+        os._exit(0 if held.save() == "nothing" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    held["n"] = 3
+    assert held.save() == "stored"
+
+
+def test_errors_say_what_where_and_why(url: str, memory_place: Path) -> None:
+    with pytest.raises(sessile.InvalidUrl):
+        Store("nonsense:/x")
+    store = Store(url, payload_bytes_max=10)
+    with pytest.raises(sessile.TooLarge) as large:
+        store.create("some-id", b"x" * 11, 60)
+    assert (large.value.size, large.value.limit) == (11, 10)
+    with pytest.raises(sessile.InvalidArgument):
+        Rules(idle=-1)
+    with pytest.raises(sessile.Unreachable):
+        Store(f"redis+unix://{memory_place}/nobody").peek("some-id")
+    store.create("some-id", b"x", 60)
+    with pytest.raises(sessile.Exists):
+        store.create("some-id", b"x", 60)
+    assert store.exists("some-id") and store.peek("some-id") == b"x"
+    assert store.collect() == 0
+
+
+def test_a_warning_of_a_store_is_logged(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(url)
+    store.create("the-id", b"x", 60)
+    request = Request(store, Rules(idle=60))
+    request.open("the-id")
+    store.destroy("the-id")
+    assert request.save("the-id", b"y") == "logged-out"
+    assert [line.name for line in caplog.records] == ["sessile"]
+    assert "the-id" not in caplog.text and "destroyed" in caplog.text
+
+
+def test_each_code_of_the_c_interface_has_an_exception() -> None:
+    enum = HEADER.read_text().split("} sessile_code;")[0].rsplit("{", 1)[1]
+    words = re.findall(r"SESSILE_([A-Z_]+),?$", enum, re.M)
+    kinds = {word.lower().replace("_", "-") for word in words}
+    assert set(BY_CODE) == kinds - {"ok", "panic"}
+    assert len(BY_CODE) == len({kind.__name__ for kind in BY_CODE.values()})
+    assert all(getattr(sessile, kind.__name__) is kind for kind in BY_CODE.values())

@@ -1,0 +1,193 @@
+"""Plain WSGI and ASGI applications, and Starlette."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocket
+
+from sessile import Sessions, Stale, asgi, wsgi
+from sessile.cookies import Cookie
+
+
+def shop(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterator[bytes]:
+    session, path = environ["sessile.session"], environ["PATH_INFO"]
+    if path == "/raise":
+        session["n"] = -1
+        raise RuntimeError
+    if path == "/count":
+        session["n"] = session.get("n", 0) + 1
+    if path == "/out":
+        session.destroy()
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    if path == "/stream":
+        yield b"n="
+        session["streamed"] = True
+    if path != "/static":
+        yield str(dict(session)).encode()
+
+
+def browser(app: Any) -> httpx.Client:
+    return httpx.Client(transport=httpx.WSGITransport(app=app), base_url="http://shop")
+
+
+def test_a_wsgi_application_keeps_its_session(url: str) -> None:
+    app = wsgi.SessionMiddleware(shop, url, lock_wait=1)
+    with browser(app) as client:
+        static = client.get("/static")
+        assert "set-cookie" not in static.headers and "vary" not in static.headers
+        assert "set-cookie" not in client.get("/").headers
+        cookie = client.get("/count").headers["set-cookie"]
+        assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Secure" not in cookie
+        assert client.get("/count").text == "{'n': 2}"
+        with pytest.raises(RuntimeError):
+            client.get("/raise")
+        assert client.get("/").text == "{'n': 2}"
+        assert client.get("/stream").text == "n={'n': 2, 'streamed': True}"
+        assert client.get("/").text == "{'n': 2, 'streamed': True}"
+        assert "Max-Age=0" in client.get("/out").headers["set-cookie"]
+        assert client.get("/").text == "{}"
+
+
+def test_a_cookie_is_read_and_written() -> None:
+    cookie = Cookie(name="id", max_age=60, domain="shop.example", same_site=None)
+    assert cookie.read('a=1; id="abc"; ids=2') == "abc"
+    assert cookie.read("a=1") is None and cookie.read("") is None
+    line = "id=abc; Path=/; Max-Age=60; Domain=shop.example; Secure; HttpOnly"
+    assert cookie.write("abc", https=True) == line
+    with pytest.raises(ValueError):
+        Cookie(name="a b")
+
+
+async def count(request: Request) -> PlainTextResponse:
+    n = request.session.get("n", 0)
+    await asyncio.sleep(0.001)
+    request.session["n"] = n + 1
+    return PlainTextResponse(str(request.session["n"]))
+
+
+async def add(request: Request) -> PlainTextResponse:
+    await asyncio.sleep(0.001)
+    request.session[request.path_params["key"]] = 1
+    return PlainTextResponse("added")
+
+
+async def keys(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(" ".join(sorted(request.session)))
+
+
+async def login(request: Request) -> PlainTextResponse:
+    await request.session.aregenerate()
+    request.session["user"] = 1
+    return PlainTextResponse("in")
+
+
+async def logout(request: Request) -> PlainTextResponse:
+    await request.session.adestroy()
+    return PlainTextResponse("out")
+
+
+async def fail(request: Request) -> PlainTextResponse:
+    request.session["n"] = -1
+    raise RuntimeError
+
+
+async def stream(request: Request) -> StreamingResponse:
+    async def body() -> Any:
+        for _ in range(3):
+            yield b"."
+            await asyncio.sleep(0)
+
+    request.session["n"] = request.session.get("n", 0) + 1
+    return StreamingResponse(body())
+
+
+async def socket(websocket: WebSocket) -> None:
+    await websocket.accept()
+    await websocket.send_text(str(websocket.session.get("n")))
+    await websocket.close()
+
+
+ROUTES = [
+    Route("/count", count),
+    Route("/add/{key}", add),
+    Route("/keys", keys),
+    Route("/login", login),
+    Route("/logout", logout),
+    Route("/raise", fail),
+    Route("/stream", stream),
+    WebSocketRoute("/socket", socket),
+]
+
+
+def starlette(url: str, **options: Any) -> Starlette:
+    app = Starlette(routes=ROUTES)
+    app.add_middleware(asgi.SessionMiddleware, sessions=url, **options)
+    return app
+
+
+@pytest.mark.parametrize("server", ["memory", "redis"])
+def test_a_starlette_application_keeps_its_session(
+    url: str, server: str, request: pytest.FixtureRequest
+) -> None:
+    store = url if server == "memory" else request.getfixturevalue("redis_url")
+    client = TestClient(starlette(store), raise_server_exceptions=False)
+    assert "set-cookie" not in client.get("/keys").headers
+    assert client.get("/count").headers["set-cookie"].startswith("session=")
+    assert client.get("/count").text == "2"
+    assert client.get("/raise").status_code == 500
+    assert client.get("/stream").text == "..."
+    with client.websocket_connect("/socket") as websocket:
+        assert websocket.receive_text() == "3"
+    old = client.cookies["session"]
+    client.get("/login")
+    assert client.cookies["session"] != old
+    assert client.get("/keys").text == "n user"
+    assert "Max-Age=0" in client.get("/logout").headers["set-cookie"]
+    assert client.get("/keys").text == ""
+    client.cookies.set("session", old, domain="testserver.local")
+    assert client.get("/keys").text == ""
+
+
+async def visits(app: Any, cookie: str, paths: list[str]) -> list[httpx.Response]:
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    cookies = {"session": cookie}
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://shop", cookies=cookies
+    ) as client:
+        return list(await asyncio.gather(*(client.get(path) for path in paths)))
+
+
+@pytest.mark.parametrize("kind", ["exclusive", "merge", "detect"])
+def test_parallel_requests_of_one_visitor_lose_nothing(url: str, kind: str) -> None:
+    app = starlette(url, concurrency=kind)
+    cookie = TestClient(app).get("/add/first").cookies["session"]
+    answers = asyncio.run(visits(app, cookie, [f"/add/key{number}" for number in range(50)]))
+    stored = asyncio.run(visits(app, cookie, ["/keys"]))[0].text.split()
+    failed = [answer for answer in answers if answer.status_code == 500]
+    assert len(stored) == 51 - len(failed)
+    assert bool(failed) == (kind == "detect")
+    if kind == "exclusive":
+        asyncio.run(visits(app, cookie, ["/count"] * 50))
+        assert asyncio.run(visits(app, cookie, ["/count"]))[0].text == "51"
+
+
+def test_a_conflict_can_be_an_error(url: str) -> None:
+    sessions = Sessions(url, concurrency="merge", on_conflict="fail")
+    with sessions.begin() as session:
+        session["n"] = 1
+    one, two = sessions.begin(session.id), sessions.begin(session.id)
+    one["n"], two["n"] = 2, 3
+    one.save()
+    with pytest.raises(Stale, match="n"):
+        two.save()
+    assert sessions.store.counters()["merge_conflicts"] == 1
