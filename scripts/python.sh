@@ -4,7 +4,7 @@
 #   sh scripts/python.sh build    leaves the environment target/python-release with the package
 #   sh scripts/python.sh test     bindings/python/tests, types, and examples/python
 #   sh scripts/python.sh example  opens the shop of examples/python until Ctrl-C (STORE, PORT)
-#   sh scripts/python.sh bench    measures Django's and Flask's sessions beside others (ROUNDS CALLS)
+#   sh scripts/python.sh bench    measures sessions of Django and Flask beside others (ROUNDS CALLS)
 #
 # PYTHON names another python3. SESSILE_PROFILE=debug takes what the Rust tests have built.
 set -eu

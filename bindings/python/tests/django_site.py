@@ -51,6 +51,10 @@ def read(request: Any) -> HttpResponse:
     return HttpResponse(str(request.session.get("n")))
 
 
+async def aread(request: Any) -> HttpResponse:
+    return HttpResponse(str(await request.session.aget("n")))
+
+
 def fail(request: Any) -> HttpResponse:
     request.session["n"] = -1
     raise RuntimeError
@@ -90,7 +94,7 @@ def untouched(request: Any) -> HttpResponse:
     return HttpResponse("untouched")
 
 
-VIEWS = (count, acount, read, fail, stream, late_stream, login, logout, twice, untouched)
+VIEWS = (count, acount, read, aread, fail, stream, late_stream, login, logout, twice, untouched)
 urlpatterns = [path(view.__name__, view) for view in VIEWS]
 wsgi = get_wsgi_application()
 asgi = get_asgi_application()

@@ -138,6 +138,25 @@ def test_parallel_coroutines_lose_nothing(url: str) -> None:
         assert asyncio.run(visit(100)) == 101
 
 
+@pytest.mark.parametrize("middleware", [django_site.OURS, STOCK])
+@pytest.mark.parametrize("page", ["read", "aread", "acount", "fail", "late_stream"])
+def test_a_request_of_an_asgi_server_gives_its_session_back(
+    site: Client, page: str, middleware: str
+) -> None:
+    async def visit() -> Any:
+        client = AsyncClient(raise_request_exception=False)
+        await client.get("/count")
+        response = await client.get(f"/{page}")
+        if response.streaming:
+            assert [part async for part in response]
+        # The server closes it in a thread.
+        await asyncio.to_thread(response.close)
+        return await asyncio.to_thread(stored, client)
+
+    with override_settings(MIDDLEWARE=[middleware]):
+        assert asyncio.run(visit()) == {"acount": 2}.get(page, 1)
+
+
 def test_expired_sessions_are_cleared(url: str) -> None:
     with override_settings(SESSILE={"url": url}):
         session = SessionStore()

@@ -50,6 +50,10 @@ def count() -> str:
     return str(session["count"])
 
 
+def stream() -> Any:
+    return flask.stream_with_context(iter([session["value"], "!"]))
+
+
 def fail() -> str:
     session["value"] = "of a view that has failed"
     raise RuntimeError
@@ -161,6 +165,24 @@ def test_a_view_that_raises_gives_the_session_back(app: Flask) -> None:
     with pytest.raises(RuntimeError):
         client.get("/raise")
     assert client.get("/get").status_code == 200
+
+
+def test_a_streamed_response_does_not_hold_what_was_read_before(app: Flask) -> None:
+    app.add_url_rule("/stream", "stream", stream)
+    client = app.test_client()
+    client.get("/set/1")
+    # As a server calls it: the test client closes the response.
+    headers = {"Cookie": f"session={cookie(client)}"}
+    with app.test_request_context("/stream", headers=headers) as context:
+        environ = context.request.environ
+    body = app(environ, lambda status, headers, exc_info=None: lambda data: None)
+    parts = iter(body)
+    first = next(parts)
+    sessions = Sessions(app.config["SESSILE_URL"], lock_wait=0)
+    with sessions.begin(cookie(client)) as other:
+        assert other["value"] == "1"
+    assert first + b"".join(parts) == b"1!"
+    body.close()  # type: ignore[attr-defined]
 
 
 def test_a_page_without_its_session_keeps_it_alive(app: Flask) -> None:

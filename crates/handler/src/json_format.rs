@@ -194,8 +194,20 @@ mod tests {
         let deep = format!("{}1{}", "{\"a\":".repeat(200), "}".repeat(200));
         let list = format!("{{\"a\":{}1{}}}", "[".repeat(9_999), "]".repeat(9_999));
         for text in [
-            "[]", "1", "null", "{", "{}x", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{\"a\":1",
-            "{\"a\":\"1}", "\u{80}\u{4}}", &deep, &list,
+            "[]",
+            "1",
+            "null",
+            "{",
+            "{}x",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{\"a\":1",
+            "{\"a\":\"1}",
+            "\u{80}\u{4}}",
+            &deep,
+            &list,
         ] {
             assert_eq!(split(text.as_bytes()), None, "{text:.40}");
             assert!(!can_split(text.as_bytes()), "{text:.40}");

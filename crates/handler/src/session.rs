@@ -77,7 +77,9 @@ impl Session {
                 return Session::late(sessions, key, found.record.is_some()).map(put);
             }
             // A new session is opened with its lock: its id is valid for other requests then.
-            if let Some(record) = found.record.filter(|record| rules.reads_snapshot(sessions, record)) {
+            if let Some(record) =
+                found.record.filter(|record| rules.reads_snapshot(sessions, record))
+            {
                 put(Session::snapshot(rules, key, record));
                 return Ok(());
             }
