@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -33,17 +34,21 @@ def main() -> None:
     port = free_port()
     # Not the whole URL, which may have a password.
     told = f"in {place}" if place else f"on {store.split(':')[0]}"
-    print(f"The shop is open: http://127.0.0.1:{port} (sessions {told}; Ctrl-C closes it)", flush=True)
+    address = f"http://127.0.0.1:{port}"
+    print(f"The shop is open: {address} (sessions {told}; Ctrl-C closes it)", flush=True)
+    # As Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     command = ["gunicorn", "--workers", str(WORKERS), "--log-level", "warning"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", *command, "--bind", f"127.0.0.1:{port}", "shop:app"],
+        cwd=Path(__file__).parent,
+        env={**os.environ, "STORE": store},
+    )
     try:
-        subprocess.run(
-            [sys.executable, "-m", *command, "--bind", f"127.0.0.1:{port}", "shop:app"],
-            cwd=Path(__file__).parent,
-            env={**os.environ, "STORE": store},
-            check=False,
-        )
+        server.wait()
     except KeyboardInterrupt:
-        pass
+        server.terminate()
+        server.wait()
     finally:
         if place:
             shutil.rmtree(place, ignore_errors=True)

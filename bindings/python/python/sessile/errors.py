@@ -1,6 +1,8 @@
-"""The exceptions: one class for each kind of failure, with the code that logs and other languages
-use. `str()` says which operation failed on which store, why, and what to do; it never contains a
-session id."""
+"""The exceptions: one class for each kind of failure, with the code that logs and other
+languages use. `str()` says which operation failed on which store, why, and what to do; it never contains a
+session id.
+
+Written by errors_from_header.py."""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ class InvalidUrl(Error):
 
 
 class InvalidArgument(Error):
-    """An argument lies outside its limits."""
+    """An argument is out of range."""
 
     code = "invalid-argument"
 
 
 class Unsupported(Error):
-    """The store does not have this operation, or the session was read without its lock."""
+    """The store does not have this operation."""
 
     code = "unsupported"
 
@@ -42,7 +44,7 @@ class Exists(Error):
 
 
 class Gone(Error):
-    """The session is gone: expired, swept, or lost with a restart."""
+    """The record is gone: expired, swept, or lost with a restart."""
 
     code = "gone"
 
@@ -54,13 +56,13 @@ class Destroyed(Error):
 
 
 class Stale(Error):
-    """Another request has changed the session since it was read, or has taken the lock over."""
+    """The lease was lost, and another holder has had the lock since."""
 
     code = "stale"
 
 
 class LockTimeout(Error):
-    """The lock was not free in time."""
+    """The lock was not free in time; the message names its holder."""
 
     code = "lock-timeout"
     holder_pid: int | None = None
@@ -69,7 +71,7 @@ class LockTimeout(Error):
 
 
 class TooLarge(Error):
-    """The session exceeds the limit; what was stored before is unchanged."""
+    """The payload exceeds the limit; the stored payload is unchanged."""
 
     code = "too-large"
     size: int = 0
@@ -101,7 +103,7 @@ class OutOfMemory(Error):
 
 
 class Evicted(Error):
-    """The store dropped a live session to make room."""
+    """The store dropped a live record to make room."""
 
     code = "evicted"
 
@@ -113,15 +115,38 @@ class Corrupt(Error):
 
 
 class Incompatible(Error):
-    """The stored format is newer than this version, or foreign."""
+    """The stored format is newer than this library, or foreign."""
 
     code = "incompatible"
 
 
 class Io(Error):
-    """Any other failure of the operating system or of a driver."""
+    """Any other failure of the operating system or the driver."""
 
     code = "io"
 
 
 BY_CODE: dict[str, type[Error]] = {kind.code: kind for kind in Error.__subclasses__()}
+
+__all__ = [
+    "BY_CODE",
+    "Corrupt",
+    "Denied",
+    "Destroyed",
+    "Error",
+    "Evicted",
+    "Exists",
+    "Full",
+    "Gone",
+    "Incompatible",
+    "InvalidArgument",
+    "InvalidId",
+    "InvalidUrl",
+    "Io",
+    "LockTimeout",
+    "OutOfMemory",
+    "Stale",
+    "TooLarge",
+    "Unreachable",
+    "Unsupported",
+]
