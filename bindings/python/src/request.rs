@@ -1,11 +1,12 @@
 //! The session of one request.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sessile_core::{Clock, Error, Result, Sessions};
-use sessile_handler::{Access, Closed, Save, Saved};
+use sessile_handler::{Access, Closed, Save};
 
 use crate::error::{exception, raised};
 use crate::rules::{Rules, seconds};
@@ -17,6 +18,9 @@ pub(crate) struct Request {
     sessions: Sessions,
     rules: sessile_handler::Rules,
     state: Mutex<State>,
+    /// It was closed while another thread waits for its lock, for example because its task was
+    /// cancelled. That thread gives the lock back.
+    abandoned: AtomicBool,
 }
 
 struct State {
@@ -26,8 +30,41 @@ struct State {
 
 impl Request {
     /// Never called by a thread of Python that keeps others from running.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
+        let result = call(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.give_back_abandoned();
+        result
+    }
+
+    /// A call into the store, during which other threads of Python run.
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut State) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        raised(py, py.detach(|| self.with(call)))
+    }
+
+    /// None if another thread waits in a call.
+    fn with_free<T>(&self, call: impl FnOnce(&mut State) -> T) -> Option<T> {
+        let result = match self.state.try_lock() {
+            Ok(mut state) => call(&mut state),
+            Err(TryLockError::Poisoned(poisoned)) => call(&mut poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.give_back_abandoned();
+        Some(result)
+    }
+
+    /// After each use. Of a use that ends and a close that comes at that moment one sees the other:
+    /// each has written (the mutex, the mark) before it reads what the other writes.
+    fn give_back_abandoned(&self) {
+        fence(Ordering::SeqCst);
+        if self.abandoned.swap(false, Ordering::SeqCst)
+            && self.with_free(|state| state.request.reset()).is_none()
+        {
+            self.abandoned.store(true, Ordering::SeqCst);
+        }
     }
 }
 
@@ -41,6 +78,7 @@ impl Request {
             sessions: store.0.clone(),
             rules: rules.0,
             state: Mutex::new(State { request, warning: None }),
+            abandoned: AtomicBool::new(false),
         }
     }
 
@@ -61,8 +99,7 @@ impl Request {
             (true, false) => Access::Locked,
             (true, true) => Access::LockedAtOnce,
         };
-        let payload = py.detach(|| -> Result<Option<Vec<u8>>> {
-            let State { request, warning } = &mut *self.state();
+        let payload = self.call(py, |State { request, warning }| {
             if strict && !request.validate(&self.sessions, id, access) {
                 return Ok(None);
             }
@@ -73,13 +110,13 @@ impl Request {
             request.loaded();
             Ok(Some(kept))
         });
-        Ok(raised(py, payload)?.map(|payload| PyBytes::new(py, &payload)))
+        Ok(payload?.map(|payload| PyBytes::new(py, &payload)))
     }
 
     /// Why the session was opened without its lock although that was asked for.
     #[getter]
     fn warning<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let warning = py.detach(|| self.state().warning.take());
+        let warning = py.detach(|| self.with(|state| state.warning.take()));
         warning.as_ref().map(|warning| exception(py, warning)).transpose()
     }
 
@@ -98,78 +135,70 @@ impl Request {
         idle: Option<f64>,
     ) -> PyResult<&'static str> {
         let save = Save { payload, changed, empty, headers_open };
-        let saved = py.detach(|| {
-            let request = &mut self.state().request;
+        let saved = self.call(py, |State { request, .. }| {
             let idle = idle.map_or(Ok(self.rules.idle), seconds)?;
             request.set_rules(sessile_handler::Rules { idle, ..self.rules });
             request.save(&self.sessions, id, save)
         });
-        Ok(match raised(py, saved)? {
-            Saved::Stored => "stored",
-            Saved::Touched => "touched",
-            Saved::Nothing => "nothing",
-            Saved::WithdrawCookie => "withdraw-cookie",
-            Saved::LoggedOut(_) => "logged-out",
-            Saved::Replaced(_) => "replaced",
-            Saved::Ended => "ended",
-        })
+        saved.map(|saved| saved.name())
     }
 
     /// Opens a session again that this request has saved; `saved` is the payload of that save.
     fn reopen(&self, py: Python<'_>, id: &str, saved: &[u8]) -> PyResult<()> {
-        raised(py, py.detach(|| self.state().request.reopen(&self.sessions, id, saved)))
+        self.call(py, |state| state.request.reopen(&self.sessions, id, saved))
     }
 
     /// Gives an open session a new id. If it `keeps` the old one, late requests see the session
     /// there as it was, for the grace.
     #[pyo3(signature = (old, new, *, keeps=false))]
     fn regenerate(&self, py: Python<'_>, old: &str, new: &str, keeps: bool) -> PyResult<()> {
-        let moved = py.detach(|| {
-            let request = &mut self.state().request;
+        self.call(py, |State { request, .. }| {
             request.leave_id(&self.sessions, old, keeps)?;
             request.open(&self.sessions, new, Access::Locked)?;
             request.loaded();
             Ok(())
-        });
-        raised(py, moved)
+        })
     }
 
     /// Whether a new id is taken. A free one becomes the id of the new session of this request.
     fn is_taken(&self, py: Python<'_>, id: &str) -> bool {
-        py.detach(|| self.state().request.is_taken(&self.sessions, id, true))
+        py.detach(|| self.with(|state| state.request.is_taken(&self.sessions, id, true)))
     }
 
     /// Destroys the session of an id: a log-out.
     fn destroy(&self, py: Python<'_>, id: &str) -> PyResult<()> {
-        raised(py, py.detach(|| self.state().request.destroy(&self.sessions, id)))
+        self.call(py, |state| state.request.destroy(&self.sessions, id))
     }
 
     /// Gives the lock back, saved or not: `done`, or `withdraw-cookie` for a new session that was
     /// only read.
     #[pyo3(signature = (*, headers_open=true))]
     fn close(&self, py: Python<'_>, headers_open: bool) -> &'static str {
-        match py.detach(|| self.state().request.close(&self.sessions, headers_open)) {
-            Closed::Done => "done",
-            Closed::WithdrawCookie => "withdraw-cookie",
-        }
+        let close = |state: &mut State| state.request.close(&self.sessions, headers_open);
+        let closed = py.detach(|| self.with_free(close)).unwrap_or_else(|| {
+            self.abandoned.store(true, Ordering::SeqCst);
+            py.detach(|| self.give_back_abandoned());
+            Closed::Done
+        });
+        closed.name()
     }
 
-    /// Whether a session is open.
+    /// Whether a session is open, or another thread is opening it.
     #[getter]
     fn is_open(&self, py: Python<'_>) -> bool {
-        py.detach(|| !self.state().request.is_closed())
+        !py.detach(|| self.with_free(|state| state.request.is_closed())).unwrap_or(false)
     }
 
     /// Whether the lock of an open session is held: a save then waits for nobody.
     #[getter]
     fn holds_lock(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.state().request.holds_lock())
+        py.detach(|| self.with_free(|state| state.request.holds_lock())).unwrap_or(false)
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
         // The lock of a session on a server is given back there.
-        Python::try_attach(|py| py.detach(|| self.state().request.reset()));
+        Python::try_attach(|py| py.detach(|| self.with(|state| state.request.reset())));
     }
 }

@@ -86,16 +86,7 @@ impl Store {
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = PyDict::new(py);
         for counter in Counter::ALL {
-            let name = match counter {
-                Counter::FailedSaves => "failed_saves",
-                Counter::TooLarge => "too_large",
-                Counter::StaleCommits => "stale_commits",
-                Counter::DestroyedCommits => "destroyed_commits",
-                Counter::LockTimeouts => "lock_timeouts",
-                Counter::SpentIds => "spent_ids",
-                Counter::MergeConflicts => "merge_conflicts",
-            };
-            counters.set_item(name, self.0.count(counter))?;
+            counters.set_item(counter.name(), self.0.count(counter))?;
         }
         Ok(counters)
     }

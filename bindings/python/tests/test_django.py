@@ -183,7 +183,11 @@ def found(**changed: Any) -> set[str | None]:
         return {message.id for message in run_checks() if (message.id or "").startswith("sessile")}
 
 
-def test_misconfiguration_is_reported_with_an_id_and_a_hint(url: str, memory_place: Any) -> None:
+def test_misconfiguration_is_reported_with_an_id_and_a_hint(
+    url: str, memory_place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ours.default_url().startswith("sessile:/dev/shm/sessile-django-")
+    monkeypatch.setattr(ours, "default_url", lambda: url)
     good = {"url": url}
     assert found(SESSILE=good) == set()
     assert found(SESSILE={}) == {"sessile.I001"}

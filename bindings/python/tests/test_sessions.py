@@ -171,6 +171,34 @@ def test_a_coroutine_never_stops_the_event_loop(url: str) -> None:
     assert asyncio.run(run()) == 200
 
 
+def test_a_cancelled_coroutine_holds_nothing_and_stops_nothing(url: str) -> None:
+    """Its release waited in the event loop for the thread that waited for the lock."""
+
+    async def run() -> None:
+        sessions = Sessions(url, lock_wait=20)
+        async with sessions.begin() as session:
+            session["n"] = 1
+        holder = sessions.begin(session.id)
+        await holder.load()
+        waiter = sessions.begin(session.id)
+        begun = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(visit(waiter), 0.1)
+        assert time.monotonic() - begun < 10
+        await holder.arelease()
+        # `waiter` is alive, and does not keep the lock that its thread gets now.
+        async with sessions.begin(session.id) as after:
+            assert after["n"] == 1
+
+    async def visit(waiter: sessile.Session) -> None:
+        try:
+            await waiter.load()
+        finally:
+            await waiter.arelease()
+
+    asyncio.run(run())
+
+
 def test_a_store_on_a_server_is_asked_in_threads(redis_url: str) -> None:
     async def run() -> int:
         sessions = Sessions(redis_url)

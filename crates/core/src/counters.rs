@@ -35,6 +35,19 @@ impl Counter {
         Counter::SpentIds,
         Counter::MergeConflicts,
     ];
+
+    /// The name that operators see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Counter::FailedSaves => "failed_saves",
+            Counter::TooLarge => "too_large",
+            Counter::StaleCommits => "stale_commits",
+            Counter::DestroyedCommits => "destroyed_commits",
+            Counter::LockTimeouts => "lock_timeouts",
+            Counter::SpentIds => "spent_ids",
+            Counter::MergeConflicts => "merge_conflicts",
+        }
+    }
 }
 
 /// The counters of one opened store in this process.

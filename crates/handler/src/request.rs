@@ -66,6 +66,16 @@ pub enum Closed {
     WithdrawCookie,
 }
 
+impl Closed {
+    /// The word of `spec/requests.toml`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Closed::Done => "done",
+            Closed::WithdrawCookie => "withdraw-cookie",
+        }
+    }
+}
+
 impl Request {
     /// A request on a clock. `process` answers with another number in each forked child, which
     /// must not save the session of its parent.

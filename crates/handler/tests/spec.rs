@@ -5,7 +5,7 @@ use std::time::Duration;
 use sessile_core::{Clock, Error, Sessions};
 use sessile_fixtures::{Instance, ServerOptions, StartError};
 use sessile_handler::{
-    Access, Closed, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save, Saved,
+    Access, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save,
 };
 use sessile_spec::{
     RequestDriver, SpecConcurrency, SpecConflict, SpecRules, SpecSave, Started, request_cases,
@@ -69,16 +69,7 @@ impl RequestDriver for Driver {
         let save =
             Save { payload: Some(text.as_bytes()), changed, empty: text.is_empty(), headers_open };
         let saved = self.request.save(&self.sessions, id, save).map_err(code)?;
-        let name = match saved {
-            Saved::Stored => "stored",
-            Saved::Touched => "touched",
-            Saved::Nothing => "nothing",
-            Saved::WithdrawCookie => "withdraw-cookie",
-            Saved::LoggedOut(_) => "logged-out",
-            Saved::Replaced(_) => "replaced",
-            Saved::Ended => "ended",
-        };
-        Ok(name.to_owned())
+        Ok(saved.name().to_owned())
     }
 
     fn regenerate(&mut self, old: &str, new: &str, keeps: bool) -> Result<(), String> {
@@ -94,10 +85,7 @@ impl RequestDriver for Driver {
     }
 
     fn close(&mut self) -> String {
-        match self.request.close(&self.sessions, true) {
-            Closed::Done => "done".into(),
-            Closed::WithdrawCookie => "withdraw-cookie".into(),
-        }
+        self.request.close(&self.sessions, true).name().to_owned()
     }
 }
 

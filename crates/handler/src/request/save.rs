@@ -40,6 +40,21 @@ pub enum Saved {
     Ended,
 }
 
+impl Saved {
+    /// The word of `spec/requests.toml`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Saved::Stored => "stored",
+            Saved::Touched => "touched",
+            Saved::Nothing => "nothing",
+            Saved::WithdrawCookie => "withdraw-cookie",
+            Saved::LoggedOut(_) => "logged-out",
+            Saved::Replaced(_) => "replaced",
+            Saved::Ended => "ended",
+        }
+    }
+}
+
 impl Request {
     /// Saves a session. A session that has expired meanwhile, or was lost with its server, is
     /// stored anew; one that was destroyed stays destroyed.
