@@ -157,6 +157,15 @@ def test_a_request_of_an_asgi_server_gives_its_session_back(
         assert asyncio.run(visit()) == {"acount": 2}.get(page, 1)
 
 
+def test_the_serializer_of_the_settings_is_used(site: Client) -> None:
+    with override_settings(SESSION_SERIALIZER="sessile.Pickle"):
+        session = SessionStore()
+        session["a tuple"] = (1, {2})
+        session.save()
+        assert SessionStore(session.session_key)["a tuple"] == (1, {2})
+        assert (ours.store().peek(session.session_key) or b"").startswith(b"\x80")
+
+
 def test_expired_sessions_are_cleared(url: str) -> None:
     with override_settings(SESSILE={"url": url}):
         session = SessionStore()

@@ -52,7 +52,7 @@ class ServerSideSession(Session, SessionMixin):
         """A change inside a value is noticed without it."""
 
     def __bool__(self) -> bool:
-        return bool(self._loaded().keys() - {"_permanent"})
+        return len(self) > ("_permanent" in self)
 
     def clear(self) -> None:
         permanent = self.get("_permanent")
