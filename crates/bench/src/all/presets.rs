@@ -4,6 +4,8 @@
 //! Workers, rates and payloads stay, because they are the question. Fewer rounds, shorter samples
 //! and fewer sessions only widen the spread.
 
+use sessile_core::Durability;
+
 use crate::experiment::Experiment;
 
 /// An experiment in one form.
@@ -19,6 +21,8 @@ enum ExperimentForm {
     AsPublished,
     /// `cycle` at a rate that stores sustain in tier `none`; disk commits may fall behind.
     Paced,
+    /// `cycle` in a stronger tier, which sites need that must not lose sessions.
+    InTier(Durability),
 }
 
 /// Requests a second of each of eight workers: 2,000 in total, which four round trips to a server
@@ -35,6 +39,19 @@ impl SeriesEntry {
             ExperimentForm::Plain => "",
             ExperimentForm::AsPublished => "--as-published",
             ExperimentForm::Paced => "--rate 250 --workers 8",
+            ExperimentForm::InTier(Durability::Commit) => "--durability commit --workers 8",
+            ExperimentForm::InTier(_) => "--durability 1s --workers 8",
+        }
+    }
+
+    /// The tier that it is measured in when `asked` is; `None` if another part has it already, or
+    /// if it takes too long for `quick`. What kills cost is judged for sites that must lose little.
+    pub(super) fn tier(&self, asked: Durability, quick: bool) -> Option<Durability> {
+        match self.form {
+            ExperimentForm::InTier(Durability::Commit) if quick => None,
+            ExperimentForm::InTier(tier) => (tier > asked).then_some(tier),
+            _ if self.experiment == Experiment::Faults => Some(asked.max(Durability::Second)),
+            _ => Some(asked),
         }
     }
 
@@ -51,6 +68,8 @@ impl SeriesEntry {
 /// Cheap experiments first, so that an early stop loses little.
 pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry::plain(Experiment::Cycle),
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::InTier(Durability::Second) },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::InTier(Durability::Commit) },
     SeriesEntry::plain(Experiment::Oversize),
     SeriesEntry::plain(Experiment::Perl),
     SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced },
@@ -77,6 +96,9 @@ pub(super) struct PresetOverrides {
 pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
     match entry.form {
         ExperimentForm::Plain => plain(entry.experiment, quick),
+        ExperimentForm::InTier(_) => {
+            PresetOverrides { workers: Some(&[8]), ..plain(entry.experiment, quick) }
+        }
         // What the published form times besides the stores exceeds the loss of precision.
         ExperimentForm::AsPublished => {
             let (sessions, seconds): (&[usize], f64) =
@@ -166,9 +188,31 @@ mod tests {
                 format!("--rate {rate} --workers {:?}", overrides(entry, true).workers.unwrap())
             });
             let words = paced.unwrap_or_default().replace(['[', ']'], "");
-            let words = if entry.as_published() { "--as-published" } else { words.as_str() };
+            let words = match entry.form {
+                ExperimentForm::AsPublished => "--as-published".to_owned(),
+                ExperimentForm::InTier(tier) => {
+                    format!("--durability {} --workers 8", tier.name())
+                }
+                ExperimentForm::Plain | ExperimentForm::Paced => words,
+            };
             assert_eq!(entry.flags(), words);
         }
+    }
+
+    /// Everything was measured in tier `none`, and shops were told which store keeps their carts.
+    #[test]
+    fn requests_and_kills_are_measured_in_the_tier_of_sites_that_must_not_lose_sessions() {
+        let tiers = |experiment, asked, quick| -> Vec<Durability> {
+            let parts =
+                ORDER.iter().filter(|it| it.experiment == experiment && it.rate().is_none());
+            parts.filter_map(|it| it.tier(asked, quick)).collect()
+        };
+        let (none, second, commit) = (Durability::None, Durability::Second, Durability::Commit);
+        assert_eq!(tiers(Experiment::Cycle, none, true), [none, second]);
+        assert_eq!(tiers(Experiment::Cycle, none, false), [none, second, commit]);
+        assert_eq!(tiers(Experiment::Cycle, second, false), [second, commit]);
+        assert_eq!(tiers(Experiment::Faults, none, true), [second]);
+        assert_eq!(tiers(Experiment::Faults, commit, true), [commit]);
     }
 
     /// One kill of a server says nothing about what is lost now and then.
