@@ -99,9 +99,9 @@ fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
         Some(_) if tiers.contains(&tier) => {
             format!("the rows of cycle and scale at tier {tier} are of no store")
         }
-        Some(other) => format!(
-            "the results are of tier {}, not {tier}: give --durability {other}, or measure sessile \
-             bench cycle --durability {tier}",
+        Some(_) => format!(
+            "the results are of tier {}, not {tier}: measure sessile bench cycle --durability \
+             {tier}",
             tiers.join(", ")
         ),
         None if is_unknown => format!(
