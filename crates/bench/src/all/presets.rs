@@ -19,15 +19,11 @@ pub(super) struct SeriesEntry {
 enum ExperimentForm {
     Plain,
     AsPublished,
-    /// `cycle` at a rate that stores sustain in tier `none`; disk commits may fall behind.
-    Paced,
+    /// `cycle` at a rate of each of eight workers: what stores sustain, and what saturates them.
+    Paced(u32),
     /// `cycle` in a stronger tier, which sites need that must not lose sessions.
     InTier(Durability),
 }
-
-/// Requests a second of each of eight workers: 2,000 in total, which four round trips to a server
-/// on one of two processors allow.
-const RATE: f64 = 250.0;
 
 impl SeriesEntry {
     const fn plain(experiment: Experiment) -> SeriesEntry {
@@ -38,7 +34,9 @@ impl SeriesEntry {
         match self.form {
             ExperimentForm::Plain => "",
             ExperimentForm::AsPublished => "--as-published",
-            ExperimentForm::Paced => "--rate 250 --workers 8",
+            ExperimentForm::Paced(250) => "--rate 250 --workers 8",
+            ExperimentForm::Paced(1_000) => "--rate 1000 --workers 8",
+            ExperimentForm::Paced(_) => "--rate 4000 --workers 8",
             ExperimentForm::InTier(Durability::Commit) => "--durability commit --workers 8",
             ExperimentForm::InTier(_) => "--durability 1s --workers 8",
         }
@@ -48,7 +46,10 @@ impl SeriesEntry {
     /// if it takes too long for `quick`. What kills cost is judged for sites that must lose little.
     pub(super) fn tier(&self, asked: Durability, quick: bool) -> Option<Durability> {
         match self.form {
-            ExperimentForm::InTier(Durability::Commit) if quick => None,
+            ExperimentForm::InTier(Durability::Commit) | ExperimentForm::Paced(1_000) if quick => {
+                None
+            }
+            ExperimentForm::Paced(_) => Some(asked.max(Durability::Second)),
             ExperimentForm::InTier(tier) => (tier > asked).then_some(tier),
             _ if self.experiment == Experiment::Faults => Some(asked.max(Durability::Second)),
             _ => Some(asked),
@@ -57,7 +58,10 @@ impl SeriesEntry {
 
     /// Requests a second of each worker.
     pub(super) fn rate(&self) -> Option<f64> {
-        (self.form == ExperimentForm::Paced).then_some(RATE)
+        match self.form {
+            ExperimentForm::Paced(rate) => Some(f64::from(rate)),
+            _ => None,
+        }
     }
 
     pub(super) fn as_published(&self) -> bool {
@@ -72,7 +76,9 @@ pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::InTier(Durability::Commit) },
     SeriesEntry::plain(Experiment::Oversize),
     SeriesEntry::plain(Experiment::Perl),
-    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(250) },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(1_000) },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(4_000) },
     SeriesEntry::plain(Experiment::Contention),
     SeriesEntry::plain(Experiment::Ops),
     SeriesEntry { experiment: Experiment::Ops, form: ExperimentForm::AsPublished },
@@ -112,9 +118,9 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
         }
         // Latency at a rate does not depend on the number of sessions, which `cycle` and `scale`
         // vary.
-        ExperimentForm::Paced => {
+        ExperimentForm::Paced(_) => {
             let (sessions, seconds): (&[usize], f64) =
-                if quick { (&[1_000], 0.3) } else { (&[10_000], 2.0) };
+                if quick { (&[1_000], 0.2) } else { (&[10_000], 1.0) };
             let rounds = Some(if quick { 2 } else { 3 });
             PresetOverrides {
                 workers: Some(&[8]),
@@ -193,7 +199,7 @@ mod tests {
                 ExperimentForm::InTier(tier) => {
                     format!("--durability {} --workers 8", tier.name())
                 }
-                ExperimentForm::Plain | ExperimentForm::Paced => words,
+                ExperimentForm::Plain | ExperimentForm::Paced(_) => words,
             };
             assert_eq!(entry.flags(), words);
         }

@@ -157,6 +157,8 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
     let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether \
                    those that swept are a mode of their own";
     let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
+    let null = run.rows.iter().find(|row| row.store == "null" && row.failed.is_none());
+    let floor = null.map(|null| null.latency_us).unwrap_or_default();
     for row in &run.rows {
         let mut cells =
             vec![text(row.shown_title()), right(count(row.sessions as f64)), text(phase(row))];
@@ -165,9 +167,17 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
             cells.extend((0..6).map(|_| TableCell::Empty));
         } else {
             let latency = row.latency_us;
-            cells.extend(
-                [latency.p50, latency.p99, latency.p999, latency.max].map(|us| right(figure(us))),
-            );
+            // A percentile of fewer calls would be the longest of them, and one that calls have
+            // which do nothing is the machine's.
+            let known = [(latency.p50, 1, 0.0), (latency.p99, 100, floor.p99)];
+            let slow = [(latency.p999, 1_000, floor.p999), (latency.max, 1, 0.0)];
+            cells.extend(known.into_iter().chain(slow).map(|(us, calls, floor)| {
+                match (row.operations >= calls, us <= floor && row.store != "null") {
+                    (false, _) => text("too few calls"),
+                    (true, true) => text(format!("{}, as null", figure(us))),
+                    (true, false) => right(figure(us)),
+                }
+            }));
             cells.push(row.removal.map_or(TableCell::Empty, |removal| match removal.removed {
                 Some(removed) => right(count(removed as f64)),
                 None => text("not known"),
