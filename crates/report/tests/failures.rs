@@ -29,6 +29,43 @@ fn without_charts(section: &str) -> String {
         .collect()
 }
 
+/// A row that takes no lock, and says so, was drawn with a cross for the updates that it lost.
+#[test]
+fn updates_that_a_row_without_a_lock_lost_are_no_fault() {
+    let lost = |store: &str| {
+        let page = with("cycle", |row| (row.store, row.lost) = (store.to_owned(), 7));
+        section(&page, "cycle").contains("7 lost")
+    };
+    assert_eq!((lost("redis-setex"), lost("redis-four-trips")), (false, true));
+}
+
+/// Processor time stood nowhere where cycles were measured at a fixed rate only.
+#[test]
+fn resources_are_those_of_ops_where_cycles_were_only_paced() {
+    let mut results = small();
+    results.runs.retain(|run| {
+        let experiment = run.results[0].experiment.as_str();
+        experiment == "ops" || experiment == "cycle" && run.settings.rate.is_some()
+    });
+    let page = page(&results);
+    assert!(section(&page, "resources").contains("in microseconds (ops"), "{page}");
+}
+
+/// Two builds were one machine, and each experiment that lacked a contender counted it anew.
+#[test]
+fn another_commit_is_another_machine_and_a_contender_is_missing_once() {
+    let mut results = small();
+    let machines = |results: &Collection| top(&page(results)).matches(" logical ").count();
+    let before = machines(&results);
+    results.runs[0].environment.commit = "another".to_owned();
+    assert_eq!(machines(&results), before + 1);
+    let left = results.runs.iter().find_map(|run| run.left_out.first().cloned()).unwrap();
+    results.runs.iter_mut().for_each(|run| run.left_out = vec![left.clone()]);
+    let page = page(&results);
+    assert!(top(&page).contains("1 contender"), "{}", top(&page));
+    assert_eq!(section(&page, "left-out").matches(&left.reason).count(), 1, "{}", left.reason);
+}
+
 /// These sections showed sound rows only, so a failed contender was invisible.
 #[test]
 fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
