@@ -1,7 +1,7 @@
 <?php
-// Magento 2's own Redis handler (php-redis-session-abstract, with credis as its client), from a copy
-// of the user: a directory with both, as their archives unpack. The path is DIRECTORY:SOCKET. The
-// library's defaults apply, which are Magento's, but that its connection is kept.
+// Magento 2's own Redis handler (php-redis-session-abstract, with credis as its client), from a
+// copy of the user: a directory with both, as their archives unpack. The path is DIRECTORY:SOCKET.
+// The library's defaults apply, which are Magento's, but that its connection is kept.
 
 [$directory, $socket] = explode(':', ini_get('session.save_path'));
 require "$directory/credis/Client.php";
@@ -12,7 +12,8 @@ spl_autoload_register(function (string $class) use ($directory): void {
 
 // Every setting but these has the library's default.
 $getters = '';
-foreach (get_class_methods(Cm\RedisSession\Handler\ConfigInterface::class) as $getter) {
+$interface = Cm\RedisSession\Handler\ConfigInterface::class;
+foreach (get_class_methods($interface) as $getter) {
     $value = match ($getter) {
         'getHost' => "'$socket'",
         'getPersistentIdentifier' => "'sessions'",
@@ -21,7 +22,7 @@ foreach (get_class_methods(Cm\RedisSession\Handler\ConfigInterface::class) as $g
     };
     $getters .= "public function $getter() { return $value; } ";
 }
-eval("final class MagentoConfig implements Cm\\RedisSession\\Handler\\ConfigInterface { $getters }");
+eval("final class MagentoConfig implements $interface { $getters }");
 
 final class MagentoLogger implements Cm\RedisSession\Handler\LoggerInterface
 {

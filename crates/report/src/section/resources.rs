@@ -11,8 +11,8 @@ use crate::number::{bytes, count, figure};
 use crate::runs::{ExperimentRows, PageReports, tiers};
 use crate::table::{HtmlTable, TableCell, right, text};
 
-/// The first of these that has rows for a table: they end with as many sessions as they began with, so that
-/// the space per session is meaningful.
+/// The first of these that has rows for a table: they end with as many sessions as they began with,
+/// so that the space per session is meaningful.
 const WEIGHED: [&str; 3] = ["cycle", "ops", "scale"];
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
