@@ -146,30 +146,6 @@ fn an_axis_of_factors_says_so_and_sizes_stand_at_their_distance() {
     assert!(section(&page, "gc").contains("both logarithmic"));
 }
 
-/// A keeper without a lock led the chart before others that do more; 50 sessions were compared with
-/// 200.
-#[test]
-fn keepers_are_ranked_among_those_with_their_lock_and_as_many_sessions() {
-    let page = page(&small());
-    let perl = section(&page, "perl");
-    let headings: Vec<&str> =
-        perl.split("<h3>").skip(1).map(|part| part.split_once("</h3>").unwrap().0).collect();
-    let place = "inside the application's process";
-    for wanted in [
-        format!("make, {place}, lock: whole, 200 sessions"),
-        format!("reopen, {place}, lock: none, 50 sessions"),
-        "reopen, over a socket, lock: none, 200 sessions".to_owned(),
-    ] {
-        assert!(headings.contains(&wanted.as_str()), "{wanted}: {headings:?}");
-    }
-    let chart = perl
-        .split("<h3>")
-        .find(|part| part.starts_with(&format!("make, {place}, lock: none, 200")))
-        .unwrap();
-    let chart = chart.split_once("</svg>").unwrap().0;
-    assert!(chart.contains("fast-mmap") && !chart.contains("apache-file"), "{chart}");
-}
-
 #[test]
 fn handlers_with_and_without_a_lock_have_charts_of_their_own() {
     let page = page(&small());

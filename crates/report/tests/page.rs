@@ -19,21 +19,12 @@ use sessile_bench::report::{
 #[test]
 fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     let page = page(&small());
-    for id in [
-        "cycle",
-        "ops",
-        "lifecycle",
-        "gc",
-        "percentiles",
-        "paced",
-        "scale",
-        "contention",
-        "perl",
-        "faults",
-    ] {
+    for id in
+        ["cycle", "ops", "lifecycle", "gc", "percentiles", "paced", "scale", "contention", "faults"]
+    {
         assert!(section(&page, id).contains("<svg"), "{id} has no chart");
     }
-    for id in ["verdict", "features", "oversize", "resources", "left-out", "method"] {
+    for id in ["verdict", "features", "oversize", "perl", "resources", "left-out", "method"] {
         assert!(section(&page, id).contains("<table"), "{id} has no table");
     }
     for id in ["cycle", "ops", "gc", "scale", "oversize", "perl", "faults"] {

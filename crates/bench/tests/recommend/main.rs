@@ -290,18 +290,21 @@ fn results_that_cannot_be_ranked_by_are_told_with_the_flag_that_fits() {
         rows.iter_mut().for_each(|row| row[field] = value.clone());
         rows
     };
-    told(results(with("durability", json!("none"))), "of tier none, not 1s: measure");
-    told(made(usual(), "/settings/rate", json!(500.0)), "without --rate");
+    told(
+        results(with("durability", json!("none"))),
+        "in tier 1s the results are of tier none: measure",
+    );
+    told(
+        made(usual(), "/settings/rate", json!(500.0)),
+        "at a fixed rate all stores are as fast as the rate",
+    );
     // It said to give `--durability as configured`, which is no tier.
     told(
         results(with("durability", json!("as configured"))),
-        "in no known tier: measure sessile bench cycle --durability 1s",
+        "the results are of tier as configured: measure sessile bench cycle --durability 1s",
     );
-    told(
-        results(with("experiment", json!("gc"))),
-        "no sound row of cycle or scale (they have: gc)",
-    );
-    told(results(with("lost", json!(1))), "no sound row of cycle or scale (they have: cycle)");
+    told(results(with("experiment", json!("gc"))), "no sound row of cycle or scale: measure");
+    told(results(with("lost", json!(1))), "no sound row of cycle or scale: measure");
 }
 
 #[test]
@@ -349,7 +352,8 @@ fn the_table_is_for_the_tier_that_was_asked_for_and_has_the_notes() {
     assert!(site_kinds.iter().all(|kind| kind.site.durability == Durability::Commit));
     let text = table(&site_kinds, &[results(usual())]);
     assert!(
-        text.contains("note: not ranked by speed") && text.contains("tier 1s, not commit"),
+        text.contains("note: not ranked by speed")
+            && text.contains("in tier commit the results are of tier 1s"),
         "{text}"
     );
     assert!(text.contains("note: Drupal or TYPO3: start a session only when"), "{text}");
