@@ -14,7 +14,7 @@ use sessile_fixtures::{ServerKind, ServerOptions, file_system, mount_options, se
 use crate::experiments::rebuild;
 use crate::selection::{Choice, ContenderSource};
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     pub cpu: String,
     /// Logical processors that this process may use.

@@ -32,8 +32,8 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         (Experiment::Cycle, false) => preset(&[1, 8], &[100_000], 3.0, 5, None),
         (Experiment::Contention, true) => preset(&[8], &[1], 1.0, 3, Some(50.0)),
         (Experiment::Contention, false) => preset(&[8], &[1], 5.0, 5, Some(50.0)),
-        (Experiment::Gc, true) => preset(&[1], &[22_000], 1.0, 1, Some(500.0)),
-        (Experiment::Gc, false) => preset(&[1], &[550_000], 10.0, 1, Some(500.0)),
+        (Experiment::Gc, true) => preset(&[1], &[22_000], 1.0, 2, Some(500.0)),
+        (Experiment::Gc, false) => preset(&[1], &[550_000], 10.0, 3, Some(500.0)),
         (Experiment::Scale, true) => {
             Preset { fill_max: Some(1.5), ..preset(&[], &[1_000, 50_000], 0.1, 2, None) }
         }

@@ -46,6 +46,7 @@ fn site(given: &RecommendArguments, installed: Vec<String>) -> Result<Site, Comm
         affinity: answers.affinity,
         sessions: answers.sessions.unwrap_or(default.sessions),
         requests_per_second: answers.requests_per_second.unwrap_or(default.requests_per_second),
+        cycles_per_request: given.cycles_per_request,
         anonymous_percent: answers.anonymous.unwrap_or(default.anonymous_percent),
         bots_percent: answers.bots.unwrap_or(default.bots_percent),
         restart_may_log_out: answers.restart_may_log_out.unwrap_or(default.restart_may_log_out),

@@ -225,7 +225,9 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
     let dir = tempfile::tempdir().unwrap();
     let results = write(dir.path(), "old.json", &measured(dir.path()));
     let results = ["--results", results.to_str().unwrap()];
-    let output = sessile(&[&["recommend", "--installed", "none"], &results[..]].concat());
+    // They are of tier none.
+    let loose = ["recommend", "--installed", "none", "--restart-may-log-out", "yes"];
+    let output = sessile(&[&loose[..], &results[..]].concat());
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
@@ -238,15 +240,18 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(results[1]).unwrap()).unwrap();
     let all = write(dir.path(), "all.json", &json!({ "schema": 1, "runs": [report] }));
-    let from_all =
-        sessile(&["recommend", "--installed", "none", "--results", all.to_str().unwrap()]);
+    let from_all = sessile(&[&loose[..], &["--results", all.to_str().unwrap()]].concat());
     assert_eq!(stdout(&from_all), text, "{}", stderr(&from_all));
 
     let flags =
         ["recommend", "--web-servers", "3", "--installed", "redis", "--durability", "1s", "--json"];
     let json: Value = serde_json::from_slice(&sessile(&flags).stdout).unwrap();
     let best = &json["ranking"][0];
-    assert_eq!((&best["store"], &best["excluded"]), (&json!("redis"), &json!(false)), "{json:#}");
+    assert_eq!(
+        (&best["store"], &best["excluded"], &json["recommended"]),
+        (&json!("phpredis"), &json!(false), &json!("phpredis#lock")),
+        "{json:#}"
+    );
     let engine =
         json["ranking"].as_array().unwrap().iter().find(|it| it["store"] == "sessile").unwrap();
     assert_eq!(
@@ -257,7 +262,7 @@ fn a_recommendation_is_made_from_flags_and_results_and_asks_nobody_without_a_ter
 
     let table = stdout(&sessile(&["recommend", "--table", "--installed", "redis"]));
     assert!(
-        table.contains("several web servers") && table.contains("not-shared-by-hosts"),
+        table.contains("Magento on three hosts") && table.contains("not-shared-by-hosts"),
         "{table}"
     );
     let commit = stdout(&sessile(&["recommend", "--table", "--durability", "commit"]));

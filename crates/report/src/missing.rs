@@ -17,7 +17,8 @@ pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {
         return html! {}; // the page already says that nothing was measured
     }
     let (left_out, absent, without_rows) = (left_out(runs), absent(runs), without_rows(runs));
-    let contenders: usize = runs.reports.iter().map(|report| report.left_out.len()).sum();
+    let contenders = runs.reports.iter().flat_map(|report| &report.left_out);
+    let contenders = contenders.map(|left| left.title()).collect::<BTreeSet<String>>().len();
     let nothing = left_out.is_empty() && absent.is_empty() && without_rows.is_empty();
     let under_way = under_way(runs);
     let cut = runs.interrupted || runs.reports.iter().any(|report| report.interrupted);

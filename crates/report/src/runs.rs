@@ -98,19 +98,15 @@ impl<'a> PageReports<'a> {
         names.join(", ")
     }
 
-    /// The machines, with their reports. Another file system is another machine: it decides what a
-    /// commit costs.
+    /// The machines, with their reports. Another file system or build is another machine: it
+    /// decides what a commit costs. Experiments need other servers, which are none.
     pub(crate) fn machines(&self) -> Vec<(&'a Environment, Vec<&'a Report>)> {
         let mut machines: Vec<(&Environment, Vec<&Report>)> = Vec::new();
         for report in self.reports {
             let here = &report.environment;
             let same = |known: &Environment| {
-                let hardware = |of: &Environment| (of.cpu.clone(), of.cores, of.memory_bytes);
-                let software = |of: &Environment| {
-                    [&of.kernel, &of.system, &of.disk_file_system, &of.sessile, &of.build]
-                        .map(String::clone)
-                };
-                (hardware(known), software(known)) == (hardware(here), software(here))
+                let (servers, versions) = (known.servers.clone(), known.versions.clone());
+                *known == Environment { servers, versions, ..here.clone() }
             };
             match machines.iter_mut().find(|(known, _)| same(known)) {
                 Some((_, reports)) => reports.push(report),
@@ -190,8 +186,12 @@ pub(crate) fn marked(title: &str) -> String {
 
 pub(crate) const MARK: &str = "* is no store but a yardstick.";
 
-/// The faults of a row that has figures all the same, briefly.
+/// The faults of a row that has figures all the same, briefly. Updates that a row without a lock
+/// lost are none.
 pub(crate) fn fault(row: &Row) -> Option<String> {
+    if !row.is_bad() {
+        return None;
+    }
     let counts = [("errors", row.errors), ("misses", row.misses), ("lost", row.lost)];
     let said: Vec<String> = counts
         .iter()

@@ -47,7 +47,8 @@ impl SeriesOptions {
         for entry in
             presets::ORDER.iter().filter(asked).filter(|it| !self.skip.contains(&it.experiment))
         {
-            let (state, reason) = match self.step(entry, plan.parts.len()) {
+            let Some(tier) = entry.tier(self.durability, self.quick) else { continue };
+            let (state, reason) = match self.step(entry, tier, plan.parts.len()) {
                 Ok(step) => {
                     plan.steps.push(step);
                     (PartState::NotStarted, None)
@@ -72,17 +73,22 @@ impl SeriesOptions {
         Ok(plan)
     }
 
-    fn step(&self, entry: &SeriesEntry, part: usize) -> Result<PlannedPart, UsageError> {
+    fn step(
+        &self,
+        entry: &SeriesEntry,
+        tier: Durability,
+        part: usize,
+    ) -> Result<PlannedPart, UsageError> {
         let stores = self.words_for(entry.experiment);
         if stores.is_empty() && !self.stores.is_empty() {
             return Err(UsageError("none of --stores is a contender of it".to_owned()));
         }
-        let options = self.options(entry, stores);
+        let options = self.options(entry, tier, stores);
         run::resolve(entry.experiment, &options)?;
         Ok(PlannedPart { experiment: entry.experiment, options, part })
     }
 
-    fn options(&self, entry: &SeriesEntry, stores: Vec<String>) -> Options {
+    fn options(&self, entry: &SeriesEntry, tier: Durability, stores: Vec<String>) -> Options {
         let own = presets::overrides(entry, self.quick);
         Options {
             stores,
@@ -95,7 +101,7 @@ impl SeriesOptions {
             fill_max: own.fill_max,
             seed: self.seed,
             quick: self.quick,
-            durability: self.durability,
+            durability: tier,
             command: self.command.clone(),
             ..Options::default()
         }
@@ -174,7 +180,7 @@ mod tests {
         let why = words(&["memory", "mongo"]).check_words().unwrap_err().0;
         assert!(why.contains("mongo") && why.contains("known"), "{why}");
         let cycle = presets::ORDER.iter().find(|it| it.experiment == Experiment::Cycle).unwrap();
-        let why = words(&["phpredis"]).step(cycle, 0).unwrap_err().0;
+        let why = words(&["phpredis"]).step(cycle, Durability::None, 0).unwrap_err().0;
         assert!(why.contains("none of --stores"), "{why}");
     }
 }

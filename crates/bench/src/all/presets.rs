@@ -4,6 +4,8 @@
 //! Workers, rates and payloads stay, because they are the question. Fewer rounds, shorter samples
 //! and fewer sessions only widen the spread.
 
+use sessile_core::Durability;
+
 use crate::experiment::Experiment;
 
 /// An experiment in one form.
@@ -17,13 +19,11 @@ pub(super) struct SeriesEntry {
 enum ExperimentForm {
     Plain,
     AsPublished,
-    /// `cycle` at a rate that stores sustain in tier `none`; disk commits may fall behind.
-    Paced,
+    /// `cycle` at a rate of each of eight workers: what stores sustain, and what saturates them.
+    Paced(u32),
+    /// `cycle` in a stronger tier, which sites need that must not lose sessions.
+    InTier(Durability),
 }
-
-/// Requests a second of each of eight workers: 2,000 in total, which four round trips to a server
-/// on one of two processors allow.
-const RATE: f64 = 250.0;
 
 impl SeriesEntry {
     const fn plain(experiment: Experiment) -> SeriesEntry {
@@ -34,13 +34,34 @@ impl SeriesEntry {
         match self.form {
             ExperimentForm::Plain => "",
             ExperimentForm::AsPublished => "--as-published",
-            ExperimentForm::Paced => "--rate 250 --workers 8",
+            ExperimentForm::Paced(250) => "--rate 250 --workers 8",
+            ExperimentForm::Paced(1_000) => "--rate 1000 --workers 8",
+            ExperimentForm::Paced(_) => "--rate 4000 --workers 8",
+            ExperimentForm::InTier(Durability::Commit) => "--durability commit --workers 8",
+            ExperimentForm::InTier(_) => "--durability 1s --workers 8",
+        }
+    }
+
+    /// The tier that it is measured in when `asked` is; `None` if another part has it already, or
+    /// if it takes too long for `quick`. What kills cost is judged for sites that must lose little.
+    pub(super) fn tier(&self, asked: Durability, quick: bool) -> Option<Durability> {
+        match self.form {
+            ExperimentForm::InTier(Durability::Commit) | ExperimentForm::Paced(1_000) if quick => {
+                None
+            }
+            ExperimentForm::Paced(_) => Some(asked.max(Durability::Second)),
+            ExperimentForm::InTier(tier) => (tier > asked).then_some(tier),
+            _ if self.experiment == Experiment::Faults => Some(asked.max(Durability::Second)),
+            _ => Some(asked),
         }
     }
 
     /// Requests a second of each worker.
     pub(super) fn rate(&self) -> Option<f64> {
-        (self.form == ExperimentForm::Paced).then_some(RATE)
+        match self.form {
+            ExperimentForm::Paced(rate) => Some(f64::from(rate)),
+            _ => None,
+        }
     }
 
     pub(super) fn as_published(&self) -> bool {
@@ -51,9 +72,13 @@ impl SeriesEntry {
 /// Cheap experiments first, so that an early stop loses little.
 pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry::plain(Experiment::Cycle),
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::InTier(Durability::Second) },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::InTier(Durability::Commit) },
     SeriesEntry::plain(Experiment::Oversize),
     SeriesEntry::plain(Experiment::Perl),
-    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(250) },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(1_000) },
+    SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(4_000) },
     SeriesEntry::plain(Experiment::Contention),
     SeriesEntry::plain(Experiment::Ops),
     SeriesEntry { experiment: Experiment::Ops, form: ExperimentForm::AsPublished },
@@ -77,6 +102,9 @@ pub(super) struct PresetOverrides {
 pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
     match entry.form {
         ExperimentForm::Plain => plain(entry.experiment, quick),
+        ExperimentForm::InTier(_) => {
+            PresetOverrides { workers: Some(&[8]), ..plain(entry.experiment, quick) }
+        }
         // What the published form times besides the stores exceeds the loss of precision.
         ExperimentForm::AsPublished => {
             let (sessions, seconds): (&[usize], f64) =
@@ -90,9 +118,9 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
         }
         // Latency at a rate does not depend on the number of sessions, which `cycle` and `scale`
         // vary.
-        ExperimentForm::Paced => {
+        ExperimentForm::Paced(_) => {
             let (sessions, seconds): (&[usize], f64) =
-                if quick { (&[1_000], 0.3) } else { (&[10_000], 2.0) };
+                if quick { (&[1_000], 0.2) } else { (&[10_000], 1.0) };
             let rounds = Some(if quick { 2 } else { 3 });
             PresetOverrides {
                 workers: Some(&[8]),
@@ -166,9 +194,31 @@ mod tests {
                 format!("--rate {rate} --workers {:?}", overrides(entry, true).workers.unwrap())
             });
             let words = paced.unwrap_or_default().replace(['[', ']'], "");
-            let words = if entry.as_published() { "--as-published" } else { words.as_str() };
+            let words = match entry.form {
+                ExperimentForm::AsPublished => "--as-published".to_owned(),
+                ExperimentForm::InTier(tier) => {
+                    format!("--durability {} --workers 8", tier.name())
+                }
+                ExperimentForm::Plain | ExperimentForm::Paced(_) => words,
+            };
             assert_eq!(entry.flags(), words);
         }
+    }
+
+    /// Everything was measured in tier `none`, and shops were told which store keeps their carts.
+    #[test]
+    fn requests_and_kills_are_measured_in_the_tier_of_sites_that_must_not_lose_sessions() {
+        let tiers = |experiment, asked, quick| -> Vec<Durability> {
+            let parts =
+                ORDER.iter().filter(|it| it.experiment == experiment && it.rate().is_none());
+            parts.filter_map(|it| it.tier(asked, quick)).collect()
+        };
+        let (none, second, commit) = (Durability::None, Durability::Second, Durability::Commit);
+        assert_eq!(tiers(Experiment::Cycle, none, true), [none, second]);
+        assert_eq!(tiers(Experiment::Cycle, none, false), [none, second, commit]);
+        assert_eq!(tiers(Experiment::Cycle, second, false), [second, commit]);
+        assert_eq!(tiers(Experiment::Faults, none, true), [second]);
+        assert_eq!(tiers(Experiment::Faults, commit, true), [commit]);
     }
 
     /// One kill of a server says nothing about what is lost now and then.

@@ -102,6 +102,17 @@ pub(super) fn median(values: &[f64]) -> f64 {
     crate::statistics::Spread::of(values).median
 }
 
+/// Whether two series of rounds differ, where a chance of 5 % holds for all `comparisons`
+/// together. Too few rounds tell nothing apart.
+pub(crate) fn are_apart(one: &[f64], other: &[f64], comparisons: usize) -> bool {
+    let estimates = Estimate::from_values(one).zip(Estimate::from_values(other));
+    let difference = estimates.map(|(one, other)| one.minus(other));
+    difference.is_some_and(|it| {
+        let probability = 1.0 - 0.025 / comparisons.max(1) as f64;
+        it.mean.abs() > student(probability, it.freedom) * it.error()
+    })
+}
+
 pub(super) fn student(probability: f64, freedom: f64) -> f64 {
     // Fails only for 0 degrees of freedom or fewer, where nothing can be said.
     StudentsT::new(0.0, 1.0, freedom)

@@ -15,6 +15,7 @@ use serde::Serialize;
 pub use self::yardstick::DriftBasis;
 use crate::collection::Collection;
 use crate::options::UsageError;
+pub(crate) use estimate::are_apart;
 use estimate::student;
 use matching::RowPair;
 use yardstick::{DriftEstimate, RowDifference};

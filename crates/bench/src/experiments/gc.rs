@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 use sessile_core::Expiry;
 
 use crate::capacity::PlannedFill;
-use crate::experiments::phase::PhaseSamples;
+use crate::experiments::phase::{PhaseSamples, TimedSample};
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::monotonic::now_ns;
 use crate::report::Removal;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::protocol::{
-    ContenderFailure, SampleAction, SamplePlan, SessionRange, TaskTotals, WorkerRequest,
+    ContenderFailure, SampleAction, SamplePlan, SessionRange, WorkerRequest,
 };
 
 /// Processes that fill. The first is timed later, the second removes.
@@ -34,8 +34,9 @@ const REMOVER: usize = 1;
 const EXPIRED: (usize, usize) = (2, 11);
 const STARTS: u64 = 1_000;
 const SMALL: usize = 1_000;
-/// During a removal requests are timed in pieces of this length.
-const PIECE_NS: u64 = 250_000_000;
+/// During a removal requests are timed in pieces of this length. A piece that the removal did not
+/// outlast is dropped.
+const PIECE_NS: u64 = 10_000_000;
 /// Longest watch of a store that expires by itself, in samples.
 const WATCH_SAMPLES_MAX: f64 = 10.0;
 /// Time for its server to remove the first expired record.
@@ -89,7 +90,7 @@ fn measure_null(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
     let plan = begin_plan(bench, SMALL, bench.settings.seconds);
     let measured = bench.set_up(choice, 1, SMALL, SMALL).and_then(|mut contender| {
         let phase = contender.phase("begin-alone", plan)?;
-        push_row(bench, &contender, SMALL, phase, None);
+        push_row(bench, &contender, SMALL, phase);
         verify(bench, &mut contender, SMALL)
     });
     if let Err(failure) = measured {
@@ -114,29 +115,42 @@ fn measure_with_removal(
     let sessions = bench.settings.sessions;
     let live = live_of(sessions, true);
     let title = contender.choice.title();
+    let rounds = bench.settings.rounds;
     let phases = (|| {
-        bench.progress.set_message(&format!("{title}: fill in {} that expire", sessions - live));
-        let expire_at_ns = fill_expiring(bench, contender, live..sessions, flush())?;
-        flush();
-        bench.progress.set_message(&format!("{title}: begins alone"));
-        let alone =
-            contender.phase("begin-alone", begin_plan(bench, live, bench.settings.seconds))?;
-        push_row(bench, contender, sessions, alone, None);
-        bench.progress.set_message(&format!("{title}: begins while expired sessions are removed"));
-        if !wait_for(expire_at_ns) {
-            return Ok(());
+        let mut alone = PhaseSamples::new("begin-alone");
+        let mut beside = PhaseSamples::new("begin-while-sweeping");
+        for round in 0..rounds {
+            let expiring = part_of(live..sessions, round, rounds);
+            let count = expiring.len();
+            bench.progress.set_message(&format!("{title}: fill in {count} that expire"));
+            let expire_at_ns = fill_expiring(bench, contender, expiring, live, flush())?;
+            flush();
+            bench.progress.set_message(&format!("{title}: begins alone"));
+            contender.sample(&mut alone, begin_plan(bench, live, bench.settings.seconds))?;
+            alone.end_round();
+            bench
+                .progress
+                .set_message(&format!("{title}: begins while expired sessions are removed"));
+            if !wait_for(expire_at_ns) {
+                return Ok(());
+            }
+            while_sweeping(bench, contender, &mut beside, live, count as u64)?;
+            beside.end_round();
         }
-        let (beside, removal) = while_sweeping(bench, contender, live, (sessions - live) as u64)?;
-        push_row(bench, contender, sessions, beside, Some(removal));
+        push_row(bench, contender, sessions, alone);
+        push_row(bench, contender, sessions, beside);
         measure_starts(bench, contender, live, sessions)?;
         verify(bench, contender, live)?;
         bench.progress.set_message(&format!("{title}: begins while nine tenths are deleted"));
         let kept = live / 10;
-        let deleted = SessionRange::whole(&(kept..live));
-        contender.group.begin_task(REMOVER, &WorkerRequest::Destroy(deleted))?;
-        let (beside, done) =
-            until_task_ends(bench, contender, "begin-while-deleting", kept.max(1))?;
-        push_row(bench, contender, sessions, beside, Some(removal_of(&done)));
+        let mut beside = PhaseSamples::new("begin-while-deleting");
+        for round in 0..rounds {
+            let deleted = SessionRange::whole(&part_of(kept..live, round, rounds));
+            contender.group.begin_task(REMOVER, &WorkerRequest::Destroy(deleted))?;
+            until_task_ends(bench, contender, &mut beside, kept.max(1))?;
+            beside.end_round();
+        }
+        push_row(bench, contender, sessions, beside);
         Ok(())
     })();
     check_interrupted()?;
@@ -161,15 +175,26 @@ fn flush() -> u64 {
     now_ns().saturating_sub(start)
 }
 
+/// The sessions of a round.
+fn part_of(
+    sessions: std::ops::Range<usize>,
+    round: usize,
+    rounds: usize,
+) -> std::ops::Range<usize> {
+    let from = |round| sessions.start + sessions.len() * round / rounds;
+    from(round)..from(round + 1)
+}
+
 /// The sessions expire late enough for filling, writing back (no longer than for the live ones) and
 /// the phase before.
 fn fill_expiring(
     bench: &Bench,
     contender: &mut ReadyContender,
     range: std::ops::Range<usize>,
+    live: usize,
     flush_ns: u64,
 ) -> Result<u64, ContenderFailure> {
-    let each_ns = contender.fill_ns / range.start.max(1) as u64;
+    let each_ns = contender.fill_ns / live.max(1) as u64;
     let filling_ns = each_ns * range.len() as u64 * 3 / 2 + flush_ns + 500_000_000;
     let phase_ns =
         ((bench.settings.seconds + bench.settings.warm_up_seconds) * 1e9) as u64 + 500_000_000;
@@ -199,9 +224,10 @@ fn wait_for(moment_ns: u64) -> bool {
 fn while_sweeping(
     bench: &Bench,
     contender: &mut ReadyContender,
+    phase: &mut PhaseSamples,
     live: usize,
     expired: u64,
-) -> Result<(PhaseSamples, Removal), ContenderFailure> {
+) -> Result<(), ContenderFailure> {
     let start = Instant::now();
     let native = matches!(
         contender.choice.target,
@@ -209,17 +235,16 @@ fn while_sweeping(
             | ContenderSource::FixtureOn(entry, ..)
             | ContenderSource::Url(entry, _)
         if entry.capabilities.expiry == Expiry::Native);
-    let op = "begin-while-sweeping";
     if !native {
         contender.group.begin_task(REMOVER, &WorkerRequest::Sweep)?;
-        let (mut phase, done) = until_task_ends(bench, contender, op, live)?;
-        if done.count < expired && check_interrupted().is_ok() {
+        let removed = until_task_ends(bench, contender, phase, live)?;
+        if removed < expired && check_interrupted().is_ok() {
             // Two complete passes began after the expiry, so the sweep overlooked the rest.
             phase.totals.errors += 1;
-            let text = format!("the sweep removed {} of {expired} expired sessions", done.count);
+            let text = format!("the sweep removed {removed} of {expired} expired sessions");
             phase.totals.first_error.get_or_insert(text);
         }
-        return Ok((phase, removal_of(&done)));
+        return Ok(());
     }
     // A server may keep expired records for a while, and calm seconds would dilute the percentiles.
     let count = |contender: &ReadyContender| {
@@ -234,37 +259,51 @@ fn while_sweeping(
         std::thread::sleep(Duration::from_millis(20));
     }
     let start = Instant::now();
-    let mut phase = PhaseSamples::new(op);
     let watch_max = Duration::from_secs_f64(bench.settings.seconds * WATCH_SAMPLES_MAX);
     let mut removed = Some(0);
     while removed.is_some_and(|removed| removed < expired)
         && start.elapsed() < watch_max
         && check_interrupted().is_ok()
     {
-        contender.sample_piece(bench, &mut phase, live)?;
+        let piece = contender.piece(bench, phase, live)?;
+        phase.add(piece);
         // A server of the user has no count and is watched for one piece.
         removed = before.zip(count(contender)).map(|(before, now)| now.saturating_sub(before));
     }
     if removed.is_none_or(|removed| removed == 0) {
         phase.op = "begin-after-expiry"; // no removal is known to have happened meanwhile
     }
-    Ok((phase, Removal { removed, seconds: start.elapsed().as_secs_f64(), ..Removal::default() }))
+    phase.add_removal(Removal {
+        removed,
+        seconds: start.elapsed().as_secs_f64(),
+        ..Removal::default()
+    });
+    Ok(())
 }
 
+/// Times requests while the remover works, and returns how many sessions it removed.
 fn until_task_ends(
     bench: &Bench,
     contender: &mut ReadyContender,
-    op: &'static str,
+    phase: &mut PhaseSamples,
     sessions: usize,
-) -> Result<(PhaseSamples, TaskTotals), ContenderFailure> {
-    let mut phase = PhaseSamples::new(op);
+) -> Result<u64, ContenderFailure> {
     while !contender.group.task_ended(REMOVER)? && check_interrupted().is_ok() {
-        contender.sample_piece(bench, &mut phase, sessions)?;
+        let piece = contender.piece(bench, phase, sessions)?;
+        if !contender.group.task_ended(REMOVER)? {
+            phase.add(piece);
+        }
     }
-    let mut done = contender.group.end_task(REMOVER)?;
+    let done = contender.group.end_task(REMOVER)?;
     phase.totals.errors += done.errors;
-    phase.totals.first_error = phase.totals.first_error.take().or(done.first_error.take());
-    Ok((phase, done))
+    phase.totals.first_error = phase.totals.first_error.take().or(done.first_error);
+    phase.add_removal(Removal {
+        removed: Some(done.count),
+        seconds: done.elapsed_ns as f64 / 1e9,
+        cpu_seconds: Some(done.cpu_us as f64 / 1e6),
+        longest_call_us: Some(done.longest_ns as f64 / 1e3),
+    });
+    Ok(done.count)
 }
 
 fn measure_starts(
@@ -286,7 +325,7 @@ fn measure_starts(
             ..begin_plan(bench, live, 600.0)
         };
         let phase = contender.phase(op, closed)?;
-        push_row(bench, contender, sessions, phase, None);
+        push_row(bench, contender, sessions, phase);
     }
     Ok(())
 }
@@ -322,24 +361,9 @@ fn seed_of(seed: u64, op: &str, sample: u64) -> u64 {
     of_phase.rotate_left(32) ^ sample
 }
 
-fn removal_of(done: &TaskTotals) -> Removal {
-    Removal {
-        removed: Some(done.count),
-        seconds: done.elapsed_ns as f64 / 1e9,
-        cpu_seconds: Some(done.cpu_us as f64 / 1e6),
-        longest_call_us: Some(done.longest_ns as f64 / 1e3),
-    }
-}
-
-fn push_row(
-    bench: &mut Bench,
-    contender: &ReadyContender,
-    sessions: usize,
-    phase: PhaseSamples,
-    removal: Option<Removal>,
-) {
+fn push_row(bench: &mut Bench, contender: &ReadyContender, sessions: usize, phase: PhaseSamples) {
     let row = bench.row(&contender.choice, phase.op, 1, sessions);
-    bench.rows.push(phase.into_row(row, contender, removal));
+    bench.rows.push(phase.into_row(row, contender));
 }
 
 impl ReadyContender {
@@ -353,16 +377,16 @@ impl ReadyContender {
         Ok(phase)
     }
 
-    fn sample_piece(
+    /// A short sample that is not part of the phase yet.
+    fn piece(
         &mut self,
         bench: &Bench,
-        phase: &mut PhaseSamples,
+        phase: &PhaseSamples,
         sessions: usize,
-    ) -> Result<(), ContenderFailure> {
-        self.sample(
-            phase,
-            SamplePlan { warm_up_ns: 0, measure_ns: PIECE_NS, ..begin_plan(bench, sessions, 0.0) },
-        )
+    ) -> Result<TimedSample, ContenderFailure> {
+        let plan = begin_plan(bench, sessions, 0.0);
+        let seed = seed_of(plan.seed, phase.op, phase.samples);
+        self.timed(SamplePlan { seed, warm_up_ns: 0, measure_ns: PIECE_NS, ..plan })
     }
 
     fn sample(

@@ -1,4 +1,5 @@
-//! A phase of `gc`: successive samples of one worker that become one row with its histogram.
+//! A phase of `gc`: successive samples of one worker, in rounds, that become one row with its
+//! histogram.
 //!
 //! Single calls are timed beside background work, so contenders do not take turns.
 
@@ -7,17 +8,23 @@ use std::time::Duration;
 use crate::experiments::ReadyContender;
 use crate::histogram::Latencies;
 use crate::interruption::interrupted;
-use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, Row};
+use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, RoundSample, Row};
 use crate::statistics::Spread;
 use crate::worker::protocol::{ContenderFailure, SamplePlan, SampleResult};
 
+/// A sample, and the CPU time of the server meanwhile.
+pub(super) type TimedSample = (SampleResult, Duration);
+
 pub(super) struct PhaseSamples {
     pub op: &'static str,
-    pub latencies: Latencies,
+    latencies: Latencies,
+    /// Of the round that has not ended, with its operations and time.
+    round: (Latencies, u64, u64),
+    rounds: Vec<RoundSample>,
+    removal: Option<Removal>,
     extra: Latencies,
     pub totals: SampleResult,
     pub samples: u64,
-    elapsed_ns: u64,
     server_cpu: Duration,
 }
 
@@ -26,46 +33,71 @@ impl PhaseSamples {
         PhaseSamples {
             op,
             latencies: Latencies::new(),
+            round: (Latencies::new(), 0, 0),
+            rounds: Vec::new(),
+            removal: None,
             extra: Latencies::new(),
             totals: SampleResult::default(),
             samples: 0,
-            elapsed_ns: 0,
             server_cpu: Duration::ZERO,
         }
     }
 
-    pub(super) fn add(&mut self, (sample, server_cpu): (SampleResult, Duration)) {
+    pub(super) fn add(&mut self, (sample, server_cpu): TimedSample) {
         self.samples += 1;
-        self.elapsed_ns += sample.elapsed_ns;
         self.server_cpu += server_cpu;
         self.totals.operations += sample.operations;
         self.totals.errors += sample.errors;
         self.totals.misses += sample.misses;
         self.totals.cpu_us += sample.cpu_us;
         self.totals.first_error = self.totals.first_error.take().or(sample.first_error);
+        self.round.1 += sample.operations;
+        self.round.2 += sample.elapsed_ns;
         for (into, text) in
             [(&mut self.latencies, Some(sample.latency)), (&mut self.extra, sample.latency_extra)]
         {
             if let Some(latencies) = text.as_deref().and_then(Latencies::from_text) {
                 into.add(&latencies);
+                self.round.0.add(&latencies);
             }
         }
     }
 
-    pub(super) fn into_row(
-        self,
-        row: Row,
-        contender: &ReadyContender,
-        removal: Option<Removal>,
-    ) -> Row {
+    /// A round in which nothing was timed has no figures.
+    pub(super) fn end_round(&mut self) {
+        let (latencies, operations, elapsed_ns) =
+            std::mem::replace(&mut self.round, (Latencies::new(), 0, 0));
+        let LatencyUs { p50, p99, .. } = LatencyUs::new(&latencies);
+        if operations > 0 {
+            let ops_per_second = operations as f64 * 1e9 / elapsed_ns.max(1) as f64;
+            self.rounds.push(RoundSample { ops_per_second, p50_us: p50, p99_us: p99, setup: 0 });
+        }
+    }
+
+    /// Adds up the rounds; of the longest calls the longest counts.
+    pub(super) fn add_removal(&mut self, round: Removal) {
+        let Some(all) = &mut self.removal else {
+            self.removal = Some(round);
+            return;
+        };
+        all.removed = all.removed.zip(round.removed).map(|(all, round)| all + round);
+        all.seconds += round.seconds;
+        all.cpu_seconds = all.cpu_seconds.zip(round.cpu_seconds).map(|(all, round)| all + round);
+        all.longest_call_us =
+            all.longest_call_us.zip(round.longest_call_us).map(|(all, round)| all.max(round));
+    }
+
+    pub(super) fn into_row(mut self, row: Row, contender: &ReadyContender) -> Row {
+        self.end_round();
         let modes = (self.extra.count() > 0).then(|| Modes::new(&self.latencies, &self.extra));
         let mut all = self.latencies;
         all.add(&self.extra);
         let operations = self.totals.operations.max(1) as f64;
-        let per_second = self.totals.operations as f64 * 1e9 / self.elapsed_ns.max(1) as f64;
+        let rates: Vec<f64> = self.rounds.iter().map(|round| round.ops_per_second).collect();
         Row {
-            rounds: 1,
-            ops_per_second: Spread::of(&[per_second]),
+            rounds: self.rounds.len(),
+            ops_per_second: Spread::of(&rates),
+            samples: self.rounds,
             latency_us: LatencyUs::new(&all),
             operations: self.totals.operations,
             errors: self.totals.errors,
@@ -80,7 +112,7 @@ impl PhaseSamples {
             },
             bytes_per_session: contender.bytes_per_session,
             histogram: Some(Buckets::from_latencies(&all)),
-            removal,
+            removal: self.removal,
             modes,
             ..row
         }
@@ -89,10 +121,7 @@ impl PhaseSamples {
 
 impl ReadyContender {
     /// One sample of the first worker, with the CPU time of the server meanwhile.
-    pub(super) fn timed(
-        &mut self,
-        plan: SamplePlan,
-    ) -> Result<(SampleResult, Duration), ContenderFailure> {
+    pub(super) fn timed(&mut self, plan: SamplePlan) -> Result<TimedSample, ContenderFailure> {
         let deployment = &self.deployment;
         let (mut samples, before, after) =
             self.group.sample(&[plan], interrupted, || deployment.server_cpu())?;

@@ -157,7 +157,6 @@ mod tests {
             (Experiment::Contention, Options { sessions: Some(vec![5]), ..options() }),
             (Experiment::Contention, Options { rate: Some(0.0), ..options() }),
             (Experiment::Gc, Options { workers: Some(vec![8]), ..options() }),
-            (Experiment::Gc, Options { rounds: Some(3), ..options() }),
             (Experiment::Lifecycle, Options { payload_bytes: Some(100), ..options() }),
             (Experiment::Lifecycle, Options { seconds: Some(1.0), ..options() }),
             (

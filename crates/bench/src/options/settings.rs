@@ -73,7 +73,8 @@ impl Options {
         // The first size: the only one, or the smallest.
         let sessions = sizes.first().copied().unwrap_or_default();
         check_requests(experiment, &workers, sessions)?;
-        let rounds = self.rounds(experiment, &preset)?;
+        let rounds = self.rounds.unwrap_or(preset.rounds);
+        in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
         let seconds = self.seconds.unwrap_or(preset.seconds);
         if !matches!(experiment, Experiment::Perl | Experiment::Lifecycle | Experiment::Rebuild) {
             in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
@@ -156,16 +157,6 @@ impl Options {
             return Err(UsageError(why.to_owned()));
         }
         Ok(sizes)
-    }
-
-    fn rounds(&self, experiment: Experiment, preset: &Preset) -> Result<usize, UsageError> {
-        let rounds = self.rounds.unwrap_or(preset.rounds);
-        in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
-        if experiment == Experiment::Gc && rounds != 1 {
-            let why = "gc removes what it measures, so it has one round; leave --rounds out";
-            return Err(UsageError(why.to_owned()));
-        }
-        Ok(rounds)
     }
 
     fn spread(&self) -> PayloadSpread {

@@ -163,17 +163,6 @@ pub const KEEPERS: &[Keeper] = &[
         locking: KeeperLocking::Whole,
         ..FILES
     },
-    Keeper {
-        name: "apache-db-file",
-        settings: &[
-            ("session", "Apache::Session::DB_File"),
-            ("dir", "{disk}"),
-            ("argument.FileName", "{disk}/sessions.db"),
-            ("argument.LockDirectory", "{disk}"),
-        ],
-        modules: &[("Apache::Session", "libapache-session-perl"), ("DB_File", "perl")],
-        ..FILES
-    },
     MYSQL,
     Keeper {
         variant: "nolock",

@@ -131,6 +131,9 @@ const fn phpredis(
     }
 }
 
+/// Names the user's copy of Magento's handler, which is no part of this project.
+pub(crate) const MAGENTO_VARIABLE: &str = "SESSILE_MAGENTO";
+
 /// In display order.
 pub const HANDLERS: &[Handler] = &[
     PLAIN,
@@ -149,6 +152,13 @@ pub const HANDLERS: &[Handler] = &[
     },
     phpredis("default", false, &[]),
     phpredis("lock", true, &[("redis.session.locking_enabled", "1")]),
+    Handler {
+        name: "magento-redis",
+        save_handler: "user",
+        save_path: "{magento}:{socket}",
+        source: Some(include_str!("../../../../bench/contenders/php/handlers/magento.php")),
+        ..phpredis("default", true, &[])
+    },
     PHP_MEMCACHED,
     Handler {
         variant: "nolock",
@@ -201,6 +211,10 @@ pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageErr
 }
 
 impl Handler {
+    pub(crate) fn needs_copy(&self) -> bool {
+        self.save_path.contains("{magento}")
+    }
+
     pub fn title(&self) -> String {
         naming::title(self.name, self.variant)
     }
@@ -223,6 +237,15 @@ impl Handler {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_handler_of_others_needs_a_copy_and_its_row_names_no_directory() {
+        let needing: Vec<&Handler> = HANDLERS.iter().filter(|it| it.needs_copy()).collect();
+        let [magento] = needing.as_slice() else { panic!("{needing:?}") };
+        let choice = magento.choice(Durability::None);
+        assert_eq!((choice.title().as_str(), choice.over_socket), ("magento-redis", true));
+        assert_eq!(choice.shown_url, "<magento>:<socket>");
+    }
 
     fn titles(words: &[&str]) -> Result<Vec<String>, UsageError> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use sessile_fixtures::{ServerKind, Web};
 
-use crate::php::handler::{Handler, SESSILE};
+use crate::php::handler::{Handler, MAGENTO_VARIABLE, SESSILE};
 
 /// Overrides the path of our handler's module.
 pub(crate) const MODULE_VARIABLE: &str = "SESSILE_PHP_MODULE";
@@ -58,6 +58,14 @@ impl PhpInstallation {
             }
             (None, Some(kind)) => {
                 Some(format!("{} is not installed (Debian package {})", kind.name, kind.package))
+            }
+            (None, None)
+                if handler.needs_copy() && std::env::var_os(MAGENTO_VARIABLE).is_none() =>
+            {
+                Some(format!(
+                    "it is no part of this project: {MAGENTO_VARIABLE} names a directory with the \
+                     user's copies of php-redis-session-abstract and credis"
+                ))
             }
             (None, None) if handler.save_handler == SESSILE && self.module.is_none() => {
                 Some(format!(

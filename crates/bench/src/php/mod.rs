@@ -8,6 +8,6 @@ mod installation;
 mod versions;
 
 pub use handler::{HANDLERS, Handler, locks};
-pub(crate) use handler::{SESSILE, named};
+pub(crate) use handler::{MAGENTO_VARIABLE, SESSILE, named};
 pub(crate) use installation::{MODULE_VARIABLE, PhpInstallation};
 pub(crate) use versions::{OPCACHE, OPCACHE_MISSING, versions};

@@ -7,7 +7,6 @@ use super::candidate::{Conditions, cycles};
 use super::site::Site;
 use crate::report::table::grouped;
 use crate::report::{Environment, Report, comparability_notes};
-use crate::selection::AS_CONFIGURED;
 
 pub(super) fn basis(site: &Site, question: Option<&Conditions>, results: &[Report]) -> Vec<String> {
     match question {
@@ -67,56 +66,25 @@ fn comparability(question: &Conditions, results: &[Report]) -> Vec<String> {
     comparability_notes(&named)
 }
 
-/// Why results cannot be ranked by speed, and the flag that helps.
+/// Why results cannot be ranked by speed, and the command that helps.
 fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
     let tier = site.durability.name();
-    let (mut tiers, mut experiments): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    let mut paced = false;
-    for report in results {
-        for row in &report.results {
-            experiments.push(&row.experiment);
-        }
-        for row in cycles(report).filter(|row| !row.is_bad()) {
-            match report.settings.rate {
-                Some(_) => paced = true,
-                None => tiers.push(&row.durability),
-            }
-        }
-    }
-    for words in [&mut tiers, &mut experiments] {
-        words.sort_unstable();
-        words.dedup();
-    }
-    // The tier of a store measured by URL is unknown, and no flag of this command names it.
-    let is_unknown = tiers.contains(&AS_CONFIGURED);
-    tiers.retain(|known| *known != AS_CONFIGURED);
-    match tiers.first() {
-        Some(_) if tiers.contains(&tier) && site.needs_shared_store() => format!(
-            "the rows of cycle and scale at tier {tier} are of no store that several hosts can \
-             share: measure sessile bench cycle --durability {tier} --round-trip 0.3"
-        ),
-        // Rows of reference rows, or of stores that no longer exist.
-        Some(_) if tiers.contains(&tier) => {
-            format!("the rows of cycle and scale at tier {tier} are of no store")
-        }
-        Some(other) => format!(
-            "the results are of tier {}, not {tier}: give --durability {other}, or measure sessile \
-             bench cycle --durability {tier}",
-            tiers.join(", ")
-        ),
-        None if is_unknown => format!(
-            "a server that is measured by its URL is as it is configured, in no known tier: \
-             measure sessile bench cycle --durability {tier}, which starts servers of its own"
-        ),
-        None if paced => {
-            "at a fixed rate all stores are as fast as the rate: measure sessile bench cycle \
-             without --rate"
-                .to_owned()
-        }
-        None => format!(
-            "the results have no sound row of cycle or scale (they have: {}): measure sessile \
-             bench cycle --durability {tier}",
-            if experiments.is_empty() { "nothing".to_owned() } else { experiments.join(", ") }
-        ),
-    }
+    let rows = || results.iter().flat_map(|report| cycles(report).map(move |row| (report, row)));
+    let sound = || rows().filter(|(report, row)| !row.is_bad() && report.settings.rate.is_none());
+    let mut tiers: Vec<&str> = sound().map(|(_, row)| row.durability.as_str()).collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    let (why, network) = if tiers.contains(&tier) && site.needs_shared_store() {
+        ("its rows are of no store that several hosts can share".to_owned(), " --round-trip 0.3")
+    } else if tiers.contains(&tier) {
+        ("its rows are of no store".to_owned(), "")
+    } else if !tiers.is_empty() {
+        // A server that was measured by its URL is as it is configured.
+        (format!("the results are of tier {}", tiers.join(", ")), "")
+    } else if rows().any(|(_, row)| !row.is_bad()) {
+        ("at a fixed rate all stores are as fast as the rate".to_owned(), "")
+    } else {
+        ("the results have no sound row of cycle or scale".to_owned(), "")
+    };
+    format!("in tier {tier} {why}: measure sessile bench cycle --durability {tier}{network}")
 }

@@ -1,17 +1,19 @@
-//! The candidates of a recommendation: each store of the registry in each measured variant.
+//! The candidates of a recommendation: what sites have, and each store of the registry in each
+//! measured variant.
 //!
 //! Figures are compared only if they were measured under the same conditions: machine, experiment,
-//! workers, sessions, payload, tier, round trip. Of all conditions in the results, those are chosen
+//! workers, sessions, payload, round trip, and the site's tier; a candidate that is not run in it
+//! is judged in the next stronger one. Of all conditions in the results, those are chosen
 //! that cover most candidates and are closest to the site.
 
 use std::cmp::Ordering;
 
 use serde::Serialize;
 use sessile_core::{Capabilities, Durability, SessionsBound};
-use sessile_stores::Fixture;
 use sessile_stores::registry::STORES;
 
 use super::measured::{MeasuredFigures, measured};
+use super::practices::PRACTICES;
 use super::shown_url::shown_url;
 use super::site::Site;
 use super::thresholds::{ANSWERED, OVERHEAD, SESSIONS_ALIKE, UNEVEN, WORKER};
@@ -41,6 +43,12 @@ pub struct Candidate {
     pub url: String,
     pub capabilities: Capabilities,
     pub medium: StorageMedium,
+    /// The tier in which it is judged; `None` if it offers none that the site needs.
+    pub tier: Option<Durability>,
+    /// The name of its rows, and their variant.
+    pub(super) rows: (&'static str, &'static str),
+    /// Whether sites have it without installing anything but its server.
+    pub in_use: bool,
     pub measured: MeasuredFigures,
 }
 
@@ -122,22 +130,40 @@ impl Candidate {
 
 pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Option<Conditions>) {
     // A decorating store is as good as its parts, which are not chosen yet.
-    let mut candidates: Vec<Candidate> = STORES
+    let stores = STORES
         .iter()
         .filter(|entry| !entry.decorates)
         .flat_map(|entry| entry.fixtures.iter().map(move |fixture| (entry, fixture)))
         .map(|(entry, fixture)| {
-            let medium = medium(fixture, &entry.capabilities);
+            let medium = medium(fixture.url, &entry.capabilities);
+            let tier = tier(&entry.capabilities, site);
             Candidate {
                 store: entry.name,
                 variant: fixture.variant,
-                url: shown_url(entry, fixture, medium, site),
+                url: shown_url(entry, fixture, medium, tier),
                 capabilities: entry.capabilities,
                 medium,
+                tier,
+                rows: (entry.name, fixture.variant),
+                in_use: false,
                 measured: MeasuredFigures::default(),
             }
+        });
+    let practices = PRACTICES.iter().filter_map(|it| {
+        let capabilities = it.capabilities()?;
+        Some(Candidate {
+            store: it.store,
+            variant: it.variant,
+            url: it.setting.to_owned(),
+            capabilities,
+            medium: medium("", &capabilities),
+            tier: tier(&capabilities, site),
+            rows: (it.row, "default"),
+            in_use: true,
+            measured: MeasuredFigures::default(),
         })
-        .collect();
+    });
+    let mut candidates: Vec<Candidate> = practices.chain(stores).collect();
     let question = choose(site, results, &candidates);
     for candidate in &mut candidates {
         candidate.measured = measured(candidate, results, question.as_ref(), site);
@@ -145,11 +171,19 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
     (candidates, question)
 }
 
-fn medium(fixture: &Fixture, capabilities: &Capabilities) -> StorageMedium {
+/// The weakest tier that is offered and serves the site. Nobody runs a database without syncs.
+fn tier(capabilities: &Capabilities, site: &Site) -> Option<Durability> {
+    let is_database = capabilities.sessions_bounded_by == SessionsBound::ServerDisk;
+    let needed = if is_database { Durability::Second } else { Durability::None };
+    let serves = |tier: &Durability| *tier >= needed.max(site.durability);
+    capabilities.durability.iter().copied().filter(serves).min()
+}
+
+fn medium(url: &str, capabilities: &Capabilities) -> StorageMedium {
     match capabilities.sessions_bounded_by {
         SessionsBound::ProcessMemory | SessionsBound::ServerMemory { .. } => StorageMedium::Memory,
         SessionsBound::ServerDisk => StorageMedium::ServerDisk,
-        SessionsBound::Disk { .. } if !fixture.url.contains("{shm}") => StorageMedium::Disk,
+        SessionsBound::Disk { .. } if !url.contains("{shm}") => StorageMedium::Disk,
         SessionsBound::SharedMemory | SessionsBound::Disk { .. } => StorageMedium::SharedMemory,
     }
 }
@@ -163,11 +197,17 @@ pub(super) fn is_cycle(row: &Row) -> bool {
 }
 
 pub(super) fn is_of(row: &Row, candidate: &Candidate) -> bool {
-    row.store == candidate.store && row.variant == candidate.variant
+    (row.store.as_str(), row.variant.as_str()) == candidate.rows
+}
+
+/// Whether a row is of the tier in which a candidate is judged.
+pub(super) fn is_in_its_tier(row: &Row, candidate: &Candidate) -> bool {
+    candidate.tier.is_some_and(|tier| row.durability == tier.name())
 }
 
 impl Conditions {
-    pub(super) fn of(row: &Row, report: &Report) -> Conditions {
+    /// `tier` is that of the site: rows of candidates that are not run in it are of a stronger one.
+    pub(super) fn of(row: &Row, report: &Report, tier: &str) -> Conditions {
         let (machine, settings) = (&report.environment, &report.settings);
         Conditions {
             cpu: machine.cpu.clone(),
@@ -181,7 +221,7 @@ impl Conditions {
             sessions: row.sessions,
             payload_bytes: row.payload_bytes,
             payload_spread: row.payload_spread.clone(),
-            durability: row.durability.clone(),
+            durability: tier.to_owned(),
             round_trip_us: settings.round_trip_us.unwrap_or(0.0),
             rate: settings.rate,
         }
@@ -196,7 +236,8 @@ impl Conditions {
 
     /// Whether a report has a sound row under these conditions.
     pub(super) fn is_met_by(&self, report: &Report) -> bool {
-        cycles(report).any(|row| !row.is_bad() && Conditions::of(row, report) == *self)
+        cycles(report)
+            .any(|row| !row.is_bad() && Conditions::of(row, report, &self.durability) == *self)
     }
 }
 
@@ -205,16 +246,17 @@ impl Conditions {
 fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<Conditions> {
     let mut questions: Vec<(Conditions, Vec<String>)> = Vec::new();
     for report in results.iter().filter(|report| report.settings.rate.is_none()) {
-        for row in
-            cycles(report).filter(|row| row.durability == site.durability.name() && !row.is_bad())
-        {
-            if !candidates
-                .iter()
-                .any(|candidate| is_of(row, candidate) && candidate.serves_all_hosts(site))
-            {
+        // Rows in a stronger tier answer the question, and do not pose it.
+        let tier = site.durability.name();
+        for row in cycles(report).filter(|row| row.durability == tier && !row.is_bad()) {
+            if !candidates.iter().any(|candidate| {
+                is_of(row, candidate)
+                    && is_in_its_tier(row, candidate)
+                    && candidate.serves_all_hosts(site)
+            }) {
                 continue;
             }
-            let question = Conditions::of(row, report);
+            let question = Conditions::of(row, report, tier);
             match questions.iter_mut().find(|(known, _)| *known == question) {
                 // A store measured twice counts once.
                 Some((_, answered)) if answered.contains(&row.title()) => {}
@@ -254,8 +296,4 @@ fn distance(question: &Conditions, site: &Site) -> f64 {
 
 pub(super) fn log_distance(one: u64, other: u64) -> f64 {
     (one.max(1) as f64 / other.max(1) as f64).ln().abs()
-}
-
-pub(super) fn offers_tier(candidate: &Candidate, durability: Durability) -> bool {
-    candidate.capabilities.durability.contains(&durability)
 }

@@ -1,9 +1,9 @@
 //! What results say about payloads of the site's size.
 //!
 //! Invariant: a refused or lost payload speaks only against sites with sessions at least as large,
-//! a stored one only for sites with sessions no larger. The kind of server is kept: private with
-//! its defaults, private with a raised limit, or the user's own. Limits that nobody measured belong
-//! to the rules.
+//! a stored one only for sites with sessions no larger, in whatever tier. The kind of server is
+//! kept: private with its defaults, private with a raised limit, or the user's own. Limits that
+//! nobody measured belong to the rules.
 
 use std::cmp::Reverse;
 
@@ -122,18 +122,15 @@ impl LostPayload {
 }
 
 impl ServerOrigin {
-    /// `None` for another store or tier, and for a raised limit that the site does not need.
+    /// `None` for another store, and for a raised limit that the site does not need.
     fn of(row: &Row, candidate: &Candidate, site: &Site) -> Option<ServerOrigin> {
         if row.store != candidate.store || !is_of_store(row) {
             return None;
         }
         let server = candidate.capabilities.server;
         // A URL's label is the user's; for embedded stores it does not identify a candidate.
-        if server.is_some() && row.durability == AS_CONFIGURED {
-            return Some(ServerOrigin::Users);
-        }
-        if row.durability != site.durability.name() {
-            return None;
+        if row.durability == AS_CONFIGURED {
+            return server.is_some().then_some(ServerOrigin::Users);
         }
         let is_needed = || stock(server).is_some_and(|stock| stock.bytes < site.payload_bytes);
         match raised_setting(candidate.store, &row.variant) {

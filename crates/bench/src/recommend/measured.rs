@@ -1,10 +1,12 @@
 //! The figures of one candidate in the results.
 //!
-//! Invariant: rows of another machine, build or tier do not count, nor rows of handlers. Exception:
-//! a server that is not ours has an unknown tier, but its rows count for payload limits.
-//! Conclusions belong to the rules.
+//! Invariant: rows of another machine, build or tier do not count, nor rows of handlers, but for
+//! two: payload limits are those of any tier, and a sweep that is felt in a weaker one is felt in
+//! the site's. Conclusions belong to the rules.
 
-use super::candidate::{Candidate, Conditions, is_of, log_distance};
+use sessile_core::Durability;
+
+use super::candidate::{Candidate, Conditions, is_in_its_tier, is_of, log_distance};
 use super::large::LargePayloads;
 use super::paced::{self, MissedRate, PacedRun};
 use super::site::Site;
@@ -14,8 +16,9 @@ use crate::statistics::Spread;
 
 #[derive(Clone, Debug, Default)]
 pub struct MeasuredFigures {
-    /// Locked requests a second under the chosen conditions.
+    /// Locked requests a second under the chosen conditions, and of each round.
     pub cycles: Option<Spread>,
+    pub rounds: Vec<f64>,
     pub p99_us: f64,
     pub footprint: Option<MeasuredSpace>,
     /// The slowest sweeps within requests that were a second mode.
@@ -27,7 +30,7 @@ pub struct MeasuredFigures {
     pub memory_bytes: Option<u64>,
     /// The first row in which something went wrong.
     pub fault: Option<String>,
-    /// Sessions lost at a restart in the site's tier.
+    /// Sessions and updates lost at a restart in the site's tier.
     pub lost_at_restart: Option<RestartLoss>,
     pub large: LargePayloads,
 }
@@ -48,12 +51,13 @@ pub struct SlowSweep {
     pub sessions: u64,
 }
 
-/// Sessions lost when a server, or all processes of an embedded store, were killed and restarted.
-/// Counts even where the tier promises nothing: users were logged out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What was lost over all kills of a server, or of all processes of an embedded store. Counts even
+/// where the tier promises nothing: users were logged out, or found an old cart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RestartLoss {
-    /// Sessions lost over all kills.
     pub sessions: u64,
+    /// Acknowledged updates.
+    pub updates: u64,
     pub kills: u64,
 }
 
@@ -74,22 +78,30 @@ pub(super) fn measured(
         for row in &report.results {
             measured.large.add_row(row, candidate, site);
         }
-        let rows = report.results.iter().filter(|row| is_of(row, candidate) && is_about(row, site));
-        for row in rows {
+        let is_handler =
+            |row: &&Row| row.php.is_some() && candidate.in_use && row.store == candidate.store;
+        for row in report.results.iter().filter(is_handler) {
+            measured.sweeps_of(row, site);
+        }
+        let own = report.results.iter().filter(|row| is_of(row, candidate) && is_of_store(row));
+        for row in own.clone() {
+            measured.sweeps_of(row, site);
+        }
+        for row in own.filter(|row| is_in_its_tier(row, candidate)) {
             if row.is_bad() && measured.fault.is_none() {
                 measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
             }
-            if question.is_some_and(|question| Conditions::of(row, report) == *question)
-                && row.op == "cycle"
-            {
+            let asked = Conditions::of(row, report, site.durability.name());
+            if question.is_some_and(|question| asked == *question) && row.op == "cycle" {
                 measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
                 measured.p99_us = row.latency_us.p99;
+                let Spread { median, low, high } = row.ops_per_second;
+                measured.rounds = match row.samples.as_slice() {
+                    [] => vec![low, median, high],
+                    samples => samples.iter().map(|it| it.ops_per_second).collect(),
+                };
             }
-            if let Some(loss) = restart_loss(row) {
-                let known =
-                    measured.lost_at_restart.filter(|known| known.sessions >= loss.sessions);
-                measured.lost_at_restart = known.or(Some(loss));
-            }
+            measured.lost_at_restart = measured.lost_at_restart.max(restart_loss(row));
             let weighs = row.bytes_per_session > 0
                 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
             let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
@@ -103,7 +115,6 @@ pub(super) fn measured(
                 measured.footprint =
                     Some(MeasuredSpace { bytes: row.bytes_per_session, payload_bytes, sessions });
             }
-            measured.sweeps_of(row, site);
             runs.extend(PacedRun::of(row, report, question));
         }
     }
@@ -115,7 +126,8 @@ pub(super) fn measured(
 impl MeasuredFigures {
     /// Only sweeps among no more sessions than the site has, which take as long there, or longer.
     fn sweeps_of(&mut self, row: &Row, site: &Site) {
-        let Some(modes) = row.modes.filter(|modes| modes.modes > 1) else { return };
+        let is_weaker = Durability::from_name(&row.durability) <= Some(site.durability);
+        let Some(modes) = row.modes.filter(|modes| modes.modes > 1 && is_weaker) else { return };
         let sweep = SlowSweep { p90_us: modes.sweeping_p90, sessions: row.sessions as u64 };
         let slowest = self.sweep.is_none_or(|known| known.p90_us < sweep.p90_us);
         if slowest && sweep.sessions <= site.sessions {
@@ -134,11 +146,6 @@ fn memory_of(results: &[Report], question: Option<&Conditions>) -> Option<u64> {
     question.map(|question| question.memory_bytes).or_else(of_results)
 }
 
-/// Whether a row was measured in the site's tier, of the store itself.
-fn is_about(row: &Row, site: &Site) -> bool {
-    row.durability == site.durability.name() && is_of_store(row)
-}
-
 /// Whether a row is of a store: not of a handler or keeper of the same name, and of no workload.
 pub(super) fn is_of_store(row: &Row) -> bool {
     row.workload.is_none()
@@ -149,6 +156,6 @@ pub(super) fn is_of_store(row: &Row) -> bool {
 fn restart_loss(row: &Row) -> Option<RestartLoss> {
     let restarted = row.experiment == "faults" && matches!(row.op.as_str(), SERVER | ALL);
     let faults = row.faults.as_ref().filter(|_| restarted)?;
-    (faults.sessions_lost > 0)
-        .then_some(RestartLoss { sessions: faults.sessions_lost, kills: faults.kills })
+    let (sessions, updates) = (faults.sessions_lost, faults.lost);
+    (sessions + updates > 0).then_some(RestartLoss { sessions, updates, kills: faults.kills })
 }

@@ -9,6 +9,7 @@ mod candidate;
 mod large;
 mod measured;
 mod paced;
+mod practices;
 mod rules;
 mod show;
 mod shown_url;
@@ -27,6 +28,7 @@ pub use self::show::table;
 pub use self::site::{Site, SiteKind, site_kinds};
 use self::thresholds::{PAYLOAD_FAR, SESSIONS_ALIKE};
 pub use self::thresholds::{THRESHOLDS, Threshold};
+use crate::compare::are_apart;
 use crate::naming;
 use crate::report::Report;
 
@@ -35,8 +37,11 @@ use crate::report::Report;
 pub struct Recommendation {
     pub schema: u32,
     pub site: Site,
-    /// The conditions of the compared rows; `None` without results.
+    /// The conditions of the compared rows; `None` without suitable results.
     pub question: Option<Conditions>,
+    /// The recommended store. `None` if every store is excluded, or if there are results and none
+    /// is of the site's tier.
+    pub recommended: Option<String>,
     /// All candidates, best first, excluded ones last.
     pub ranking: Vec<RankedStore>,
     /// Why the results may not belong together.
@@ -52,6 +57,9 @@ pub struct RankedStore {
     pub url: String,
     /// Whether the site cannot use it.
     pub excluded: bool,
+    /// Whether it will do as well as the recommended one: as few objections, and a speed that the
+    /// rounds do not tell from its.
+    pub tied: bool,
     /// Locked requests a second.
     pub ops_per_second: Option<f64>,
     pub p99_us: Option<f64>,
@@ -87,12 +95,20 @@ impl RankedStore {
 
 impl Recommendation {
     pub fn best(&self) -> Option<&RankedStore> {
-        self.ranking.first().filter(|ranked| !ranked.excluded)
+        self.ranking.first().filter(|_| self.recommended.is_some())
+    }
+
+    /// The two after the best and its ties.
+    pub fn next(&self) -> impl Iterator<Item = &RankedStore> {
+        let others = self.ranking.iter().skip(1).filter(|it| !it.excluded && !it.tied);
+        others.take(if self.recommended.is_some() { 2 } else { 0 })
     }
 }
 
-/// Ranks all stores for a site, by results or, without them, by capabilities.
+/// Ranks all stores for a site, by results or, without them, by capabilities. Sites that a restart
+/// must not log out are judged in tier `1s` or a stronger one.
 pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
+    let site = &site.in_its_tier();
     let (candidates, question) = candidate::candidates(site, results);
     let mut ranking: Vec<RankedStore> =
         candidates.iter().map(|candidate| rank(site, candidate)).collect();
@@ -109,14 +125,49 @@ pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
             .then(strengths(b).cmp(&strengths(a)))
             .then(a.title().cmp(&b.title()))
     });
+    mark_ties(&mut ranking, &candidates);
     let mut notes = basis::basis(site, question.as_ref(), results);
-    notes.extend(of_ranking(site, &candidates, &ranking, question.as_ref()));
-    let best = ranking.first().filter(|it| !it.excluded);
+    notes.extend(of_ranking(site, &ranking, question.as_ref()));
+    let is_judged = question.is_some() || results.is_empty();
+    let best = ranking.first().filter(|it| is_judged && !it.excluded);
+    let ties = ranking.iter().filter(|it| it.tied).map(RankedStore::title);
+    let recommended =
+        best.map(|best| std::iter::once(best.title()).chain(ties).collect::<Vec<_>>().join(" or "));
     let best =
         best.and_then(|best| candidates.iter().find(|candidate| candidate.title() == best.title()));
     notes.extend(anonymous::saving(site, best, results));
     let warnings = basis::machines(question.as_ref(), results).into_iter().collect();
-    Recommendation { schema: 1, site: site.clone(), question, ranking, warnings, notes }
+    Recommendation {
+        schema: 1,
+        site: site.clone(),
+        question,
+        recommended,
+        ranking,
+        warnings,
+        notes,
+    }
+}
+
+/// Compares the best with all others that have no more against them: by the rounds of each, with
+/// a chance of 5 % for all of these comparisons together.
+fn mark_ties(ranking: &mut [RankedStore], candidates: &[Candidate]) {
+    let rounds = |title: &str| {
+        let own = candidates.iter().find(|candidate| candidate.title() == title);
+        own.map(|candidate| candidate.measured.rounds.as_slice()).unwrap_or_default()
+    };
+    let Some((best, others)) = ranking.split_first_mut() else { return };
+    let is_rival = |it: &RankedStore| {
+        !it.excluded
+            && it.ops_per_second.is_some()
+            && it.count(RuleEffect::Against) == best.count(RuleEffect::Against)
+    };
+    let rivals = others.iter().filter(|it| is_rival(it)).count();
+    if best.excluded || best.ops_per_second.is_none() {
+        return;
+    }
+    for rival in others.iter_mut().filter(|it| is_rival(it)) {
+        rival.tied = !are_apart(rounds(&best.title()), rounds(&rival.title()), rivals);
+    }
 }
 
 fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
@@ -130,6 +181,7 @@ fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
         store: candidate.store,
         variant: candidate.variant,
         url: candidate.url.clone(),
+        tied: false,
         excluded: rules.iter().any(|fired| fired.effect == RuleEffect::Excludes),
         ops_per_second: candidate.measured.cycles.map(|spread| spread.median),
         p99_us: candidate.measured.cycles.map(|_| candidate.measured.p99_us),
@@ -141,15 +193,9 @@ fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
     }
 }
 
-fn of_ranking(
-    site: &Site,
-    candidates: &[Candidate],
-    ranking: &[RankedStore],
-    question: Option<&Conditions>,
-) -> Vec<String> {
-    let mut notes = question
-        .map(|question| of_question(site, question, candidates, ranking))
-        .unwrap_or_default();
+fn of_ranking(site: &Site, ranking: &[RankedStore], question: Option<&Conditions>) -> Vec<String> {
+    let mut notes =
+        question.map(|question| of_question(site, question, ranking)).unwrap_or_default();
     let on_disk = ranking
         .iter()
         .filter(|it| !it.excluded && it.bytes_in != it.medium)
@@ -165,12 +211,7 @@ fn of_ranking(
     notes
 }
 
-fn of_question(
-    site: &Site,
-    question: &Conditions,
-    candidates: &[Candidate],
-    ranking: &[RankedStore],
-) -> Vec<String> {
+fn of_question(site: &Site, question: &Conditions, ranking: &[RankedStore]) -> Vec<String> {
     let mut notes = Vec::new();
     let unmeasured: Vec<String> = ranking
         .iter()
@@ -200,22 +241,12 @@ fn of_question(
             "measured with {measured} bytes a session; measure with --payload {wanted}"
         ));
     }
-    let usable = ranking.iter().filter(|it| !it.excluded && it.ops_per_second.is_some());
-    if let [first, second] = usable.take(2).collect::<Vec<&RankedStore>>().as_slice() {
-        let spread = |it: &RankedStore| {
-            let candidate = candidates.iter().find(|candidate| candidate.title() == it.title());
-            candidate.and_then(|candidate| candidate.measured.cycles).unwrap_or_default()
-        };
-        let (a, b) = (spread(first), spread(second));
-        if a.low <= b.high
-            && b.low <= a.high
-            && first.count(RuleEffect::Against) == second.count(RuleEffect::Against)
-        {
-            let (first, second) = (first.title(), second.title());
-            notes.push(format!(
-                "{first} and {second} differ by less than their rounds do: either will do"
-            ));
-        }
+    for tied in ranking.iter().filter(|it| it.tied) {
+        let (first, tied) = (ranking.first().map(RankedStore::title), tied.title());
+        notes.push(format!(
+            "{} and {tied} differ by less than their rounds do: either will do",
+            first.unwrap_or_default()
+        ));
     }
     notes
 }

@@ -1,13 +1,13 @@
 //! All rules, in one table. Limits come from measured rows, else from `thresholds`.
 //!
-//! A rule says why it fires for a site and a candidate, or nothing. Exclusions and objections count
-//! before speed, so no fast store is recommended that would lose sessions. Advantages decide only
-//! between candidates that results do not tell apart.
+//! A rule says why it fires for a site and a candidate, or nothing. What is fast enough and loses
+//! nothing that the site must keep remains; then objections count, what has to be installed among
+//! them; then speed. Advantages decide only between candidates that results do not tell apart.
 
 use serde::Serialize;
 use sessile_core::{Expiry, Limits, Ownership, SessionsBound, Waiting};
 
-use super::candidate::{Candidate, StorageMedium, offers_tier};
+use super::candidate::{Candidate, StorageMedium};
 use super::measured::{RestartLoss, SlowSweep};
 use super::paced::MissedRate;
 use super::site::Site;
@@ -50,6 +50,16 @@ pub const RULES: &[Rule] = &[
     rule("lost-at-restart", RuleEffect::Excludes, |site, it| {
         lost_at_restart(site, it).filter(|_| !site.restart_may_log_out)
     }),
+    rule("loses-updates", RuleEffect::Against, |site, it| {
+        let loss = it.measured.lost_at_restart.filter(|loss| loss.updates > 0)?;
+        let (RestartLoss { kills, updates, .. }, tier) = (loss, it.tier?.name());
+        let why = format!(
+            "killed and started again ({kills} times), it had lost {} acknowledged updates in \
+             tier {tier}",
+            whole(updates as f64)
+        );
+        (!site.restart_may_log_out).then_some(why)
+    }),
     rule("lost-at-reboot", RuleEffect::Excludes, |site, it| {
         let why = "it lies in shared memory, which a restart of the host empties";
         (!site.restart_may_log_out && it.medium == StorageMedium::SharedMemory)
@@ -57,19 +67,14 @@ pub const RULES: &[Rule] = &[
     }),
     rule("promises-too-little", RuleEffect::Excludes, |site, it| {
         let why = format!("it does not offer the durability tier {}", site.durability.name());
-        (!offers_tier(it, site.durability)).then_some(why)
+        it.tier.is_none().then_some(why)
     }),
     rule("session-too-large", RuleEffect::Excludes, size::too_large),
     rule("measured-faults", RuleEffect::Excludes, |_, it| it.measured.fault.clone()),
-    rule("too-slow", RuleEffect::Excludes, |site, it| {
-        let most = it.measured.cycles?.median;
-        let (wanted, most_shown) = (site.requests_per_second, whole(most));
-        (most < wanted)
-            .then(|| format!("{most_shown} requests a second were measured, {wanted} are wanted"))
-    }),
+    rule("too-slow", RuleEffect::Excludes, too_slow),
     rule("falls-behind", RuleEffect::Excludes, |site, it| {
         let MissedRate { due, done } = it.measured.fell_behind?;
-        let (due_shown, done_shown, wanted) = (whole(due), whole(done), site.requests_per_second);
+        let (due_shown, done_shown, wanted) = (whole(due), whole(done), site.cycles_per_second());
         let why = || {
             format!(
                 "of {due_shown} requests a second at a fixed rate {done_shown} were done, {wanted} \
@@ -78,7 +83,6 @@ pub const RULES: &[Rule] = &[
         };
         (due <= wanted).then(why)
     }),
-    rule("little-room", RuleEffect::Against, little_room),
     rule("sweeps-are-felt", RuleEffect::Against, |_, it| {
         let SlowSweep { p90_us, sessions } = it.measured.sweep.filter(is_felt)?;
         let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
@@ -105,7 +109,12 @@ pub const RULES: &[Rule] = &[
         let server = it.capabilities.server?;
         let why =
             format!("{server} is not installed: one more program to run, to watch and to secure");
-        (!site.installed.iter().any(|name| name == server)).then_some(why)
+        (!is_installed(site, server)).then_some(why)
+    }),
+    rule("extension-to-install", RuleEffect::Against, |_, it| {
+        let why =
+            "the application does not have it: an extension to install and to keep up to date";
+        (!it.in_use).then(|| why.to_owned())
     }),
     rule("reads-php-files", RuleEffect::Against, |_, it| {
         let why = "it is for files that PHP's own handler shares, and has fewer guarantees";
@@ -129,6 +138,11 @@ pub const RULES: &[Rule] = &[
         (in_memory && bytes > large)
             .then(|| format!("the sessions take {:.1} GiB of memory{of}", gib(bytes)))
     }),
+    rule("in-use", RuleEffect::For, |site, it| {
+        let is_there = it.capabilities.server.is_none_or(|server| is_installed(site, server));
+        let why = "applications have it, and somebody looks after it already: stay with it";
+        (it.in_use && is_there).then(|| why.to_owned())
+    }),
     rule("no-server", RuleEffect::For, |site, it| {
         let why = "no server besides the application";
         (it.capabilities.server.is_none() && !site.needs_shared_store()).then(|| why.to_owned())
@@ -146,8 +160,16 @@ pub const RULES: &[Rule] = &[
         matches!(it.medium, StorageMedium::SharedMemory | StorageMedium::Memory)
             .then(|| why.to_owned())
     }),
+    rule("stronger-tier", RuleEffect::Note, |site, it| {
+        let tier = it.tier.filter(|tier| *tier > site.durability)?.name();
+        Some(format!("judged in tier {tier}, in which it is run"))
+    }),
     rule("sweep-needed", RuleEffect::Note, |_, it| {
-        let why = "run `sessile gc URL` from cron";
+        let why = if it.in_use {
+            "remove expired sessions from cron and not within requests"
+        } else {
+            "run `sessile gc URL` from cron"
+        };
         (it.capabilities.expiry == Expiry::Sweep).then(|| why.to_owned())
     }),
     rule("sweeps-are-short", RuleEffect::Note, |_, it| {
@@ -192,51 +214,42 @@ fn are_bots_many(site: &Site) -> bool {
     site.bots_percent >= BOTS_MANY.value as f64
 }
 
-/// A rate kept up with counts, or else a part of the closed loop.
-fn little_room(site: &Site, it: &Candidate) -> Option<String> {
-    let wanted = site.requests_per_second;
-    let (most, kept_up) = (it.measured.cycles.map(|spread| spread.median), it.measured.kept_up);
-    let room = [most.map(|most| LOAD_MAX.part() * most), kept_up]
-        .into_iter()
-        .flatten()
-        .reduce(f64::max)?;
-    // Earlier rules exclude stores that cannot reach the rate at all.
-    if wanted <= room || most.is_some_and(|most| wanted > most) {
+fn is_installed(site: &Site, server: &str) -> bool {
+    site.installed.iter().any(|name| name == server)
+}
+
+/// Fast enough is a part of the closed loop, or a rate that it kept up with.
+fn too_slow(site: &Site, it: &Candidate) -> Option<String> {
+    let wanted = site.cycles_per_second();
+    let most = it.measured.cycles?.median;
+    let kept_up = it.measured.kept_up;
+    if wanted <= (LOAD_MAX.part() * most).max(kept_up.unwrap_or(0.0)) {
         return None;
     }
-    let of_most = most.map(|most| {
-        let (percent, most) = (wanted / most * 100.0, whole(most));
-        format!(
-            "the busiest time takes {percent:.0} % of the {most} requests a second that were \
-                 measured"
-        )
+    let at_rate = kept_up.map_or(String::new(), |kept_up| {
+        format!("; the highest fixed rate that it kept up with was {}", whole(kept_up))
     });
-    let of_rate = kept_up.map(|kept_up| {
-        format!("the highest fixed rate that it kept up with was {}", whole(kept_up))
-    });
-    Some(of_most.into_iter().chain(of_rate).collect::<Vec<String>>().join("; "))
+    Some(format!(
+        "{} locked requests a second are wanted, which are {:.0} % of the {} that were \
+         measured{at_rate}",
+        whole(wanted),
+        wanted / most * 100.0,
+        whole(most)
+    ))
 }
 
 /// Measured losses count first, then what the store declares.
 fn lost_at_restart(site: &Site, it: &Candidate) -> Option<String> {
-    let (tier, from) = (site.durability.name(), it.capabilities.persistent_from);
-    let why = match (it.measured.lost_at_restart, from) {
-        (Some(RestartLoss { sessions, kills }), _) => {
-            format!(
-                "killed and started again ({kills} times), it had lost {sessions} sessions in tier \
-                 {tier}"
-            )
-        }
-        (None, None) => "a restart of what keeps it logs everybody out".to_owned(),
-        (None, Some(from)) if from <= site.durability => return None,
-        (None, Some(_)) => format!("in tier {tier} it need not keep anything over a restart"),
-    };
-    Some(match from {
-        Some(from) if from > site.durability => {
-            format!("{why}; from tier {} on sessions survive one", from.name())
-        }
-        _ => why,
-    })
+    let tier = it.tier.unwrap_or(site.durability);
+    if let Some(loss) = it.measured.lost_at_restart.filter(|loss| loss.sessions > 0) {
+        let RestartLoss { sessions, kills, .. } = loss;
+        return Some(format!(
+            "killed and started again ({kills} times), it had lost {sessions} sessions in tier {}",
+            tier.name()
+        ));
+    }
+    let why = "a restart of what keeps it logs everybody out";
+    it.capabilities.persistent_from.is_none_or(|from| from > tier).then(|| why.to_owned())
 }
 
 pub(super) fn whole(value: f64) -> String {

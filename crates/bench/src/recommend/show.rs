@@ -45,15 +45,19 @@ impl fmt::Display for Recommendation {
         }
         let (usable, excluded): (Vec<&RankedStore>, Vec<&RankedStore>) =
             self.ranking.iter().partition(|it| !it.excluded);
-        match usable.first() {
+        match self.best() {
             Some(best) => {
-                writeln!(f, "\nRecommended: {}, {}", best.title(), best.url)?;
+                let ties = self.recommended.as_deref().unwrap_or_default();
+                writeln!(f, "\nRecommended: {ties}, {}", best.url)?;
                 for place in placeholders(best) {
                     writeln!(f, "  {place}")?;
                 }
                 writeln!(f)?;
             }
-            None => writeln!(f, "\nNothing can be recommended: every store is excluded\n")?,
+            None if usable.is_empty() => {
+                writeln!(f, "\nNothing can be recommended: every store is excluded\n")?;
+            }
+            None => writeln!(f, "\nNothing is recommended: the results do not answer this\n")?,
         }
         if !usable.is_empty() {
             writeln!(f, "{}\n", ranking(&usable))?;
@@ -87,6 +91,9 @@ impl fmt::Display for Site {
         let (sessions, payload) = (grouped(self.sessions as f64), self.payload_bytes);
         let (rate, tier) = (self.requests_per_second, self.durability.name());
         write!(f, "{servers}, {sessions} sessions of {payload} bytes, {rate} requests/s, ")?;
+        if self.cycles_per_request != 1.0 {
+            write!(f, "{} locked requests to the store for each, ", self.cycles_per_request)?;
+        }
         write!(f, "{} % anonymous, {} % bots, ", self.anonymous_percent, self.bots_percent)?;
         let may = if self.restart_may_log_out { "may" } else { "must not" };
         let installed =
@@ -151,20 +158,18 @@ pub fn table(site_kinds: &[SiteKind], results: &[Report]) -> String {
     let mut notes: Vec<((&str, String), Vec<&str>)> = Vec::new();
     for kind in site_kinds {
         let recommendation = recommend(&kind.site, results);
-        let usable: Vec<String> = recommendation
-            .ranking
-            .iter()
-            .filter(|it| !it.excluded)
-            .map(RankedStore::title)
-            .collect();
-        let nothing = || "-".to_owned();
+        let next: Vec<String> = recommendation.next().map(RankedStore::title).collect();
+        let nothing = "-".to_owned();
         table.add_row(vec![
             kind.name.to_owned(),
-            usable.first().cloned().unwrap_or_else(nothing),
-            usable.get(1..usable.len().min(3)).map_or_else(nothing, |next| next.join(", ")),
+            recommendation.recommended.clone().unwrap_or_else(|| nothing.clone()),
+            if next.is_empty() { nothing } else { next.join(", ") },
             exclusions(&recommendation).join("; "),
         ]);
-        text.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.description, kind.site));
+        text.push_str(&format!(
+            "\n{}: {}\n  {}\n",
+            kind.name, kind.description, recommendation.site
+        ));
         let warnings = recommendation.warnings.into_iter().map(|warning| ("warning", warning));
         for note in warnings.chain(recommendation.notes.into_iter().map(|note| ("note", note))) {
             match notes.iter_mut().find(|(known, _)| *known == note) {

@@ -4,12 +4,12 @@
 //! site's tier, without options that only private instances need. It knows no store: URLs come from
 //! fixtures, options from the registry.
 
+use sessile_core::Durability;
 use sessile_fixtures::with_option;
 use sessile_stores::{Fixture, StoreEntry};
 
 use super::RankedStore;
 use super::candidate::StorageMedium;
-use super::site::Site;
 
 /// Placeholders of fixtures that the reader fills in.
 const DISK: &str = "disk";
@@ -25,7 +25,7 @@ pub(super) fn shown_url(
     entry: &StoreEntry,
     fixture: &Fixture,
     medium: StorageMedium,
-    site: &Site,
+    tier: Option<Durability>,
 ) -> String {
     if let (Some(_), Some(scheme)) = (entry.capabilities.server, entry.schemes.first()) {
         return format!("{scheme}://{HOST}");
@@ -35,13 +35,10 @@ pub(super) fn shown_url(
         url.replace(&format!("{{{place}}}"), &placeholder(place))
     });
     let takes_tier = entry.options.iter().any(|option| option.name == TIER);
-    if takes_tier
-        && medium == StorageMedium::Disk
-        && entry.capabilities.durability.contains(&site.durability)
-    {
-        return with_option(&url, TIER, site.durability.name());
+    match tier.filter(|_| takes_tier && medium == StorageMedium::Disk) {
+        Some(tier) => with_option(&url, TIER, tier.name()),
+        None => url,
     }
-    url
 }
 
 pub(super) fn placeholders(ranked: &RankedStore) -> Vec<String> {

@@ -13,6 +13,8 @@ pub struct Site {
     pub sessions: u64,
     /// Requests with a session, a second, at the busiest time.
     pub requests_per_second: f64,
+    /// Locked requests to the store for each of them.
+    pub cycles_per_request: f64,
     /// Percentage of visitors without anything to remember.
     pub anonymous_percent: f64,
     /// Percentage of sessions with one request, by robots.
@@ -49,6 +51,7 @@ impl Default for Site {
             affinity: false,
             sessions: 10_000,
             requests_per_second: 50.0,
+            cycles_per_request: 1.0,
             anonymous_percent: 0.0,
             bots_percent: 0.0,
             restart_may_log_out: false,
@@ -60,57 +63,73 @@ impl Default for Site {
 }
 
 impl Site {
+    /// Locked requests to the store, a second, at the busiest time.
+    pub(super) fn cycles_per_second(&self) -> f64 {
+        self.requests_per_second * self.cycles_per_request
+    }
+
     pub(super) fn needs_shared_store(&self) -> bool {
         self.web_servers > 1 && !self.affinity
     }
 
+    /// At least the tier that the site needs: no verdict from rows that nobody would run it by.
+    pub(super) fn in_its_tier(&self) -> Site {
+        let needed = if self.restart_may_log_out { Durability::None } else { Durability::Second };
+        Site { durability: self.durability.max(needed), ..self.clone() }
+    }
+
     pub fn sessions_with_lazy_start(&self) -> u64 {
-        (self.sessions as f64 * (1.0 - self.anonymous_percent / 100.0)).ceil() as u64
+        (self.sessions as f64 * (100.0 - self.anonymous_percent) / 100.0).ceil() as u64
     }
 }
 
 /// Example sites; their figures are printed with the table.
 pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind> {
     let base = Site { installed: installed.to_vec(), durability, ..Site::default() };
+    let may_lose = Site { restart_may_log_out: true, ..base.clone() };
+    let kind = |name, description, site| SiteKind { name, description, site };
+    let busy = |base: &Site, sessions, requests_per_second, cycles_per_request| Site {
+        sessions,
+        requests_per_second,
+        cycles_per_request,
+        ..base.clone()
+    };
     vec![
-        SiteKind {
-            name: "small shop",
-            description: "one web server, few visitors at a time; a restart must not empty carts",
-            site: Site { sessions: 5_000, requests_per_second: 20.0, ..base.clone() },
-        },
-        SiteKind {
-            name: "large shop",
-            description: "one large web server, half a million sessions; a restart must not empty \
-                       carts",
-            site: Site { sessions: 550_000, requests_per_second: 1_000.0, ..base.clone() },
-        },
-        SiteKind {
-            name: "CMS, anonymous visitors",
-            description: "nine of ten visitors are never logged in; editors may have to log in \
-                          again after a restart",
-            site: Site {
-                sessions: 50_000,
-                requests_per_second: 200.0,
-                anonymous_percent: 90.0,
-                restart_may_log_out: true,
-                ..base.clone()
-            },
-        },
-        SiteKind {
-            name: "many bots",
-            description: "most sessions are one request of a robot that never comes back",
-            site: Site {
-                sessions: 200_000,
-                requests_per_second: 300.0,
-                bots_percent: 60.0,
-                restart_may_log_out: true,
-                ..base.clone()
-            },
-        },
-        SiteKind {
-            name: "several web servers",
-            description: "four web servers, and any of them may get the next request",
-            site: Site { web_servers: 4, sessions: 100_000, requests_per_second: 500.0, ..base },
-        },
+        kind(
+            "blog",
+            "one web server, a few authors, who may have to log in again after a restart",
+            Site { anonymous_percent: 95.0, ..busy(&may_lose, 500, 5.0, 1.0) },
+        ),
+        kind(
+            "Drupal or TYPO3",
+            "nine of ten visitors are never logged in; editors may have to log in again after a \
+             restart",
+            Site { anonymous_percent: 90.0, ..busy(&may_lose, 50_000, 100.0, 1.0) },
+        ),
+        kind(
+            "Shopware",
+            "one web server; a page asks for parts of itself; a restart must not empty carts",
+            busy(&base, 20_000, 50.0, 2.0),
+        ),
+        kind(
+            "Magento on one host",
+            "a page asks for the parts of its visitor; a restart must not empty carts",
+            busy(&base, 100_000, 100.0, 3.0),
+        ),
+        kind(
+            "Magento on three hosts",
+            "the same, and any of three web servers may get the next request",
+            Site { web_servers: 3, ..busy(&base, 300_000, 300.0, 3.0) },
+        ),
+        kind(
+            "API",
+            "many short requests of programs that log in again by themselves",
+            busy(&may_lose, 200_000, 1_000.0, 1.0),
+        ),
+        kind(
+            "many bots",
+            "most sessions are one request of a robot that never comes back",
+            Site { bots_percent: 60.0, ..busy(&may_lose, 200_000, 300.0, 1.0) },
+        ),
     ]
 }

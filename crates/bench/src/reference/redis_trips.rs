@@ -1,10 +1,10 @@
 //! Sessions in Redis by plain commands: in four round trips, in two, and without a lock.
 //!
 //! `redis-four-trips` is what today's handlers do: SET NX PX for the lock, tried again every 20 ms;
-//! GET; SETEX; a Lua compare-and-delete. `redis-two-trips` sends the first two in one write, and
-//! checks the lock, writes and unlocks in one script. `redis-setex` only reads and writes, as the
-//! published measurement did: updates of two at once are lost. All use one reused connection to the
-//! same kind of private server, with our store's client library.
+//! GET; PSETEX (SETEX in milliseconds); a Lua compare-and-delete. `redis-two-trips` sends the first
+//! two in one write, and checks the lock, writes and unlocks in one script. `redis-setex` only
+//! reads and writes, as the published measurement did: updates of two at once are lost. All use one
+//! reused connection to the same kind of private server, with our store's client library.
 
 use std::path::Path;
 use std::time::Duration;

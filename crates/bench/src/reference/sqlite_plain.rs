@@ -1,8 +1,9 @@
 //! `sqlite-plain`: one table in SQLite, in a transaction that is held over the request.
 //!
 //! BEGIN IMMEDIATE, SELECT, UPDATE, COMMIT with a write-ahead log and cached statements: as SQLite
-//! locks no rows, each request has the database for itself. Settings are those of our store, also
-//! how it waits for the lock. As there, the index is on a moment that commits do not move (`due`).
+//! locks no rows, each request has the database for itself. What these statements depend on is set
+//! as in our store: log, syncs, cache, and how it waits for the lock. As there, the index is on a
+//! moment that commits do not move (`due`).
 
 use std::path::Path;
 use std::time::{Duration, Instant};

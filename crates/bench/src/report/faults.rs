@@ -52,11 +52,6 @@ pub struct Faults {
     pub failed: u64,
     /// Median time from the kill to the server's first answer, in microseconds.
     pub down_us: Option<f64>,
-    /// Times are one for each kill, that of the slowest worker (`all-killed`); else those of all
-    /// workers. Older results lack this: their median omits the first worker, which recovered the
-    /// store.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub slowest_of_each_kill: bool,
 }
 
 /// What survives a kill.

@@ -1,13 +1,12 @@
 //! The sessions that were removed beside a measurement.
 //!
-//! Invariant: unmeasured is `None`, never 0; a 0 in older results is read as `None`.
+//! Invariant: unmeasured is `None`, never 0.
 
 use serde::{Deserialize, Serialize};
 
 use crate::report::table::{grouped, three_digits};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "StoredRemoval")]
 pub struct Removal {
     /// Removed records. `None` if the server removes them and cannot be asked.
     pub removed: Option<u64>,
@@ -17,27 +16,6 @@ pub struct Removal {
     pub cpu_seconds: Option<f64>,
     /// The longest call in microseconds. `None` if the server removes.
     pub longest_call_us: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct StoredRemoval {
-    removed: Option<u64>,
-    seconds: f64,
-    cpu_seconds: Option<f64>,
-    longest_call_us: Option<f64>,
-}
-
-impl From<StoredRemoval> for Removal {
-    fn from(recorded: StoredRemoval) -> Removal {
-        let StoredRemoval { removed, seconds, cpu_seconds, longest_call_us } = recorded;
-        // Calls take time: a longest call of 0 means no call, and a count of 0 may mean not
-        // counted.
-        if longest_call_us.is_some_and(|us| us <= 0.0) {
-            let removed = removed.filter(|removed| *removed > 0);
-            return Removal { removed, seconds, cpu_seconds: None, longest_call_us: None };
-        }
-        Removal { removed, seconds, cpu_seconds, longest_call_us }
-    }
 }
 
 const NOT_KNOWN: &str = "not known";
@@ -69,7 +47,7 @@ mod tests {
     /// memcached, which tells nobody what it removes, "removed 0 in 0.25 s (0.00 s of CPU), longest
     /// call 0.00 us".
     #[test]
-    fn what_nobody_measured_is_not_known_also_in_a_result_of_before() {
+    fn what_nobody_measured_is_not_known() {
         let unknown = Removal { seconds: 0.25, ..Removal::default() };
         let words = "in 0.25 s, how many were removed is not known (CPU time: not known; longest \
                      call: not known)";
@@ -80,11 +58,7 @@ mod tests {
             r#"{"removed":null,"seconds":0.25,"cpu_seconds":null,"longest_call_us":null}"#
         );
         assert_eq!(read(&text), unknown);
-        let before = r#"{"removed":0,"seconds":0.25,"cpu_seconds":0.0,"longest_call_us":0.0}"#;
-        assert_eq!(read(before), unknown);
-        // Redis, of whose server the count was asked.
         let counted = Removal { removed: Some(909), ..unknown };
-        assert_eq!(read(&before.replace(":0,", ":909,")), counted);
         assert_eq!(
             counted.in_words(),
             "removed 909 in 0.25 s (CPU time: not known; longest call: not known)"

@@ -125,7 +125,7 @@ pub(crate) fn keeps_up(row: &Row, rate: f64) -> bool {
 fn fell_behind(report: &Report, rate: f64) -> Option<String> {
     let rows = report.results.iter().filter(|row| row.failed.is_none());
     let behind: Vec<String> = rows
-        .filter(|row| !keeps_up(row, rate))
+        .filter(|row| row.operations > 0 && !keeps_up(row, rate))
         .map(|row| format!("{} {}@{}", row.title(), row.op, row.workers))
         .collect();
     let text = format!(

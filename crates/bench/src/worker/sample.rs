@@ -81,10 +81,12 @@ impl<'a> SampleRun<'a> {
         let record_from = start_ns + self.plan.warm_up_ns;
         let end = record_from + self.plan.measure_ns;
         let most = self.plan.operations_max.unwrap_or(u64::MAX);
-        let period_ns = self.plan.rate.map(|rate| 1e9 / rate);
+        let mut arrivals = self.plan.rate.map(|rate| {
+            [(start_ns, record_from), (record_from, end)]
+                .map(|(from, until)| Arrivals::between(from, until, rate))
+        });
         let mut cpu_before = 0;
         let mut recording_since = 0;
-        let mut arrival = 0u64;
         let mut aside_ns = 0;
         wait_until(start_ns);
         let mut asked = now_ns();
@@ -94,18 +96,17 @@ impl<'a> SampleRun<'a> {
                 self.draw_ahead();
                 asked = now_ns();
                 // At a fixed rate this falls into the wait for the next request.
-                if recording_since != 0 && period_ns.is_none() {
+                if recording_since != 0 && arrivals.is_none() {
                     aside_ns += asked.saturating_sub(since);
                 }
             }
-            let due = match period_ns {
+            let due = match &mut arrivals {
                 None => asked,
-                Some(period) => {
-                    let due = start_ns + arrival_ns(arrival, period, &mut self.random);
-                    arrival += 1;
-                    if due >= end {
+                Some(arrivals) => {
+                    let random = &mut self.random;
+                    let Some(due) = arrivals.iter_mut().find_map(|it| it.draw(random)) else {
                         break;
-                    }
+                    };
                     wait_until(due);
                     asked = now_ns();
                     if due < record_from && asked >= record_from {
@@ -123,7 +124,7 @@ impl<'a> SampleRun<'a> {
             let mut times = OpTimes::default();
             let outcome = self.run_op(&mut times);
             let ended = now_ns();
-            let due = if period_ns.is_none() { asked } else { due };
+            let due = if arrivals.is_none() { asked } else { due };
             if recording_since != 0 {
                 self.record(outcome, due, asked, &times, ended);
             } else {
@@ -323,10 +324,29 @@ impl<'a> SampleRun<'a> {
     }
 }
 
-/// When a request is due after the start: at a random moment of its period. Exact periods would
-/// make all workers collide at each tick, or never.
-fn arrival_ns(number: u64, period_ns: f64, random: &mut fastrand::Rng) -> u64 {
-    ((number as f64 + random.f64()) * period_ns) as u64
+/// When requests are due: a Poisson process, as visitors come who know nothing of each other. Each
+/// stretch has exactly as many as the rate says; where their number is known, such arrivals are
+/// independent and uniform. They are drawn in order.
+struct Arrivals {
+    at: f64,
+    until: f64,
+    left: f64,
+}
+
+impl Arrivals {
+    fn between(from_ns: u64, until_ns: u64, rate: f64) -> Arrivals {
+        let (at, until) = (from_ns as f64, until_ns as f64);
+        Arrivals { at, until, left: ((until - at) / 1e9 * rate).round() }
+    }
+
+    fn draw(&mut self, random: &mut fastrand::Rng) -> Option<u64> {
+        if self.left < 1.0 {
+            return None;
+        }
+        self.at += (self.until - self.at) * (1.0 - random.f64().powf(1.0 / self.left));
+        self.left -= 1.0;
+        Some(self.at as u64)
+    }
 }
 
 #[cfg(test)]
@@ -442,6 +462,19 @@ mod tests {
             assert_eq!((sampled.operations, sampled.errors), (9, 0));
             assert_eq!(contender.1, [lives; 9]);
         }
+    }
+
+    /// Each period had one request, so a store never saw two at once from one visitor, or a calm.
+    #[test]
+    fn requests_are_due_as_visitors_come_and_as_many_as_the_rate_says() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut arrivals = Arrivals::between(5, 10_000_000_005, 1_000.0);
+        let due: Vec<u64> = std::iter::from_fn(|| arrivals.draw(&mut random)).collect();
+        assert!(due.len() == 10_000 && due.is_sorted() && due[0] >= 5, "{}", due.len());
+        assert!(due[9_999] < 10_000_000_005);
+        // Of gaps that are exponential a share of 1/e is longer than their mean.
+        let longer = due.windows(2).filter(|gap| gap[1] - gap[0] > 1_000_000).count();
+        assert!((3_500..3_860).contains(&longer), "{longer}");
     }
 
     #[test]

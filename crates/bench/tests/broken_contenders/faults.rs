@@ -75,7 +75,7 @@ pub fn a_lock_that_outlives_its_holder_is_stuck() {
 pub fn what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill() {
     let [.., (row, faults)] = kill("recovering");
     let recovery = contender::RECOVERY.as_secs_f64() * 1e6;
-    assert!(faults.kills == 3 && faults.slowest_of_each_kill, "{row:#?}");
+    assert_eq!(faults.kills, 3, "{row:#?}");
     assert!(row.latency_us.min >= recovery && row.latency_us.p50 >= recovery, "{row:#?}");
 }
 

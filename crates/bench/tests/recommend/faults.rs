@@ -55,9 +55,14 @@ fn a_bad_row_of_another_question_excludes_nobody() {
         rows
     };
     let faults_at = |tier: Durability, more: Vec<Report>| {
-        let mut all = vec![results(at_tier(Durability::Second, usual())), results(usual())];
+        let mut all = vec![results(at_tier(Durability::None, usual())), results(usual())];
         all.extend(more);
-        why(&recommend(&all_installed_at(tier), &all), "redis", RULE)
+        let restart_may_log_out = tier == Durability::None;
+        why(
+            &recommend(&Site { restart_may_log_out, ..all_installed_at(tier) }, &all),
+            "redis",
+            RULE,
+        )
     };
     let (none, second) = (Durability::None, Durability::Second);
     assert!(faults_at(second, vec![results(lost(second))]).unwrap().contains("7 lost updates"));
@@ -83,7 +88,7 @@ fn a_bad_row_of_another_question_excludes_nobody() {
 #[test]
 fn a_row_of_a_handler_in_php_says_nothing_of_the_store_that_has_its_name() {
     let told = |php: Value| {
-        let mut gc = row("files", "shm", 400.0);
+        let mut gc = row("sqlite", "default", 400.0);
         (gc["experiment"], gc["op"], gc["bytes_per_session"]) =
             (json!("gc"), json!("start-gc-0.1"), json!(0));
         (gc["misses"], gc["php"]) = (json!(3), php);
@@ -91,7 +96,7 @@ fn a_row_of_a_handler_in_php_says_nothing_of_the_store_that_has_its_name() {
             "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2
         });
         let recommendation = recommend(&all_installed(), &[results(usual()), results(vec![gc])]);
-        [RULE, "sweeps-are-felt"].map(|rule| why(&recommendation, "files#shm", rule).is_some())
+        [RULE, "sweeps-are-felt"].map(|rule| why(&recommendation, "sqlite", rule).is_some())
     };
     assert_eq!(told(json!(null)), [true, true], "a row of our own experiment");
     assert_eq!(told(json!({ "calls": {}, "groups": [] })), [false, false]);
@@ -111,23 +116,23 @@ fn all_rows_that_the_benchmark_in_php_has_recorded_say_so() {
 /// What is weighed and how long sweeps take is as little of another tier or machine as a fault is.
 #[test]
 fn space_and_sweeps_of_another_machine_or_tier_are_not_those_of_the_site() {
-    let mut sweep = row("files", "default", 400.0);
+    let mut sweep = row("sqlite", "default", 400.0);
     (sweep["experiment"], sweep["op"], sweep["bytes_per_session"]) =
         (json!("gc"), json!("start"), json!(0));
     sweep["modes"] = json!({
         "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2
     });
-    let mut heavy = row("files", "default", 400.0);
+    let mut heavy = row("sqlite", "default", 400.0);
     (heavy["experiment"], heavy["bytes_per_session"]) = (json!("ops"), json!(90_000));
     let elsewhere = || vec![sweep.clone(), heavy.clone()];
     let site = Site { sessions: 550_000, ..all_installed() };
     let usual = || {
-        results(usual().into_iter().filter(|row| row["store"] != "files").collect::<Vec<Value>>())
+        results(usual().into_iter().filter(|row| row["store"] != "sqlite").collect::<Vec<Value>>())
     };
     let told = |other: Report| {
         let recommendation = recommend(&site, &[usual(), other]);
-        let felt = why(&recommendation, "files", "sweeps-are-felt").is_some();
-        (felt, named(&recommendation, "files").bytes > 10_000_000_000)
+        let felt = why(&recommendation, "sqlite", "sweeps-are-felt").is_some();
+        (felt, named(&recommendation, "sqlite").bytes > 10_000_000_000)
     };
     assert_eq!(told(results(elsewhere())), (true, true));
     assert_eq!(told(results(at_tier(Durability::Commit, elsewhere()))), (false, false));

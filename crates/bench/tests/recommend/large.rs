@@ -7,9 +7,7 @@ use sessile_bench::recommend::{RankedStore, RuleEffect, Site, recommend};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
-use crate::rows::{
-    all_installed, all_installed_at, at_tier, best, made, named, results, row, rules, usual, why,
-};
+use crate::rows::{all_installed_at, at_tier, best, made, named, results, row, rules, usual, why};
 
 pub const RULE: &str = "session-too-large";
 pub const MIB: u64 = 1 << 20;
@@ -57,12 +55,17 @@ pub fn site(payload_bytes: u64) -> Site {
         sessions: 100,
         restart_may_log_out: true,
         payload_bytes,
-        ..all_installed()
+        ..all_installed_at(Durability::None)
     }
 }
 
+/// The usual rows in the tier of these sites.
+pub fn none() -> Report {
+    results(at_tier(Durability::None, usual()))
+}
+
 pub fn told(store: &str, payload_bytes: u64, rows: Vec<Value>) -> Option<String> {
-    why(&recommend(&site(payload_bytes), &[results(usual()), results(rows)]), store, RULE)
+    why(&recommend(&site(payload_bytes), &[none(), results(rows)]), store, RULE)
 }
 
 /// Memcached was recommended for sessions of 2 MB, by results in which it had refused all from 1
@@ -73,17 +76,14 @@ fn what_was_refused_excludes_a_store_for_sessions_that_are_no_smaller_and_says_w
         let refused = [1, 2, 4, 8].map(|times| refused("memcached", times * MIB, Some(LIMIT)));
         std::iter::once(stored("memcached", MIB / 2)).chain(refused).collect()
     };
-    let recommendation = recommend(&site(2_000_000), &[results(usual()), results(memcached())]);
+    let recommendation = recommend(&site(2_000_000), &[none(), results(memcached())]);
     assert_eq!(
         rules(named(&recommendation, "memcached"), RuleEffect::Excludes),
         [RULE],
         "{recommendation}"
     );
     assert_eq!(best(&recommendation), "redis", "it would have been memcached: {recommendation}");
-    assert_eq!(
-        best(&recommend(&site(1_500), &[results(usual()), results(memcached())])),
-        "memcached"
-    );
+    assert_eq!(best(&recommend(&site(1_500), &[none(), results(memcached())])), "memcached");
     let said = why(&recommendation, "memcached", RULE).unwrap();
     let words = "a session of 1 048 576 bytes was refused by a limit of 1 047 895 bytes: start \
                  memcached with a larger -I";
@@ -158,7 +158,7 @@ fn what_was_lost_is_worse_than_what_was_refused_and_no_other_row_makes_up_for_it
 }
 
 #[test]
-fn large_saves_of_another_variant_tier_or_machine_say_nothing() {
+fn large_saves_of_another_variant_or_machine_say_nothing() {
     let refusal = |store: &str| vec![refused(store, MIB, Some(LIMIT))];
     let mut variant = refusal("files");
     variant[0]["variant"] = json!("shm");
@@ -171,7 +171,7 @@ fn large_saves_of_another_variant_tier_or_machine_say_nothing() {
     };
     let second = || at_tier(Durability::Second, refusal("redis"));
     assert!(excluded(results(second())));
-    assert!(!excluded(results(refusal("redis"))), "of tier none");
+    assert!(excluded(results(refusal("redis"))), "a limit is that of every tier");
     assert!(!excluded(made(second(), "/environment/cpu", json!("y"))));
 }
 
@@ -188,7 +188,7 @@ fn without_results_a_server_is_taken_for_one_with_its_defaults() {
         fired.map(RankedStore::title).collect()
     };
     assert_eq!(excluded(MIB - 1_024), Vec::<String>::new());
-    assert_eq!(excluded(MIB - 1_023), ["memcached"]);
+    assert_eq!(excluded(MIB - 1_023), ["php-memcached", "memcached"]);
     let said = why(&recommend(&site(2_000_000), &[]), "memcached", RULE).unwrap();
     assert!(said.contains("at most 1 047 552 bytes: start memcached with a larger -I"), "{said}");
     let never = why(&recommend(&site(2 << 30), &[]), "memcached", RULE).unwrap();

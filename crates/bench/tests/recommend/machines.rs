@@ -9,7 +9,7 @@ use crate::rows::{all_installed, made, results, row, usual};
 
 /// A result of another experiment, in which one thing of the machine is different.
 fn of_gc(pointer: &str, value: Value) -> Report {
-    let mut gc = row("files", "default", 400.0);
+    let mut gc = row("sqlite", "default", 400.0);
     (gc["experiment"], gc["op"], gc["bytes_per_session"]) = (json!("gc"), json!("begin"), json!(0));
     made(vec![gc], pointer, value)
 }
@@ -64,7 +64,7 @@ fn a_warning_stands_before_what_is_recommended_and_once_below_the_table() {
             && !after.contains("of 2 machines"),
         "{text}"
     );
-    let text = table(&site_kinds(&all_installed().installed, Durability::None), &both);
+    let text = table(&site_kinds(&all_installed().installed, Durability::Second), &both);
     assert_eq!(text.matches("\nwarning: the results are of 2 machines").count(), 1, "{text}");
     assert!(text.find("\nwarning: ").unwrap() < text.find("\nnote: ").unwrap(), "{text}");
 }

@@ -31,7 +31,7 @@ fn speed_comes_from_payloads_like_those_of_the_site_and_is_labelled_where_there_
     assert_eq!(chosen(2_999, &[small()]).1, None);
     let uneven = results(with(usual(), "payload_spread", &json!("lognormal")));
     let text = recommend(&all_installed(), &[uneven]).to_string();
-    assert!(text.contains("sessions of 1500 bytes (lognormal), tier none"), "{text}");
+    assert!(text.contains("sessions of 1500 bytes (lognormal), tier 1s"), "{text}");
 }
 
 /// Its own advice did not help: stores of one host had answered the question without a network, and

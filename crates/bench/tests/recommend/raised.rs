@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use sessile_bench::recommend::recommend;
 
-use crate::large::{LIMIT, MIB, RULE, refused, saved, site, stored, told};
-use crate::rows::{best, results, row, usual, why};
+use crate::large::{LIMIT, MIB, RULE, none, refused, saved, site, stored, told};
+use crate::rows::{best, results, row, why};
 
 const TO_RAISE: &str = "server-limit-to-raise";
 /// What a memcached said of itself that was started with `-I 8m`.
@@ -38,8 +38,7 @@ fn excluded_or_raised(
 ) -> [Option<String>; 2] {
     let mut said = || {
         rows.reverse();
-        let recommendation =
-            recommend(&site(payload_bytes), &[results(usual()), results(rows.clone())]);
+        let recommendation = recommend(&site(payload_bytes), &[none(), results(rows.clone())]);
         [RULE, TO_RAISE].map(|rule| why(&recommendation, store, rule))
     };
     let (backwards, forwards) = (said(), said());
@@ -61,7 +60,7 @@ fn a_store_whose_server_was_told_to_take_more_stays_and_says_what_it_must_be_tol
         let stock = [1, 2, 4, 8].map(|times| refused("memcached", times * MIB, Some(LIMIT)));
         [stored("memcached", MIB / 2), stored_8m, refused_8m].into_iter().chain(stock).collect()
     };
-    let recommendation = recommend(&site(2_000_000), &[results(usual()), results(rows())]);
+    let recommendation = recommend(&site(2_000_000), &[none(), results(rows())]);
     assert_eq!(best(&recommendation), "memcached", "{recommendation}");
     let words = "start memcached with -I 8m or larger";
     for payload_bytes in [LIMIT + 1, 2_000_000, LIMIT_8M] {

@@ -43,7 +43,11 @@ pub struct RecommendArguments {
     /// Mean size of a session in bytes [default: 1500]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub payload: Option<u64>,
-    /// Failures that commits survive: none, 1s (all but the last second) or commit
+    /// Locked requests to the store for each request of the site
+    #[arg(long, default_value = "1", value_parser = requests_per_second, value_name = "N")]
+    pub cycles_per_request: f64,
+    /// Failures that commits survive: none, 1s (all but the last second) or commit; 1s at least,
+    /// unless a restart may log out
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
     /// Stores with a running server, or none [default: those whose server is installed]
@@ -52,9 +56,9 @@ pub struct RecommendArguments {
     /// Results of sessile bench --json to rank by; repeatable
     #[arg(long, value_name = "FILE")]
     pub results: Vec<PathBuf>,
-    /// Show the stores for five kinds of sites instead
+    /// Show the stores for seven kinds of sites instead
     #[arg(long, conflicts_with_all = ["web_servers", "affinity", "sessions"])]
-    #[arg(conflicts_with = "requests_per_second")]
+    #[arg(conflicts_with_all = ["requests_per_second", "cycles_per_request"])]
     #[arg(conflicts_with_all = ["anonymous", "bots", "restart_may_log_out", "payload", "json"])]
     pub table: bool,
     /// Print JSON; nothing is asked

@@ -165,7 +165,8 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
             right(format!("{} of {}", count(waits.taken as f64), count(waits.begins as f64)))
         }));
         cells.extend([waited(|waits| waits.taken_p50), waited(|waits| waits.taken_p99)]);
-        cells.push(if row.lost > 0 { TableCell::Bad(count(row.lost as f64)) } else { right(0) });
+        let lost = count(row.lost as f64);
+        cells.push(if row.is_bad() && row.lost > 0 { TableCell::Bad(lost) } else { right(lost) });
         cells.push(went_wrong(row));
         table.row(cells);
     }

@@ -70,7 +70,7 @@ fn kill(
     Ok(html! {
         @if !table.is_empty() {
             h3 { (caption) (run.tier_suffix) }
-            @if op == ALL { (whose_times(&rows)) }
+            @if op == ALL { p.conditions { (WHOSE_TIME) } }
             @if !waited.is_empty() {
                 (times(&rows, &title, ids)?)
             }
@@ -80,27 +80,11 @@ fn kill(
     })
 }
 
-/// Explains the time if several processes open the store and the first one recovers it.
-fn whose_times(rows: &[&Row]) -> Markup {
-    let told: Vec<&Faults> = rows.iter().filter_map(|row| row.faults.as_ref()).collect();
-    html! {
-        @if told.iter().any(|faults| faults.slowest_of_each_kill) {
-            p.conditions {
-                "Each kill gives one time: to open the store and to make the first update, of the "
-                "slowest of those who do. They open it one after the "
-                "other; the first of them recovers it for all, and each may meet a lock of the "
-                "dead."
-            }
-        }
-        @if told.iter().any(|faults| !faults.slowest_of_each_kill) {
-            p.conditions {
-                "This result was made by an older version, whose median is over all who opened the "
-                "store. Only the first of them recovered it, so look at "
-                "the longest time here."
-            }
-        }
-    }
-}
+/// Several processes open the store, and the first one recovers it.
+const WHOSE_TIME: &str = "Each kill gives one time: to open the store and to make the first \
+                          update, of the slowest of those who do. They open it one after the \
+                          other; the first of them recovers it for all, and each may meet a lock \
+                          of the dead.";
 
 /// Updates that were applied twice are no fault, but are shown if counted.
 fn done_again(row: &Row) -> Markup {
@@ -141,10 +125,7 @@ fn length(row: &Row) -> BarLength {
 
 /// The median time of each contender, in ascending order; those without one last.
 fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let of_workers = !rows
-        .iter()
-        .filter_map(|row| row.faults.as_ref())
-        .any(|faults| faults.slowest_of_each_kill);
+    let of_workers = rows.iter().all(|row| row.op != ALL);
     let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, length(row))).collect();
     let place = |length: &BarLength| match length {
         BarLength::Value { median, .. } => *median,

@@ -11,9 +11,6 @@ use crate::number::{count, figure, time};
 use crate::runs::{ExperimentRows, PageReports, titles};
 use crate::table::{HtmlTable, TableCell, right, text};
 
-/// A store that removes expired sessions itself, without evidence of removals in this time.
-const AFTER_EXPIRY: &str = "begin-after-expiry";
-
 /// The stacked phases of the chart, with their names; the table has all.
 const PICTURE: &[(&str, &str)] = &[
     ("start-gc-0", "no start collects garbage"),
@@ -22,12 +19,6 @@ const PICTURE: &[(&str, &str)] = &[
     ("nothing", "calls that do nothing for as long"),
 ];
 const HEADING: &str = "Starts, some of which collect garbage";
-
-/// The phase of a row. Older results claim removals by stores that do not report any.
-fn phase(row: &Row) -> &str {
-    let nobody_tells = row.removal.is_some_and(|removal| removal.removed.is_none());
-    if nobody_tells && row.op == "begin-while-sweeping" { AFTER_EXPIRY } else { &row.op }
-}
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("gc", |_| true);
@@ -65,7 +56,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
 /// A picture for each contender, of the most sessions.
 fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let has_phase =
-        |row: &&&Row| PICTURE.iter().any(|(op, _)| phase(row) == *op) && row.histogram.is_some();
+        |row: &&&Row| PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
     let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
     let Some(shown) = shown(&rows) else { return Ok(html! {}) };
     let mut figures = Vec::new();
@@ -89,7 +80,7 @@ fn picture(
     ids: &ElementIds,
 ) -> Result<Markup, DrawError> {
     let found = PICTURE.iter().filter_map(|(op, name)| {
-        Some((*name, rows.iter().find(|row| phase(row) == *op)?.histogram.as_ref()?))
+        Some((*name, rows.iter().find(|row| row.op == *op)?.histogram.as_ref()?))
     });
     let found: Vec<(&str, &Buckets)> = found.collect();
     let name = format!("{title}, {many}");
@@ -157,17 +148,27 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
     let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether \
                    those that swept are a mode of their own";
     let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
+    let null = run.rows.iter().find(|row| row.store == "null" && row.failed.is_none());
+    let floor = null.map(|null| null.latency_us).unwrap_or_default();
     for row in &run.rows {
         let mut cells =
-            vec![text(row.shown_title()), right(count(row.sessions as f64)), text(phase(row))];
+            vec![text(row.shown_title()), right(count(row.sessions as f64)), text(&row.op)];
         if row.failed.is_some() {
             cells.push(TableCell::Bad("failed".to_owned()));
             cells.extend((0..6).map(|_| TableCell::Empty));
         } else {
             let latency = row.latency_us;
-            cells.extend(
-                [latency.p50, latency.p99, latency.p999, latency.max].map(|us| right(figure(us))),
-            );
+            // A percentile of fewer calls would be the longest of them, and one that calls have
+            // which do nothing is the machine's.
+            let known = [(latency.p50, 1, 0.0), (latency.p99, 100, floor.p99)];
+            let slow = [(latency.p999, 1_000, floor.p999), (latency.max, 1, 0.0)];
+            cells.extend(known.into_iter().chain(slow).map(|(us, calls, floor)| {
+                match (row.operations >= calls, us <= floor && row.store != "null") {
+                    (false, _) => text("too few calls"),
+                    (true, true) => text(format!("{}, as null", figure(us))),
+                    (true, false) => right(figure(us)),
+                }
+            }));
             cells.push(row.removal.map_or(TableCell::Empty, |removal| match removal.removed {
                 Some(removed) => right(count(removed as f64)),
                 None => text("not known"),

@@ -1,5 +1,7 @@
 //! The contenders that were left out, with the reasons.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use crate::ids::ElementIds;
@@ -12,18 +14,19 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
         &["contender", "experiment", "reason"],
     )
     .wordy();
-    let mut shown: Vec<(String, String, &str)> = Vec::new();
+    let mut shown: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
     for report in runs.reports {
         for left in &report.left_out {
-            shown.push((left.title(), PageReports::name(report), &left.reason));
+            let of = shown.entry((left.title(), left.reason.as_str())).or_default();
+            of.push(PageReports::name(report));
         }
     }
     for left in runs.left_out {
-        shown.push(("all".to_owned(), left.experiment.clone(), &left.reason));
+        shown.entry(("all".to_owned(), &left.reason)).or_default().push(left.experiment.clone());
     }
-    shown.dedup();
-    for (contender, experiment, reason) in shown {
-        table.row(vec![text(contender), text(experiment), text(reason)]);
+    for ((contender, reason), mut of) in shown {
+        of.dedup();
+        table.row(vec![text(contender), text(of.join(", ")), text(reason)]);
     }
     html! {
         @if table.is_empty() { p { "Nothing was left out." } }

@@ -73,7 +73,7 @@ pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Sectio
             vec![
                 part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
                 part("rebuild", "A page that builds its cache", rebuild::body(runs, ids)),
-                part("perl", "Sessions in Perl", perl::body(runs, ids)?),
+                part("perl", "Sessions in Perl", perl::body(runs, ids)),
             ],
         ),
         section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids)?)]),

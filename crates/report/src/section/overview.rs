@@ -1,7 +1,7 @@
 //! The first screen: one sentence on which store to use, and one chart of all stores.
 //!
-//! Both are of one durability tier: the weakest measured that keeps sessions over a restart, or
-//! `none` if no other was measured.
+//! The chart is of the weakest tier measured that keeps sessions over a restart, or of `none` if no
+//! other was measured.
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
@@ -21,7 +21,7 @@ pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Marku
     let tier = tiers.iter().find(|tier| **tier != Durability::None).or(tiers.first());
     let measured = tier.and_then(|tier| Some((*tier, closed(runs, *tier)?)));
     let Some((tier, run)) = measured else { return Ok(html! {}) };
-    Ok(html! { p.lead { (verdict::sentence(runs, tier)) } (chart(&run, tier, ids)?) })
+    Ok(html! { p.lead { (verdict::sentence(runs)) } (chart(&run, tier, ids)?) })
 }
 
 /// The first measurement of the cycle without a fixed rate, in a tier.

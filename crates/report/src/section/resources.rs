@@ -11,13 +11,15 @@ use crate::number::{bytes, count, figure};
 use crate::runs::{ExperimentRows, PageReports, tiers};
 use crate::table::{HtmlTable, TableCell, right, text};
 
-/// The first of these that was measured: they end with as many sessions as they began with, so that
-/// the space per session is meaningful.
+/// The first of these that has rows for a table: they end with as many sessions as they began with,
+/// so that the space per session is meaningful.
 const WEIGHED: [&str; 3] = ["cycle", "ops", "scale"];
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let name = WEIGHED.iter().find(|name| !runs.of_experiment(name).is_empty());
-    let tables = name.map_or(Vec::new(), |name| vec![time(runs, name), space(runs, name)]);
+    let first = |table: fn(&PageReports<'_>, &str) -> HtmlTable| {
+        WEIGHED.iter().map(|name| table(runs, name)).find(|table| !table.is_empty())
+    };
+    let tables: Vec<HtmlTable> = [first(time), first(space)].into_iter().flatten().collect();
     html! {
         p {
             "Processor time of the workers contains the harness; that of a server is its own "
@@ -26,7 +28,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "they were given."
         }
         @if tables.is_empty() { p.not-run { strong { "Not measured." } } }
-        @for table in tables.iter().filter(|table| !table.is_empty()) { (table.draw(ids)) }
+        @for table in &tables { (table.draw(ids)) }
     }
 }
 

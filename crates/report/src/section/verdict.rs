@@ -1,4 +1,4 @@
-//! The verdict: stores for five kinds of sites, by the rules of `sessile recommend` and these
+//! The verdict: stores for kinds of sites, by the rules of `sessile recommend` and these
 //! results.
 
 use maud::{Markup, html};
@@ -15,17 +15,17 @@ use crate::runs::PageReports;
 use crate::table::{HtmlTable, TableCell, right, text};
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let installed = installed(runs);
-    let tiers = tiers(runs);
+    let (installed, asked) = (installed(runs), asked(runs));
     html! {
         p {
             "For each kind of site: the store that these results and what the stores can do speak "
-            "for. A rule never names a store; "
+            "for, in the tier that the site needs: where a restart must not log out, at least all "
+            "but the last second survives. A rule never names a store; "
             "what fires is listed below each answer."
         }
-        @for tier in &tiers {
+        @for tier in &asked {
             @let answers = answers(runs, &installed, *tier);
-            @if tiers.len() > 1 { h3 { "What must survive a power cut: " (in_words(*tier)) } }
+            @if asked.len() > 1 { h3 { "What must survive a power cut: " (in_words(*tier)) } }
             (overview(&answers, *tier, ids))
             @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
             (notes(&answers))
@@ -33,26 +33,28 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
 }
 
-/// The best store of each kind of site, in one sentence that says the tier.
-pub(super) fn sentence(runs: &PageReports<'_>, tier: Durability) -> Markup {
-    let mut uses: Vec<(String, Vec<&str>)> = Vec::new();
-    for (kind, answer) in answers(runs, &installed(runs), tier) {
-        let best = answer.best().map_or_else(|| "no store".to_owned(), RankedStore::title);
+/// The best store of each kind of site, in one sentence that says the tiers.
+pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
+    let weakest = asked(runs).first().copied().unwrap_or(Durability::None);
+    let mut uses = Vec::<(_, Vec<&str>)>::new();
+    for (kind, answer) in answers(runs, &installed(runs), weakest) {
+        let best = (answer.recommended, answer.site.durability);
         match uses.iter_mut().find(|(known, _)| *known == best) {
             Some((_, kinds)) => kinds.push(kind.name),
             None => uses.push((best, vec![kind.name])),
         }
     }
     html! {
-        "Where " (in_words(tier)) " must survive a power cut, use "
-        @for (number, (store, kinds)) in uses.iter().enumerate() {
+        @for (number, ((store, tier), kinds)) in uses.iter().enumerate() {
             @if number > 0 { "; " }
-            strong { (store) } " for " (kinds.join(" and "))
+            @match store {
+                Some(store) => { "use " strong { (store) } }
+                None => { "no verdict" }
+            }
+            " for " (kinds.join(", ")) ", where " (in_words(*tier)) " must survive a power cut"
+            @if store.is_none() { " (" code { "--durability " (tier.name()) } " measures that)" }
         }
         "."
-        @if tier == Durability::None {
-            " Nothing was measured that survives one: " code { "--durability 1s" } " does."
-        }
     }
 }
 
@@ -72,6 +74,15 @@ fn installed(runs: &PageReports<'_>) -> Vec<String> {
         runs.reports.iter().any(|report| report.environment.versions.contains_key(*server))
     };
     servers.filter(here).map(str::to_owned).collect()
+}
+
+/// The tiers that the sites are asked about: the weakest measured, and each commit. The tier
+/// between is that of sites that need it.
+fn asked(runs: &PageReports<'_>) -> Vec<Durability> {
+    let mut tiers = tiers(runs);
+    let weakest = tiers.first().copied();
+    tiers.retain(|tier| Some(*tier) == weakest || *tier == Durability::Commit);
+    tiers
 }
 
 /// The weakest first.
@@ -95,26 +106,32 @@ pub(super) fn in_words(tier: Durability) -> &'static str {
 
 fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &ElementIds) -> Markup {
     let columns = ["kind of site", "use", "requests/s", "p99 in \u{b5}s", "space", "then"];
-    let caption = format!("Recommended by kind of site; tier {}", tier.name());
+    let caption = format!("Recommended by kind of site; tier {} or stronger", tier.name());
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
         let name = html! { (kind.name) span.aside { (kind.description) } };
         let mut cells = vec![TableCell::Rich(name)];
         match answer.best() {
             None => cells.extend([
-                TableCell::Bad("nothing fits".to_owned()),
+                TableCell::Bad(if answer.question.is_some() {
+                    "nothing fits".to_owned()
+                } else {
+                    format!("not measured in tier {}", answer.site.durability.name())
+                }),
                 TableCell::Empty,
                 TableCell::Empty,
                 TableCell::Empty,
             ]),
             Some(best) => cells.extend([
-                TableCell::Rich(html! { strong.use { (best.title()) } }),
+                TableCell::Rich(html! {
+                    strong.use { (answer.recommended.as_deref().unwrap_or_default()) }
+                }),
                 best.ops_per_second.map_or(text("not measured"), |rate| right(count(rate))),
                 best.p99_us.map_or(TableCell::Empty, |us| right(figure(us))),
                 right(space(best)),
             ]),
         }
-        let next: Vec<String> = usable(answer).skip(1).take(2).map(RankedStore::title).collect();
+        let next: Vec<String> = answer.next().map(RankedStore::title).collect();
         cells.push(text(next.join(", ")));
         table.row(cells);
     }
@@ -125,10 +142,6 @@ fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &Elem
 fn space(ranked: &RankedStore) -> String {
     let size = bytes(ranked.bytes as f64);
     if ranked.bytes_in == ranked.medium { size } else { format!("{size} of memory") }
-}
-
-fn usable(answer: &Recommendation) -> impl Iterator<Item = &RankedStore> {
-    answer.ranking.iter().filter(|ranked| !ranked.excluded)
 }
 
 /// The reasons for one kind of site: its figures, the ranking with the rules, and the excluded
@@ -164,7 +177,7 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
                 "Why for " (kind.name)
                 @if let Some(best) = answer.best() { ": " strong { (best.title()) } }
             }
-            p.conditions { "Judged as: " (kind.site.to_string()) "." }
+            p.conditions { "Judged as: " (answer.site.to_string()) "." }
             (table.draw(ids))
         }
     }

@@ -80,7 +80,6 @@ pub(super) fn measure(
         check_sessions(run, layout.last.clone(), journal, Some(crash.kill), &mut found)?;
     }
     found.faults.down_us = served.then(|| Spread::of(&down_us).median);
-    found.faults.slowest_of_each_kill = !served;
     Ok(found)
 }
 

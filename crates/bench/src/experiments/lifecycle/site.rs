@@ -12,7 +12,7 @@ use sessile_stores::Context;
 
 use crate::experiments::lifecycle::redis_counters::{self, RedisCounters};
 use crate::footprint::occupied;
-use crate::php::{Handler, PhpInstallation, SESSILE};
+use crate::php::{Handler, MAGENTO_VARIABLE, PhpInstallation, SESSILE};
 use crate::redact;
 
 /// The page, and its answer.
@@ -84,6 +84,8 @@ impl LifecycleSite {
                 homes.push(place);
             }
         }
+        let copy = std::env::var(MAGENTO_VARIABLE).unwrap_or_default();
+        save_path = save_path.replace("{magento}", &copy);
         if let Some(server) = &server {
             let socket = server.socket();
             save_path = save_path.replace("{socket}", &socket.display().to_string());
@@ -102,6 +104,7 @@ impl LifecycleSite {
         let web = Web::start(shm.path(), &options).map_err(|error| redact::start_error(&error))?;
         let mut hidden = vec![(shm.path().display().to_string(), "<shm>")];
         hidden.extend(disk.as_ref().map(|disk| (disk.path().display().to_string(), "<disk>")));
+        hidden.extend(handler.needs_copy().then_some((copy, "<magento>")));
         let store = (handler.save_handler == SESSILE).then_some(save_path);
         let on_redis = handler.server == Some("redis-server");
         let site = LifecycleSite { web, server, store, on_redis, homes, hidden, shm, _disk: disk };
