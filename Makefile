@@ -42,7 +42,8 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@SESSILE_PROFILE=debug sh scripts/python.sh test
 	@SESSILE_PROFILE=debug SESSILE_CFLAGS='-Wall -Werror' sh scripts/perl.sh test
 	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
-		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle -- --ignored
+		PERL5LIB=$$PWD/target/perl-debug/blib/lib:$$PWD/target/perl-debug/blib/arch \
+		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle --test perl -- --ignored
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
