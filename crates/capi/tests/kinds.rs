@@ -44,8 +44,19 @@ const COLUMNS: &[(&str, Column)] = &[
     ("kind", |name, _| format!("`{name}`")),
     ("C", |name, number| format!("`SESSILE_{}` ({number})", name.to_uppercase().replace('-', "_"))),
     ("PHP", |_, _| "`E_WARNING`".to_owned()),
+    ("Python", |name, _| match name {
+        // A panic goes to Python as one.
+        "panic" => "`PanicException`".to_owned(),
+        _ => format!("`sessile.{}`", python_class(name)),
+    }),
     ("Perl: `Sessile::Error`", |name, _| format!("`->kind eq '{name}'`")),
 ];
+
+/// `LockTimeout` for `lock-timeout`.
+fn python_class(name: &str) -> String {
+    let word = |word: &str| format!("{}{}", word[..1].to_uppercase(), &word[1..]);
+    name.split('-').map(word).collect()
+}
 
 fn name_of(number: u32) -> Option<String> {
     let name = sessile_code_name(number);
@@ -86,4 +97,15 @@ fn the_table_of_errors_is_the_one_of_the_source() {
         return;
     }
     assert!(there == table(), "run SESSILE_BLESS=1 cargo test -p sessile-capi --test kinds");
+}
+
+#[test]
+fn python_has_an_exception_for_each_kind() {
+    let file = "../../bindings/python/python/sessile/errors.py";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let text = std::fs::read_to_string(file).unwrap();
+    for kind in kinds() {
+        let class = format!("class {}(Error):", python_class(kind.code()));
+        assert!(text.contains(&class), "{class}");
+    }
 }
