@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install python python-test python-bench example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-session-tests python python-test python-bench example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -40,8 +40,10 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@SESSILE_PROFILE=debug sh scripts/capi.sh test
 	@SESSILE_PROFILE=debug sh scripts/php.sh test
 	@SESSILE_PROFILE=debug sh scripts/python.sh test
+	@SESSILE_PROFILE=debug SESSILE_CFLAGS='-Wall -Werror' sh scripts/perl.sh test
 	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
-		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle -- --ignored
+		PERL5LIB=$$PWD/target/perl-debug/blib/lib:$$PWD/target/perl-debug/blib/arch \
+		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle --test perl -- --ignored
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
@@ -99,6 +101,12 @@ capi-install: toolchain ## Installs the C interface, shared and static, with a p
 php-install: php ## Copies it into PHP's directory of extensions (root)
 	@sh scripts/php.sh install
 
+perl: toolchain ## Builds the modules for the installed Perl, and says where they are
+	@sh scripts/perl.sh build
+
+perl-session-tests: toolchain ## Runs tests of Apache::Session itself on them
+	@sh scripts/perl.sh session-tests
+
 python: toolchain ## Builds the Python package in an environment of its own, and says where it is
 	@sh scripts/python.sh build
 
@@ -108,7 +116,7 @@ python-test: toolchain ## Tests it: Django, Flask, Starlette, gunicorn, uvicorn
 python-bench: toolchain ## Measures the sessions of Django and Flask beside their own (ROUNDS=7 CALLS=2000)
 	@sh scripts/python.sh bench $(or $(ROUNDS),7) $(or $(CALLS),2000)
 
-example: $(if $(filter php,$(LANGUAGE)),php,toolchain) ## Opens a small shop on these sessions, to look at in a browser (LANGUAGE=python STORE=redis://localhost)
+example: $(if $(filter php,$(LANGUAGE)),php,toolchain) ## Opens a small shop on these sessions, to look at in a browser (LANGUAGE=python or perl STORE=redis://localhost)
 	@STORE='$(STORE)' sh scripts/$(LANGUAGE).sh example
 
 test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost SETTING=NAME=VALUE)

@@ -30,6 +30,10 @@ perl|perl|runs the keepers of sessile bench perl
 /usr/lib/*/perl5/*/DBD/Pg.pm|libdbd-pg-perl|Apache::Session::Postgres is measured with it
 /usr/lib/*/perl5/*/Cache/FastMmap.pm|libcache-fastmmap-perl|is measured by sessile bench perl
 /usr/share/perl5/Cache/SharedMemoryCache.pm|libcache-cache-perl|is measured by sessile bench perl
+/usr/share/perl5/Plack.pm|libplack-perl|the shop of examples/perl and the store of Plack are tested
+/usr/share/perl5/Plack/Middleware/Session.pm|libplack-middleware-session-perl|its store is tested
+/usr/bin/starman|starman|the store of Plack is tested in its workers
+/usr/share/perl5/HTTP/Cookies.pm|libhttp-cookies-perl|a visitor of those tests
 chromium|chromium|the report of the benchmark is looked at in a browser
 python3|python3|the Python package is tested with it
 /usr/lib/python3*/ensurepip|python3-venv|its tests have an environment of their own

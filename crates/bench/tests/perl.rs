@@ -111,6 +111,19 @@ fn keeper(title: &str) -> &'static Keeper {
     KEEPERS.iter().find(|keeper| keeper.title() == title).unwrap()
 }
 
+/// `make test` runs it after it has built the modules, with PERL5LIB.
+#[test]
+#[ignore = "needs the modules of bindings/perl"]
+fn our_own_keeper_is_sound_and_loses_nothing_with_two_at_once() {
+    let report = report(&[keeper("sessile")], &[SESSIONS]);
+    assert_eq!(report.results.len(), 2);
+    for row in &report.results {
+        assert!(!row.is_bad(), "{row:#?}");
+    }
+    let race = report.results[1].keeper.as_ref().unwrap().race.clone().unwrap();
+    assert_eq!((race.changes, race.changes_lost, race.sessions_lost), (500, 0, 0), "{race:?}");
+}
+
 #[test]
 fn a_sound_keeper_has_figures_in_table_and_json() {
     if !can("perl with Apache::Session", "perl", &["-MApache::Session", "-e", "1"]) {

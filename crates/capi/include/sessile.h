@@ -88,6 +88,8 @@ typedef enum {
   SESSILE_FORMAT_PHP,
   // Of PHP's `session.serialize_handler = php_serialize`.
   SESSILE_FORMAT_PHP_SERIALIZE,
+  // A JSON object.
+  SESSILE_FORMAT_JSON,
 } sessile_format;
 
 // The result of a save.
@@ -239,6 +241,10 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
+// The name of a code, for the kinds of errors in other languages: `lock-timeout` for
+// `SESSILE_LOCK_TIMEOUT`. Null for a number that is no code. Never freed.
+const char *sessile_code_name(uint32_t code);
+
 // Stores the payload and releases the lock. After a failure nothing is stored, and the lock is
 // released, too. Frees the lease.
 sessile_code sessile_lease_commit(sessile_lease *lease,
@@ -321,6 +327,15 @@ sessile_code sessile_request_save(sessile_request *request,
                                   sessile_save save,
                                   sessile_saved *saved,
                                   sessile_error *error);
+
+// Opens a session again that this request has saved, to save it once more: a save gives the lock
+// back. `saved` is the payload of that save. If another request has changed the session in
+// between, the next save merges, or fails with `SESSILE_STALE`.
+sessile_code sessile_request_reopen(sessile_request *request,
+                                    sessile_store *store,
+                                    sessile_bytes id,
+                                    sessile_bytes saved,
+                                    sessile_error *error);
 
 // The application asks for a new id, which `sessile_request_open` will name. If it `keeps` the old
 // id, late requests see the session there as it was before, for the grace. `SESSILE_GONE` for an

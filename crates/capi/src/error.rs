@@ -1,6 +1,6 @@
 //! Codes and messages of failures.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
 use sessile_core::{Error, ErrorKind};
 
@@ -54,6 +54,30 @@ pub enum sessile_code {
 }
 
 impl sessile_code {
+    /// All codes, in the order of their numbers.
+    pub(crate) const NAMES: [&'static CStr; 20] = [
+        c"ok",
+        c"invalid-id",
+        c"invalid-url",
+        c"invalid-argument",
+        c"unsupported",
+        c"exists",
+        c"gone",
+        c"destroyed",
+        c"stale",
+        c"lock-timeout",
+        c"too-large",
+        c"unreachable",
+        c"denied",
+        c"full",
+        c"out-of-memory",
+        c"evicted",
+        c"corrupt",
+        c"incompatible",
+        c"io",
+        c"panic",
+    ];
+
     pub(crate) fn of(kind: &ErrorKind) -> sessile_code {
         use ErrorKind::*;
         use sessile_code::*;
@@ -79,6 +103,14 @@ impl sessile_code {
             _ => SESSILE_IO,
         }
     }
+}
+
+/// The name of a code, for the kinds of errors in other languages: `lock-timeout` for
+/// `SESSILE_LOCK_TIMEOUT`. Null for a number that is no code. Never freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn sessile_code_name(code: u32) -> *const c_char {
+    let name = usize::try_from(code).ok().and_then(|code| sessile_code::NAMES.get(code));
+    name.map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
 /// The reason of a failure: operation, store, cause, advice. Contains no session id, payload or

@@ -60,6 +60,8 @@ pub enum sessile_format {
     SESSILE_FORMAT_PHP,
     /// Of PHP's `session.serialize_handler = php_serialize`.
     SESSILE_FORMAT_PHP_SERIALIZE,
+    /// A JSON object.
+    SESSILE_FORMAT_JSON,
 }
 
 impl sessile_rules {
@@ -72,6 +74,7 @@ impl sessile_rules {
             sessile_format::SESSILE_FORMAT_OTHER => None,
             sessile_format::SESSILE_FORMAT_PHP => Some(Format::Php),
             sessile_format::SESSILE_FORMAT_PHP_SERIALIZE => Some(Format::PhpSerialize),
+            sessile_format::SESSILE_FORMAT_JSON => Some(Format::Json),
         };
         let on_conflict =
             if self.fail_on_conflict { OnConflict::Fail } else { OnConflict::LastWins };
@@ -334,6 +337,23 @@ pub unsafe extern "C" fn sessile_request_save(
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, run) }
+}
+
+/// Opens a session again that this request has saved, to save it once more: a save gives the lock
+/// back. `saved` is the payload of that save. If another request has changed the session in
+/// between, the next save merges, or fails with `SESSILE_STALE`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_reopen(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    id: sessile_bytes,
+    saved: sessile_bytes,
+    error: *mut sessile_error,
+) -> sessile_code {
+    // SAFETY: the caller's promises.
+    let reopen = || unsafe { borrow(request)?.reopen(sessions_of(store)?, &text(id), saved.get()) };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, reopen) }
 }
 
 /// The application asks for a new id, which `sessile_request_open` will name. If it `keeps` the old

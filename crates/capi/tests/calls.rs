@@ -469,3 +469,47 @@ fn a_thread_keeps_the_stores_of_eight_urls_and_settings_apart() {
         sessile_open_stores_free(stores);
     }
 }
+
+fn request_on(store: *mut sessile_store, format: sessile_format) -> *mut sessile_request {
+    let request = sessile_request_new();
+    let mut rules: sessile_rules = unsafe { zeroed() };
+    (rules.idle_ms, rules.merge, rules.format) = (60_000, true, format);
+    unsafe { sessile_request_set_rules(request, rules) };
+    let (mut read, mut error) = (bytes(b""), unsafe { zeroed() });
+    let opened =
+        unsafe { sessile_request_open(request, store, bytes(b"id"), true, &mut read, &mut error) };
+    assert_eq!(opened, sessile_code::SESSILE_OK, "{}", message(&error));
+    unsafe { sessile_request_loaded(request) };
+    request
+}
+
+fn save(request: *mut sessile_request, store: *mut sessile_store, text: &str) -> sessile_code {
+    let mut saved = sessile_saved::SESSILE_NOTHING;
+    let with = sessile_save {
+        payload: bytes(text.as_bytes()),
+        serialised: true,
+        changed: true,
+        empty: false,
+        headers_open: false,
+    };
+    unsafe { sessile_request_save(request, store, bytes(b"id"), with, &mut saved, null_mut()) }
+}
+
+#[test]
+fn sessions_in_json_are_merged_and_a_request_saves_twice() {
+    let store = open("memory:");
+    let one = request_on(store, sessile_format::SESSILE_FORMAT_JSON);
+    assert_eq!(save(one, store, r#"{"n":1}"#), sessile_code::SESSILE_OK);
+    let other = request_on(store, sessile_format::SESSILE_FORMAT_JSON);
+    assert_eq!(save(other, store, r#"{"n":1,"other":2}"#), sessile_code::SESSILE_OK);
+    let before = bytes(br#"{"n":1}"#);
+    let again = unsafe { sessile_request_reopen(one, store, bytes(b"id"), before, null_mut()) };
+    assert_eq!(again, sessile_code::SESSILE_OK);
+    assert_eq!(save(one, store, r#"{"n":1,"one":3}"#), sessile_code::SESSILE_OK);
+    assert_eq!(peek(store, "id").unwrap(), br#"{"n":1,"other":2,"one":3}"#);
+    unsafe {
+        sessile_request_free(one);
+        sessile_request_free(other);
+        sessile_close(store);
+    }
+}

@@ -1,8 +1,10 @@
 <?php
-// Visits the open shop as a browser, and judges the answers: php visit.php http://HOST:PORT
+// Visits an open shop, of this or another language, as a browser, and judges the answers:
+// php visit.php http://HOST:PORT [COOKIE]
 declare(strict_types=1);
 
 $shop = $argv[1];
+$cookie_name = $argv[2] ?? 'PHPSESSID';
 
 /**
  * Status, body and session cookie of an answer. cookie is null if none came, '' if it was deleted.
@@ -16,7 +18,7 @@ function ask(string $path, string $cookie = '', ?array $fields = null,
 /** Sends a request, and leaves the answer in the stream. */
 function request(string $path, string $cookie, ?array $fields, ?string $origin = null)
 {
-    global $shop;
+    global $shop, $cookie_name;
     $body = http_build_query($fields ?? []);
     $stream = stream_socket_client(str_replace('http:', 'tcp:', $shop), $code, $why, 5)
         ?: fail("the shop does not answer: $why");
@@ -25,7 +27,7 @@ function request(string $path, string $cookie, ?array $fields, ?string $origin =
         ($fields === null ? 'GET' : 'POST') . " $path HTTP/1.1", 'Host: ' . substr($shop, 7),
         'Connection: close',
         $origin === '' ? 'Accept: */*' : 'Origin: ' . ($origin ?? $shop),
-        $cookie === '' ? 'Accept: */*' : "Cookie: PHPSESSID=$cookie",
+        $cookie === '' ? 'Accept: */*' : "Cookie: $cookie_name=$cookie",
         'Content-Type: application/x-www-form-urlencoded', 'Content-Length: ' . strlen($body), '',
         $body,
     ]));
@@ -34,16 +36,19 @@ function request(string $path, string $cookie, ?array $fields, ?string $origin =
 
 function answer(string $text): array
 {
+    global $cookie_name;
     [$head, $body] = explode("\r\n\r\n", $text, 2) + ['', ''];
     preg_match('/^HTTP\S+ (\d+)/', $head, $status) || fail('no answer');
-    $set = preg_match_all('/^Set-Cookie: PHPSESSID=([^;\r]*)([^\r]*)/mi', $head, $cookies);
-    if ($set && end($cookies[1]) !== 'deleted') {
-        preg_match('/; HttpOnly; SameSite=Lax/i', end($cookies[2]))
+    $set = preg_match_all("/^Set-Cookie: $cookie_name=([^;\r]*)([^\r]*)/mi", $head, $cookies);
+    $cookie = $set ? end($cookies[1]) : null;
+    if ($set) {
+        $rest = end($cookies[2]);
+        $gone = preg_match('/; expires=([^;]*)/i', $rest, $end) && strtotime($end[1]) <= time();
+        $cookie = $gone ? '' : $cookie;
+        preg_match('/; HttpOnly/i', $rest) && preg_match('/; SameSite=Lax/i', $rest) || $gone
             || fail('a cookie is open to scripts or other sites');
     }
-    $cookie = $set ? end($cookies[1]) : null;
-    return ['status' => (int) $status[1], 'body' => $body,
-        'cookie' => $cookie === 'deleted' ? '' : $cookie];
+    return ['status' => (int) $status[1], 'body' => $body, 'cookie' => $cookie];
 }
 
 function fail(string $why): never

@@ -17,10 +17,10 @@ use sessile_core::Durability;
 use crate::experiments::{Bench, check_interrupted, choice_position};
 use crate::interruption::interrupted;
 use crate::options::UsageError;
-use crate::perl::{Keeper, PerlInstallation, SESSILE, VALUES, named};
+use crate::perl::{Keeper, PerlInstallation, VALUES, named};
 use crate::report::{KeeperFigures, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, ContenderSource, LeftOut, Selection, missing_tier};
+use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 use running_keeper::RunningKeeper;
 use series::KeeperSeries;
 use values::SessionValues;
@@ -36,18 +36,13 @@ struct KeeperContender {
 }
 
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
-    let (keepers, ours) = named(stores)?;
+    let keepers = named(stores)?;
     let perl = PerlInstallation::detect().map_err(UsageError)?;
     let mut selection = Selection::default();
     for keeper in keepers {
         let obstacle =
             missing_tier(keeper.durability, durability).or_else(|| perl.obstacle(keeper));
         selection.add(keeper.choice(durability), obstacle);
-    }
-    if ours {
-        let (store, variant) = (SESSILE.to_owned(), "default".to_owned());
-        let reason = "the Perl handler is not built yet".to_owned();
-        selection.left_out.push(LeftOut { store, variant, workers: None, reason });
     }
     selection.require_any()
 }

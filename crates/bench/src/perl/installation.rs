@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use nix::unistd::geteuid;
 use sessile_fixtures::ServerKind;
 
-use crate::perl::keeper::{KEEPERS, Keeper};
+use crate::perl::keeper::{KEEPERS, Keeper, OURS};
 
 /// Prints the version of each module, or that it is missing.
 const PRINT_VERSIONS: &str = r#"
@@ -66,6 +66,10 @@ impl PerlInstallation {
         let server =
             keeper.server.and_then(ServerKind::by_name).filter(|kind| kind.find().is_none());
         match (missing_tier, server, &self.private_memory) {
+            (Some((name, package)), ..) if *package == OURS => Some(format!(
+                "Perl does not find {name} (make perl, then \
+                 PERL5LIB=target/perl-release/blib/lib:target/perl-release/blib/arch)"
+            )),
             (Some((name, package)), ..) => {
                 Some(format!("Perl's module {name} is not installed (Debian package {package})"))
             }
@@ -153,6 +157,8 @@ mod tests {
             "{missing_tier}"
         );
         assert_eq!(here(&["perl", "Apache::Session"]).obstacle(keeper("apache-file")), None);
+        let ours = here(&["perl", "Apache::Session"]).obstacle(keeper("sessile")).unwrap();
+        assert!(ours.contains("make perl") && !ours.contains("Debian"), "{ours}");
         let all = here(&["perl", "Apache::Session", "Cache::Cache", "Cache::SharedMemoryCache"]);
         let why = all.obstacle(keeper("apache-shared-memory")).unwrap();
         assert!(why.contains("not permitted"), "{why}");

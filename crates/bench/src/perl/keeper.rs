@@ -19,7 +19,7 @@ pub struct Keeper {
     /// `{shm}` and `{disk}` stand for private directories, `{socket}` for the server's socket in
     /// `{socket_dir}`; `{megabytes}` suffices for all sessions of a run.
     pub settings: &'static [(&'static str, &'static str)],
-    /// Perl modules that it needs, with their Debian packages.
+    /// Perl modules that it needs, with their Debian packages, or [`OURS`].
     pub modules: &'static [(&'static str, &'static str)],
     pub server: Option<&'static str>,
     pub durability: &'static [Durability],
@@ -64,11 +64,11 @@ pub enum SpaceSource {
     Unknown,
 }
 
+/// In place of a Debian package: a module of this project.
+pub(crate) const OURS: &str = "";
+
 const VOLATILE: &[Durability] = &[Durability::None];
 const ALL: &[Durability] = &[Durability::None, Durability::Second, Durability::Commit];
-/// The name of our future keeper in results.
-pub(crate) const SESSILE: &str = "sessile";
-
 const APACHE_SESSION: (&str, &str) = (
     "apache_session.pl",
     include_str!("../../../../bench/contenders/perl/keepers/apache_session.pl"),
@@ -79,6 +79,9 @@ const SHARED_MEMORY: (&str, &str) = (
 );
 const FAST_MMAP: (&str, &str) =
     ("fast_mmap.pl", include_str!("../../../../bench/contenders/perl/keepers/fast_mmap.pl"));
+
+const SESSILE: (&str, &str) =
+    ("sessile.pl", include_str!("../../../../bench/contenders/perl/keepers/sessile.pl"));
 
 /// Base of the other entries.
 const FILES: Keeper = Keeper {
@@ -137,6 +140,19 @@ const MYSQL: Keeper = Keeper {
 
 /// In display order.
 pub const KEEPERS: &[Keeper] = &[
+    Keeper {
+        name: "sessile",
+        package: "Keeper::Sessile",
+        files: &[APACHE_SESSION, SESSILE],
+        settings: &[("session", "Apache::Session::Sessile"), ("dir", "{shm}")],
+        modules: &[
+            ("Apache::Session", "libapache-session-perl"),
+            ("Apache::Session::Sessile", OURS),
+        ],
+        locking: KeeperLocking::Whole,
+        space: SpaceSource::Unknown,
+        ..FILES
+    },
     FILES,
     Keeper {
         variant: "lock",
@@ -225,17 +241,15 @@ pub const KEEPERS: &[Keeper] = &[
     },
 ];
 
-/// The keepers that `--stores` names (without names, all), and whether our own is included.
-pub(crate) fn named(stores: &[String]) -> Result<(Vec<&'static Keeper>, bool), UsageError> {
+/// The keepers that `--stores` names; without names, all.
+pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Keeper>, UsageError> {
     if stores.is_empty() {
-        return Ok((KEEPERS.iter().collect(), true));
+        return Ok(KEEPERS.iter().collect());
     }
-    let (ours, words): (Vec<&str>, Vec<&str>) =
-        stores.iter().map(|word| word.trim()).partition(|word| *word == SESSILE);
-    let meant = naming::select_entries(KEEPERS, words, "keeper of sessions in Perl", |keeper| {
+    let words: Vec<&str> = stores.iter().map(|word| word.trim()).collect();
+    naming::select_entries(KEEPERS, words, "keeper of sessions in Perl", |keeper| {
         (keeper.name, keeper.variant)
-    })?;
-    Ok((meant, !ours.is_empty()))
+    })
 }
 
 impl Keeper {
@@ -268,7 +282,7 @@ mod tests {
 
     fn titles(words: &[&str]) -> Result<Vec<String>, UsageError> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Ok(named(&words)?.0.into_iter().map(Keeper::title).collect())
+        Ok(named(&words)?.into_iter().map(Keeper::title).collect())
     }
 
     #[test]
@@ -281,8 +295,6 @@ mod tests {
         assert!(titles(&["apache-mysql", "apache-mysql#nolock"]).unwrap_err().0.contains("twice"));
         assert!(titles(&["memory"]).unwrap_err().0.contains("apache-file#shm-lock"));
         assert!(!titles(&["redis://:secret@host"]).unwrap_err().0.contains("secret"));
-        assert!(named(&[]).unwrap().1 && named(&[SESSILE.to_owned()]).unwrap().1);
-        assert!(!named(&["fast-mmap".to_owned()]).unwrap().1);
     }
 
     #[test]

@@ -8,6 +8,6 @@ mod keeper;
 mod runner;
 
 pub(crate) use installation::PerlInstallation;
+pub(crate) use keeper::named;
 pub use keeper::{KEEPERS, Keeper, KeeperLocking, SpaceSource};
-pub(crate) use keeper::{SESSILE, named};
 pub(crate) use runner::{CostBreakdown, Runner, RunnerReply, VALUES};

@@ -1,0 +1,186 @@
+package Apache::Session::Sessile;
+use strict;
+use warnings;
+use Apache::Session;
+use Sessile;
+
+our $VERSION = $Sessile::VERSION;
+our @ISA     = ('Apache::Session');
+
+# The bits of Apache::Session's status.
+use constant { NEW => 1, MODIFIED => 2, DELETED => 4, SYNCED => 8 };
+
+# The store of a tie without a Url and a Directory, as in the store of Apache::Session::File.
+our $Url;
+
+my (%sessions, %opened);
+
+# The store that the arguments of a tie name.
+sub sessions {
+    my ($args) = @_;
+    no warnings 'uninitialized';
+    my $key = join "\0", @$args{qw(Url Directory Expires LockWait Concurrency Conflict)};
+    return $sessions{$key} //= _open_store($args);
+}
+
+sub _open_store {
+    my ($args) = @_;
+    my ($concurrency, $conflict) = ($args->{Concurrency} // 'exclusive', $args->{Conflict} // 'last');
+    die "Concurrency is exclusive or merge\n" if $concurrency !~ /\A(?:exclusive|merge)\z/;
+    die "Conflict is last or fail\n"          if $conflict !~ /\A(?:last|fail)\z/;
+    my $url = $args->{Url} // ($args->{Directory} ? "sessile:$args->{Directory}" : $Url)
+        // die "Apache::Session::Sessile needs a Url, such as sessile:/var/lib/sessile\n";
+    return Sessile->shared(
+        $url,
+        merge            => $concurrency eq 'merge',
+        fail_on_conflict => $conflict eq 'fail',
+        (defined $args->{Expires}  ? (expires   => $args->{Expires})  : ()),
+        (defined $args->{LockWait} ? (lock_wait => $args->{LockWait}) : ()),
+    );
+}
+
+# The store, and the subroutines that make bytes of a hash and a hash of bytes.
+sub opened {
+    my ($args) = @_;
+    no warnings 'uninitialized';
+    my $key = join "\0", @$args{qw(Serialize Url Directory Expires LockWait Concurrency Conflict)};
+    return $opened{$key} //= do {
+        use warnings;
+        my $name = $args->{Serialize} // 'Storable';
+        die "Concurrency => 'merge' needs Serialize => 'JSON': Storable's bytes cannot be merged\n"
+            if ($args->{Concurrency} // '') eq 'merge' and $name ne 'JSON';
+        [sessions($args), serialiser($name)];
+    };
+}
+
+sub serialiser {
+    my ($name) = @_;
+    if ($name eq 'Storable') {
+        require Storable;
+        return (\&Storable::nfreeze, \&Storable::thaw);
+    }
+    die "Serialize is Storable or JSON\n" if $name ne 'JSON';
+    return Sessile::json();
+}
+
+sub TIEHASH {
+    my ($class, $id, $args) = @_;
+    $args //= {};
+    my $self = bless { args => $args, data => {}, status => NEW, lock => 0 }, $class;
+    (my $sessions, @$self{qw(serialize unserialize)}) = @{ opened($args) };
+    if ($id) {
+        $id =~ /\A([a-fA-F0-9]+)\z/ or die "Invalid session ID: $id";
+        my $found = Sessile::Session::open($self, $sessions, $1, 1, 1)
+            // die 'Object does not exist in the data store';
+        $self->{data} = $self->{unserialize}->($found)
+            // die 'Session could not be unserialized';
+        $self->{status} = SYNCED;
+    }
+    else {
+        $self->{data}{_session_id} = my $new = Sessile::new_id($args->{IDLength} // 32);
+        Sessile::Session::open($self, $sessions, $new);
+    }
+    return $self;
+}
+
+sub _store {
+    my ($self) = @_;
+    my $status = $self->{status};
+    if ($status & (NEW | MODIFIED)) {
+        $self->{serialized} = $self->{serialize}->($self->{data});
+        Sessile::Session::save($self, $self->{serialized}, 1);
+        $self->{status} = SYNCED;
+    }
+    elsif (!($status & DELETED)) {
+        Sessile::Session::save($self, '', 0);
+    }
+    return;
+}
+
+# Stores what has changed, and goes on holding the session.
+sub save {
+    my ($self) = @_;
+    return if !($self->{status} & (NEW | MODIFIED));
+    $self->_store;
+    Sessile::Session::hold($self);
+    return;
+}
+
+sub delete {
+    my ($self) = @_;
+    return if $self->{status} & NEW;
+    Sessile::Session::destroy($self);
+    $self->{status} = DELETED;
+    return;
+}
+
+# The session is held from tie to untie.
+sub restore            { return }
+sub acquire_read_lock  { return }
+sub acquire_write_lock { return }
+sub release_read_lock  { return }
+sub release_write_lock { return }
+sub release_all_locks  { return }
+
+sub DESTROY {
+    my ($self) = @_;
+    # Not if it was never opened, and not what another thread has.
+    return if !Sessile::Session::is_open($self);
+    local $@;
+    eval { $self->_store; 1 } or warn "Apache::Session::Sessile: nothing is saved: $@\n";
+    Sessile::Session::close($self);
+    return;
+}
+
+1;
+
+__END__
+
+=head1 NAME
+
+Apache::Session::Sessile - Apache::Session in a store of Sessile, without lost updates
+
+=head1 SYNOPSIS
+
+    use Apache::Session::Sessile;
+    tie my %session, 'Apache::Session::Sessile', $id, { Url => 'sessile:/var/lib/sessile' };
+    $session{visits}++;
+    untie %session;                 # stores, and lets the next request in
+
+=head1 DESCRIPTION
+
+In place of L<Apache::Session::File> and its relatives. With an id that is unknown, expired or
+destroyed, C<tie> dies with "Object does not exist in the data store", without one it makes a session.
+
+=over
+
+=item * A request holds its session from C<tie> to C<untie>: two of them lose nothing, whether or not
+C<Transaction> is set. A second C<tie> of the same session in the same request waits for the first,
+C<LockWait> seconds, and dies.
+
+=item * A new session is stored at C<untie>, or by C<save>, and not at C<tie>.
+
+=item * A session that was deleted stays deleted, whatever requests save that were under way.
+
+=item * As in Apache::Session, a change deep inside a value is stored only if the session was
+changed at its top, too.
+
+=back
+
+=head2 Arguments
+
+    Url          the store (any URL of the manual)
+    Directory    without Url: the directory of an engine, sessile:DIRECTORY
+    Expires      seconds that a session lives after each request (1440)
+    LockWait     longest wait for a session that another request holds (30)
+    Serialize    Storable (default) or JSON
+    Concurrency  exclusive (default) or merge, which needs JSON
+    Conflict     with merge, when two requests have changed one value: last (default) wins, or fail
+    IDLength     digits of a new id (32)
+
+C<LockDirectory> and C<Transaction> are taken and mean nothing. Storable is the default because
+sessions of Perl have objects and references in them. JSON is for sessions that another language
+reads, for C<merge>, and where others can write to the store: a forged Storable payload can make
+objects of any class.
+
+=cut

@@ -1,0 +1,76 @@
+package Apache::Session::Store::Sessile;
+use strict;
+use warnings;
+use Apache::Session::Sessile;
+
+sub new { return bless {}, $_[0] }
+
+# Locks and reads the session, once for the lock and the store of Apache::Session::Flex.
+sub hold {
+    my ($session) = @_;
+    return if Sessile::Session::is_open($session);
+    my $sessions = Apache::Session::Sessile::sessions($session->{args} // {});
+    my $id = $session->{data}{_session_id};
+    # Without a record it is opened all the same: the lock is wanted.
+    $session->{sessile_found} = Sessile::Session::open($session, $sessions, $id, 1, 1);
+    Sessile::Session::open($session, $sessions, $id) if !defined $session->{sessile_found};
+    return;
+}
+
+sub insert {
+    my ($self, $session) = @_;
+    hold($session);
+    die 'Object already exists in the data store' if defined $session->{sessile_found};
+    Sessile::Session::save($session, $session->{serialized});
+    Sessile::Session::hold($session);
+    $session->{sessile_found} = '';
+    return;
+}
+
+sub update {
+    my ($self, $session) = @_;
+    hold($session);
+    Sessile::Session::save($session, $session->{serialized});
+    return;
+}
+
+sub materialize {
+    my ($self, $session) = @_;
+    hold($session);
+    $session->{serialized} = $session->{sessile_found}
+        // die 'Object does not exist in the data store';
+    return;
+}
+
+sub remove {
+    my ($self, $session) = @_;
+    hold($session);
+    die 'Object does not exist in the data store' if !defined $session->{sessile_found};
+    Sessile::Session::destroy($session);
+    return;
+}
+
+sub close { return }
+
+1;
+
+__END__
+
+=head1 NAME
+
+Apache::Session::Store::Sessile - a store for Apache::Session::Flex
+
+=head1 SYNOPSIS
+
+    tie my %session, 'Apache::Session::Flex', $id, {
+        Store => 'Sessile', Lock => 'Sessile', Generate => 'MD5', Serialize => 'Storable',
+        Url   => 'sessile:/var/lib/sessile',
+    };
+
+=head1 DESCRIPTION
+
+For applications with a serialiser or ids of their own; others take L<Apache::Session::Sessile>,
+which is faster and has the same arguments. The session is locked from its first use, with C<Lock>
+set to another class, too.
+
+=cut

@@ -1,0 +1,160 @@
+# Plack::Session::Store::Sessile behind Plack::Middleware::Session.
+use strict;
+use warnings;
+use POSIX ();
+use Test::More;
+use File::Temp qw(tempdir);
+
+BEGIN {
+    plan skip_all => 'Plack::Middleware::Session is not installed'
+        if !eval { require Plack::Test; require Plack::Middleware::Session; require HTTP::Cookies };
+}
+use HTTP::Request::Common qw(GET);
+use Plack::Builder;
+use Plack::Session::Store::Sessile;
+use Plack::Test;
+
+my $dir = tempdir(CLEANUP => 1, DIR => -d '/dev/shm' ? '/dev/shm' : undef);
+my @warnings;
+$SIG{__WARN__} = sub { push @warnings, @_ };
+
+sub store { return Plack::Session::Store::Sessile->new(url => "sessile:$dir/e", lock_wait => 0.05, @_) }
+
+sub in_session {
+    my ($store, $app) = @_;
+    return Plack::Test->create(builder { enable 'Session', store => $store; $app });
+}
+
+# The page `path` does what the code of that name says; the answer is its result.
+sub shop {
+    my ($store, %pages) = @_;
+    return in_session($store, sub {
+        my ($env) = @_;
+        my $page = $pages{ substr $env->{PATH_INFO}, 1 } // die 'no page';
+        return [200, ['Content-Type' => 'text/plain'], [$page->($env->{'psgix.session'}, $env) // '']];
+    });
+}
+
+sub visitor {
+    my ($shop) = @_;
+    my $jar = HTTP::Cookies->new;
+    return sub {
+        my ($page) = @_;
+        my $request = GET("http://localhost/$page");
+        $jar->add_cookie_header($request);
+        my $response = $shop->request($request);
+        $response->request($request);
+        $jar->extract_cookies($response);
+        return $response->content;
+    };
+}
+
+my %pages = (
+    count  => sub { return ++$_[0]{count} },
+    show   => sub { return $_[0]{count} // 'none' },
+    id     => sub { return $_[1]{'psgix.session.options'}{id} },
+    expire => sub { $_[1]{'psgix.session.options'}{expire} = 1; return },
+    change => sub { $_[1]{'psgix.session.options'}{change_id} = 1; $_[0]{user} = 'me'; return },
+    other  => sub { $_[1]{'psgix.session'} = { count => 40 }; return },
+    read   => sub { $_[1]{'psgix.session.options'}{no_store} = 1; $_[0]{count} = 99; return },
+    late   => sub { $_[1]{'psgix.session.options'}{late_store} = 1; return ++$_[0]{count} },
+    dies   => sub { $_[0]{count} = 99; die "a defect of the shop\n" },
+);
+
+for my $serializer (qw(Storable JSON)) {
+    subtest "visits, $serializer" => sub {
+        my $store = store($serializer eq 'JSON' ? (serializer => 'JSON', url => "sessile:$dir/json") : ());
+        my $shop  = shop($store, %pages);
+        my $visit = visitor($shop);
+        is $visit->('count'), $_ for 1 .. 3;
+        is visitor($shop)->('show'), 'none', 'another visitor';
+        my $id = $visit->('id');
+        $visit->('read');
+        is $visit->('show'), 3, 'no_store';
+        $visit->('other');
+        is $visit->('count'), 41, 'another hash';
+        is $visit->('late'), 42, 'late_store';
+        my $died = eval { $visit->('dies'); 1 };
+        is $visit->('show'), 42, 'a request that dies saves nothing, and gives its lock back';
+        $visit->('change');
+        isnt $visit->('id'), $id, 'change_id';
+        is $visit->('show'), 42;
+        ok !$store->fetch($id), 'the old id shows nothing';
+        $visit->('expire');
+        is $visit->('show'), 'none', 'expire';
+    };
+}
+
+subtest 'a request holds its session from fetch to store' => sub {
+    my $store = store();
+    my $id    = 'a' x 40;
+    ok !$store->fetch($id);
+    $store->store($id, { count => 1 });
+    my $held = $store->fetch($id);
+    is_deeply $held, { count => 1 };
+    ok !eval { $store->fetch($id); 1 };
+    is $@->kind, 'lock-timeout';
+    undef $held;
+    $held = $store->fetch($id);
+    ok $held, 'the lock goes with the hash';
+    $held->{count}++;
+    $store->store($id, $held);
+    is_deeply $store->fetch($id), { count => 2 };
+    my $late = $store->fetch($id);
+    $store->remove($id);
+    $store->store($id, $late);
+    ok !$store->fetch($id), 'a log-out is final';
+};
+
+subtest 'merge: requests run in parallel' => sub {
+    my $store = store(url => "sessile:$dir/merge", serializer => 'JSON', concurrency => 'merge');
+    my $id    = 'b' x 40;
+    $store->store($id, { cart => { pen => 1 } });
+    my ($one, $two) = map { $store->fetch($id) } 1 .. 2;
+    $one->{cart}{book} = 1;
+    $two->{user}       = 'me';
+    $store->store($id, $_) for $one, $two;
+    is_deeply $store->fetch($id), { cart => { pen => 1, book => 1 }, user => 'me' };
+};
+
+subtest 'what has not changed is not written' => sub {
+    for my $store (store(), store(url => "sessile:$dir/json", serializer => 'JSON')) {
+        my $id = 'c' x 40;
+        $store->store($id, { map { $_ => [1 .. 3] } 'a' .. 'p' });
+        my $session = $store->fetch($id);
+        my $encoded = $store->{encode}->({%$session});
+        is $encoded, $store->{sessions}->peek($id), 'the same hash is the same payload';
+        is Sessile::Session::save($session, $encoded), 'touched';
+    }
+};
+
+subtest '8 processes make 1,000 requests each on one session' => sub {
+    my $store = store(lock_wait => 60);
+    my $shop  = shop($store, %pages);
+    my $id    = 'd' x 40;
+    $store->store($id, { count => 0 });
+    my $requests = $ENV{SESSILE_REQUESTS} // 1000;
+    my @children = map {
+        my $child = fork // die $!;
+        if (!$child) {
+            for (1 .. $requests) {
+                my $request = GET('http://localhost/count', Cookie => "plack_session=$id");
+                POSIX::_exit(1) if $shop->request($request)->code != 200;
+            }
+            POSIX::_exit(@warnings ? 2 : 0);
+        }
+        $child;
+    } 1 .. 8;
+    for my $child (@children) {
+        waitpid $child, 0;
+        is $?, 0;
+    }
+    is $store->fetch($id)->{count}, 8 * $requests;
+};
+
+is_deeply \@warnings, [], 'no warnings';
+ok !eval { store(concurrency => 'merge', serializer => 'Storable'); 1 };
+like $@, qr/needs the serializer JSON/;
+ok !eval { Plack::Session::Store::Sessile->new; 1 };
+
+done_testing;
