@@ -19,7 +19,7 @@ pub struct Keeper {
     /// `{shm}` and `{disk}` stand for private directories, `{socket}` for the server's socket in
     /// `{socket_dir}`; `{megabytes}` suffices for all sessions of a run.
     pub settings: &'static [(&'static str, &'static str)],
-    /// Perl modules that it needs, with their Debian packages, or [`OURS`].
+    /// Perl modules that it needs, with their Debian packages, or `OURS`.
     pub modules: &'static [(&'static str, &'static str)],
     pub server: Option<&'static str>,
     pub durability: &'static [Durability],
