@@ -5,6 +5,7 @@
 //! prints it. Errors and log lines show [`Key::tag`] instead.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -50,11 +51,39 @@ impl Default for Bin {
 }
 
 /// The name of one record: a bin and a well-formed id.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct Key {
     bin: Bin,
     /// Shared: a lease keeps its key without another allocation.
     id: Arc<str>,
+    /// Not part of its identity.
+    listed: bool,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        (&self.bin, &self.id) == (&other.bin, &other.id)
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        (&self.bin, &self.id).cmp(&(&other.bin, &other.id))
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (&self.bin, &self.id).hash(hasher);
+    }
 }
 
 impl Key {
@@ -74,7 +103,7 @@ impl Key {
     /// As [`Key::session`].
     pub fn in_bin(bin: Bin, id: &str) -> Result<Key> {
         check_id(&bin, id.as_bytes())?;
-        Ok(Key { bin, id: id.into() })
+        Ok(Key { bin, id: id.into(), listed: false })
     }
 
     /// The target of an alias of this key: the key in the same bin with the alias's id.
@@ -86,6 +115,18 @@ impl Key {
         let id = str::from_utf8(id).ok().and_then(|id| Key::in_bin(self.bin.clone(), id).ok());
         let why = "a regenerated id leads to a malformed one";
         id.ok_or_else(|| Error::new(ErrorKind::Corrupt, why).advice("destroy the session"))
+    }
+
+    /// The key of a listing, to read or to destroy what it lists: its id is the one that the store
+    /// shows, perhaps a digest, and is not digested again.
+    #[must_use]
+    pub fn as_listed(&self) -> Key {
+        Key { listed: true, ..self.clone() }
+    }
+
+    /// Whether its id is the one that the store shows.
+    pub fn is_listed(&self) -> bool {
+        self.listed
     }
 
     /// The bin.

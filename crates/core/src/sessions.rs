@@ -233,7 +233,10 @@ impl Sessions {
 
     /// The key as the store sees it.
     fn hashed<'k>(&self, key: &'k Key) -> Cow<'k, Key> {
-        self.0.stored_key.map_or(Cow::Borrowed(key), |stored_key| Cow::Owned(stored_key(key)))
+        match self.0.stored_key {
+            Some(stored_key) if !key.is_listed() => Cow::Owned(stored_key(key)),
+            _ => Cow::Borrowed(key),
+        }
     }
 
     /// [`Sessions::hashed`], checked against the store's limit.

@@ -15,6 +15,11 @@ const BIN_WAIT_MAX: Duration = Duration::from_secs(5);
 impl Plane {
     /// Its first half spreads over the index.
     pub fn digest_of(&self, key: &Key) -> KeyDigest {
+        if key.is_listed()
+            && let Some(digest) = listed_digest(key.id())
+        {
+            return digest;
+        }
         let (bin, id) = (key.bin().name().as_bytes(), key.id().as_bytes());
         let length = bin.len() + 1 + id.len();
         // Most keys fit into the first; the second has room for the longest.
@@ -89,6 +94,14 @@ impl Plane {
 /// What listings and moved leases show: the digest as the id.
 pub fn shown_key(bin: Bin, digest: KeyDigest) -> Result<Key> {
     Key::in_bin(bin, &format!("{:016x}{:016x}", digest.0, digest.1))
+}
+
+/// The digest of a key that [`shown_key`] has made.
+#[cold]
+fn listed_digest(shown: &str) -> Option<KeyDigest> {
+    let word = |hex| u64::from_str_radix(hex, 16).ok();
+    let (first, second) = shown.split_at_checked(16)?;
+    Some(KeyDigest(word(first)?, word(second)?))
 }
 
 fn offset(at: u64) -> u64 {

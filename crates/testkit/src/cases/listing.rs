@@ -50,6 +50,20 @@ pub(crate) const CASES: &[Case] = &[
     })
     .needs(&[LISTING])
     .alone(),
+    Case::new("what a listing shows can be read and destroyed", |_, store| {
+        let keys = store.fill(3, MINUTE)?;
+        let shown = shown(store, &keys);
+        let listed = keys_of(list(store, &Filter::default())?);
+        for key in listed.intersection(&shown).map(Key::as_listed) {
+            ensure(store.peek(&key)?.is_some(), || "a listed record cannot be read".to_owned())?;
+            store.destroy(&key)?;
+        }
+        for key in keys {
+            ensure(store.peek(&key)?.is_none(), || "a listed record lives on".to_owned())?;
+        }
+        Ok(())
+    })
+    .needs(&[LISTING]),
     Case::new("a listing is complete for what stays while others write", |_, store| {
         let stays = shown(store, &store.fill(200, MINUTE)?);
         let filter = Filter { entries_max: 10, ..Filter::default() };
