@@ -70,5 +70,7 @@ fn collect(directory: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> std::
 }
 
 fn ignored(path: &str, name: &str) -> bool {
-    matches!(path, "target" | "bench-out") || (name.starts_with('.') && path != ".ci")
+    matches!(path, "target" | "bench-out")
+        || name == "node_modules"
+        || (name.starts_with('.') && path != ".ci")
 }

@@ -47,13 +47,14 @@ const COLUMNS: &[(&str, Column)] = &[
     ("Python", |name, _| match name {
         // A panic goes to Python as one.
         "panic" => "`PanicException`".to_owned(),
-        _ => format!("`sessile.{}`", python_class(name)),
+        _ => format!("`sessile.{}`", class_name(name)),
     }),
+    ("Node", |name, _| format!("`{}Error`", class_name(name))),
     ("Perl: `Sessile::Error`", |name, _| format!("`->kind eq '{name}'`")),
 ];
 
 /// `LockTimeout` for `lock-timeout`.
-fn python_class(name: &str) -> String {
+fn class_name(name: &str) -> String {
     let word = |word: &str| format!("{}{}", word[..1].to_uppercase(), &word[1..]);
     name.split('-').map(word).collect()
 }
@@ -105,7 +106,7 @@ fn python_has_an_exception_for_each_kind() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let text = std::fs::read_to_string(file).unwrap();
     for kind in kinds() {
-        let class = format!("class {}(Error):", python_class(kind.code()));
+        let class = format!("class {}(Error):", class_name(kind.code()));
         assert!(text.contains(&class), "{class}");
     }
 }

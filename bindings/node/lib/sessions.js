@@ -1,0 +1,234 @@
+// The sessions of one application, and the session of one request.
+//
+// What a session does with its store is decided by `Request` of the addon. Here are the data, the
+// id, and the order of calls: one at a time for each request, because one waits for another.
+'use strict'
+
+const { randomBytes } = require('node:crypto')
+const { native, openStore, checked, parsed, ask, wait } = require('./native')
+const { CorruptError, DestroyedError } = require('./errors')
+
+const DAY_MS = 86_400_000
+const LOST = {
+  'logged-out': 'another request has destroyed the session; nothing is saved',
+  replaced: 'another request has given the session a new id; nothing is saved',
+  ended: 'the session has reached the end of its absolute lifetime; nothing is saved'
+}
+
+/** A new session id, of 192 random bits. */
+function newId () {
+  return randomBytes(24).toString('base64url')
+}
+
+/** A store with the rules of one application. */
+class Sessions {
+  /** `options` are described in types/index.d.ts. */
+  constructor (url, options = {}) {
+    const { idleMs = DAY_MS, mode = 'exclusive', onConflict = 'last', ...more } = options
+    this.idleMs = idleMs
+    this.store = openStore(url, more)
+    const { lifetimeMs, lockWaitMs, graceMs } = more
+    this.rules = checked(native.makeRules(
+      { idleMs, lifetimeMs, lockWaitMs, graceMs, concurrency: mode, onConflict }))
+  }
+
+  /** The URL without secrets. */
+  get label () {
+    return this.store.label()
+  }
+
+  /** The session of an id, with its lock; a new one without an id or for an unknown one. */
+  async begin (id) {
+    const held = new Held(this, id)
+    await held.open()
+    return held
+  }
+
+  /** The data of a session, without a lock; null if there is none. */
+  async peek (id) {
+    const peeked = await ask(this.store, (ticket) => this.store.peek(ticket, id, false))
+    return peeked === null ? null : parsed(peeked)[0]
+  }
+
+  /** Lets a session live for `idleMs` from now. */
+  async touch (id, idleMs = this.idleMs) {
+    await ask(this.store, (ticket) => this.store.touch(ticket, id, idleMs))
+  }
+
+  /** Ends the session of an id, even while a request has it. */
+  async destroy (id) {
+    await ask(this.store, (ticket) => this.store.destroy(ticket, id, false))
+  }
+
+  /** Removes expired sessions and returns their number. */
+  async collect () {
+    return ask(this.store, (ticket) => this.store.collect(ticket, true))
+  }
+
+  /** What this process has counted: failed saves, conflicts, waits that were too long. */
+  counters () {
+    const camel = (name) => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase())
+    const counters = Object.entries(this.store.counters())
+    return Object.fromEntries(counters.map(([name, count]) => [camel(name), count]))
+  }
+}
+
+/** The session of one request. */
+class Held {
+  #sessions
+  #request
+  #id
+  #shape
+  // As it is stored; null if it is not.
+  #text = null
+  #last = Promise.resolve()
+
+  /** `shape` makes the data of the application from a plain object. */
+  constructor (sessions, id, shape = (data) => data) {
+    this.#sessions = sessions
+    this.#request = new native.Request(sessions.store, sessions.rules)
+    this.#id = id
+    this.#shape = shape
+    this.data = shape({})
+    /** How long it lives from now on, if that is not what the rules say. */
+    this.idleMs = undefined
+    /** Whether the browser has been told its id, so that it is stored even if it is empty. */
+    this.announced = false
+  }
+
+  /** The secret of the cookie. */
+  get id () {
+    this.#id ??= newId()
+    return this.#id
+  }
+
+  /** Whether no request has stored it. */
+  get isNew () {
+    return this.#text === null
+  }
+
+  /** Whether there is something to store or to touch. */
+  get isUsed () {
+    return this.#text !== null || Object.keys(this.data).length > 0
+  }
+
+  /** Reads it, and takes its lock unless requests are merged. */
+  open () {
+    return this.#alone(async () => {
+      const id = this.#id
+      if (id === undefined) return
+      const open = (access) => (ticket) => this.#request.open(ticket, id, access, true)
+      let text
+      try {
+        text = await this.#ask(open('at-once'))
+      } catch (error) {
+        if (error.code !== 'lock-timeout') throw error
+        text = await wait(open('locked'))
+      }
+      try {
+        this.data = this.#shape(JSON.parse(text || '{}'))
+      } catch (error) {
+        await this.#close()
+        throw new CorruptError('the session is no JSON: another program has written it')
+      }
+      // An id that the store does not know is not taken from a cookie.
+      if (text === null) this.#id = undefined
+      else this.#text = text
+    })
+  }
+
+  /** Stores it and gives its lock back; another save takes it again. Names the result: `stored`,
+   * `touched` if only its life is longer now, `nothing`; if another request has ended it meanwhile
+   * `logged-out`, `replaced` (by a new id) or `ended`. */
+  save () {
+    return this.#alone(async () => {
+      if (!this.isUsed && !this.announced) return 'nothing'
+      const [id, request] = [this.id, this.#request]
+      const text = this.#dumped()
+      const changed = text !== this.#text
+      if (this.#text !== null && !request.isOpen()) {
+        if (!changed) return 'nothing'
+        await this.#reopen()
+      }
+      const empty = text === '{}' && !this.announced
+      const save = (ticket) => request.save(ticket, id, text, changed, empty, true, this.idleMs)
+      const waits = changed && request.isOpen() && !request.holdsLock()
+      const saved = await (waits ? wait(save) : this.#ask(save))
+      if (saved === 'stored') this.#text = text
+      return saved
+    })
+  }
+
+  /** `save`, and an error if another request has ended the session. */
+  async commit () {
+    const saved = await this.save()
+    if (LOST[saved]) throw new DestroyedError(LOST[saved])
+    return saved
+  }
+
+  /** Gives it a new id: at each log-in and change of rights. If it keeps its data, requests that
+   * are under way see it under the old id as it was, for the grace. */
+  regenerate ({ keep = false } = {}) {
+    return this.#alone(async () => {
+      const [fresh, request] = [newId(), this.#request]
+      if (this.#text !== null) {
+        if (!request.isOpen()) await this.#reopen()
+        const move = (ticket) => request.regenerate(ticket, this.#id, fresh, keep)
+        await (request.holdsLock() ? this.#ask(move) : wait(move))
+      }
+      this.#id = fresh
+      if (!keep) this.data = this.#shape({})
+    })
+  }
+
+  /** Ends it: a log-out. What comes after it is a new session. */
+  destroy () {
+    return this.#alone(async () => {
+      const id = this.#id
+      if (id !== undefined) await this.#ask((ticket) => this.#request.destroy(ticket, id))
+      this.#id = undefined
+      this.#text = null
+      this.announced = false
+      this.data = this.#shape({})
+    })
+  }
+
+  /** Gives the lock back without saving. */
+  release () {
+    return this.#alone(() => this.#close())
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose')] () {
+    await this.release()
+  }
+
+  // A call begins when the one before it has ended, so that none waits for the other in the addon.
+  #alone (call) {
+    const done = this.#last.then(call)
+    this.#last = done.catch(() => {})
+    return done
+  }
+
+  #ask (call) {
+    return ask(this.#sessions.store, call)
+  }
+
+  async #close () {
+    if (this.#request.isOpen()) await this.#ask((ticket) => this.#request.close(ticket, true))
+  }
+
+  #reopen () {
+    return wait((ticket) => this.#request.reopen(ticket, this.#id, this.#text))
+  }
+
+  // Null if it cannot be serialised: the save then says so.
+  #dumped () {
+    try {
+      return JSON.stringify(this.data)
+    } catch {
+      return null
+    }
+  }
+}
+
+module.exports = { Sessions, Held, newId }

@@ -1,0 +1,54 @@
+//! Errors as values: `lib/errors.js` has a class for each kind, by its code.
+
+use napi_derive::napi;
+use sessile_core::{Error, ErrorKind};
+
+/// A failed call.
+#[napi(object)]
+pub struct Failure {
+    /// The kind.
+    pub code: String,
+    /// What failed where, why, and what to do.
+    pub message: String,
+    /// The process that holds the lock.
+    pub holder_pid: Option<u32>,
+    /// Its host.
+    pub holder_host: Option<String>,
+    /// How long the call has waited, in milliseconds.
+    pub waited_ms: Option<f64>,
+    /// The size of a refused payload in bytes.
+    pub size: Option<f64>,
+    /// The limit in bytes.
+    pub limit: Option<f64>,
+}
+
+impl Failure {
+    fn new(code: &str, message: String) -> Failure {
+        let (code, holder_pid, holder_host) = (code.to_owned(), None, None);
+        Failure { code, message, holder_pid, holder_host, waited_ms: None, size: None, limit: None }
+    }
+
+    /// A defect of Sessile, which standard error has told.
+    pub(crate) fn panic() -> Failure {
+        Failure::new("panic", "a defect of sessile: standard error says where".to_owned())
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Failure {
+        let mut failure = Failure::new(error.kind().code(), format!("{error:#}"));
+        match error.kind() {
+            ErrorKind::LockTimeout { holder, waited } => {
+                failure.holder_pid = holder.pid;
+                failure.holder_host.clone_from(&holder.host);
+                failure.waited_ms = Some(waited.as_secs_f64() * 1e3);
+            }
+            ErrorKind::TooLarge { size, limit } => {
+                failure.size = Some(*size as f64);
+                failure.limit = Some(*limit as f64);
+            }
+            _ => {}
+        }
+        failure
+    }
+}

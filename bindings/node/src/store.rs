@@ -1,0 +1,166 @@
+//! A store, and the operations that need no request.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use napi::bindgen_prelude::{Either, Either4};
+use napi_derive::napi;
+use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions, SessionsBound, Ttl};
+use sessile_stores::{Context, OpenStores, Settings, StoreUrl, registry};
+
+use crate::calls::{Answer, Callback, Channel, perform};
+use crate::error::Failure;
+use crate::rules::milliseconds;
+
+/// An open store. The environments of a process share what it is made of.
+#[napi]
+pub struct Store {
+    pub(crate) channel: Arc<Callback>,
+    pub(crate) lazy: Arc<LazyStore>,
+}
+
+/// A store that connects to its server at the first call, in the thread of that call.
+pub(crate) struct LazyStore {
+    url: String,
+    settings: Settings,
+    label: String,
+    opened: OnceLock<Sessions>,
+}
+
+/// The digits of an expiry after a payload.
+const EXPIRY_DIGITS: usize = 15;
+
+impl LazyStore {
+    fn new(url: &str, settings: Settings) -> Result<LazyStore> {
+        let parsed = StoreUrl::parse(url)?;
+        let entry = registry::entry_for(&parsed)?;
+        let store = LazyStore {
+            url: url.to_owned(),
+            settings,
+            label: parsed.redacted(),
+            opened: OnceLock::new(),
+        };
+        if entry.capabilities.server.is_none() && !entry.decorates {
+            store.get()?;
+        }
+        Ok(store)
+    }
+
+    /// A failure is tried again by the next call. Of two calls that connect at the same time one
+    /// connection stays.
+    pub(crate) fn get(&self) -> Result<&Sessions> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
+        }
+        let mut stores = OpenStores::default();
+        let context = Context::default();
+        let sessions = stores.get(&self.url, &self.settings, &context, |sessions| sessions)?;
+        Ok(self.opened.get_or_init(|| sessions.clone()))
+    }
+}
+
+/// Opens the store of a URL. One on a server is opened by its first call.
+#[napi]
+pub fn open_store(
+    channel: &Channel,
+    url: String,
+    payload_bytes_max: Option<f64>,
+    hashed_ids: bool,
+) -> Either<Store, Failure> {
+    let payload_bytes_max = payload_bytes_max.map(|bytes| bytes as u64);
+    let settings = Settings { payload_bytes_max, hashed_ids, request_time_max: None };
+    match LazyStore::new(&url, settings) {
+        Ok(lazy) => Either::A(Store { channel: Arc::clone(&channel.0), lazy: Arc::new(lazy) }),
+        Err(error) => Either::B(Failure::from(&error)),
+    }
+}
+
+impl Store {
+    pub(crate) fn perform(
+        &self,
+        ticket: i32,
+        call: impl FnOnce(&Sessions) -> Result<Answer> + Send + 'static,
+    ) -> Answer {
+        let lazy = Arc::clone(&self.lazy);
+        perform(&self.channel, ticket, move || call(lazy.get()?))
+    }
+}
+
+#[napi]
+impl Store {
+    /// The URL without secrets.
+    #[napi]
+    pub fn label(&self) -> String {
+        self.lazy.label.clone()
+    }
+
+    /// Whether it answers from memory of this host: only a lock is worth a wait.
+    #[napi]
+    pub fn in_memory(&self) -> bool {
+        let Some(sessions) = self.lazy.opened.get() else { return false };
+        let capabilities = sessions.capabilities();
+        let bound = capabilities.sessions_bounded_by;
+        capabilities.server.is_none()
+            && matches!(bound, SessionsBound::ProcessMemory | SessionsBound::SharedMemory)
+    }
+
+    /// A session as it is stored, and after it the 15 digits of its expiry in milliseconds since
+    /// 1970: one string is made faster than an object. Null if there is none. `listed`: the id is
+    /// one of a listing.
+    #[napi]
+    pub fn peek(&self, ticket: i32, id: String, listed: bool) -> Answer {
+        self.perform(ticket, move |sessions| {
+            let Some(record) = sessions.peek(&key(&id, listed)?)? else { return Ok(None) };
+            let expires = record.head.expires.as_ms();
+            let mut text = utf8(record.payload)?;
+            text.reserve_exact(EXPIRY_DIGITS);
+            let _ = write!(text, "{expires:0EXPIRY_DIGITS$}");
+            Ok(Some(Either4::B(text)))
+        })
+    }
+
+    /// Lets a session live for `idle_ms` from now.
+    #[napi]
+    pub fn touch(&self, ticket: i32, id: String, idle_ms: f64) -> Answer {
+        self.perform(ticket, move |sessions| {
+            let idle = milliseconds(idle_ms)?.max(Duration::from_millis(1));
+            sessions.touch(&key(&id, false)?, Ttl::sliding(idle)?).map(|()| None)
+        })
+    }
+
+    /// Destroys a session at once, even a locked one. It stays destroyed.
+    #[napi]
+    pub fn destroy(&self, ticket: i32, id: String, listed: bool) -> Answer {
+        self.perform(ticket, move |sessions| sessions.destroy(&key(&id, listed)?).map(|()| None))
+    }
+
+    /// Removes expired sessions and answers with their number; only a few of them if not `all`.
+    #[napi]
+    pub fn collect(&self, ticket: i32, all: bool) -> Answer {
+        self.perform(ticket, move |sessions| {
+            Ok(Some(Either4::C(sessile_handler::collect(sessions, all)? as f64)))
+        })
+    }
+
+    /// The counters of this process, by name.
+    #[napi]
+    pub fn counters(&self) -> HashMap<String, f64> {
+        let count = |counter| self.lazy.opened.get().map_or(0, |opened| opened.count(counter));
+        let all = Counter::ALL.iter();
+        all.map(|counter| (counter.name().to_owned(), count(*counter) as f64)).collect()
+    }
+}
+
+pub(crate) fn key(id: &str, listed: bool) -> Result<Key> {
+    Key::session(id).map(|key| if listed { key.as_listed() } else { key })
+}
+
+/// A payload as text.
+pub(crate) fn utf8(payload: Vec<u8>) -> Result<String> {
+    String::from_utf8(payload).map_err(|_| {
+        let why = "the session is not UTF-8: another program has written it";
+        Error::new(ErrorKind::Corrupt, why)
+    })
+}

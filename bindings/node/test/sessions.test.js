@@ -1,0 +1,226 @@
+// Stores and sessions without a framework.
+'use strict'
+
+const assert = require('node:assert')
+const { readFileSync } = require('node:fs')
+const path = require('node:path')
+const { test } = require('node:test')
+const { Worker } = require('node:worker_threads')
+const { open, sessile, byCode, LockTimeoutError, SessileError } = require('..')
+const stores = require('./stores')
+
+test('a session is kept, and requests of one session take turns', async () => {
+  const sessions = open(stores.engine())
+  const first = await sessions.begin()
+  first.data.n = 1
+  assert.equal(await first.commit(), 'stored')
+  const second = await sessions.begin(first.id)
+  const third = sessions.begin(first.id)
+  second.data.n++
+  await second.commit()
+  assert.deepEqual((await third).data, { n: 2 })
+  await (await third).release()
+  assert.deepEqual(await sessions.peek(first.id), { n: 2 })
+  await sessions.destroy(first.id)
+  assert.equal(await sessions.peek(first.id), null)
+})
+
+test('an id that the store does not know is not taken', async () => {
+  const sessions = open(stores.engine())
+  const session = await sessions.begin('planted')
+  assert.notEqual(session.id, 'planted')
+  assert.equal(session.isNew, true)
+})
+
+test('a wait that is too long names the holder', async () => {
+  const sessions = open(stores.engine(), { lockWaitMs: 20 })
+  const holder = await sessions.begin()
+  holder.data.n = 1
+  await holder.commit()
+  const again = await sessions.begin(holder.id)
+  await assert.rejects(sessions.begin(holder.id), (error) => {
+    assert(error instanceof LockTimeoutError && error instanceof SessileError)
+    assert.equal(error.code, 'lock-timeout')
+    assert.equal(error.holderPid, process.pid)
+    assert(error.waitedMs >= 20)
+    return !error.message.includes(holder.id)
+  })
+  await again.release()
+  assert.equal(sessions.counters().lockTimeouts, 1)
+})
+
+test('a wait does not block the event loop', async () => {
+  const sessions = open(stores.engine())
+  const holder = await sessions.begin()
+  holder.data.n = 1
+  await holder.commit()
+  const held = await sessions.begin(holder.id)
+  const waiting = sessions.begin(holder.id)
+  let turns = 0
+  for (; turns < 100; turns++) await new Promise(setImmediate)
+  assert.equal(turns, 100)
+  await held.release()
+  await (await waiting).release()
+})
+
+test('of many waiting requests all get their turn, and none waits for a thread', async () => {
+  for (const url of [stores.engine(), await stores.redis()]) {
+    if (url === undefined) continue
+    const sessions = open(url)
+    const first = await sessions.begin()
+    first.data.n = 0
+    await first.commit()
+    await Promise.all(Array.from({ length: 200 }, async () => {
+      const session = await sessions.begin(first.id)
+      session.data.n++
+      await session.commit()
+    }))
+    assert.deepEqual(await sessions.peek(first.id), { n: 200 })
+  }
+})
+
+test('merged requests wait for nobody and lose nothing', async () => {
+  const sessions = open(stores.engine(), { mode: 'merge' })
+  const first = await sessions.begin()
+  first.data.cart = {}
+  await first.commit()
+  const [a, b] = [await sessions.begin(first.id), await sessions.begin(first.id)]
+  a.data.cart.book = 1
+  b.data.cart.pen = 2
+  await a.commit()
+  await b.commit()
+  assert.deepEqual(await sessions.peek(first.id), { cart: { book: 1, pen: 2 } })
+  const [c, d] = [await sessions.begin(first.id), await sessions.begin(first.id)]
+  c.data.last = 'c'
+  d.data.last = 'd'
+  await c.commit()
+  await d.commit()
+  assert.equal(sessions.counters().mergeConflicts, 1)
+})
+
+test('a session that was destroyed stays destroyed', async () => {
+  const sessions = open(stores.engine())
+  const first = await sessions.begin()
+  first.data.user = 1
+  await first.commit()
+  const late = await sessions.begin(first.id)
+  await sessions.destroy(first.id)
+  late.data.user = 2
+  await assert.rejects(late.commit(), { code: 'destroyed' })
+  await late.release()
+  assert.equal(await sessions.peek(first.id), null)
+})
+
+test('a session that cannot be serialised is refused, and what was stored stays', async () => {
+  const sessions = open(stores.engine())
+  const first = await sessions.begin()
+  first.data.n = 1
+  await first.commit()
+  const second = await sessions.begin(first.id)
+  second.data.self = second.data
+  await assert.rejects(second.commit(), { code: 'invalid-argument' })
+  assert.deepEqual(await sessions.peek(first.id), { n: 1 })
+})
+
+test('a new id leaves the old one empty, or as it was for the grace', async () => {
+  const sessions = open(stores.engine())
+  const first = await sessions.begin()
+  first.data.cart = 1
+  await first.commit()
+  const old = first.id
+  const second = await sessions.begin(old)
+  await second.regenerate({ keep: true })
+  second.data.user = 7
+  await second.commit()
+  assert.deepEqual(await sessions.peek(second.id), { cart: 1, user: 7 })
+  const late = await sessions.begin(old)
+  assert.deepEqual(late.data, { cart: 1 })
+  const third = await sessions.begin(second.id)
+  await third.regenerate()
+  assert.deepEqual(third.data, {})
+  third.data.user = 8
+  await third.commit()
+  assert.equal(await sessions.peek(second.id), null)
+  assert.deepEqual(await sessions.peek(third.id), { user: 8 })
+})
+
+test('malformed settings are refused at once', () => {
+  assert.throws(() => open('nowhere:'), { code: 'invalid-url' })
+  assert.throws(() => open(stores.engine(), { idleMs: -1 }), { code: 'invalid-argument' })
+  assert.throws(() => open(stores.engine(), { mode: 'both' }), { code: 'invalid-argument' })
+  assert.throws(() => sessile({ url: stores.engine(), name: 'a b' }), TypeError)
+})
+
+test('a server that is not there fails the request and not the start', async () => {
+  const sessions = open(`redis+unix://${stores.directory()}/none.sock`)
+  await assert.rejects(sessions.begin('a'.repeat(32)), { code: 'unreachable' })
+})
+
+test('each kind of error is a class, as docs/errors.md says', () => {
+  const [title, , ...rows] = readFileSync(path.join(__dirname, '../../../docs/errors.md'), 'utf8')
+    .split('\n').filter((line) => line.startsWith('|')).map((line) => line.split(' | '))
+  const node = title.indexOf('Node')
+  const bare = (cell) => cell.replaceAll('`', '')
+  const told = rows.map((row) => [bare(row[0].slice(2)), bare(row[node])])
+  const known = Object.entries(byCode).map(([code, { name }]) => [code, name])
+  assert.deepEqual(known, told)
+  const types = readFileSync(path.join(__dirname, '../types/index.d.ts'), 'utf8')
+  for (const { name } of Object.values(byCode)) {
+    assert(types.includes(`export class ${name} extends SessileError`), name)
+  }
+})
+
+test('worker threads share a store, and one that ends in a wait disturbs nobody', async () => {
+  const url = stores.engine()
+  const sessions = open(url)
+  const first = await sessions.begin()
+  first.data.n = 0
+  await first.commit()
+  const count = async (requests) => {
+    const worker = new Worker(`
+      const { workerData, parentPort } = require('node:worker_threads')
+      const { open } = require(workerData.index)
+      const sessions = open(workerData.url)
+      ;(async () => {
+        for (let i = 0; i < workerData.requests; i++) {
+          const session = await sessions.begin(workerData.id)
+          session.data.n++
+          await session.commit()
+        }
+        parentPort.postMessage('done')
+      })()`, {
+      eval: true,
+      workerData: { index: path.join(__dirname, '..'), url, id: first.id, requests }
+    })
+    return worker
+  }
+  const ended = async (worker) => {
+    await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
+    await worker.terminate()
+  }
+  await Promise.all([1, 2, 3, 4].map(async () => ended(await count(100))))
+  assert.deepEqual(await sessions.peek(first.id), { n: 400 })
+
+  const held = await sessions.begin(first.id)
+  const waiting = await count(1)
+  await new Promise((resolve) => waiting.once('online', resolve))
+  for (let turns = 0; turns < 200; turns++) await new Promise(setImmediate)
+  await waiting.terminate()
+  held.data.n = 0
+  await held.commit()
+  const last = await sessions.begin(first.id)
+  assert(last.data.n <= 1)
+  await last.release()
+})
+
+test('the package is there for ES modules', async () => {
+  const module = await import('../lib/index.mjs')
+  assert.equal(module.default, sessile)
+  assert.equal(module.open, open)
+  for (const name of Object.keys(require('..'))) assert(name in module, name)
+  for (const part of ['express-session', 'fastify']) {
+    const { default: made } = await import(`../lib/${part}.mjs`)
+    const required = require(`../lib/${part}`)
+    assert.equal(made, required.SessileStore ?? required)
+  }
+})
