@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-session-tests python python-test python-bench example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-session-tests python python-test python-bench node node-test node-bench example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -41,13 +41,14 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@SESSILE_PROFILE=debug sh scripts/php.sh test
 	@SESSILE_PROFILE=debug sh scripts/python.sh test
 	@SESSILE_PROFILE=debug SESSILE_CFLAGS='-Wall -Werror' sh scripts/perl.sh test
+	@SESSILE_PROFILE=debug sh scripts/node.sh test
 	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
 		PERL5LIB=$$PWD/target/perl-debug/blib/lib:$$PWD/target/perl-debug/blib/arch \
 		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle --test perl -- --ignored
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
-	rustfmt --check --edition 2024 $$(find bindings/python crates spec tests -name '*.rs' -not -path '*/target/*')
+	rustfmt --check --edition 2024 $$(find bindings/node/src bindings/python crates spec tests -name '*.rs' -not -path '*/target/*')
 	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	$(MODELS) clippy $(MODELS_OF) --tests $(LOCKED) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LOCKED)
@@ -116,7 +117,16 @@ python-test: toolchain ## Tests it: Django, Flask, Starlette, gunicorn, uvicorn
 python-bench: toolchain ## Measures the sessions of Django and Flask beside their own (ROUNDS=7 CALLS=2000)
 	@sh scripts/python.sh bench $(or $(ROUNDS),7) $(or $(CALLS),2000)
 
-example: $(if $(filter php,$(LANGUAGE)),php,toolchain) ## Opens a small shop on these sessions, to look at in a browser (LANGUAGE=python or perl STORE=redis://localhost)
+node: toolchain ## Builds the Node addon in bindings/node
+	@sh scripts/node.sh build
+
+node-test: toolchain ## Tests it: Express, express-session, Fastify, Passport, a cluster, worker threads
+	@sh scripts/node.sh test
+
+node-bench: toolchain ## Measures stores of express-session beside ours (ROUNDS=7 CALLS=2000)
+	@sh scripts/node.sh bench $(or $(ROUNDS),7) $(or $(CALLS),2000)
+
+example: $(if $(filter php,$(LANGUAGE)),php,toolchain) ## Opens a small shop on these sessions, to look at in a browser (LANGUAGE=python, perl or node STORE=redis://localhost)
 	@STORE='$(STORE)' sh scripts/$(LANGUAGE).sh example
 
 test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost SETTING=NAME=VALUE)

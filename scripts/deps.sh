@@ -37,8 +37,8 @@ perl|perl|runs the keepers of sessile bench perl
 chromium|chromium|the report of the benchmark is looked at in a browser
 python3|python3|the Python package is tested with it
 /usr/lib/python3*/ensurepip|python3-venv|its tests have an environment of their own
-node|nodejs|drives that browser
-npm|npm|installs what drives it
+node|nodejs|drives that browser, and the Node addon is tested with it
+npm|npm|installs what drives it, and what the addon is tested with
 /usr/lib/apache2/modules/libphp*.so|libapache2-mod-php|the PHP extension is tested in Apache
 /usr/share/php/Illuminate/autoload.php|php-laravel-framework php-mbstring|the driver is tested
 /usr/share/php/Symfony/Bundle/FrameworkBundle|php-symfony-framework-bundle php-xml|is tested
