@@ -25,7 +25,8 @@ typedef struct {
 	SV *id;
 	/* What the store has, as far as this request has read or saved it. */
 	SV *stored;
-	/* Whether a save has given the lock back. */
+	/* Whether a save has given the lock back, or has failed: the next save opens the session
+	 * again, and then knows what others have stored. */
 	bool given_back;
 } held_session;
 
@@ -42,6 +43,18 @@ static void fail(pTHX_ const sessile_error *error)
 	croak_sv(reference);
 }
 
+/* A failure that no call of the library has. */
+static void fail_as(pTHX_ sessile_code code, const char *message)
+{
+	sessile_error error;
+
+	error.code = code;
+	my_snprintf(error.message, sizeof error.message, "%s", message);
+	fail(aTHX_ &error);
+}
+
+/* Runs code of the application, if that handles warnings. So it comes last in a call: the code may
+ * die, or let go of the session. */
 static void log_messages(pTHX)
 {
 	sessile_message message;
@@ -59,6 +72,8 @@ static void check(pTHX_ sessile_code code, const sessile_error *error)
 	log_messages(aTHX);
 }
 
+/* May run code of the application, for a value that is an object or tied. So arguments come before
+ * the session, which such code can let go of. */
 static sessile_bytes bytes_of(pTHX_ SV *value)
 {
 	STRLEN length;
@@ -181,6 +196,8 @@ static held_session *new_session(pTHX_ SV *holder, opened_store *opened)
 	sessile_request *request = sessile_request_new();
 
 	if (!held || !request) {
+		free(held);
+		sessile_request_free(request);
 		croak("Sessile: out of memory");
 	}
 	*held = (held_session) { request, opened, NULL, NULL, false };
@@ -260,6 +277,15 @@ static SV *payload_of(pTHX_ held_session *held, sessile_bytes payload)
 	return copy;
 }
 
+/* The values of a tied hash. */
+static HV *data_of(pTHX_ SV *self)
+{
+	SV **data = SvROK(self) && SvTYPE(SvRV(self)) == SVt_PVHV
+		? hv_fetchs((HV *) SvRV(self), "data", 0) : NULL;
+
+	return data && SvROK(*data) && SvTYPE(SvRV(*data)) == SVt_PVHV ? (HV *) SvRV(*data) : NULL;
+}
+
 MODULE = Sessile  PACKAGE = Sessile
 
 PROTOTYPES: DISABLE
@@ -290,7 +316,7 @@ _open(SV *self, SV *url, AV *settings)
     INIT:
 	sessile_error error;
 	sessile_store *store = NULL;
-	sessile_code code;
+	sessile_rules rules;
 	opened_store *opened;
 	SV *value[SETTINGS];
     CODE:
@@ -298,29 +324,29 @@ _open(SV *self, SV *url, AV *settings)
 		SV **found = av_fetch(settings, at, 0);
 		value[at] = found ? *found : &PL_sv_undef;
 	}
-	code = sessile_open(bytes_of(aTHX_ url), &store, &error);
-	check(aTHX_ code, &error);
+	rules = (sessile_rules) {
+		.idle_ms = milliseconds(aTHX_ value[EXPIRES]),
+		.lifetime_ms = milliseconds(aTHX_ value[LIFETIME]),
+		.lock_wait_ms = milliseconds(aTHX_ value[LOCK_WAIT]),
+		.grace_ms = milliseconds(aTHX_ value[GRACE]),
+		.read_on_lock_timeout = SvTRUE(value[READ_ON_LOCK_TIMEOUT]),
+		.lazy_start = SvTRUE(value[LAZY_START]),
+		.touch_unlocked = SvTRUE(value[TOUCH_UNLOCKED]),
+		.merge = SvTRUE(value[MERGE]),
+		.fail_on_conflict = SvTRUE(value[FAIL_ON_CONFLICT]),
+		.format = format_of(aTHX_ value[FORMAT]),
+	};
+	if (sessile_open(bytes_of(aTHX_ url), &store, &error) != SESSILE_OK) {
+		fail(aTHX_ &error);
+	}
 	opened = malloc(sizeof *opened);
 	if (!opened) {
+		sessile_close(store);
 		croak("Sessile: out of memory");
 	}
-	*opened = (opened_store) {
-		.store = store,
-		.references = 1,
-		.rules = {
-			.idle_ms = milliseconds(aTHX_ value[EXPIRES]),
-			.lifetime_ms = milliseconds(aTHX_ value[LIFETIME]),
-			.lock_wait_ms = milliseconds(aTHX_ value[LOCK_WAIT]),
-			.grace_ms = milliseconds(aTHX_ value[GRACE]),
-			.read_on_lock_timeout = SvTRUE(value[READ_ON_LOCK_TIMEOUT]),
-			.lazy_start = SvTRUE(value[LAZY_START]),
-			.touch_unlocked = SvTRUE(value[TOUCH_UNLOCKED]),
-			.merge = SvTRUE(value[MERGE]),
-			.fail_on_conflict = SvTRUE(value[FAIL_ON_CONFLICT]),
-			.format = format_of(aTHX_ value[FORMAT]),
-		},
-	};
+	*opened = (opened_store) { store, rules, 1 };
 	attach(aTHX_ self, &store_magic, opened);
+	log_messages(aTHX);
 
 const char *
 label(SV *self)
@@ -339,10 +365,13 @@ peek(SV *self, SV *id)
     CODE:
 	key.id = bytes_of(aTHX_ id);
 	code = sessile_peek(store_of(aTHX_ self)->store, key, &record, &error);
-	check(aTHX_ code, &error);
+	if (code != SESSILE_OK) {
+		fail(aTHX_ &error);
+	}
 	RETVAL = record.found ? newSVpvn(record.payload_length ? record.payload : "",
 		record.payload_length) : newSV(0);
 	sessile_record_free(&record);
+	log_messages(aTHX);
     OUTPUT:
 	RETVAL
 
@@ -434,6 +463,7 @@ open(SV *holder, SV *sessions, SV *id, bool locked = true, bool strict = false)
 		fail(aTHX_ &error);
 	}
 	RETVAL = payload_of(aTHX_ held, payload);
+	/* From here on it may be gone. */
 	if (error.code != SESSILE_OK) {
 		sessile_log_drop(&error);
 		warn("Sessile: %s\n", error.message);
@@ -456,6 +486,24 @@ id(SV *holder)
     OUTPUT:
 	RETVAL
 
+SV *
+stored(SV *holder)
+    INIT:
+	held_session *held = session_of(aTHX_ holder);
+    CODE:
+	RETVAL = held->stored ? newSVsv(held->stored) : newSV(0);
+    OUTPUT:
+	RETVAL
+
+# A session that is not opened: it is saved only if none is stored under its id.
+void
+unopened(SV *holder, SV *sessions, SV *id)
+    INIT:
+	opened_store *opened = store_of(aTHX_ sessions);
+	sessile_bytes name = bytes_of(aTHX_ id);
+    CODE:
+	new_session(aTHX_ holder, opened)->id = newSVpvn(name.data, name.length);
+
 bool
 make_id(SV *holder, SV *sessions, SV *id)
     INIT:
@@ -475,22 +523,37 @@ save(SV *holder, SV *payload, IV changed = -1, bool headers_open = false, bool e
 	sessile_saved saved = SESSILE_NOTHING;
 	sessile_save with;
 	sessile_code code = SESSILE_OK;
+	sessile_bytes given = bytes_of(aTHX_ payload);
+	sessile_bytes id, stored = { "", 0 };
 	held_session *held = session_of(aTHX_ holder);
-	sessile_bytes id = bytes_of(aTHX_ held->id);
     CODE:
+	id = bytes_of(aTHX_ held->id);
+	if (held->stored) {
+		stored = bytes_of(aTHX_ held->stored);
+	}
+	if (changed < 0) {
+		changed = !held->stored || stored.length != given.length
+			|| memcmp(stored.data, given.data, given.length) != 0;
+	} else if (changed == 0 && held->stored) {
+		/* One that is gone meanwhile is stored anew. */
+		given = stored;
+	}
 	with = (sessile_save) {
-		.payload = bytes_of(aTHX_ payload),
+		.payload = given,
 		.serialised = true,
-		.changed = changed >= 0 ? changed : !held->stored || !sv_eq(held->stored, payload),
+		.changed = changed,
 		.headers_open = headers_open,
 		.empty = empty,
 	};
 	if (held->given_back) {
-		code = sessile_request_reopen(held->request, held->opened->store, id,
-			bytes_of(aTHX_ held->stored), &error);
+		code = sessile_request_reopen(held->request, held->opened->store, id, stored, &error);
+		held->given_back = code != SESSILE_OK;
 	}
 	if (code == SESSILE_OK) {
 		code = sessile_request_save(held->request, held->opened->store, id, with, &saved, &error);
+		/* Unless it was read without its lock, or waits in vain for it. */
+		held->given_back = held->stored && code != SESSILE_OK && code != SESSILE_UNSUPPORTED
+			&& code != SESSILE_LOCK_TIMEOUT;
 	} else if (code == SESSILE_DESTROYED) {
 		saved = SESSILE_LOGGED_OUT;
 		code = SESSILE_OK;
@@ -499,26 +562,58 @@ save(SV *holder, SV *payload, IV changed = -1, bool headers_open = false, bool e
 		/* It is counted, and at each log-out a warning would be noise. */
 		sessile_log_drop(&error);
 	}
-	check(aTHX_ code, &error);
 	if (saved == SESSILE_STORED) {
-		remember(aTHX_ held, newSVsv(payload), true);
+		remember(aTHX_ held, newSVpvn(given.data, given.length), true);
 	}
 	RETVAL = saved_name(saved);
+	check(aTHX_ code, &error);
     OUTPUT:
 	RETVAL
 
+# Gives the lock back. The next save takes it again.
+void
+give_back(SV *holder)
+    INIT:
+	held_session *held = session_of(aTHX_ holder);
+    CODE:
+	if (held->stored && !held->given_back) {
+		sessile_request_reset(held->request);
+		held->given_back = true;
+	}
+
+# Takes the lock again that a save has given back. With `merge` requests run in parallel.
 void
 hold(SV *holder)
     INIT:
 	sessile_error error;
+	sessile_record record;
+	sessile_key key = { { NULL, 0 }, { NULL, 0 } };
+	sessile_bytes stored;
 	sessile_code code;
+	bool same;
 	held_session *held = session_of(aTHX_ holder);
     CODE:
-	if (held->given_back) {
-		code = sessile_request_reopen(held->request, held->opened->store,
-			bytes_of(aTHX_ held->id), bytes_of(aTHX_ held->stored), &error);
-		held->given_back = code != SESSILE_OK;
-		check(aTHX_ code, &error);
+	if (held->given_back && !held->opened->rules.merge) {
+		key.id = bytes_of(aTHX_ held->id);
+		stored = bytes_of(aTHX_ held->stored);
+		code = sessile_request_reopen(held->request, held->opened->store, key.id, stored, &error);
+		if (code == SESSILE_OK) {
+			code = sessile_peek(held->opened->store, key, &record, &error);
+		}
+		if (code != SESSILE_OK) {
+			sessile_request_reset(held->request);
+			fail(aTHX_ &error);
+		}
+		same = !record.found || (record.payload_length == stored.length
+			&& memcmp(record.payload, stored.data, stored.length) == 0);
+		sessile_record_free(&record);
+		if (!same) {
+			sessile_request_reset(held->request);
+			fail_as(aTHX_ SESSILE_STALE, "the session is stored, but another request has changed it"
+				" before it could be held again; open it anew");
+		}
+		held->given_back = false;
+		log_messages(aTHX);
 	}
 
 SV *
@@ -526,19 +621,31 @@ regenerate(SV *holder, SV *to_id, bool keeps = true)
     INIT:
 	sessile_error error;
 	sessile_bytes payload;
-	sessile_code code;
+	sessile_code code = SESSILE_OK;
+	sessile_bytes to = bytes_of(aTHX_ to_id);
 	held_session *held = session_of(aTHX_ holder);
 	sessile_store *store = held->opened->store;
-	sessile_bytes to = bytes_of(aTHX_ to_id);
     CODE:
+	if (held->given_back) {
+		code = sessile_request_reopen(held->request, store, bytes_of(aTHX_ held->id),
+			bytes_of(aTHX_ held->stored), &error);
+		held->given_back = code != SESSILE_OK;
+	}
+	if (code != SESSILE_OK) {
+		fail(aTHX_ &error);
+	}
 	code = sessile_request_leave_id(held->request, store, bytes_of(aTHX_ held->id), keeps, &error);
-	check(aTHX_ code, &error);
-	code = sessile_request_open(held->request, store, to, true, &payload, &error);
-	check(aTHX_ code, &error);
+	if (code == SESSILE_OK) {
+		code = sessile_request_open(held->request, store, to, true, &payload, &error);
+	}
+	if (code != SESSILE_OK) {
+		fail(aTHX_ &error);
+	}
 	sessile_request_loaded(held->request);
 	SvREFCNT_dec(held->id);
 	held->id = newSVpvn(to.data, to.length);
 	RETVAL = newSVsv(held->id);
+	log_messages(aTHX);
     OUTPUT:
 	RETVAL
 
@@ -572,21 +679,23 @@ MODULE = Sessile  PACKAGE = Apache::Session::Sessile
 void
 FETCH(SV *self, SV *key)
     INIT:
-	SV **data = hv_fetchs((HV *) SvRV(self), "data", 0);
-	HE *entry = data && SvROK(*data) ? hv_fetch_ent((HV *) SvRV(*data), key, 0, 0) : NULL;
+	HV *data = data_of(aTHX_ self);
+	HE *entry = data ? hv_fetch_ent(data, key, 0, 0) : NULL;
     PPCODE:
 	PUSHs(entry ? HeVAL(entry) : &PL_sv_undef);
 
 void
 STORE(SV *self, SV *key, SV *value)
     INIT:
-	SV **data = hv_fetchs((HV *) SvRV(self), "data", 0);
-	SV **status = hv_fetchs((HV *) SvRV(self), "status", 1);
+	HV *data = data_of(aTHX_ self);
+	SV **status = data ? hv_fetchs((HV *) SvRV(self), "status", 1) : NULL;
     CODE:
-	if (data && SvROK(*data)) {
-		HE *entry = hv_fetch_ent((HV *) SvRV(*data), key, 1, 0);
+	if (data) {
+		HE *entry = hv_fetch_ent(data, key, 1, 0);
 		if (entry) {
 			sv_setsv(HeVAL(entry), value);
 		}
+		if (status) {
+			sv_setuv(*status, SvUV(*status) | 2);
+		}
 	}
-	sv_setuv(*status, SvUV(*status) | 2);

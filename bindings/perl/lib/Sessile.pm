@@ -1,6 +1,7 @@
 package Sessile;
 use strict;
 use warnings;
+use Scalar::Util qw(reftype);
 use Sessile::Error;
 
 our $VERSION = '0.001';
@@ -37,15 +38,27 @@ sub shared {
 
 my @json;
 
-# Makes JSON of a hash, and a hash of JSON. The same hash is always the same text: what has not
-# changed is seen not to have.
+# Makes JSON of a hash, and a hash of JSON. The keys are sorted, so a hash that has not changed is the
+# text that was read, and is not written. A number that was used as text may become a string: then it
+# is written once more.
 sub json {
     if (!@json) {
         my ($class) = grep { eval "require $_" } qw(Cpanel::JSON::XS JSON::XS JSON::PP);
         my $json = $class->new->utf8->canonical;
-        @json = (sub { $json->encode($_[0]) }, sub { $json->decode($_[0]) });
+        @json = (sub { $json->encode($_[0]) }, decoder(sub { $json->decode($_[0]) }));
     }
     return @json;
+}
+
+# Makes a hash of a payload, or undef of one that is none. Why is not said: the reasons of
+# serialisers quote the payload, and go into logs.
+sub decoder {
+    my ($decode) = @_;
+    return sub {
+        local ($@, $SIG{__DIE__});
+        my $data = eval { $decode->($_[0]) };
+        return (reftype($data) // '') eq 'HASH' ? $data : undef;
+    };
 }
 
 sub begin {

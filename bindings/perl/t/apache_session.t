@@ -31,6 +31,7 @@ for my $case (['Apache::Session::Sessile', \%with], ['Apache::Session::Flex', \%
         $session{visits} = 1;
         $session{cart}   = { book => [1, 2] };
         ok !eval { tie my(%other), $class, $id, $short; 1 }, 'the session is held';
+        is ref $@ && $@->kind, 'lock-timeout';
         untie %session;
 
         tie %session, $class, $id, $args;
@@ -79,6 +80,21 @@ for my $case (['Apache::Session::Sessile', \%with], ['Apache::Session::Flex', \%
         $session{user} = 1;
         untie %session;
         ok !eval { tie %session, $class, $id, $args; 1 };
+        like $@, qr/^Object does not exist in the data store/;
+    };
+
+    subtest "$class: a session that is only read lives longer" => sub {
+        tie my(%session), $class, undef, $args;
+        my $id = $session{_session_id};
+        untie %session;
+        my @calls;
+        no warnings 'redefine';
+        my $save = \&Sessile::Session::save;
+        local *Sessile::Session::save = sub { push @calls, my $saved = $save->(@_); $saved };
+        tie %session, $class, $id, $args;
+        is $session{_session_id}, $id;
+        untie %session;
+        is_deeply \@calls, ['touched'];
     };
 
     subtest "$class: two processes lose nothing" => sub {
@@ -123,6 +139,139 @@ subtest 'merge: requests run in parallel and both changes stay' => sub {
     is_deeply { %session }, { _session_id => $id, cart => { book => 1, pen => 1 }, seen => 1 };
     ok !eval { tie my(%bad), 'Apache::Session::Sessile', undef, { %$args, Serialize => 'Storable' } };
     like $@, qr/needs Serialize => 'JSON'/;
+};
+
+# The bytes that are stored, and the session of an id in the store of the arguments.
+sub stored { my ($args, $id) = @_; return Apache::Session::Sessile::sessions($args)->peek($id) }
+sub put { my ($args, $id, $bytes) = @_; Apache::Session::Sessile::sessions($args)->begin($id)->commit($bytes) }
+
+# The status was that of a new session until it was read, and its end stored an empty hash.
+subtest 'what cannot be read stays as it is, and its text is in no error' => sub {
+    my %json = (%with, Directory => "$dir/foreign", Serialize => 'JSON');
+    my %case = (JSON => ['no JSON: secret', '"secret"', '["secret"]', '[1]', ''],
+        Storable => ['no Storable: secret', Storable::nfreeze(['secret']), Storable::nfreeze(\'secret')]);
+    for my $name (sort keys %case) {
+        my $args = { %json, Serialize => $name };
+        for my $bytes (@{ $case{$name} }) {
+            my $id = Sessile::new_id();
+            put($args, $id, $bytes);
+            ok !eval { tie my(%session), 'Apache::Session::Sessile', $id, $args; $session{x} = 1; 1 };
+            like $@, qr/^Session could not be unserialized/;
+            unlike $@, qr/secret/;
+            is stored($args, $id), $bytes;
+            ok !eval { tie my(%other), 'Apache::Session::Sessile', $id, $args; 1 };
+            unlike $@, qr/holds the session/, 'nor is it locked';
+        }
+    }
+    ok !eval { tie my(%session), 'Apache::Session::Sessile', "secret\n", \%json; 1 };
+    unlike $@, qr/secret/;
+    my $id = Sessile::new_id();
+    put(\%json, $id, '{"user":"me"}');
+    tie my(%session), 'Apache::Session::Sessile', $id, \%json;
+    is_deeply { %session }, { _session_id => $id, user => 'me' }, 'JSON of another language';
+};
+
+# It was stored as an empty payload, which no serialiser reads.
+subtest 'a session that expires while it is read is stored as it was' => sub {
+    my $args = { %with, Directory => "$dir/brief", Expires => 0.02 };
+    tie my(%session), 'Apache::Session::Sessile', undef, $args;
+    my $id = $session{_session_id};
+    $session{user} = 'me';
+    untie %session;
+    tie %session, 'Apache::Session::Sessile', $id, $args;
+    my $bytes = stored($args, $id);
+    select undef, undef, undef, 0.005 while defined stored($args, $id);
+    untie %session;
+    my $now = stored($args, $id);
+    SKIP: {
+        skip 'it has expired again', 1 if !defined $now;
+        is $now, $bytes;
+    }
+};
+
+# `delete` did nothing to a new session, and untie stored it.
+subtest 'a new session that is deleted is never stored' => sub {
+    tie my(%session), 'Apache::Session::Sessile', undef, \%with;
+    my $id = $session{_session_id};
+    $session{user} = 1;
+    tied(%session)->delete;
+    $session{user} = 2;
+    tied(%session)->save;
+    untie %session;
+    is stored(\%with, $id), undef;
+};
+
+# The payload [1] was taken for a hash by C code.
+subtest 'the methods of the tied hash check what they get' => sub {
+    my $broken = bless { data => [1] }, 'Apache::Session::Sessile';
+    is Apache::Session::Sessile::FETCH($broken, 'x'), undef;
+    Apache::Session::Sessile::STORE($broken, x => 1);
+    is_deeply $broken->{data}, [1];
+    for my $self (undef, 1, [], \1) {
+        is Apache::Session::Sessile::FETCH($self, 'x'), undef;
+        Apache::Session::Sessile::STORE($self, x => 1);
+    }
+};
+
+subtest 'a short id that is taken is left alone' => sub {
+    my %short = (%with, Directory => "$dir/short", IDLength => 1);
+    put(\%short, 'a', 'of another');
+    my @ids = qw(a b);
+    no warnings 'redefine';
+    local *Sessile::new_id = sub { return @ids > 1 ? shift @ids : $ids[0] };
+    tie my(%session), 'Apache::Session::Sessile', undef, \%short;
+    is $session{_session_id}, 'b';
+    untie %session;
+    ok !eval { tie %session, 'Apache::Session::Sessile', undef, \%short; 1 };
+    like $@, qr/^Object already exists in the data store/;
+    is stored(\%short, 'a'), 'of another';
+};
+
+subtest 'save tells if another request has had the session in between' => sub {
+    tie my(%session), 'Apache::Session::Sessile', undef, \%with;
+    my $id = $session{_session_id};
+    my $hold = \&Sessile::Session::hold;
+    no warnings 'redefine';
+    local *Sessile::Session::hold = sub {
+        tie my(%other), 'Apache::Session::Sessile', $id, \%with;
+        $other{theirs} = 1;
+        untie %other;
+        $hold->(@_);
+    };
+    $session{mine} = 1;
+    ok !eval { tied(%session)->save; 1 };
+    is ref $@ && $@->kind, 'stale';
+    $session{lost} = 1;
+    ok !eval { tied(%session)->save; 1 };
+    is ref $@ && $@->kind, 'stale';
+    my $told;
+    local $SIG{__WARN__} = sub { $told = shift };
+    untie %session;
+    like $told, qr/nothing is saved/;
+    tie %session, 'Apache::Session::Sessile', $id, \%with;
+    is_deeply { %session }, { _session_id => $id, mine => 1, theirs => 1 };
+};
+
+# A store was found by the arguments alone.
+subtest 'the store of $Url' => sub {
+    my @ids = map {
+        local $Apache::Session::Sessile::Url = "sessile:$dir/url$_";
+        tie my(%session), 'Apache::Session::Sessile', undef, {};
+        $session{_session_id};
+    } 1, 2;
+    for (1, 2) {
+        local $Apache::Session::Sessile::Url = "sessile:$dir/url$_";
+        ok defined Sessile->new($Apache::Session::Sessile::Url)->peek($ids[$_ - 1]);
+    }
+};
+
+# It was first loaded by a worker, which may not read the directory of perl's modules.
+subtest 'Storable is loaded with the modules' => sub {
+    for my $module (qw(Apache::Session::Sessile Plack::Session::Store::Sessile)) {
+        my @perl = ($^X, map { "-I$_" } @INC);
+        next if system @perl, '-e', "exit !eval { require $module }";
+        is system(@perl, "-M$module", '-e', 'exit !$INC{"Storable.pm"}'), 0, $module;
+    }
 };
 
 subtest 'Flex has serialisers of its own' => sub {

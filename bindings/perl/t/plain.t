@@ -71,6 +71,51 @@ subtest 'what another request has saved in between is not lost' => sub {
     is $sessions->peek($id), 'theirs';
 };
 
+# It was stored as it had been read, over what it had saved.
+subtest 'a touch after a save keeps what was saved' => sub {
+    my $brief   = Sessile->new(url(), expires => 0.02);
+    my $id      = Sessile::new_id();
+    my $session = $brief->begin($id);
+    $session->save('one');
+    $session->hold;
+    select undef, undef, undef, 0.005 while defined $brief->peek($id);
+    is $session->touch, 'stored';
+    is $brief->peek($id) // 'one', 'one', 'unless it has expired again';
+};
+
+# It said that the id is taken.
+subtest 'a save that has failed can be tried again' => sub {
+    my $small = Sessile->new(url() . '?payload_bytes_max=100');
+    my $id    = Sessile::new_id();
+    $small->begin($id)->commit('before');
+    my $session = $small->begin($id);
+    is kind_of(sub { $session->save('x' x 200) }), 'too-large';
+    is kind_of(sub { $session->save('x' x 200) }), 'too-large';
+    is $session->commit('after'), 'stored';
+    is $small->peek($id), 'after';
+};
+
+# Perl code may run in the middle of a call, and let go of what the call works on.
+subtest 'code of the application in a call' => sub {
+    my $id = Sessile::new_id();
+    my %holder;
+    my $value = bless sub { Sessile::Session::close(\%holder); 'mine' }, 'Sessile::Test::Text';
+    { package Sessile::Test::Text; use overload '""' => sub { $_[0]->() }, fallback => 1 }
+    Sessile::Session::open(\%holder, $sessions, $id);
+    like kind_of(sub { Sessile::Session::save(\%holder, $value) }), qr/no session is open/;
+    Sessile::Session::open(\%holder, $sessions, $id);
+    like kind_of(sub { Sessile::Session::regenerate(\%holder, $value) }), qr/no session is open/;
+};
+
+subtest 'a new id after a save' => sub {
+    my ($old, $new) = (Sessile::new_id(), Sessile::new_id());
+    my $session = $sessions->begin($old);
+    $session->save('one');
+    is $session->regenerate($new), $new;
+    is $session->commit('two'), 'stored';
+    is $sessions->peek($new), 'two';
+};
+
 subtest 'each failure has its kind' => sub {
     is kind_of(sub { Sessile->new('nonsense:/x') }), 'invalid-url';
     is kind_of(sub { Sessile->new(url(), colour => 1) }), 'invalid-argument';

@@ -2,6 +2,8 @@ package Apache::Session::Sessile;
 use strict;
 use warnings;
 use Apache::Session;
+# Here: a worker of a server may have no access to its directory any more.
+use Storable ();
 use Sessile;
 
 our $VERSION = $Sessile::VERSION;
@@ -19,7 +21,7 @@ my (%sessions, %opened);
 sub sessions {
     my ($args) = @_;
     no warnings 'uninitialized';
-    my $key = join "\0", @$args{qw(Url Directory Expires LockWait Concurrency Conflict)};
+    my $key = join "\0", $Url, @$args{qw(Url Directory Expires LockWait Concurrency Conflict)};
     return $sessions{$key} //= _open_store($args);
 }
 
@@ -43,7 +45,8 @@ sub _open_store {
 sub opened {
     my ($args) = @_;
     no warnings 'uninitialized';
-    my $key = join "\0", @$args{qw(Serialize Url Directory Expires LockWait Concurrency Conflict)};
+    my $key = join "\0", $Url,
+        @$args{qw(Serialize Url Directory Expires LockWait Concurrency Conflict)};
     return $opened{$key} //= do {
         use warnings;
         my $name = $args->{Serialize} // 'Storable';
@@ -55,10 +58,7 @@ sub opened {
 
 sub serialiser {
     my ($name) = @_;
-    if ($name eq 'Storable') {
-        require Storable;
-        return (\&Storable::nfreeze, \&Storable::thaw);
-    }
+    return (\&Storable::nfreeze, Sessile::decoder(\&Storable::thaw)) if $name eq 'Storable';
     die "Serialize is Storable or JSON\n" if $name ne 'JSON';
     return Sessile::json();
 }
@@ -66,41 +66,62 @@ sub serialiser {
 sub TIEHASH {
     my ($class, $id, $args) = @_;
     $args //= {};
-    my $self = bless { args => $args, data => {}, status => NEW, lock => 0 }, $class;
+    my $self = bless { args => $args, data => {}, status => 0, lock => 0 }, $class;
     (my $sessions, @$self{qw(serialize unserialize)}) = @{ opened($args) };
-    if ($id) {
-        $id =~ /\A([a-fA-F0-9]+)\z/ or die "Invalid session ID: $id";
-        my $found = Sessile::Session::open($self, $sessions, $1, 1, 1)
-            // die 'Object does not exist in the data store';
-        $self->{data} = $self->{unserialize}->($found)
-            // die 'Session could not be unserialized';
-        $self->{status} = SYNCED;
+    return $id ? $self->_read($sessions, $id) : $self->_make($sessions);
+}
+
+sub _read {
+    my ($self, $sessions, $given) = @_;
+    my ($id) = $given =~ /\A([a-fA-F0-9]+)\z/ or die 'Invalid session ID: it is not hexadecimal';
+    my $found = Sessile::Session::open($self, $sessions, $id, 1, 1)
+        // die 'Object does not exist in the data store';
+    my $data = $self->{unserialize}->($found);
+    if (!$data) {
+        # What is stored stays, whatever it is.
+        Sessile::Session::close($self);
+        die 'Session could not be unserialized';
     }
-    else {
-        $self->{data}{_session_id} = my $new = Sessile::new_id($args->{IDLength} // 32);
-        Sessile::Session::open($self, $sessions, $new);
-    }
+    # Another language may have written it.
+    $data->{_session_id} //= $id;
+    @$self{qw(data status)} = ($data, SYNCED);
     return $self;
+}
+
+sub _make {
+    my ($self, $sessions) = @_;
+    for (1 .. 20) {
+        my $id = Sessile::new_id($self->{args}{IDLength} // 32);
+        # A short one may be taken.
+        next if length Sessile::Session::open($self, $sessions, $id);
+        $self->{data}{_session_id} = $id;
+        $self->{status} = NEW;
+        return $self;
+    }
+    Sessile::Session::close($self);
+    die 'Object already exists in the data store';
 }
 
 sub _store {
     my ($self) = @_;
     my $status = $self->{status};
+    return if $status & DELETED;
     if ($status & (NEW | MODIFIED)) {
         $self->{serialized} = $self->{serialize}->($self->{data});
         Sessile::Session::save($self, $self->{serialized}, 1);
         $self->{status} = SYNCED;
     }
-    elsif (!($status & DELETED)) {
+    else {
         Sessile::Session::save($self, '', 0);
     }
     return;
 }
 
-# Stores what has changed, and goes on holding the session.
+# Stores what has changed, and goes on holding the session. Between the two another request may have
+# had it: then this dies.
 sub save {
     my ($self) = @_;
-    return if !($self->{status} & (NEW | MODIFIED));
+    return if $self->{status} & DELETED or !($self->{status} & (NEW | MODIFIED));
     $self->_store;
     Sessile::Session::hold($self);
     return;
@@ -108,9 +129,11 @@ sub save {
 
 sub delete {
     my ($self) = @_;
-    return if $self->{status} & NEW;
-    Sessile::Session::destroy($self);
+    return if $self->{status} & DELETED;
+    # A new one is stored at untie, and is not then.
+    my $new = $self->{status} & NEW;
     $self->{status} = DELETED;
+    $new ? Sessile::Session::close($self) : Sessile::Session::destroy($self);
     return;
 }
 
@@ -157,6 +180,10 @@ destroyed, C<tie> dies with "Object does not exist in the data store", without o
 =item * A request holds its session from C<tie> to C<untie>: two of them lose nothing, whether or not
 C<Transaction> is set. A second C<tie> of the same session in the same request waits for the first,
 C<LockWait> seconds, and dies.
+
+=item * C<save> in between gives the lock back and takes it again. It dies with a L<Sessile::Error> of
+the kind C<stale> if another request has changed the session there: what was saved had been stored,
+and what is changed after it is refused.
 
 =item * A new session is stored at C<untie>, or by C<save>, and not at C<tie>.
 

@@ -10,7 +10,16 @@ sub acquire_read_lock  { Apache::Session::Store::Sessile::hold($_[1]); return }
 sub acquire_write_lock { Apache::Session::Store::Sessile::hold($_[1]); return }
 sub release_read_lock  { return }
 sub release_write_lock { return }
-sub release_all_locks  { Sessile::Session::close($_[1]); return }
+
+sub release_all_locks {
+    my ($self, $session) = @_;
+    # A session that was only read lives longer, too. With another store there is none here.
+    Sessile::Session::save($session, '', 0)
+        if Sessile::Session::is_open($session) and defined $session->{sessile_found}
+        and !$session->{sessile_saved};
+    Sessile::Session::close($session);
+    return;
+}
 
 1;
 

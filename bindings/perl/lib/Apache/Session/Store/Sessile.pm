@@ -31,6 +31,8 @@ sub update {
     my ($self, $session) = @_;
     hold($session);
     Sessile::Session::save($session, $session->{serialized});
+    # The next update opens it again, and dies if another request has changed the session.
+    $session->{sessile_saved} = 1;
     return;
 }
 
@@ -47,6 +49,7 @@ sub remove {
     hold($session);
     die 'Object does not exist in the data store' if !defined $session->{sessile_found};
     Sessile::Session::destroy($session);
+    undef $session->{sessile_found};
     return;
 }
 
@@ -71,6 +74,7 @@ Apache::Session::Store::Sessile - a store for Apache::Session::Flex
 
 For applications with a serialiser or ids of their own; others take L<Apache::Session::Sessile>,
 which is faster and has the same arguments. The session is locked from its first use, with C<Lock>
-set to another class, too.
+set to another class, too. C<save> gives the lock back; if another request has changed the session
+when the next C<save> or C<untie> stores, that dies, and nothing is lost.
 
 =cut

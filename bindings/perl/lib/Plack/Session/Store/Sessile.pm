@@ -2,7 +2,9 @@ package Plack::Session::Store::Sessile;
 use strict;
 use warnings;
 use parent 'Plack::Session::Store';
-use Scalar::Util qw(weaken);
+use Scalar::Util qw(refaddr weaken);
+# Here: a worker of a server may have no access to its directory any more.
+use Storable ();
 use Sessile;
 
 sub new {
@@ -13,8 +15,8 @@ sub new {
     die "concurrency is exclusive or merge\n" if $concurrency !~ /\A(?:exclusive|merge)\z/;
     die "concurrency => 'merge' needs the serializer JSON: Storable's bytes cannot be merged\n"
         if $concurrency eq 'merge' and $serializer ne 'JSON';
-    my $self = bless { held => {} }, $class;
-    $self->{sessions} = Sessile->shared($url, %given, merge => $concurrency eq 'merge');
+    my $self = bless { held => {}, merge => $concurrency eq 'merge' }, $class;
+    $self->{sessions} = Sessile->shared($url, %given, merge => $self->{merge});
     @$self{qw(encode decode)} = $serializer eq 'JSON' ? Sessile::json()
         : $serializer eq 'Storable' ? _storable()
         : die "serializer is Storable or JSON\n";
@@ -22,10 +24,10 @@ sub new {
 }
 
 sub _storable {
-    require Storable;
-    # The same hash is always the same bytes: what has not changed is then not written.
+    # With sorted keys a hash that has not changed is mostly the bytes that were read, and is not
+    # written. A number that was used as text is other bytes.
     my $freeze = sub { local $Storable::canonical = 1; Storable::nfreeze($_[0]) };
-    return ($freeze, \&Storable::thaw);
+    return ($freeze, Sessile::decoder(\&Storable::thaw));
 }
 
 # The hash that the middleware gets holds the session: it is stored with the hash, and is free when
@@ -34,26 +36,53 @@ sub fetch {
     my ($self, $id) = @_;
     my $session = {};
     my $payload = Sessile::Session::open($session, $self->{sessions}, $id, 1, 1) // return;
-    %$session = %{ $self->{decode}->($payload) };
-    my $held = $self->{held};
-    delete @$held{ grep { !$held->{$_} } keys %$held };
-    weaken($held->{$id} = $session);
+    %$session = %{ $self->_decoded($payload) } if length $payload;
+    $self->_forget_ended;
+    weaken($self->{held}{$id}{ refaddr $session } = $session);
     return $session;
 }
 
+sub _decoded {
+    my ($self, $payload) = @_;
+    return $self->{decode}->($payload)
+        // die Sessile::Error->new('corrupt', 'a stored session is no hash of the serializer');
+}
+
+sub _forget_ended {
+    my ($self) = @_;
+    my $held = $self->{held};
+    for my $id (keys %$held) {
+        my $hashes = $held->{$id};
+        delete @$hashes{ grep { !$hashes->{$_} } keys %$hashes };
+        delete $held->{$id} if !%$hashes;
+    }
+    return;
+}
+
+# The hash that holds the session. The application may have put another one in its place.
+sub _holder {
+    my ($self, $id, $session) = @_;
+    return $session
+        if Sessile::Session::is_open($session) and Sessile::Session::id($session) eq $id;
+    my @holders = grep { $_ and Sessile::Session::is_open($_) } values %{ $self->{held}{$id} // {} };
+    return $holders[0] if @holders == 1;
+    # The session is new, or has a new id. Otherwise nobody knows what has changed, and it is refused:
+    # the id is taken.
+    Sessile::Session::unopened($session, $self->{sessions}, $id);
+    return $session;
+}
+
+# A session may be stored once more: it then has to be the one that was stored here, or is merged.
 sub store {
     my ($self, $id, $session) = @_;
-    my $holder = $session;
-    if (!Sessile::Session::is_open($session) or Sessile::Session::id($session) ne $id) {
-        # The application may have put another hash in place of the one that was fetched. Otherwise
-        # the session is new, or has a new id.
-        $holder = $self->{held}{$id};
-        $holder = $session if !$holder or !Sessile::Session::is_open($holder);
-        Sessile::Session::open($holder, $self->{sessions}, $id) if $holder == $session;
-    }
-    Sessile::Session::save($holder, $self->{encode}->($session));
-    Sessile::Session::close($holder);
-    delete $self->{held}{$id};
+    my $holder  = $self->_holder($id, $session);
+    my $payload = $self->{encode}->($session);
+    my $read    = Sessile::Session::stored($holder) // '';
+    # What another language has written is other text, and is no change.
+    my $same = length $read && ($payload eq $read
+        or $self->{merge} && $payload eq $self->{encode}->($self->_decoded($read)));
+    Sessile::Session::save($holder, $payload, $same ? 0 : 1);
+    Sessile::Session::give_back($holder);
     return;
 }
 
@@ -91,7 +120,12 @@ ends.
 itself: there C<concurrency> has to be C<merge>.
 
 =item * After a C<change_id> parallel requests under the old id see no session, as with any store of
-Plack.
+Plack. With C<merge> that loses what such requests have stored since this one began: use the plain
+interface and its C<regenerate> where it matters.
+
+=item * An application that answers later (a code reference) changes the hash in C<psgix.session>
+and does not put another one in its place. Otherwise C<store> dies with the kind C<exists>, because
+what was changed is not known.
 
 =back
 
