@@ -50,3 +50,20 @@ fn a_child_that_replaces_its_id_leaves_the_session_of_its_parent() {
         sessions.destroy(&Key::session("child").unwrap()).unwrap();
     }
 }
+
+/// The child took the lock for itself and stored its own state of its parent's session.
+#[test]
+fn a_child_does_not_open_again_what_its_parent_has_saved() {
+    static PROCESS: AtomicU32 = AtomicU32::new(1);
+    let sessions = sessile_stores::open("memory:", &Context::default()).unwrap();
+    let mut request = Request::new(Clock::system(), || PROCESS.load(Relaxed), Rules::default());
+    request.open(&sessions, "id", Access::Locked).unwrap();
+    request.loaded();
+    save(&mut request, &sessions, "id", "cart");
+    PROCESS.store(2, Relaxed);
+    let refused = request.reopen(&sessions, "id", b"cart").unwrap_err();
+    assert_eq!(refused.kind().code(), "unsupported");
+    PROCESS.store(1, Relaxed);
+    request.reopen(&sessions, "id", b"cart").unwrap();
+    assert!(matches!(save(&mut request, &sessions, "id", "more"), Saved::Stored));
+}

@@ -1,6 +1,6 @@
 //! A second save of one request.
 
-use sessile_core::{Absence, Begun, ErrorKind, Key, Result, Sessions};
+use sessile_core::{Absence, Begun, Error, ErrorKind, Key, Result, Sessions};
 
 use super::{Phase, Request, State};
 use crate::diverged::Diverged;
@@ -18,10 +18,14 @@ impl Request {
     /// # Errors
     ///
     /// Those of [`Sessions::begin`]; `Destroyed` after a log-out; `Unsupported` under an id that
-    /// was replaced.
+    /// was replaced, and in a forked child, whose parent has the session.
     pub fn reopen(&mut self, sessions: &Sessions, id: &str, saved: &[u8]) -> Result<()> {
         self.reset();
         let key = Key::session(id)?;
+        if self.opened_by != (self.process)() {
+            let why = "the session is that of the parent process: nothing is saved";
+            return Err(sessions.refuse_save(&key, Error::new(ErrorKind::Unsupported, why)));
+        }
         let Begun { lease, record, absence, moved } = sessions.begin(&key, self.rules.lock_wait)?;
         if moved || absence == Absence::Regenerated {
             return Err(replaced(sessions, &key));
@@ -39,7 +43,6 @@ impl Request {
         let hold = Hold::Locked(Locked { lease, stored, diverged });
         let session = Session { key, payload: Vec::new(), hold, end, warning: None };
         self.state = State::Active(session, Phase::Open);
-        self.opened_by = (self.process)();
         Ok(())
     }
 }
