@@ -78,7 +78,8 @@ impl sessile_code {
         c"panic",
     ];
 
-    pub(crate) fn of(kind: &ErrorKind) -> sessile_code {
+    /// The code of a kind; `SESSILE_IO` for a kind that is newer than the codes.
+    pub fn of(kind: &ErrorKind) -> sessile_code {
         use ErrorKind::*;
         use sessile_code::*;
         match kind {

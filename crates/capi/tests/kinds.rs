@@ -78,11 +78,29 @@ fn table() -> String {
 fn every_kind_has_a_code_of_its_name() {
     for (number, kind) in (1..).zip(kinds()) {
         assert_eq!(name_of(number).as_deref(), Some(kind.code()));
+        assert_eq!(sessile_code::of(&kind) as u32, number, "{kind:?}");
     }
     assert_eq!(name_of(0).as_deref(), Some("ok"));
     let panic = sessile_code::SESSILE_PANIC as u32;
     assert_eq!(panic as usize, kinds().len() + 1);
     assert_eq!((name_of(panic).as_deref(), name_of(panic + 1)), (Some("panic"), None));
+}
+
+/// The header numbers its enumerators by their order.
+#[test]
+fn the_header_has_the_codes_in_their_order() {
+    let header = include_str!("../include/sessile.h");
+    let (before, _) = header.split_once("} sessile_code;").unwrap();
+    let (_, list) = before.rsplit_once("typedef enum {").unwrap();
+    let enumerators: Vec<&str> = list
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .map(|line| line.trim_end_matches(','))
+        .collect();
+    let names = (0..).map_while(name_of);
+    let expected = names.map(|name| format!("SESSILE_{}", name.to_uppercase().replace('-', "_")));
+    assert_eq!(enumerators, expected.collect::<Vec<_>>());
 }
 
 /// `SESSILE_BLESS=1` writes it anew.
