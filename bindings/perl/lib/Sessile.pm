@@ -21,8 +21,12 @@ sub new {
         die Sessile::Error->new('invalid-argument', "$name is no setting; there are: @SETTINGS")
             if !$known{$name};
     }
+    my %all = (%DEFAULTS, %settings);
+    # 0 means `for ever` elsewhere, and would end each session at once.
+    die Sessile::Error->new('invalid-argument', 'expires is a number of seconds above 0')
+        if !($all{expires} > 0);
     my $self = bless {}, $class;
-    _open($self, $url, [@{ { %DEFAULTS, %settings } }{@SETTINGS}]);
+    _open($self, $url, [@all{@SETTINGS}]);
     return $self;
 }
 
@@ -157,7 +161,9 @@ the URL without secrets. C<Sessile::new_id($digits)> is a random hexadecimal id.
 =head2 Of a session
 
 C<payload> is what was read, '' for a new session. C<commit($payload)> stores and gives the lock
-back; C<save($payload)> may be followed by another one. Both return C<stored>, C<touched>,
+back; C<save($payload)> may be followed by another one, which is refused as C<stale> if another
+request has changed the session in between. C<hold> takes the lock again after a C<save>, or dies as
+C<stale> at once. Both saves return C<stored>, C<touched>,
 C<nothing>, C<logged-out> (another request has destroyed the session; nothing is stored),
 C<replaced> (it has another id by now) or C<ended> (the end of its lifetime). C<touch> saves what was
 read. C<regenerate($new_id, $keeps)> gives it another id and keeps the lock; unless C<$keeps> is

@@ -67,6 +67,8 @@ subtest 'what another request has saved in between is not lost' => sub {
     $session->save('one');
     my $other = $sessions->begin($id);
     is $other->commit('theirs'), 'stored';
+    is kind_of(sub { $session->hold }), 'stale';
+    is kind_of(sub { $sessions->begin($id) }), 'none', 'it is not held then';
     is kind_of(sub { $session->save('mine') }), 'stale';
     is $sessions->peek($id), 'theirs';
 };
@@ -119,6 +121,7 @@ subtest 'a new id after a save' => sub {
 subtest 'each failure has its kind' => sub {
     is kind_of(sub { Sessile->new('nonsense:/x') }), 'invalid-url';
     is kind_of(sub { Sessile->new(url(), colour => 1) }), 'invalid-argument';
+    is kind_of(sub { Sessile->new(url(), expires => 0) }), 'invalid-argument';
     is kind_of(sub { $sessions->begin('../x') }), 'invalid-id';
     is kind_of(sub { $sessions->begin("\x{100}") }) =~ /Wide character/, 1, 'no bytes, no id';
     is kind_of(sub { $sessions->touch('unknown') }), 'gone';

@@ -53,6 +53,19 @@ subtest 'a child does not end the session of its parent' => sub {
     is $sessions->peek($id), 'of the parent';
 };
 
+subtest 'a child does not save what its parent has saved' => sub {
+    my $id   = Sessile::new_id();
+    my $held = $sessions->begin($id);
+    $held->save('of the parent');
+    ends_well(in_child(sub {
+        die "saved\n" if eval { $held->save('of the child'); 1 };
+        die $@ if $@->kind ne 'unsupported';
+        die "no session of its own\n" if $sessions->begin('own')->commit('x') ne 'stored';
+    }), 'a child');
+    is $held->save('once more'), 'stored';
+    is $sessions->peek($id), 'once more';
+};
+
 subtest 'a killed process gives its session back' => sub {
     my $id = Sessile::new_id();
     pipe my $from, my $to or die $!;
