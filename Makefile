@@ -7,7 +7,7 @@ BENCH_OUT ?= bench-out
 STORE ?=
 SECONDS ?=
 # The language of `make example`.
-LANGUAGE ?= php
+LANGUAGE := php
 # How many times more orders than `make test` does `make models` try.
 TIMES ?= 20
 # The engine with a scheduler under it, in a build of its own.

@@ -25,9 +25,10 @@ ATTRIBUTES = {
     limit: int = 0
 """,
 }
-BEGINNING = '''"""The exceptions: one class for each kind of failure, with the code that logs and other
-languages use. `str()` says which operation failed on which store, why, and what to do; it never contains a
-session id.
+BEGINNING = '''\
+"""The exceptions: one class for each kind of failure, with the code that logs and other
+languages use. `str()` says which operation failed on which store, why, and what to do; it never
+contains a session id.
 
 Written by errors_from_header.py."""
 

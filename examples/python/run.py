@@ -1,5 +1,5 @@
 """Opens the shop under gunicorn, eight workers, until Ctrl-C. STORE is the store URL; by default
-sessions are in memory and end with the shop."""
+sessions are in memory and end with the shop. PORT is the port; by default a free one from 8080."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> None:
     if not store:
         place = tempfile.mkdtemp(prefix="sessile-example-", dir="/dev/shm")
         store = f"sessile:{place}/sessions"
-    port = free_port()
+    port = int(os.environ.get("PORT") or free_port())
     # Not the whole URL, which may have a password.
     told = f"in {place}" if place else f"on {store.split(':')[0]}"
     address = f"http://127.0.0.1:{port}"

@@ -53,7 +53,9 @@ def is_own_form() -> bool:
     """A visitor with a session sends its token. Without a session another site could only log the
     visitor in as somebody else: the browser's Origin must match."""
     if "token" in session:
-        return hmac.compare_digest(session["token"], request.form.get("token", ""))
+        # As bytes: of texts it takes ASCII only.
+        sent = request.form.get("token", "").encode()
+        return hmac.compare_digest(session["token"].encode(), sent)
     return urlsplit(request.headers.get("Origin", "")).netloc == request.host
 
 

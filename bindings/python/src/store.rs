@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sessile_core::{Counter, Key, Result, Sessions, SessionsBound, Ttl};
-use sessile_stores::{Context, OpenStores, Settings};
+use sessile_core::{Counter, ErrorKind, Key, Result, Sessions, SessionsBound, Ttl};
+use sessile_stores::{Context, OpenStores, Settings, registry};
 
 use crate::error::raised;
 use crate::rules::seconds;
@@ -33,6 +33,16 @@ impl Store {
             stores.get(url, &settings, &Context::default(), |sessions| sessions).cloned()
         });
         raised(py, opened.map(Store))
+    }
+
+    /// Whether the store of a URL exists already. Creates nothing.
+    #[staticmethod]
+    fn is_created(py: Python<'_>, url: &str) -> PyResult<bool> {
+        let exists = py.detach(|| match registry::check_exists(url) {
+            Err(error) if *error.kind() == ErrorKind::Incompatible => Ok(false),
+            checked => checked.map(|()| true),
+        });
+        raised(py, exists)
     }
 
     /// The URL without secrets.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import django
@@ -22,12 +22,14 @@ settings.configure(
     ALLOWED_HOSTS=["*"],
     ROOT_URLCONF=__name__,
     INSTALLED_APPS=[
+        "django.contrib.contenttypes",
+        "django.contrib.auth",
         "django.contrib.sessions",
         "sessile.django",
         *os.environ.get("SESSILE_TEST_APPS", "").split(),
     ],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
-    MIDDLEWARE=[os.environ.get("SESSILE_TEST_MIDDLEWARE", OURS)],
+    MIDDLEWARE=os.environ.get("SESSILE_TEST_MIDDLEWARE", OURS).split(),
     SESSION_ENGINE="sessile.django",
     SESSILE=json.loads(os.environ.get("SESSILE_TEST_OPTIONS", "{}")),
     USE_TZ=True,
@@ -73,6 +75,38 @@ def lines(request: Any, n: Any) -> Iterator[str]:
     yield str(request.session.get("n"))
 
 
+async def user(request: Any) -> HttpResponse:
+    return HttpResponse(str(await request.auser()))
+
+
+async def hang(request: Any) -> HttpResponse:
+    await request.session.aget("n")
+    await asyncio.Event().wait()
+    return HttpResponse("never")
+
+
+def hang_in_stream(request: Any) -> StreamingHttpResponse:
+    async def body() -> AsyncIterator[str]:
+        yield str(await request.session.aget("n"))
+        await asyncio.Event().wait()
+
+    return StreamingHttpResponse(body())
+
+
+async def sync_in_async(request: Any) -> HttpResponse:
+    return HttpResponse(str(request.session.get("n")))
+
+
+def clear(request: Any) -> HttpResponse:
+    request.session.clear()
+    return HttpResponse("cleared")
+
+
+def clear_and_login(request: Any) -> HttpResponse:
+    request.session.clear()
+    return login(request)
+
+
 def login(request: Any) -> HttpResponse:
     request.session.cycle_key()
     request.session["user"] = 1
@@ -94,7 +128,10 @@ def untouched(request: Any) -> HttpResponse:
     return HttpResponse("untouched")
 
 
-VIEWS = (count, acount, read, aread, fail, stream, late_stream, login, logout, twice, untouched)
+VIEWS = (
+    *(count, acount, read, aread, fail, stream, late_stream, login, logout, twice, untouched),
+    *(user, hang, hang_in_stream, sync_in_async, clear, clear_and_login),
+)
 urlpatterns = [path(view.__name__, view) for view in VIEWS]
 wsgi = get_wsgi_application()
 asgi = get_asgi_application()

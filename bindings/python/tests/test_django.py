@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import django_site
 import pytest
 from django.contrib.sessions.backends.base import UpdateError
 from django.core.checks import run_checks
+from django.core.exceptions import SynchronousOnlyOperation
 from django.core.management import call_command
 from django.test import AsyncClient, Client, override_settings
 
@@ -88,6 +90,44 @@ def test_a_planted_key_is_not_taken(client: Client) -> None:
         client.cookies["sessionid"] = planted
         client.get("/count")
         assert key(client) != planted
+
+
+def test_a_session_is_cleared_before_it_is_read(client: Client) -> None:
+    """Django does not load it then: the save answered with 400, and a new key left the old one."""
+    client.get("/count")
+    assert client.get("/clear").status_code == 200
+    assert client.get("/read").content == b"None"
+    client.get("/count")
+    old = key(client)
+    assert client.get("/clear_and_login").status_code == 200
+    assert not SessionStore().exists(old)
+    assert client.get("/read").content == b"None"
+
+
+def test_a_key_that_ended_is_not_saved_by_a_clear(site: Client) -> None:
+    site.get("/count")
+    session = SessionStore(key(site))
+    SessionStore().delete(key(site))
+    session.clear()
+    with pytest.raises(UpdateError):
+        session.save()
+
+
+def test_synchronous_use_in_a_coroutine_does_not_stop_the_event_loop(site: Client) -> None:
+    """It waited for the lock, up to `lock_wait`, while no other request ran."""
+
+    async def visit(client: AsyncClient) -> Any:
+        client.cookies = site.cookies
+        return await client.get("/sync_in_async")
+
+    site.get("/count")
+    with override_settings(SESSILE={**ours.options(), "lock_wait": 30}):
+        assert asyncio.run(visit(AsyncClient())).content == b"1"
+        held = SessionStore(key(site))
+        held.load()
+        with pytest.raises(SynchronousOnlyOperation):
+            asyncio.run(visit(AsyncClient()))
+        held.release()
 
 
 def test_without_the_lock_a_lost_update_is_detected(url: str) -> None:
@@ -213,5 +253,6 @@ def test_misconfiguration_is_reported_with_an_id_and_a_hint(
     pickled = "sessile.Pickle"
     merge = {**good, "concurrency": "merge"}
     assert found(SESSILE=merge, SESSION_SERIALIZER=pickled) == {"sessile.W004"}
+    assert not os.path.exists(url.removeprefix("sessile:")), "a check makes no store"
     with override_settings(SESSILE={}):
         assert all(message.hint for message in run_checks() if "sessile" in (message.id or ""))

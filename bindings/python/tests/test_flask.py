@@ -121,6 +121,43 @@ def test_a_new_id_keeps_the_data_and_the_old_one_is_dead(app: Flask) -> None:
     assert client.get("/get").data == b"None"
 
 
+@pytest.mark.parametrize(
+    "changed", [{"SESSION_REFRESH_EACH_REQUEST": False}, {"SESSION_PERMANENT": False}]
+)
+def test_a_new_id_reaches_the_browser_without_another_change(url: str, changed: Any) -> None:
+    """Only a change of the payload set a cookie, and the visitor lost the session."""
+    app = Flask("shop")
+    app.config.update(SESSILE_URL=url, SESSILE_LOCK_WAIT=0, **changed)
+    Sessile(app)
+    app.add_url_rule("/set/<value>", "set", put)
+    app.add_url_rule("/get", "get", lambda: str(session.get("value")))
+    app.add_url_rule("/regenerate", "regenerate", regenerate)
+    client = app.test_client()
+    client.get("/set/42")
+    old = cookie(client)
+    client.get("/regenerate")
+    assert cookie(client) != old
+    assert client.get("/get").data == b"42"
+
+
+def test_a_late_request_with_an_old_id_does_not_remove_the_cookie(app: Flask) -> None:
+    """The cookie was the new one by then: the visitor was logged out right after the log-in."""
+    client = app.test_client()
+    client.get("/set/42")
+    old = cookie(client)
+    client.get("/regenerate")
+    late = app.test_client()
+    late.set_cookie("session", old)
+    for page in ("/get", "/clear"):
+        assert "Set-Cookie" not in late.get(page).headers
+    removed = client.get("/clear", base_url="https://localhost").headers["Set-Cookie"]
+    assert "HttpOnly" in removed and "Max-Age=0" in removed
+    app.config.update(SESSION_COOKIE_SECURE=True, SESSION_COOKIE_SAMESITE="None")
+    client.get("/set/42", base_url="https://localhost")
+    removed = client.get("/clear", base_url="https://localhost").headers["Set-Cookie"]
+    assert "Secure" in removed and "SameSite=None" in removed
+
+
 def test_an_id_that_an_attacker_has_planted_is_not_taken(app: Flask) -> None:
     client = app.test_client()
     client.set_cookie("session", "planted-by-an-attacker-0123456789")
@@ -186,8 +223,17 @@ def test_a_streamed_response_does_not_hold_what_was_read_before(app: Flask) -> N
 
 
 def test_a_page_without_its_session_keeps_it_alive(app: Flask) -> None:
-    client = app.test_client()
+    app.config["PERMANENT_SESSION_LIFETIME"] = 2
+    client, other = app.test_client(), app.test_client()
     client.get("/set/1")
-    with Sessions(app.config["SESSILE_URL"]).begin(cookie(client)):
-        # It waits for nobody.
-        assert client.get("/nothing").status_code == 200
+    other.get("/set/1")
+    app.config["PERMANENT_SESSION_LIFETIME"] = 3600
+    held = Sessions(app.config["SESSILE_URL"]).begin(cookie(client))
+    assert held["value"] == "1"
+    # It waits for nobody.
+    assert client.get("/nothing").status_code == 200
+    held.release()
+    store = app.session_interface.sessions.store  # type: ignore[attr-defined]
+    while store.exists(cookie(other)):
+        pass
+    assert store.exists(cookie(client))

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from sessile import LockTimeout, Sessions
+
 WORKERS = 8
 REQUESTS = 1000
 
@@ -133,3 +135,58 @@ def test_eight_workers_lose_nothing(name: str, url: str, tmp_path: Path) -> None
         last = visit(port, cookie, 2, failed)
     assert not failed
     assert int(last) == WORKERS * REQUESTS + 3
+
+
+MIDDLEWARE = {
+    "ours": "sessile.django.middleware.SessionMiddleware",
+    "stock": "django.contrib.sessions.middleware.SessionMiddleware",
+}
+# Only what gives a session back is to free it, not the collector of garbage.
+WITHOUT_COLLECTOR = """
+import gc, os
+gc.disable()
+os.environ["SESSILE_TEST_MIDDLEWARE"] = {middleware!r}
+"""
+
+
+def is_free(sessions: Sessions, id: str) -> bool:
+    try:
+        session = sessions.begin(id)
+        assert not session.is_new
+        session.release()
+    except LockTimeout:
+        return False
+    return True
+
+
+def wait_until(free: bool, sessions: Sessions, id: str) -> None:
+    end = time.monotonic() + 5
+    while is_free(sessions, id) is not free:
+        assert time.monotonic() < end, "it is still held" if free else "it is not held"
+
+
+@pytest.mark.parametrize("middleware", MIDDLEWARE)
+def test_an_asgi_server_gives_a_session_back_at_the_end_and_at_a_disconnect(
+    middleware: str, url: str, tmp_path: Path
+) -> None:
+    """The signals at the end of a request were sent in a context that did not know its session.
+    A session of a user, which the request refers to in a circle, stayed locked."""
+    used = f"{MIDDLEWARE[middleware]} django.contrib.auth.middleware.AuthenticationMiddleware"
+    options = json.dumps({"url": url})
+    text = WITHOUT_COLLECTOR.format(middleware=used) + DJANGO.format(options=options, kind="asgi")
+    failed: list[int] = []
+    with served(tmp_path, text, ["uvicorn", "--log-level", "error"]) as port:
+        cookie = visit(port, "", 1, failed)
+        id, sessions = cookie.split("=")[1], Sessions(url, lock_wait=0)
+        for page in ("user", "aread", "read", "sync_in_async"):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", f"/{page}", headers={"Cookie": cookie})
+            assert connection.getresponse().status == 200
+            wait_until(True, sessions, id)
+            connection.close()
+        for page in ("hang", "hang_in_stream"):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", f"/{page}", headers={"Cookie": cookie})
+            wait_until(False, sessions, id)
+            connection.sock.close()
+            wait_until(True, sessions, id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import runpy
 import threading
@@ -15,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 import sessile
-from sessile import JSON, Pickle, Request, Rules, Sessions, Store
+from sessile import JSON, Pickle, Request, Rules, Sessions, Store, waiting
 from sessile.errors import BY_CODE
 
 
@@ -102,6 +103,12 @@ def test_a_log_out_wins_and_an_old_id_is_dead(url: str) -> None:
         gone.save()
         sessions.destroy(gone.id)
         gone["a"] = 2
+
+
+def test_a_log_out_with_a_malformed_cookie_is_no_failure(url: str) -> None:
+    session = Sessions(url).begin("../../etc/passwd")
+    session.destroy()
+    assert session.is_destroyed and len(session) == 0
 
 
 def test_values_that_json_does_not_have_come_back(url: str) -> None:
@@ -197,6 +204,149 @@ def test_a_cancelled_coroutine_holds_nothing_and_stops_nothing(url: str) -> None
             await waiter.arelease()
 
     asyncio.run(run())
+
+
+def test_a_block_that_is_cancelled_while_it_waits_holds_nothing(url: str) -> None:
+    """`async with` calls no `__aexit__` then, and its thread got the lock for nobody."""
+
+    async def run() -> None:
+        sessions = Sessions(url, lock_wait=20)
+        async with sessions.begin() as session:
+            session["n"] = 1
+        holder = sessions.begin(session.id)
+        await holder.load()
+        waiter = sessions.begin(session.id)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(visit(waiter), 0.1)
+        holder.release()
+        # Its thread has had the lock.
+        waiting._threads.pop("waits").shutdown()
+        async with Sessions(url, lock_wait=0).begin(session.id) as after:
+            assert after["n"] == 1
+        assert waiter is not None
+
+    async def visit(waiter: sessile.Session) -> None:
+        async with waiter:
+            pass
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+
+
+def test_a_first_save_does_not_wait_for_those_who_wait_for_a_lock(url: str) -> None:
+    """One visitor with 65 parallel requests stopped the first save of all others."""
+
+    async def run() -> None:
+        sessions = Sessions(url, lock_wait=20)
+        async with sessions.begin() as session:
+            session["n"] = 1
+        holder = sessions.begin(session.id)
+        await holder.load()
+        waiters = [asyncio.create_task(wait(sessions, session.id)) for _ in range(100)]
+        await asyncio.sleep(0)
+        for _ in range(2):
+            fresh = sessions.begin()
+            fresh["n"] = 1
+            assert await asyncio.wait_for(fresh.asave(), 5) == "stored"
+            fresh["n"] = 2
+            assert await asyncio.wait_for(fresh.asave(), 5) == "stored"
+        await holder.arelease()
+        await asyncio.gather(*waiters)
+
+    async def wait(sessions: Sessions, id: str) -> None:
+        async with sessions.begin(id):
+            pass
+
+    asyncio.run(run())
+
+
+def test_a_save_without_a_change_gives_the_lock_back(url: str) -> None:
+    """A page that only read its session held it while its response was sent."""
+    sessions = Sessions(url, lock_wait=0)
+    with sessions.begin() as session:
+        session["n"] = 1
+    reader = sessions.begin(session.id)
+    assert reader["n"] == 1
+    assert reader.save() == "touched"
+    with sessions.begin(session.id) as other:
+        other["n"] = 2
+    assert reader.save() in ("touched", "stored")
+    with sessions.read(session.id) as read:
+        assert read["n"] == 2
+
+
+def test_a_save_after_a_log_out_says_so_also_the_second_one(url: str) -> None:
+    sessions = Sessions(url)
+    session = sessions.begin()
+    session["n"] = 1
+    session.save()
+    sessions.destroy(session.id)
+    session["n"] = 2
+    assert session.save() == "logged-out"
+    assert session.save() == "logged-out"
+
+
+def test_a_user_may_store_what_looks_like_a_tag() -> None:
+    """Posted JSON could make a session unreadable for each request to come."""
+    values = {
+        "posted": {" sessile": "x"},
+        "nested": [{" sessile": ["bytes", "YQ=="]}, {" sessile/": {" sessile": [b"a"]}}],
+        " sessile": ["uuid", "no"],
+    }
+    assert JSON().loads(JSON().dumps(values)) == values
+    only = {" sessile": ["bytes", "YQ=="]}
+    assert JSON().loads(JSON().dumps(only)) == only
+    for unknown in (b'{"a":{" sessile":5}}', b'{"a":{" sessile":["no","x"]}}'):
+        assert JSON().loads(unknown) == json.loads(unknown)
+
+
+def test_a_session_that_cannot_be_read_is_empty_and_logged(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions = Sessions(url, lock_wait=0)
+    for number, payload in enumerate((b"{secret", b'["secret"]')):
+        sessions.store.create(f"the-id-{number}", payload, 60)
+        with sessions.begin(f"the-id-{number}") as session:
+            assert len(session) == 0
+        assert sessions.store.peek(f"the-id-{number}") == payload
+        with sessions.begin(f"the-id-{number}") as session:
+            session["n"] = 1
+        with sessions.read(f"the-id-{number}") as read:
+            assert read == {"n": 1}
+    assert "cannot be read" in caplog.text and "secret" not in caplog.text
+    assert "the-id" not in caplog.text
+
+
+def test_a_session_that_is_only_read_is_not_changed(url: str) -> None:
+    """What another serialiser writes, or the same one on another day, is no change."""
+    sessions = Sessions(url, concurrency="detect")
+    with sessions.begin() as session:
+        session["name"] = "J\u00f6rg"
+    stored = '{ "name": "J\u00f6rg" }'.encode()
+    sessions.store.create("other-serialiser", stored, 60)
+    one, two = sessions.begin("other-serialiser"), sessions.begin("other-serialiser")
+    assert one["name"] == two["name"] == "J\u00f6rg" and not one.modified
+    assert (one.save(), two.save()) == ("touched", "touched")
+    with sessions.read("other-serialiser") as read:
+        assert read["name"] == "J\u00f6rg"
+    assert sessions.store.peek("other-serialiser") == stored
+
+
+def test_a_new_id_is_refused_before_the_move_if_a_change_would_be_lost(url: str) -> None:
+    """The id moved, the save failed: the old id was dead, the new one unknown, the cart lost."""
+    for concurrency in ("exclusive", "detect"):
+        sessions = Sessions(url, concurrency=concurrency, lock_wait=0)
+        with sessions.begin() as session:
+            session["cart"] = 1
+        login = sessions.begin(session.id)
+        login["n"] = 1
+        login.save()
+        with sessions.begin(session.id) as other:
+            other["cart"] = 2
+        with pytest.raises(sessile.Stale):
+            login.regenerate()
+        login.release()
+        with sessions.begin(session.id) as after:
+            assert after["cart"] == 2
 
 
 def test_a_store_on_a_server_is_asked_in_threads(redis_url: str) -> None:

@@ -28,12 +28,31 @@ def shop(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterato
         session["n"] = session.get("n", 0) + 1
     if path == "/out":
         session.destroy()
+    if path == "/out_elsewhere":
+        session["n"] = 5
+        environ["sessions"].destroy(session.id)
     start_response("200 OK", [("Content-Type", "text/plain")])
     if path == "/stream":
         yield b"n="
         session["streamed"] = True
+    if path == "/raise_in_stream":
+        yield b"n="
+        session["n"] = -1
+        raise RuntimeError
+    if path == "/out_elsewhere":
+        session["n"] = 6
     if path != "/static":
         yield str(dict(session)).encode()
+
+
+def called(app: Any, path: str, cookie: str) -> Iterator[bytes]:
+    """As a server calls it, which closes a response also if its application raises."""
+    environ = {"PATH_INFO": path, "HTTP_COOKIE": cookie.split(";")[0], "sessions": app.sessions}
+    body = app(environ, lambda status, headers, exc_info=None: None)
+    try:
+        yield from body
+    finally:
+        body.close()
 
 
 def browser(app: Any) -> httpx.Client:
@@ -50,12 +69,56 @@ def test_a_wsgi_application_keeps_its_session(url: str) -> None:
         assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Secure" not in cookie
         assert client.get("/count").text == "{'n': 2}"
         with pytest.raises(RuntimeError):
-            client.get("/raise")
+            list(called(app, "/raise", cookie))
         assert client.get("/").text == "{'n': 2}"
         assert client.get("/stream").text == "n={'n': 2, 'streamed': True}"
         assert client.get("/").text == "{'n': 2, 'streamed': True}"
         assert "Max-Age=0" in client.get("/out").headers["set-cookie"]
         assert client.get("/").text == "{}"
+
+
+def test_a_response_that_fails_saves_nothing_and_one_that_is_too_late_does_not_fail(
+    url: str,
+) -> None:
+    app = wsgi.SessionMiddleware(shop, url, lock_wait=0)
+    with browser(app) as client:
+        cookie = client.get("/count").headers["set-cookie"]
+        id = cookie.split(";")[0].split("=")[1]
+        with pytest.raises(RuntimeError):
+            list(called(app, "/raise_in_stream", cookie))
+        with Sessions(url, lock_wait=0).begin(id) as session:
+            assert session["n"] == 1
+        assert b"".join(called(app, "/out_elsewhere", cookie)) == b"{'n': 6}"
+        assert not app.sessions.store.exists(id)
+
+
+def test_a_response_does_not_hold_a_session_that_was_only_read(url: str) -> None:
+    app = wsgi.SessionMiddleware(shop, url, lock_wait=0)
+    with browser(app) as client:
+        cookie = client.get("/count").headers["set-cookie"]
+    with Sessions(url).begin(cookie.split(";")[0].split("=")[1]) as session:
+        session["n"] = 1
+
+    def read(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterator[bytes]:
+        assert environ["sessile.session"]["n"] == 1
+        start_response("200 OK", [])
+        yield b"."
+        yield b"."
+
+    body = called(wsgi.SessionMiddleware(read, url, lock_wait=0), "/", cookie)
+    next(body)
+    with Sessions(url, lock_wait=0).begin(session.id) as other:
+        other["n"] = 2
+    list(body)
+
+
+def test_a_late_request_with_an_old_id_does_not_remove_the_cookie(url: str) -> None:
+    client = TestClient(starlette(url))
+    client.get("/count")
+    old = client.cookies["session"]
+    client.get("/login")
+    late = TestClient(starlette(url), cookies={"session": old})
+    assert "set-cookie" not in late.get("/keys").headers
 
 
 def test_a_cookie_is_read_and_written() -> None:

@@ -2,12 +2,16 @@
 
 use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions};
 
-use crate::format::merge_payloads;
+use crate::format::{can_split, merge_payloads};
 use crate::merge::Removals;
 use crate::rules::{Concurrency, OnConflict, Rules};
 
 /// The paths that are logged of one save.
 const PATHS_SHOWN: usize = 5;
+
+const CHANGED: &str = "another request has changed the session since it was read; nothing is saved";
+const UNSPLIT: &str = "another request has changed the session, and two values of it share a \
+                       reference or an object, so that it cannot be merged; nothing is saved";
 
 pub(crate) struct Diverged {
     /// What this request has read.
@@ -24,6 +28,23 @@ pub(crate) struct Merged {
 }
 
 impl Diverged {
+    /// Whether a save can merge, whatever this request still changes, unless two have changed the
+    /// same values.
+    ///
+    /// # Errors
+    ///
+    /// `Stale` if it cannot; it is counted and logged.
+    #[cold]
+    pub(crate) fn can_merge(&self, sessions: &Sessions, rules: &Rules, key: &Key) -> Result<()> {
+        let Concurrency::Merge { format: Some(format), .. } = rules.concurrency else {
+            return Err(stale(sessions, key, 1, CHANGED));
+        };
+        match can_split(format, &self.base) && can_split(format, &self.theirs) {
+            true => Ok(()),
+            false => Err(stale(sessions, key, 1, UNSPLIT)),
+        }
+    }
+
     /// Applies what this request has changed to what is stored.
     #[cold]
     pub(crate) fn merge(
@@ -34,24 +55,16 @@ impl Diverged {
         mine: &[u8],
     ) -> Result<Merged> {
         let Diverged { base, theirs, removals } = self;
-        let refuse = |conflicts: usize, why: &str| {
-            sessions.add_to_count(Counter::MergeConflicts, conflicts as u64);
-            let error =
-                Error::new(ErrorKind::Stale, why.to_owned()).advice("send the request again");
-            Err(sessions.refuse_save(key, error))
-        };
+        let refuse = |conflicts, why: &str| Err(stale(sessions, key, conflicts, why));
         if mine == base {
             return Ok(Merged { payload: theirs.clone(), conflicts: 0, paths: String::new() });
         }
         let Concurrency::Merge { format: Some(format), on_conflict } = rules.concurrency else {
-            let why = "another request has changed the session since it was read; nothing is saved";
-            return refuse(1, why);
+            return refuse(1, CHANGED);
         };
         let merged = merge_payloads(format, [base, mine, theirs], *removals);
         let Some((payload, conflicts)) = merged else {
-            let why = "another request has changed the session, and two values of it share a \
-                       reference or an object, so that it cannot be merged; nothing is saved";
-            return refuse(1, why);
+            return refuse(1, UNSPLIT);
         };
         let paths = shown(&conflicts);
         if on_conflict == OnConflict::Fail && !conflicts.is_empty() {
@@ -75,6 +88,12 @@ impl Merged {
             );
         }
     }
+}
+
+fn stale(sessions: &Sessions, key: &Key, conflicts: usize, why: &str) -> Error {
+    sessions.add_to_count(Counter::MergeConflicts, conflicts as u64);
+    let error = Error::new(ErrorKind::Stale, why.to_owned()).advice("send the request again");
+    sessions.refuse_save(key, error)
 }
 
 fn shown(conflicts: &[Vec<&[u8]>]) -> String {

@@ -94,3 +94,29 @@ fn an_opening_that_must_not_wait_is_no_lock_timeout() {
     a.reset();
     assert!(b.open(&sessions, "id", Access::LockedAtOnce).is_ok());
 }
+
+/// The id moved, and the save after it was `Stale`: the old id was dead, and the new one was in no
+/// cookie.
+#[test]
+fn a_new_id_is_refused_before_the_move_if_the_save_could_not_merge() {
+    let merge = Concurrency::Merge { format: Some(Format::Json), on_conflict: OnConflict::Fail };
+    for concurrency in [Concurrency::Exclusive, Concurrency::Detect, merge] {
+        let sessions = memory();
+        let (mut a, mut b) = (request(concurrency), request(concurrency));
+        open(&mut a, &sessions);
+        assert_eq!(save(&mut a, &sessions, r#"{"n":1}"#), Ok(true));
+        open(&mut b, &sessions);
+        assert_eq!(save(&mut b, &sessions, r#"{"n":1,"b":2}"#), Ok(true));
+        a.reopen(&sessions, "id", br#"{"n":1}"#).unwrap();
+        let left = a.leave_id(&sessions, "id", false).map_err(|error| error.kind().code());
+        if concurrency == merge {
+            assert_eq!(left, Ok(true));
+            a.open(&sessions, "new", Access::Locked).unwrap();
+        } else {
+            assert_eq!(left, Err("stale"));
+            assert_eq!(sessions.count(Counter::MergeConflicts), 1);
+            assert!(a.is_closed());
+            assert_eq!(stored(&sessions), r#"{"n":1,"b":2}"#);
+        }
+    }
+}

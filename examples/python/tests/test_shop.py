@@ -72,6 +72,12 @@ def test_a_visitor_who_leaves_nothing_gets_no_cookie(client: httpx.Client) -> No
         assert forged.status_code == 403 and "set-cookie" not in forged.headers
 
 
+def test_a_token_that_is_not_ascii_is_refused(client: httpx.Client) -> None:
+    client.post("/add", data={"product": "anchor"})
+    answer = client.post("/add", data={"product": "pan", "token": "t\u00f6ken"})
+    assert answer.status_code == 403
+
+
 def test_a_visit(client: httpx.Client) -> None:
     client.cookies.set("session", "a" * 32)
     added = client.post("/add", data={"product": "anchor"})

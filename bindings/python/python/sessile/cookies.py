@@ -51,10 +51,13 @@ class Cookie:
         return "; ".join(parts)
 
     def after(self, sent: str | None, session: Session, saved: str, https: bool) -> str | None:
-        """The header of a response, after its session was saved: `sent` is what the browser has."""
+        """The header of a response, after its session was saved: `sent` is what the browser has.
+
+        A cookie whose session is unknown is left there. This request may be late, and the browser
+        have the cookie of a log-in by now."""
         if session.is_stored:
             renewed = saved == "touched" and self.max_age is not None
             if saved == "stored" or renewed or session.id != sent:
                 return self.write(session.id, https)
             return None
-        return self.write("", https) if sent and session.is_opened else None
+        return self.write("", https) if sent and session.is_destroyed else None

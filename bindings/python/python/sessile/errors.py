@@ -1,6 +1,6 @@
 """The exceptions: one class for each kind of failure, with the code that logs and other
-languages use. `str()` says which operation failed on which store, why, and what to do; it never contains a
-session id.
+languages use. `str()` says which operation failed on which store, why, and what to do; it never
+contains a session id.
 
 Written by errors_from_header.py."""
 

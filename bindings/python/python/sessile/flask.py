@@ -18,6 +18,7 @@ from .serializers import Serializer
 from .session import Session
 from .sessions import Sessions
 
+
 class ServerSideSession(Session, SessionMixin):
     """The session of one request of Flask."""
 
@@ -45,7 +46,7 @@ class ServerSideSession(Session, SessionMixin):
 
     @property
     def modified(self) -> bool:
-        return super().modified
+        return super().modified or (self.is_stored and self.id != self._cookie)
 
     @modified.setter
     def modified(self, value: bool) -> None:
@@ -98,14 +99,23 @@ class SessileSessionInterface(SessionInterface):
         if not session:
             if session.is_stored and session.modified:
                 session.destroy()
-            if session._cookie and not session.is_stored:
-                response.delete_cookie(name, domain=domain, path=path)
+            # Not that of an unknown session: the browser may have the cookie of a log-in by now.
+            if session._cookie and session.is_destroyed:
+                response.delete_cookie(
+                    name,
+                    domain=domain,
+                    path=path,
+                    secure=self.get_cookie_secure(app),
+                    httponly=self.get_cookie_httponly(app),
+                    samesite=self.get_cookie_samesite(app),
+                )
             return
         if not app.config["SESSION_REFRESH_EACH_REQUEST"] and not session.modified:
             return
         session.idle = app.permanent_session_lifetime.total_seconds()
         saved = session.save()
-        if saved == "stored" or (saved == "touched" and session.permanent):
+        is_new_id = session.sid != session._cookie
+        if saved == "stored" or (saved == "touched" and (session.permanent or is_new_id)):
             response.set_cookie(
                 name,
                 session.sid,
@@ -153,7 +163,7 @@ class Sessile:
         permanent = app.config.get("SESSION_PERMANENT", True)
         app.session_interface = SessileSessionInterface(sessions, permanent)
         # A view that raises through Flask has no response.
-        app.teardown_appcontext(release)
+        app.teardown_request(release)
 
 
 def release(_: object = None) -> None:

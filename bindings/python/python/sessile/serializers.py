@@ -24,7 +24,9 @@ class Serializer(Protocol):
 
 
 # The tag of a value that JSON does not have. Its content is a list, which `merge` keeps whole.
+# A key of the application that looks like it gets one more slash.
 _TAG = " sessile"
+_ESCAPE = "/"
 _READERS: dict[str, Callable[[str], Any]] = {
     "bytes": base64.b64decode,
     "datetime": datetime.fromisoformat,
@@ -48,11 +50,32 @@ def _tagged(value: Any) -> dict[str, list[str]]:
     raise TypeError(f"a session cannot keep a {type(value).__name__} as JSON")
 
 
+def _escaped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_escaped_key(key): _escaped(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(inner) for inner in value]
+    return value
+
+
+def _escaped_key(key: Any) -> Any:
+    looks_like_it = isinstance(key, str) and key.rstrip(_ESCAPE) == _TAG
+    return key + _ESCAPE if looks_like_it else key
+
+
 def _untagged(read: dict[str, Any]) -> Any:
-    if len(read) != 1 or _TAG not in read:
-        return read
-    kind, text = read[_TAG]
-    return _READERS[kind](text)
+    """A tag that is unknown, or whose content is malformed, stays as it is."""
+    if len(read) == 1 and _TAG in read:
+        try:
+            kind, text = read[_TAG]
+            return _READERS[kind](text)
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
+            return read
+    return {_unescaped_key(key): value for key, value in read.items()}
+
+
+def _unescaped_key(key: str) -> str:
+    return key.removesuffix(_ESCAPE) if key.rstrip(_ESCAPE) == _TAG else key
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=_tagged).encode
@@ -65,16 +88,20 @@ class JSON:
     format = "json"
 
     def dumps(self, data: dict[str, Any], /) -> bytes:
-        return _encode(data).encode()
+        text = _encode(data)
+        if '" sessile' in text:
+            # Bytes, dates and so on are tagged only now, so that their tags are not escaped.
+            text = _encode(_escaped(data))
+        return text.encode()
 
     def loads(self, payload: bytes, /) -> dict[str, Any]:
-        hook = _untagged if b'" sessile"' in payload else None
+        hook = _untagged if b'" sessile' in payload else None
         read: dict[str, Any] = json.loads(payload.decode(), object_hook=hook)
         return read
 
 
 class MsgSpec:
-    """JSON by the package msgspec, which Flask-Session uses: several times as fast as `JSON`, and
+    """JSON by the package msgspec: several times as fast as `JSON`, and
     reads what that writes. Bytes, dates, decimals and UUIDs come back as texts."""
 
     format = "json"

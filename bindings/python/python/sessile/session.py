@@ -4,13 +4,14 @@ It is opened by its first use. What it does with its store is decided by `Reques
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from . import waiting
 from ._sessile import Request
-from .errors import Destroyed
+from .errors import Destroyed, InvalidId, Unsupported
 
 if TYPE_CHECKING:
     from .sessions import Sessions
@@ -27,6 +28,9 @@ class Session(MutableMapping[str, Any]):
         self._data: dict[str, Any] | None = None
         # As it is stored; None if it is not.
         self._payload: bytes | None = None
+        # What the serialiser makes of it: another one, or another version of it, has written it.
+        self._unchanged: bytes | None = None
+        self._is_destroyed = False
         self.idle: float | None = None
         """How many seconds it lives from now on, if that is not what `Sessions` says."""
 
@@ -58,9 +62,14 @@ class Session(MutableMapping[str, Any]):
         return self._data is not None
 
     @property
+    def is_destroyed(self) -> bool:
+        """Whether this request has destroyed a session."""
+        return self._is_destroyed
+
+    @property
     def modified(self) -> bool:
         """Whether it differs from what is stored; changes inside its values count."""
-        return self._data is not None and self._dumped() != (self._payload or self._nothing)
+        return self._data is not None and self._dumped() != self._unchanged
 
     # What is in it
 
@@ -115,17 +124,22 @@ class Session(MutableMapping[str, Any]):
         if payload is None:
             # An id that a store does not know is not taken from a cookie.
             self._id = None
-        try:
-            self._data = self._sessions.serializer.loads(payload) if payload else {}
-        except Exception:
-            self._request.close()
-            raise
-        self._payload = payload
+        self._data = self._parsed(payload) if payload else {}
+        self._payload, self._unchanged = payload, self._dumped()
         return self._data
 
-    @property
-    def _nothing(self) -> bytes:
-        return self._sessions.serializer.dumps({})
+    def _parsed(self, payload: bytes) -> dict[str, Any]:
+        """Its data; none if that cannot be read, which would fail in each request to come."""
+        try:
+            read = self._sessions.serializer.loads(payload)
+            if isinstance(read, dict):
+                return read
+            told = f"it is a {type(read).__name__}"
+        except Exception as error:
+            told = type(error).__name__
+        # Neither the id nor the data.
+        logging.getLogger("sessile").warning(f"a session cannot be read, and is empty: {told}")
+        return {}
 
     def _dumped(self) -> bytes:
         return self._sessions.serializer.dumps(self._data or {})
@@ -141,24 +155,35 @@ class Session(MutableMapping[str, Any]):
         if self._data is None:
             return "nothing"
         dumped = self._dumped()
-        if dumped == self._payload and self._request.is_open:
-            return await waiting.ask(self._sessions.store, self._store, dumped)
+        # The lock of a session that was read without it is not taken for a touch.
+        is_touch = dumped == self._unchanged and self._request.is_open
         return await waiting.save(
-            self._sessions.store, self._request, lambda: self._store(dumped)
+            self._sessions.store,
+            self._request,
+            lambda: self._store(dumped),
+            waits=self._payload is not None and not is_touch,
         )
 
     def _store(self, dumped: bytes) -> str:
         if self._payload is None and not self._data:
             return "nothing"
-        id = self.id
-        if self._payload is not None and not self._request.is_open:
-            self._request.reopen(id, self._payload)
-        changed = dumped != self._payload
+        id, before = self.id, self._payload
+        if before is not None and not self._request.is_open:
+            try:
+                self._request.reopen(id, before)
+            except Destroyed:
+                return "logged-out"
+            except Unsupported:
+                return "replaced"
+        changed = before is None or dumped != self._unchanged
+        payload = dumped if changed or before is None else before
         saved = self._request.save(
-            id, dumped, changed=changed, empty=not self._data, idle=self.idle
+            id, payload, changed=changed, empty=not self._data, idle=self.idle
         )
+        # Also if it was only touched.
+        self._request.close()
         if saved in ("stored", "touched"):
-            self._payload = dumped
+            self._payload, self._unchanged = payload, dumped
         return saved
 
     def regenerate(self, *, keep_old: bool = False) -> None:
@@ -182,7 +207,11 @@ class Session(MutableMapping[str, Any]):
     def destroy(self) -> None:
         """Ends it: a log-out. What comes after it is a new session."""
         if self._id is not None:
-            self._request.destroy(self._id)
+            try:
+                self._request.destroy(self._id)
+            except InvalidId:
+                # A malformed cookie names no session.
+                pass
         self._forget()
 
     async def adestroy(self) -> None:
@@ -191,6 +220,7 @@ class Session(MutableMapping[str, Any]):
 
     def _forget(self) -> None:
         self._id, self._payload, self._data = None, None, {}
+        self._unchanged, self._is_destroyed = self._dumped(), True
 
     def release(self) -> None:
         """Gives the lock back without saving."""

@@ -1,8 +1,9 @@
 """Calls of coroutines. What a store answers from memory is called at once, and what waits is called
 in a thread, so that the event loop never stands still.
 
-Locks are waited for in threads of their own. Otherwise all threads could wait for a session whose
-holder needs a thread to save it."""
+Sessions that others hold are waited for in threads of their own, and so are the short waits of
+saves. Otherwise all threads could wait for a session whose holder needs a thread to save it, and
+one visitor with many requests would keep all others from saving."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 CALLS_MAX = 16
 WAITS_MAX = 64
+SAVES_MAX = 16
 
 _threads: dict[str, ThreadPoolExecutor] = {}
 # A child has none of the threads of its parent.
@@ -40,22 +42,24 @@ async def ask(store: Store, function: Callable[..., T], *args: Any, **named: Any
     return await _in_thread("calls", CALLS_MAX, partial(function, *args, **named))
 
 
-async def wait(function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """Calls what may wait for a lock."""
-    return await _in_thread("waits", WAITS_MAX, partial(function, *args, **named))
-
-
-async def take(
-    store: Store, request: Request, id: str, *, locked: bool = True, strict: bool = True
-) -> bytes | None:
-    """`request.open`."""
-    opened = partial(request.open, id, locked=locked, strict=strict)
+async def take(store: Store, request: Request, id: str, *, locked: bool = True) -> bytes | None:
+    """`request.open`. If it fails or is cancelled, nothing stays held."""
+    opened = partial(request.open, id, locked=locked)
     try:
-        return await ask(store, opened, at_once=True)
-    except LockTimeout:
-        return await wait(opened)
+        try:
+            return await ask(store, opened, at_once=True)
+        except LockTimeout:
+            return await _in_thread("waits", WAITS_MAX, opened)
+    except BaseException:
+        request.close()
+        raise
 
 
-async def save(store: Store, request: Request, function: Callable[[], T]) -> T:
-    """Calls what saves the session of a request: it waits for no lock that it holds."""
-    return await (ask(store, function) if request.holds_lock else wait(function))
+async def save(
+    store: Store, request: Request, function: Callable[[], T], *, waits: bool = True
+) -> T:
+    """Calls what saves the session of a request. It waits for no lock that it holds. `waits` is
+    False for what takes none, or that of an id that nobody else knows."""
+    if not waits or request.holds_lock:
+        return await ask(store, function)
+    return await _in_thread("saves", SAVES_MAX, function)

@@ -59,16 +59,28 @@ class _Body:
 
     def __init__(self, body: Iterable[bytes], session: Session) -> None:
         self._body, self._session = body, session
+        self._has_failed = False
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
+        # Not `yield from`, which would close the body a second time.
+        try:
+            for part in self._body:
+                yield part
+        except GeneratorExit:
+            # The browser has gone.
+            raise
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def close(self) -> None:
+        """Servers call it also after a failure, whose changes are not saved."""
         try:
             close = getattr(self._body, "close", None)
             if close is not None:
                 close()
-            if self._session.modified:
+            if self._session.modified and not self._has_failed:
+                # A log-out in between wins, which is logged.
                 self._session.save()
         finally:
             self._session.release()

@@ -8,7 +8,7 @@ use super::{Phase, Request, State};
 use crate::late;
 use crate::merge::Removals;
 use crate::rules::Rules;
-use crate::session::{Hold, Session, unlocked};
+use crate::session::{Hold, Locked, Session, unlocked};
 
 impl Request {
     /// The application asks for a new id, and [`Request::open`] will name it. If the application
@@ -21,7 +21,9 @@ impl Request {
     /// # Errors
     ///
     /// `Unsupported` for a session that was read without its lock: it keeps its id. With
-    /// `Concurrency::Merge` those of a save that takes the lock.
+    /// `Concurrency::Merge` and `Detect` those of a save that takes the lock. `Stale` if another
+    /// request has changed the session since and the save could not merge: after the move its data
+    /// would be under an id that no browser knows.
     pub fn leave_id(&mut self, sessions: &Sessions, id: &str, keeps: bool) -> Result<bool> {
         if self.is_forked_child() {
             let was_open = self.state.has(id);
@@ -34,6 +36,12 @@ impl Request {
         }
         if *phase == Phase::Open {
             session.lock(sessions, &self.rules, Removals::Win)?;
+            if let Hold::Locked(Locked { diverged: Some(diverged), .. }) = &session.hold
+                && let Err(error) = diverged.can_merge(sessions, &self.rules, &session.key)
+            {
+                self.reset();
+                return Err(error);
+            }
         }
         match (*phase, &session.hold) {
             (Phase::Open, Hold::Locked(_)) => {

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Info, Warning
 
 from .. import errors
+from .._sessile import Store
 from . import settings as ours
 
 ENGINE = "sessile.django"
@@ -52,7 +53,9 @@ def _store() -> list[CheckMessage]:
         told = "Sessions are in the memory of one process: others do not see them."
         found.append(Warning(told, hint=hint, id="sessile.W002"))
     try:
-        ours.store()
+        # A check makes none: the user of `manage.py migrate` would own it.
+        if Store.is_created(ours.url()):
+            ours.store()
     except (errors.InvalidUrl, errors.InvalidArgument, TypeError) as error:
         hint = "The manual of the stores lists the URLs and their options."
         found.append(Error(f"SESSILE: {error}", hint=hint, id="sessile.E004"))

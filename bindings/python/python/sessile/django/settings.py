@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from .._sessile import Rules, Store
 
 STORE_OPTIONS = {"url", "hashed_ids", "payload_bytes_max"}
-RULES_OPTIONS = {"lock_wait", "lifetime", "grace", "on_conflict"}
+RULES_OPTIONS = {"lock_wait", "lifetime", "on_conflict"}
 OPTIONS = STORE_OPTIONS | RULES_OPTIONS | {"lock", "concurrency"}
 
 
@@ -37,11 +37,15 @@ def is_json() -> bool:
     return isinstance(kind, type) and issubclass(kind, JSONSerializer)
 
 
+def url() -> str:
+    return options().get("url") or default_url()
+
+
 @lru_cache(maxsize=1)
 def store() -> Store:
     given = options()
     named = {name: given[name] for name in STORE_OPTIONS - {"url"} if name in given}
-    return Store(given.get("url") or default_url(), **named)
+    return Store(url(), **named)
 
 
 @lru_cache(maxsize=1)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from asgiref.sync import SyncToAsync
 from django.contrib.sessions.backends.base import (
     VALID_KEY_CHARS,
     CreateError,
     SessionBase,
     UpdateError,
 )
+from django.core.exceptions import SynchronousOnlyOperation
 from django.core.signals import request_finished, request_started
 from django.utils.crypto import get_random_string
 
 from .. import waiting
 from .._sessile import Request
-from ..errors import Destroyed, Exists, InvalidId, Stale, Unsupported
+from ..errors import Destroyed, Exists, InvalidId, LockTimeout, Stale, Unsupported
 from . import settings as ours
 
 T = TypeVar("T")
@@ -27,27 +30,44 @@ T = TypeVar("T")
 KEY_LENGTH = 32
 STORED = ("stored", "touched")
 
-# The sessions that the current request has made. Each request is a context of its own, or, in a
-# thread, comes after the one before.
-_of_request: ContextVar[tuple[weakref.ref[SessionStore], ...]] = ContextVar(
-    "sessile_of_request", default=()
-)
+Made = weakref.WeakSet["SessionStore"]
+# The sessions that the current request has made. Under WSGI a thread serves one request after the
+# other.
+_of_request: ContextVar[Made | None] = ContextVar("sessile_of_request", default=None)
+# Under ASGI a view, the response and the signals at its end run in tasks whose contexts are copies.
+# They share the context of threads that Django enters for each request.
+_of_asgi: weakref.WeakKeyDictionary[Any, Made] = weakref.WeakKeyDictionary()
+
+
+def _made() -> Made:
+    asgi = SyncToAsync.thread_sensitive_context.get(None)
+    if asgi is not None:
+        return _of_asgi.setdefault(asgi, Made())
+    made = _of_request.get()
+    if made is None:
+        made = Made()
+        _of_request.set(made)
+    return made
 
 
 def release_all(**_: Any) -> None:
-    """The response is closed: what is still held is given back."""
-    made = _of_request.get()
-    if made:
-        _of_request.set(())
-    for reference in made:
-        session = reference()
-        if session is not None:
-            session.release()
+    """The response is closed, or the client is gone: what is still held is given back."""
+    for session in list(_made()):
+        session.release()
+    forget_others()
 
 
 def forget_others(**_: Any) -> None:
     """What was made before a request is not its own."""
-    _of_request.set(())
+    _of_request.set(None)
+
+
+def in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 request_started.connect(forget_others, dispatch_uid="sessile.django")
@@ -62,8 +82,7 @@ class SessionStore(SessionBase):
         self._request: Request | None = None
         # As it is stored; None if it is not.
         self._payload: bytes | None = None
-        alive = tuple(other for other in _of_request.get() if other() is not None)
-        _of_request.set((*alive, weakref.ref(self)))
+        _made().add(self)
 
     def _opened(self) -> Request:
         if self._request is None:
@@ -74,7 +93,19 @@ class SessionStore(SessionBase):
 
     def load(self) -> dict[str, Any]:
         key = self.session_key
-        return self._read(None if key is None else self._opened().open(key))
+        return self._read(None if key is None else self._take(key))
+
+    def _take(self, key: str) -> bytes | None:
+        if not in_event_loop():
+            return self._opened().open(key)
+        try:
+            return self._opened().open(key, at_once=True)
+        except LockTimeout as error:
+            told = (
+                "Another request holds the session, and a coroutine cannot wait for it here: use "
+                "the asynchronous methods, such as `await request.session.aget(...)`."
+            )
+            raise SynchronousOnlyOperation(told) from error
 
     async def aload(self) -> dict[str, Any]:
         key = self.session_key
@@ -113,8 +144,12 @@ class SessionStore(SessionBase):
         data = await self._aget_session(no_load=must_create)
         if self.session_key is None:
             return await self.acreate()
-        store = ours.store()
-        await waiting.save(store, self._opened(), lambda: self._store(data, must_create))
+        await waiting.save(
+            ours.store(),
+            self._opened(),
+            lambda: self._store(data, must_create),
+            waits=not must_create,
+        )
 
     def _store(self, data: dict[str, Any], must_create: bool) -> None:
         key, request, age = self.session_key, self._opened(), self.get_expiry_age()
@@ -129,6 +164,8 @@ class SessionStore(SessionBase):
         if saved not in STORED and saved != "nothing":
             raise UpdateError(f"the session is gone ({saved})")
         self._payload = payload
+        # Also if it was only touched.
+        request.close()
         if age <= 0:
             self.delete()
 
@@ -136,10 +173,17 @@ class SessionStore(SessionBase):
         """The request with its session: a save gives the lock back."""
         request = self._opened()
         if not must_create and not request.is_open:
-            if self._payload is None:
+            if self._payload is not None:
+                request.reopen(self.session_key, self._payload)
+            elif not self._is_known():
                 raise UpdateError("the session is gone")
-            request.reopen(self.session_key, self._payload)
         return request
+
+    def _is_known(self) -> bool:
+        """Whether its key is stored. `clear()` reads nothing before."""
+        if self._payload is None and self.session_key is not None:
+            self._payload = self._take(self.session_key)
+        return self._payload is not None
 
     def _changes(self, change: Callable[[], T]) -> T:
         try:
@@ -175,13 +219,13 @@ class SessionStore(SessionBase):
         """Gives the session a new key, and keeps it for this request. The old key is dead at once;
         the data is saved with the response, as after every change."""
         self._get_session()
-        if self.session_key is None or self._payload is None:
+        if not self._is_known():
             return self.create()
         self._cycle()
 
     async def acycle_key(self) -> None:
         await self._aget_session()
-        if self.session_key is None or self._payload is None:
+        if not await waiting.save(ours.store(), self._opened(), self._is_known):
             return await self.acreate()
         await waiting.save(ours.store(), self._opened(), self._cycle)
 
