@@ -38,7 +38,8 @@ fn rebuild_within(sessions: u64, heap_bytes_max: u64) {
     let filling = Instant::now();
     let before = opened(&path);
     for number in 0..sessions {
-        before.create(&key(number), &PAYLOAD, ttl).unwrap();
+        let created = before.create(&key(number), &PAYLOAD, ttl);
+        created.unwrap_or_else(|error| panic!("{number}: {error:#}; {:?}", before.details()));
         if number % 5 == 4 {
             let again = before.begin(&key(number - 4), Duration::ZERO).unwrap();
             again.lease.commit(&PAYLOAD, ttl).unwrap();

@@ -1,7 +1,7 @@
 <?php
 // Magento 2's own Redis handler (php-redis-session-abstract, with credis as its client), from a
 // copy of the user: a directory with both, as their archives unpack. The path is DIRECTORY:SOCKET.
-// The library's defaults apply, which are Magento's, but that its connection is kept.
+// The library's defaults apply, but that its connection is kept.
 
 [$directory, $socket] = explode(':', ini_get('session.save_path'));
 require "$directory/credis/Client.php";

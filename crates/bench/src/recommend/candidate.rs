@@ -281,9 +281,12 @@ fn nearer(a: &Conditions, b: &Conditions, site: &Site) -> Ordering {
     let is_debug = |question: &Conditions| question.build != "release";
     let is_elsewhere =
         |question: &Conditions| (question.round_trip_us > 0.0) != (site.web_servers > 1);
+    // `scale` has not the rows that stand for what sites have, and no tier but `none`.
+    let is_partial = |question: &Conditions| question.experiment != "cycle";
     is_debug(a)
         .cmp(&is_debug(b))
         .then(is_elsewhere(a).cmp(&is_elsewhere(b)))
+        .then(is_partial(a).cmp(&is_partial(b)))
         .then(distance(a, site).total_cmp(&distance(b, site)))
 }
 

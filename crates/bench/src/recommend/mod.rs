@@ -244,7 +244,7 @@ fn of_question(site: &Site, question: &Conditions, ranking: &[RankedStore]) -> V
     for tied in ranking.iter().filter(|it| it.tied) {
         let (first, tied) = (ranking.first().map(RankedStore::title), tied.title());
         notes.push(format!(
-            "{} and {tied} differ by less than their rounds do: either will do",
+            "the rounds do not tell {tied} from {}: take either, or measure with more --rounds",
             first.unwrap_or_default()
         ));
     }

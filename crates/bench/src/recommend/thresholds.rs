@@ -16,7 +16,7 @@ pub struct Threshold {
     pub why: &'static str,
 }
 
-/// `little-room`.
+/// `too-slow`.
 pub(super) const LOAD_MAX: Threshold = Threshold {
     name: "load",
     value: 25,

@@ -325,7 +325,8 @@ fn two_that_do_not_differ_are_told_so() {
     rows[5] = row("redis", "default", 395_000.0);
     let results = results(at_tier(Durability::Second, rows));
     let recommendation = recommend(&all_installed_at(Durability::Second), &[results]);
-    let told = "sessile#disk and redis differ by less than their rounds do: either will do";
+    let told = "the rounds do not tell redis from sessile#disk: take either, or measure with more \
+                --rounds";
     assert!(recommendation.notes.iter().any(|note| note == told), "{recommendation}");
 }
 

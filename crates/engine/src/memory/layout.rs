@@ -51,9 +51,9 @@ pub const BINS_MAX: u64 = 200;
 
 /// One bit a part: whether it has memory.
 pub const INDEX_PAGES: u64 = 64 << 10;
-pub const INDEX_PAGES_BYTES: u64 = 192 << 10;
+pub const INDEX_PAGES_BYTES: u64 = 768 << 10;
 
-pub const PROCESSES: u64 = 256 << 10;
+pub const PROCESSES: u64 = 832 << 10;
 pub const PROCESS_BYTES: u64 = 512;
 pub const PROCESSES_MAX: u64 = 1_024;
 pub const LANES: u64 = 6;
@@ -73,7 +73,7 @@ pub mod process_word {
 pub const LANES_AT: u64 = 128;
 
 /// Segment headers, a line each: `SegmentWords`.
-pub const SEGMENTS: u64 = 1 << 20;
+pub const SEGMENTS: u64 = 2 << 20;
 pub const SEGMENT_HEADER_BYTES: u64 = 64;
 pub const SEGMENTS_MAX: u64 = 1 << 23;
 pub const CONTROL_BYTES: u64 = SEGMENTS + SEGMENTS_MAX * SEGMENT_HEADER_BYTES;
@@ -111,7 +111,7 @@ pub const BLOCKS_MAX: u64 = 1 << 15; // 134 million sessions
 
 /// The first level exists from the beginning, the last bounds the file.
 pub const LEVEL_FIRST: u32 = 6;
-pub const LEVEL_LAST: u32 = 24;
+pub const LEVEL_LAST: u32 = 26;
 pub const INDEX_BYTES: u64 = BUCKET_BYTES << (LEVEL_LAST + 1);
 /// A bucket: two lines that decide, and a line of hints.
 pub const BUCKET_BYTES: u64 = 192;

@@ -448,3 +448,24 @@ fn children(place: &BucketRef<'_>) -> [u64; 2] {
     let index = number - (1 << level);
     [index, index + (1 << level)].map(|index| (2 << level) + index)
 }
+
+#[cfg(all(test, not(sessile_model)))]
+mod tests {
+    use super::*;
+
+    /// A bucket of the last level cannot split. With two levels less one of them was full with 45
+    /// million sessions, and the next session of that bucket was refused.
+    #[test]
+    fn the_last_level_has_room_for_as_many_sessions_as_there_are_entries() {
+        let buckets = f64::from(1_u32 << LEVEL_LAST);
+        let sessions = (BLOCKS_MAX * ENTRIES_OF_BLOCK) as f64;
+        let keys = sessions / buckets;
+        let fills =
+            (1..=BUCKET_CELLS as i32 + 1).fold((-keys).exp(), |p, n| p * keys / f64::from(n));
+        assert!(
+            fills * buckets < 0.1,
+            "{} buckets of the last level are too full",
+            fills * buckets
+        );
+    }
+}
