@@ -1,6 +1,6 @@
 //! The heap of a rebuild. The kernel refuses more than it is granted, so a file of its own.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
