@@ -347,8 +347,10 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
             ..,
         ) => (*durability, *server),
         ContenderSource::Reference(reference) => (reference.durability, reference.server),
-        ContenderSource::Url(..)
-        | ContenderSource::Handler(_)
+        // A server as it is configured, or a tier that the URL itself asks for.
+        ContenderSource::Url(..) if choice.durability != durability.name() => return None,
+        ContenderSource::Url(entry, _) => (entry.capabilities.durability, None),
+        ContenderSource::Handler(_)
         | ContenderSource::Keeper(_)
         | ContenderSource::Test(..) => return None,
     };
