@@ -350,9 +350,9 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
         // A server as it is configured, or a tier that the URL itself asks for.
         ContenderSource::Url(..) if choice.durability != durability.name() => return None,
         ContenderSource::Url(entry, _) => (entry.capabilities.durability, None),
-        ContenderSource::Handler(_)
-        | ContenderSource::Keeper(_)
-        | ContenderSource::Test(..) => return None,
+        ContenderSource::Handler(_) | ContenderSource::Keeper(_) | ContenderSource::Test(..) => {
+            return None;
+        }
     };
     if let Some(why) = missing_tier(tiers, durability) {
         return Some(why);
