@@ -7,7 +7,7 @@
 
 const { createHash } = require('node:crypto')
 const session = require('express-session')
-const { native, openStore, checked, ask, now, wait } = require('./native')
+const { native, openStore, checked, json, ask, now, wait } = require('./native')
 
 const DAY_MS = 86_400_000
 const CONFLICTS_MAX = 10
@@ -207,7 +207,7 @@ function textOf (session) {
 function sessionOf (peeked) {
   if (peeked === null) return undefined
   const text = peeked.slice(0, -15)
-  const session = JSON.parse(text)
+  const session = json(text)
   if (typeof session.cookie?.originalMaxAge === 'number') {
     session.cookie.expires = new Date(Number(peeked.slice(-15))).toISOString()
   }

@@ -5,7 +5,7 @@
 'use strict'
 
 const native = require('../sessile.node')
-const { raised } = require('./errors')
+const { CorruptError, raised } = require('./errors')
 
 const pending = new Map()
 let last = 0
@@ -32,9 +32,18 @@ function checked (answer) {
   return answer
 }
 
+/** The value of a stored text. The parser's own error would quote it. */
+function json (text) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new CorruptError('the session is no JSON: another program has written it')
+  }
+}
+
 /** A session as `peek` tells it: its JSON, and when it ends in milliseconds since 1970. */
 function parsed (peeked) {
-  return [JSON.parse(peeked.slice(0, -15)), Number(peeked.slice(-15))]
+  return [json(peeked.slice(0, -15)), Number(peeked.slice(-15))]
 }
 
 /** Runs `call(ticket)` at once and returns its answer. */
@@ -53,6 +62,7 @@ function later (sign, call) {
 }
 
 module.exports = {
+  json,
   native,
   checked,
   parsed,

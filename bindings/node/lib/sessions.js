@@ -155,6 +155,8 @@ class Held {
       const waits = changed && request.isOpen() && !request.holdsLock()
       const saved = await (waits ? wait(save) : this.#ask(save))
       if (saved === 'stored') this.#text = text
+      // A save gives the lock back, also one of an unchanged session.
+      if (saved === 'touched') await this.#close()
       return saved
     })
   }

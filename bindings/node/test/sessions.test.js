@@ -25,6 +25,19 @@ test('a session is kept, and requests of one session take turns', async () => {
   assert.equal(await sessions.peek(first.id), null)
 })
 
+// A download that had saved first held the visitor's other requests until it ended.
+test('a save of an unchanged session gives its lock back', async () => {
+  const sessions = open(stores.engine(), { lockWaitMs: 20 })
+  const first = await sessions.begin()
+  first.data.n = 1
+  await first.commit()
+  const reader = await sessions.begin(first.id)
+  assert.equal(await reader.save(), 'touched')
+  const next = await sessions.begin(first.id)
+  assert.deepEqual(next.data, { n: 1 })
+  await next.release()
+})
+
 test('an id that the store does not know is not taken', async () => {
   const sessions = open(stores.engine())
   const session = await sessions.begin('planted')
