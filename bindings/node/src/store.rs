@@ -112,7 +112,10 @@ impl Store {
     #[napi]
     pub fn peek(&self, ticket: i32, id: String, listed: bool) -> Answer {
         self.perform(ticket, move |sessions| {
-            let Some(record) = sessions.peek(&key(&id, listed)?)? else { return Ok(None) };
+            let found = sessions.find(&key(&id, listed)?)?;
+            // An id from before a log-in does not show what came after it.
+            let here = found.record.filter(|_| found.moved_to.is_none());
+            let Some(record) = here else { return Ok(None) };
             let expires = record.head.expires.as_ms();
             let mut text = utf8(record.payload)?;
             text.reserve_exact(EXPIRY_DIGITS);

@@ -146,6 +146,7 @@ test('a new id leaves the old one empty, or as it was for the grace', async () =
   second.data.user = 7
   await second.commit()
   assert.deepEqual(await sessions.peek(second.id), { cart: 1, user: 7 })
+  assert.equal(await sessions.peek(old), null, 'whoever knows the old id is not logged in')
   const late = await sessions.begin(old)
   assert.deepEqual(late.data, { cart: 1 })
   const third = await sessions.begin(second.id)
