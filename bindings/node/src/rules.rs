@@ -24,7 +24,7 @@ pub struct RulesOptions {
     pub lazy_start: Option<bool>,
     /// Reading moves the expiry.
     pub touch_unlocked: Option<bool>,
-    /// What is saved may be lost.
+    /// A save may be lost.
     pub best_effort: Option<bool>,
     /// A lock that is not free in time is no failure.
     pub read_on_lock_timeout: Option<bool>,

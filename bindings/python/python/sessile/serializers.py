@@ -114,7 +114,7 @@ class MsgSpec:
 
 
 class Pickle:
-    """Any object. Whoever can write to the store can run code in the application."""
+    """Any object. A process that can write to the store can run code in the application."""
 
     format = None
 

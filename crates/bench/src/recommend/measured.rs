@@ -51,7 +51,7 @@ pub struct SlowSweep {
     pub sessions: u64,
 }
 
-/// What was lost over all kills of a server, or of all processes of an embedded store. Counts even
+/// Losses over all kills of a server, or of all processes of an embedded store. They count even
 /// where the tier promises nothing: users were logged out, or found an old cart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RestartLoss {

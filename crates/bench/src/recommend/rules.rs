@@ -1,7 +1,7 @@
 //! All rules, in one table. Limits come from measured rows, else from `thresholds`.
 //!
-//! A rule says why it fires for a site and a candidate, or nothing. What is fast enough and loses
-//! nothing that the site must keep remains; then objections count, what has to be installed among
+//! A rule says why it fires for a site and a candidate, or nothing. Candidates that are fast enough
+//! and lose nothing that the site must keep remain; then objections count, an installation among
 //! them; then speed. Advantages decide only between candidates that results do not tell apart.
 
 use serde::Serialize;

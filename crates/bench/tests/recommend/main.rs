@@ -76,7 +76,7 @@ fn where_a_restart_must_not_log_out_rows_of_tier_none_recommend_nothing() {
     assert!(why(&both, "postgres", "stronger-tier").unwrap().contains("judged in tier 1s"));
 }
 
-/// Whatever was fastest was recommended, and each answer was something new to install.
+/// The fastest store was recommended, and each answer was a server or extension to install.
 #[test]
 fn what_a_site_has_stays_where_it_is_fast_enough_and_loses_nothing() {
     let with = |mut rows: Vec<Value>| {

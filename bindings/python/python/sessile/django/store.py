@@ -261,8 +261,8 @@ class SessionStore(SessionBase):
     # The end
 
     def release(self) -> None:
-        """Gives the session back to other requests. What is changed later can be saved if no other
-        request has changed it since; otherwise `UpdateError` is raised."""
+        """Gives the session back to other requests. A later change can be saved if no other request
+        has changed the session since; otherwise `UpdateError` is raised."""
         if self._request is not None:
             self._request.close()
 
