@@ -54,6 +54,8 @@ mutations! {
         ReadsOnce,
         /// A commit ignores changes made to the session since it was read.
         CommitsUnseen,
+        /// A holder trusts a lock that a log-out before it may still void.
+        TrustsVoidLock,
         /// A replaced record that came back to its place under another stamp stays there.
         ForgetsReturned,
         /// Recovery does not check that the lanes it has read are those of the dead process.

@@ -122,6 +122,28 @@ fn destroying(path: &Path) {
     machine::together(bodies);
 }
 
+/// A session is destroyed once while somebody begins and commits, or creates.
+fn destroying_once(path: &Path) {
+    let [holder, other, creator] = processes(path);
+    let begins = move || {
+        let (held, found) = lease(&holder, 0);
+        let committed = commit(&holder, &held, 2);
+        if found.is_none_or(|record| number_of(&record) == 3) {
+            assert_eq!(committed, Ok(()), "what is begun after a log-out outlives it");
+        }
+    };
+    let destroys = move || other.me().unwrap().destroy(&other.plane, &key(0)).unwrap();
+    let creates = move || {
+        let created = creator.create(&key(0), &[3; PAYLOAD_BYTES], ttl());
+        if created.is_ok() {
+            let found = peek(&creator, 0);
+            assert!(found.is_some(), "what is begun after a log-out outlives it");
+        }
+    };
+    let bodies: Bodies<3> = [Box::new(begins), Box::new(destroys), Box::new(creates)];
+    machine::together(bodies);
+}
+
 /// The record of session 0 is moved wherever it is, as compaction does.
 fn move_it(engine: &Engine) {
     let (plane, me) = (&engine.plane, engine.me().unwrap());
@@ -167,6 +189,11 @@ fn a_destroyed_session_does_not_come_back() {
 }
 
 #[test]
+fn what_is_begun_after_a_log_out_outlives_it() {
+    holds(150, Sleep::ToTheEnd, destroying_once);
+}
+
+#[test]
 fn a_record_that_is_moved_and_replaced_at_once_leaves_one() {
     holds(150, Sleep::ToTheEnd, moving);
 }
@@ -193,6 +220,12 @@ fn a_reader_that_does_not_look_again_is_noticed() {
 #[test]
 fn a_commit_over_a_destroyed_session_is_noticed() {
     notices(Mutation::CommitsUnseen, &["does not come back"], Sleep::ToTheEnd, destroying);
+}
+
+#[test]
+fn a_lock_that_a_log_out_may_void_is_noticed() {
+    let sentence = "what is begun after a log-out outlives it";
+    notices(Mutation::TrustsVoidLock, &[sentence], Sleep::ToTheEnd, destroying_once);
 }
 
 #[test]

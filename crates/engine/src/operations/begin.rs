@@ -46,20 +46,23 @@ impl RecordWriter {
         wait_max: Duration,
     ) -> Result<Option<ControlFlow<(HeldEntry, Found), KeyDigest>>> {
         let (entry, hint) = match plane.find_or_take(self, digest)? {
-            KeyEntry::New(entry, lock) => {
+            KeyEntry::New(entry, lock, state) => {
                 let now = plane.now();
                 if let Err(error) = self.check_attached(plane, now) {
                     self.give_up(plane, entry, lock)?;
                     return Err(error);
                 }
-                let state = entry.state();
-                let Some(fence) = entry.fence_of_holder(now, lock) else { return Ok(None) };
+                let fence = entry.next_fence(now);
+                if !entry.is_held(lock) {
+                    return Ok(None);
+                }
                 let held =
                     HeldEntry { entry: entry.number, lock, digest, bin, fence, state, old: None };
                 return Ok(Some(ControlFlow::Break((held, Found::default()))));
             }
             KeyEntry::Existing(entry, hint) => (entry, hint),
         };
+        let before = entry.state();
         let attempt = self.lock_within(plane, entry.lock(), wait_max, || entry.belongs_to(digest));
         let lock = match attempt {
             LockAttempt::Acquired(lock) => lock,
@@ -67,14 +70,15 @@ impl RecordWriter {
             LockAttempt::TimedOut(owner) => return Err(entry.timed_out(plane, owner, wait_max)),
         };
         let now = plane.now();
-        // Before the look: nothing that must be dropped is there yet.
-        let Some(fence) = entry.fence_of_holder(now, lock) else { return Ok(None) };
+        let fence = entry.next_fence(now);
         let viewed = self
             .check_attached(plane, now)
             .and_then(|()| self.end_destroy(plane, entry))
             .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES));
         let outcome = match viewed {
-            Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => Ok(None),
+            Ok(EntryView::Stored(_, found)) if !entry.keeps_lock(lock, before, found.state) => {
+                Ok(None)
+            }
             Ok(EntryView::Stored(stored, snapshot)) => {
                 let state = snapshot.state;
                 match stored.look_up(snapshot.payload, now) {

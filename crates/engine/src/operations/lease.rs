@@ -48,13 +48,14 @@ impl TableEntry<'_> {
         }
     }
 
-    /// `None` if a log-out has voided the lock meanwhile: another holder may be there with a
-    /// smaller fence.
-    pub fn fence_of_holder(self, now: Timestamp, mine: LockWord) -> Option<u64> {
-        let fence = self.next_fence(now);
-        // In the one order of all such operations: this fence, this look, the log-out's void, the
-        // next holder's lock, its fence.
-        (LockWord(self.lock().load(SeqCst)).bare() == mine).then_some(fence)
+    /// Whether only a log-out of later can void this lock, under which `found` was read; `before`
+    /// was read before it was taken. One that changed the state in between may have read the lock
+    /// and void it yet; if it has done so, others hold the session, with smaller fences.
+    pub fn keeps_lock(self, mine: LockWord, before: EntryState, found: EntryState) -> bool {
+        let may_be_voided = found.kind() == EntryKind::Destroyed && found != before;
+        self.is_held(mine)
+            && !found.is_being_destroyed()
+            && (!may_be_voided || mutated(Mutation::TrustsVoidLock))
     }
 
     pub fn belongs_to(self, digest: KeyDigest) -> bool {
@@ -62,7 +63,7 @@ impl TableEntry<'_> {
     }
 
     pub fn is_held(self, mine: LockWord) -> bool {
-        LockWord(self.lock().load(Relaxed)).bare() == mine
+        LockWord(self.lock().load(SeqCst)).bare() == mine
     }
 
     pub fn timed_out(self, plane: &Plane, owner: LockWord, waited: Duration) -> Error {
@@ -110,12 +111,13 @@ impl RecordWriter {
     ) -> Result<(TableEntry<'a>, LockWord, EntryState)> {
         retry(|| {
             let entry = match plane.find_or_take(self, digest)? {
-                KeyEntry::New(entry, mine) => {
+                KeyEntry::New(entry, mine, state) => {
                     entry.fence().add(1);
-                    return Ok(Some((entry, mine, entry.state())));
+                    return Ok(Some((entry, mine, state)));
                 }
                 KeyEntry::Existing(entry, _) => entry,
             };
+            let before = entry.state();
             let Some(mine) = self.try_lock(plane, entry.lock()) else {
                 let held = entry.belongs_to(digest);
                 return if held { Err(ErrorKind::Exists.into()) } else { Ok(None) };
@@ -130,7 +132,9 @@ impl RecordWriter {
                 Ok(EntryView::Stored(stored, _)) if stored.takes_id(plane.now()) => {
                     Err(ErrorKind::Exists.into())
                 }
-                Ok(EntryView::Stored(_, found)) if found.state.is_being_destroyed() => Ok(None),
+                Ok(EntryView::Stored(_, found)) if !entry.keeps_lock(mine, before, found.state) => {
+                    Ok(None)
+                }
                 Ok(EntryView::Stored(_, found)) => return Ok(Some((entry, mine, found.state))),
                 Ok(EntryView::Leaving) => {
                     return entry.finish_removal(plane, mine).map(|()| None);

@@ -12,8 +12,8 @@ use super::process::{AttachedProcess, thread_cpu};
 use crate::memory::*;
 
 pub enum KeyEntry<'a> {
-    /// Empty, and locked by us.
-    New(TableEntry<'a>, LockWord),
+    /// Locked by us, and empty in this state.
+    New(TableEntry<'a>, LockWord, EntryState),
     /// In any state.
     Existing(TableEntry<'a>, Hint),
 }
@@ -36,8 +36,9 @@ impl Plane {
                 let state = entry.state();
                 // Another entry of the key may have been freed since this one was taken.
                 entry.fence().raise(self.header(header::FENCE_FLOOR).load(SeqCst));
-                entry.replace_state(state, state.next_bare(EntryKind::Empty));
-                Ok(KeyEntry::New(entry, mine))
+                let empty = state.next_bare(EntryKind::Empty);
+                entry.replace_state(state, empty);
+                Ok(KeyEntry::New(entry, mine, empty))
             }
             Ok(Insertion::Existing(number)) => {
                 entry.set_free(self, mine);
