@@ -34,11 +34,35 @@ const SESSIONS: u64 = 3;
 /// Of each process in a round.
 const CALLS: u64 = 250;
 const ROUNDS: u64 = 4;
+/// Stores that are worked on at the same time: what needs a process that stands still between two
+/// steps is found where processors are scarce.
+const STORES: usize = 4;
 /// Processes killed in a round; a call that is cut short makes the search longer.
 const KILLED: usize = 2;
 
 fn main() {
     prove_that_the_checker_can_fail();
+    let stores: Vec<Pid> = (0..STORES).map(|_| in_child(work_and_judge)).collect();
+    for store in stores {
+        assert_eq!(waitpid(store, None).unwrap(), WaitStatus::Exited(store, 0), "see above");
+    }
+}
+
+/// The child ends as what it does ends.
+fn in_child(work: impl FnOnce()) -> Pid {
+    // SAFETY: this program has one thread, so the child may do whatever its parent may.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Parent { child } => child,
+        ForkResult::Child => {
+            // One that unwound would remove the parent's directory.
+            let failed = catch_unwind(AssertUnwindSafe(work)).is_err();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(failed.into()) }
+        }
+    }
+}
+
+fn work_and_judge() {
     let mut calls = 0;
     for (parent, sync) in [("/dev/shm", None), ("/var/tmp", Some(SyncMode::EachChange))] {
         let folder = tempfile::TempDir::new_in(parent).unwrap();
@@ -61,17 +85,7 @@ fn judge(path: &Path, folder: &Path, sync: Option<SyncMode>, round: u64) -> usiz
     let children: Vec<Pid> = (0..PROCESSES)
         .map(|process| {
             let said = File::create(log(process)).unwrap();
-            // SAFETY: this program has one thread, so the child may do whatever its parent may.
-            match unsafe { fork() }.unwrap() {
-                ForkResult::Parent { child } => child,
-                ForkResult::Child => {
-                    // One that unwound would remove the parent's directory.
-                    let work = || work(path, said, sync, (round, process), seed);
-                    let failed = catch_unwind(AssertUnwindSafe(work)).is_err();
-                    // SAFETY: ends the child at once.
-                    unsafe { libc::_exit(failed.into()) }
-                }
-            }
+            in_child(|| work(path, said, sync, (round, process), seed))
         })
         .collect();
     let mut random = fastrand::Rng::with_seed(seed);
