@@ -34,7 +34,7 @@ impl Head {
     ///
     /// `old` may have expired under its lease: it keeps its creation and its absolute end.
     pub fn next(old: Option<Head>, ttl: Ttl, now: Timestamp) -> Head {
-        let created = old.map_or(now, |old| old.created);
+        let created = old.map_or_else(|| ttl.created(now), |old| old.created);
         let (expires, ends) = ttl.deadline(now, created, old.and_then(|old| old.ends));
         let version = old.map_or(0, |old| old.version).saturating_add(1);
         Head { version, created, written: now, expires, ends }

@@ -6,13 +6,15 @@
 use std::time::Duration;
 
 use crate::clock::{Timestamp, whole_ms};
-use crate::{Error, ErrorKind, Limits, Result};
+use crate::{Error, ErrorKind, Head, Limits, Result};
 
 /// Time to live of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl {
     idle_ms: u64,
     absolute_ms: Option<u64>,
+    /// Of a record that was created in another store.
+    created: Option<Timestamp>,
 }
 
 impl Ttl {
@@ -23,7 +25,21 @@ impl Ttl {
     /// `InvalidArgument` below 1 ms or above [`Limits::TTL_MAX`].
     #[inline]
     pub fn sliding(idle: Duration) -> Result<Ttl> {
-        Ok(Ttl { idle_ms: checked_ms(idle, "time to live")?, absolute_ms: None })
+        Ok(Ttl { idle_ms: checked_ms(idle, "time to live")?, absolute_ms: None, created: None })
+    }
+
+    /// What is left of the life of a record: a new record with it, in another store, counts as
+    /// created when that one was, and expires and ends with it. `None` if it has expired.
+    pub fn rest_of(head: &Head, now: Timestamp) -> Option<Ttl> {
+        let left = |later: Timestamp, earlier: Timestamp| {
+            let ms = later.as_ms().saturating_sub(earlier.as_ms());
+            Some(ms.min(whole_ms(Limits::TTL_MAX))).filter(|ms| *ms > 0)
+        };
+        Some(Ttl {
+            idle_ms: left(head.expires, now)?,
+            absolute_ms: head.ends.and_then(|ends| left(ends, head.created)),
+            created: Some(head.created.min(now)),
+        })
     }
 
     /// Adds an absolute lifetime, counted from the record's creation.
@@ -46,10 +62,15 @@ impl Ttl {
         self.absolute_ms
     }
 
+    /// When a new record that is written at `now` counts as created.
+    pub fn created(self, now: Timestamp) -> Timestamp {
+        self.created.unwrap_or(now)
+    }
+
     /// When a record written at `now` expires, and its absolute end.
     ///
-    /// `created` is the creation of the record (`now` for a new one). `stored_end` is the absolute
-    /// end that the record already has; a ttl without an absolute lifetime of its own keeps it.
+    /// `created` is the creation of the record ([`Ttl::created`] of a new one). `stored_end` is the
+    /// absolute end that the record already has; a ttl without a lifetime of its own keeps it.
     #[inline]
     pub fn deadline(
         self,
@@ -94,6 +115,18 @@ mod tests {
         assert_eq!((expires.as_ms(), end.map(Timestamp::as_ms)), (1_150, Some(1_150)));
         let (expires, end) = ttl.deadline(Timestamp::from_ms(1_100), created, end);
         assert_eq!((expires.as_ms(), end.map(Timestamp::as_ms)), (1_150, Some(1_150)));
+    }
+
+    #[test]
+    fn the_rest_of_a_life_begins_and_ends_with_the_whole() {
+        let ttl = Ttl::sliding(Duration::from_millis(100)).unwrap();
+        let whole = ttl.within(Duration::from_millis(150)).unwrap();
+        let old = Head::next(None, whole, Timestamp::from_ms(1_000));
+        let rest = Ttl::rest_of(&old, Timestamp::from_ms(1_040)).unwrap();
+        let moved = Head::next(None, rest, Timestamp::from_ms(1_045));
+        assert_eq!((moved.created, moved.ends), (old.created, old.ends));
+        assert_eq!(moved.expires.as_ms(), 1_105, "counted from the move");
+        assert_eq!(Ttl::rest_of(&old, old.expires), None);
     }
 
     #[test]

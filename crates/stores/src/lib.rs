@@ -22,6 +22,8 @@ pub mod fuzzing;
 mod locks;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod owner;
+#[cfg(any(feature = "route", feature = "migrate"))]
+mod several;
 #[cfg(feature = "sql")]
 mod sql;
 
@@ -46,6 +48,7 @@ stores! {
     #[cfg(feature = "redis")] redis,
     #[cfg(feature = "memcached")] memcached,
     #[cfg(feature = "route")] route,
+    #[cfg(feature = "migrate")] migrate,
 }
 
 pub use open_stores::{OpenStores, Settings};

@@ -180,11 +180,12 @@ impl Store for Postgres {
                 bin,
                 id,
                 lock.into(),
-                head.created.into(),
+                head.written.into(),
                 head.expires.into(),
                 head.ends.into(),
                 writer.into(),
                 Value::Bytes(payload),
+                head.created.into(),
             ];
             let again = again.replace(true);
             if connection.run_one(Sql::Create, &values)?.count == 1 {

@@ -17,23 +17,22 @@ mod list;
 mod options;
 mod read;
 mod stub;
-mod sweep;
 mod write;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Cursor, Detail, Details, Durability, Expiry, Filter, Found, Key,
-    Lease, Ownership, Page, Result, Sessions, Stat, Store, Swept, Ttl, Waiting,
+    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key,
+    Lease, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
 use self::large_store::LargeStore;
 use self::options::RouteStores;
 use self::stub::Stub;
-use self::sweep::SweepPosition;
 use crate::locks::process_local::ProcessLocal;
 use crate::registry::{self, Context, Fixture, StoreEntry};
+use crate::several::{self, SweepPosition};
 use crate::store_url::StoreUrl;
 
 pub const ENTRY: StoreEntry = StoreEntry {
@@ -77,7 +76,7 @@ fn label(home: &Sessions, large: Option<&Sessions>, elsewhere: Option<&Sessions>
 
 fn exists(url: &StoreUrl) -> Result<bool> {
     let urls = ["home", "large", "bins_in"].into_iter().filter_map(|name| url.text(name));
-    let mut checked = urls.map(|url| registry::check_exists(&options::decoded(url)));
+    let mut checked = urls.map(|url| registry::check_exists(&several::decoded(url)));
     checked.try_for_each(|checked| checked).map(|()| true)
 }
 
@@ -119,21 +118,6 @@ impl Route {
     fn all(&self) -> impl Iterator<Item = &Sessions> {
         self.homes().chain(self.large.iter().map(|large| &large.store))
     }
-
-    fn every(&self, holds: impl Fn(Capabilities) -> bool) -> bool {
-        self.all().all(|store| holds(store.capabilities()))
-    }
-
-    /// The weakest tier in which every store survives a restart.
-    fn persistent_from(&self) -> Option<Durability> {
-        let tiers: Option<Vec<Durability>> =
-            self.all().map(|store| store.capabilities().persistent_from).collect();
-        tiers?.into_iter().max()
-    }
-
-    fn every_home(&self, holds: impl Fn(Capabilities) -> bool) -> bool {
-        self.homes().all(|store| holds(store.capabilities()))
-    }
 }
 
 impl Store for Route {
@@ -141,39 +125,13 @@ impl Store for Route {
 
     /// The weakest store decides. Locks and expiry are those of the stores in which keys live.
     fn capabilities(&self) -> Capabilities {
-        let home = self.home.capabilities();
-        let events = self.every_home(|store| store.waiting == Waiting::Event);
-        let by_process = self.every_home(|store| store.ownership == Ownership::Process);
-        let native = self.every_home(|store| store.expiry == Expiry::Native);
-        let unswept = self.every_home(|store| store.expiry != Expiry::Sweep);
-        let volatile = |store: &Sessions| store.capabilities().durability == [Durability::None];
+        let (homes, all): (Vec<_>, Vec<_>) = (self.homes().collect(), self.all().collect());
+        let largest = all.iter().map(|store| store.limits().payload_bytes_max).max();
+        let id_bytes_max = homes.iter().map(|store| store.limits().id_bytes_max).min();
         Capabilities {
-            persistent_from: self.persistent_from(),
-            shared_by_processes: self.every(|store| store.shared_by_processes),
-            shared_by_hosts: self.every(|store| store.shared_by_hosts),
-            foreign_writers: !self.every(|store| !store.foreign_writers),
-            server: self.all().find_map(|store| store.capabilities().server),
-            locking: home.locking,
-            waiting: if events { Waiting::Event } else { Waiting::Retry },
-            ownership: if by_process { Ownership::Process } else { Ownership::Time },
-            expiry: match (native, unswept) {
-                (true, _) => Expiry::Native,
-                (false, true) => Expiry::Changes,
-                (false, false) => Expiry::Sweep,
-            },
-            value_bytes_max: self
-                .all()
-                .map(|store| store.limits().payload_bytes_max)
-                .max()
-                .unwrap_or(0),
-            id_bytes_max: self.homes().map(|store| store.limits().id_bytes_max).min().unwrap_or(0),
-            sessions_bounded_by: home.sessions_bounded_by,
-            listing: self.every_home(|store| store.listing),
-            durability: if self.all().any(volatile) {
-                &[Durability::None]
-            } else {
-                home.durability
-            },
+            value_bytes_max: largest.unwrap_or(0),
+            id_bytes_max: id_bytes_max.unwrap_or(0),
+            ..several::capabilities(&homes, &all)
         }
     }
 
@@ -219,7 +177,9 @@ impl Store for Route {
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {
-        sweep::sweep(self, budget)
+        // Large payloads do not count as removed: they are no sessions.
+        let (stores, homes): (Vec<_>, _) = (self.all().collect(), self.homes().count());
+        several::sweep(&stores, homes, &self.swept_to, budget)
     }
 
     fn stored_key(&self, key: &Key) -> Key {

@@ -105,6 +105,7 @@ fn insert(held: &mut Held, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<
         head.ends.into(),
         lease.writer.into(),
         Value::Bytes(payload),
+        head.created.into(),
         mark.into(),
         connection.backend.into(),
     ];

@@ -76,9 +76,9 @@ fn new_record(table: &str, allowed: &str, replaceable: &str) -> String {
     format!(
         "INSERT INTO {table} AS t (bin, id, lock, kind, version, created, written, expires, due, \
             ends, writer, mark, payload)
-        SELECT $1::text, $2::text, $3::bigint, 0, 1, $4::bigint, $4, $5::bigint, $5, $6::bigint, \
-            $7::bigint, 0, $8::bytea
-        WHERE {allowed} ON CONFLICT (id, bin) DO UPDATE SET kind = 0, version = 1, created = $4, \
+        SELECT $1::text, $2::text, $3::bigint, 0, 1, $9::bigint, $4::bigint, $5::bigint, $5, \
+            $6::bigint, $7::bigint, 0, $8::bytea
+        WHERE {allowed} ON CONFLICT (id, bin) DO UPDATE SET kind = 0, version = 1, created = $9, \
             written = $4, expires = $5, due = $5, ends = $6, writer = $7, mark = 0, target = NULL, \
             payload = $8
         WHERE {replaceable}"
@@ -135,8 +135,8 @@ impl Sql {
                 "{} RETURNING {}",
                 new_record(
                     table,
-                    "pg_backend_pid() = $10::bigint",
-                    "CASE t.kind WHEN 1 THEN t.mark = $9::bigint ELSE t.expires <= $4 END"
+                    "pg_backend_pid() = $11::bigint",
+                    "CASE t.kind WHEN 1 THEN t.mark = $10::bigint ELSE t.expires <= $4 END"
                 ),
                 handed_over("$3")
             ),

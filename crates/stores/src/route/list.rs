@@ -8,6 +8,7 @@ use sessile_core::{Bin, Cursor, ErrorKind, Filter, Key, Listed, Page, Result, Se
 
 use super::stub::STUB_BYTES;
 use super::{Route, large_store};
+use crate::several;
 
 /// The most pages that a stat follows. Beyond, the sum of the bytes is a lower bound, marked as
 /// incomplete.
@@ -16,20 +17,9 @@ const STAT_PAGES_MAX: usize = 20;
 impl Route {
     pub fn list_sessions(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let stores: Vec<&Sessions> = self.homes().collect();
-        // `PLACE/CURSOR`: the number of the store, and its own cursor, empty at its start.
-        let parse = |text: &str| {
-            let (place, inner) = text.split_once('/')?;
-            let place: usize = place.parse().ok()?;
-            let inner = Some(Cursor(inner.to_owned())).filter(|inner| !inner.0.is_empty());
-            Some((place, *stores.get(place)?, inner))
-        };
-        let (place, store, inner) = match cursor {
-            None => (0, &self.home, None),
-            Some(cursor) => cursor.parse(parse)?,
-        };
         // Sizes are known only after the stubs have been followed.
-        let page =
-            store.list(inner.as_ref(), &Filter { payload_bytes_min: 0, ..filter.clone() })?;
+        let unsized_filter = Filter { payload_bytes_min: 0, ..filter.clone() };
+        let (place, page) = several::list(&stores, cursor, &unsized_filter)?;
         let mut entries = Vec::with_capacity(page.entries.len());
         for entry in page.entries.into_iter().filter(|entry| self.lives_in(place, entry.key.bin()))
         {
@@ -38,25 +28,11 @@ impl Route {
                 entries.push(entry);
             }
         }
-        let next = match page.next {
-            Some(Cursor(inner)) => Some(Cursor(format!("{place}/{inner}"))),
-            None if place + 1 < stores.len() => Some(Cursor(format!("{}/", place + 1))),
-            None => None,
-        };
-        Ok(Page { entries, next })
+        Ok(Page { entries, next: page.next })
     }
 
     pub fn count_sessions(&self) -> Result<Stat> {
-        let mut stat = Stat { complete: true, ..Stat::default() };
-        for store in self.homes() {
-            let part = store.stat()?;
-            stat.sessions += part.sessions;
-            stat.expired += part.expired;
-            stat.payload_bytes += part.payload_bytes;
-            stat.oldest_written =
-                [stat.oldest_written, part.oldest_written].into_iter().flatten().min();
-            stat.complete &= part.complete;
-        }
+        let mut stat = several::stat(&self.homes().collect::<Vec<_>>())?;
         if self.large.is_none() {
             return Ok(stat);
         }

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use sessile_core::{Bin, Error, Operation, Result, Sessions};
+use sessile_core::{Bin, Result, Sessions};
 
-use crate::registry::{self, Context, OptionHelp, option};
+use crate::registry::{Context, OptionHelp, option};
+use crate::several::open_inner;
 use crate::store_url::{StoreUrl, invalid};
 
 const LOCK_TTL: &str = "lock_ttl_ms";
@@ -56,29 +57,12 @@ pub fn open_stores(url: &StoreUrl, context: &Context) -> Result<RouteStores> {
         _ => Ok(()),
     }?;
     let lock_ttl = url.text(LOCK_TTL).map(|value| (LOCK_TTL, value.to_owned()));
-    let home = open_named_store("home", home, lock_ttl.as_slice(), context)?;
-    let open =
-        |name| url.text(name).map(|url| open_named_store(name, url, &[], context)).transpose();
+    let home = open_inner(("route:", "home"), home, lock_ttl.as_slice(), context)?;
+    let inner = |name, url| open_inner(("route:", name), url, &[], context);
+    let open = |name| url.text(name).map(|url| inner(name, url)).transpose();
     let (large, bins_in) = (open("large")?, open("bins_in")?);
     let inline_bytes_max = url.text("larger_than").map_or(Ok(u64::MAX), bytes)?;
     Ok(RouteStores { home, large, elsewhere: bins.zip(bins_in), inline_bytes_max })
-}
-
-fn open_named_store(
-    option: &str,
-    url: &str,
-    defaults: &[(&str, String)],
-    context: &Context,
-) -> Result<Sessions> {
-    registry::open_with_defaults(&decoded(url), defaults, context).map_err(|error| {
-        let why = format!("the store of the option {option} cannot be opened: {error}");
-        Error::new(error.kind().clone(), why).source(error).during(Operation::Open, "route:", None)
-    })
-}
-
-/// A URL from an option of another one: a plus sign was read as a space, and a URL has no spaces.
-pub fn decoded(option: &str) -> String {
-    option.replace(' ', "+")
 }
 
 fn bins(names: &str) -> Result<BTreeSet<Bin>> {
@@ -107,6 +91,7 @@ fn bytes(text: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry;
 
     fn refused(url: &str) -> String {
         let error = registry::open(url, &Context::default()).map(drop).unwrap_err();

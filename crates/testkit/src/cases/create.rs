@@ -31,6 +31,34 @@ pub(crate) const CASES: &[Case] = &[
             format!("the version went on from the expired record: {}", record.head.version)
         })
     }),
+    Case::timed("a record from another store keeps its creation and its ends", |_, store| {
+        let born = store.clock.now();
+        let first = store.stored("elsewhere")?;
+        let mut begun = store.lock(&first)?;
+        begun.lease.touch(minute().within(secs(100))?)?;
+        drop(begun);
+        let old = store.record(&first)?.head;
+        store.clock.advance(secs(30));
+        let rest = Ttl::rest_of(&old, store.clock.now());
+        let rest = rest.ok_or_else(|| Failure("it has expired".to_owned()))?;
+        let [created, committed] = [new_key(), new_key()];
+        store.create(&created, &payload("moved"), rest)?;
+        store.lock(&committed)?.lease.commit(&payload("moved"), rest)?;
+        for key in [created, committed] {
+            let head = store.record(&key)?.head;
+            equal("created", head.created, born)?;
+            equal("written", head.written, store.clock.now())?;
+            equal("expires", head.expires, old.expires)?;
+            equal("its absolute end", head.ends, Some(born.plus(secs(100))))?;
+            store.touch(&key, minute().within(secs(90))?)?;
+            equal(
+                "ends by its creation",
+                store.record(&key)?.head.ends,
+                Some(born.plus(secs(90))),
+            )?;
+        }
+        Ok(())
+    }),
     Case::new("of 8 threads that create one id, one wins", |_, store| {
         for _ in 0..20 {
             let key = new_key();

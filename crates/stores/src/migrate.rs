@@ -1,0 +1,218 @@
+//! `migrate:`: a live site changes its store. Sessions are read from the old store, `from`, where
+//! the new one, `to`, has nothing, and are moved at their first request. Writes go to the new store
+//! only. The manual is `docs/stores/migrate.md`.
+//!
+//! Invariants: at every instant a session is whole in at least one of the two stores. The new store
+//! counts where both have it: a record is committed there before it is destroyed in the old one,
+//! under the locks of both, that of the new store first. A log-out goes the other way, old store
+//! first, so that a move under way finds nothing to move, or loses its lease to the log-out.
+//!
+//! Leases, fences and waiting are those of the new store. Not a copy: what nobody asks for stays in
+//! the old store until it expires (`sessile copy` moves what is listed).
+
+mod leftover;
+mod moving;
+
+use std::time::Duration;
+
+use sessile_core::{
+    Budget, Capabilities, Clock, Cursor, Detail, Details, ErrorKind, Filter, Found, Key, Lease,
+    Page, Result, Sessions, Stat, Store, Swept, Ttl,
+};
+
+use self::leftover::Leftover;
+use crate::locks::process_local::ProcessLocal;
+use crate::registry::{self, Context, Fixture, StoreEntry, option};
+use crate::several::{self, SweepPosition, open_inner};
+use crate::store_url::{StoreUrl, invalid};
+
+const LOCK_TTL: &str = "lock_ttl_ms";
+
+pub const ENTRY: StoreEntry = StoreEntry {
+    name: "migrate",
+    schemes: &["migrate"],
+    sentence: "A live site changes its store: sessions move from the old to the new one when used",
+    capabilities: super::files::ENTRY.capabilities,
+    decorates: true,
+    options: &[
+        option("from", "URL of the old store; nothing new is written there"),
+        option("to", "URL of the new store; `&` in both is written %26, `#` %23, `%` %25"),
+        option(LOCK_TTL, "passed on to both stores, where their locks end with time"),
+    ],
+    server: None,
+    fixtures: &[Fixture {
+        variant: "default",
+        url: "migrate:?from=files:{shm}/from&to=files:{shm}/to",
+    }],
+    open,
+    exists,
+    drop: Err("remove the stores that its URL names, one by one"),
+};
+
+fn inner_urls(url: &StoreUrl) -> Result<[&str; 2]> {
+    const FORM: &str = "write migrate:?from=URL&to=URL";
+    if !url.parts().path().is_empty() || url.parts().host().is_some() {
+        return Err(invalid("migrate: takes no path").advice(FORM));
+    }
+    match (url.text("from"), url.text("to")) {
+        (Some(from), Some(to)) if from == to => {
+            Err(invalid("the old and the new store are the same").advice(FORM))
+        }
+        (Some(from), Some(to)) => Ok([from, to]),
+        _ => Err(invalid("migrate: needs an old and a new store").advice(FORM)),
+    }
+}
+
+fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
+    let [from, to] = inner_urls(url)?;
+    let lock_ttl = url.text(LOCK_TTL).map(|value| (LOCK_TTL, value.to_owned()));
+    let open = |option, url| open_inner(("migrate:", option), url, lock_ttl.as_slice(), context);
+    let (from, to) = (open("from", from)?, open("to", to)?);
+    let limits = registry::limits(url)?;
+    let label = format!("migrate:from={},to={}", from.label(), to.label());
+    let clock = context.clock.clone();
+    let store =
+        Migrate { from, to, clock, leftover: Leftover::default(), swept_to: Default::default() };
+    Ok(Sessions::new(label, store, limits))
+}
+
+fn exists(url: &StoreUrl) -> Result<bool> {
+    let mut urls = inner_urls(url)?.into_iter();
+    urls.try_for_each(|url| registry::check_exists(&several::decoded(url))).map(|()| true)
+}
+
+struct Migrate {
+    from: Sessions,
+    to: Sessions,
+    clock: Clock,
+    leftover: Leftover,
+    swept_to: ProcessLocal<SweepPosition>,
+}
+
+impl Migrate {
+    fn both(&self) -> [&Sessions; 2] {
+        [&self.to, &self.from]
+    }
+
+    /// What the old store has.
+    fn find_old(&self, key: &Key) -> Result<Found> {
+        if self.leftover.is_none(&self.from) {
+            return Ok(Found::default());
+        }
+        self.from.find(key)
+    }
+
+    /// `Exists` for an id that has a session in the old store.
+    fn check_free(&self, key: &Key) -> Result<()> {
+        match self.find_old(key)?.record {
+            Some(_) => Err(ErrorKind::Exists.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Store for Migrate {
+    /// Of the new store.
+    type Held = Lease;
+
+    /// The weaker of the two decides; locks are those of the new store.
+    fn capabilities(&self) -> Capabilities {
+        let id_bytes_max = self.both().map(|store| store.limits().id_bytes_max);
+        Capabilities {
+            value_bytes_max: self.to.limits().payload_bytes_max,
+            id_bytes_max: id_bytes_max.into_iter().min().unwrap_or(0),
+            ..several::capabilities(&self.both(), &self.both())
+        }
+    }
+
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Lease, u64, Found)> {
+        self.begin_moving(key, wait_max)
+    }
+
+    fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
+        self.to.begin_leaves_placeholder(key)
+    }
+
+    /// The third look answers a move that came between the first two.
+    fn peek(&self, key: &Key) -> Result<Found> {
+        let found = self.to.find(key)?;
+        if found.record.is_some() {
+            return Ok(found);
+        }
+        let old = self.find_old(key)?;
+        if old.record.is_some() { Ok(old) } else { self.to.find(key) }
+    }
+
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.check_free(key)?;
+        self.to.create(key, payload, ttl)
+    }
+
+    fn commit(&self, lease: Lease, payload: &[u8], ttl: Ttl) -> Result<()> {
+        lease.commit(payload, ttl)
+    }
+
+    /// A session that has not moved yet is touched where it is: a touch waits for no lock.
+    fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
+        let is_gone = |touched: &Result<()>| {
+            touched.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Gone)
+        };
+        let touched = self.to.touch(key, ttl);
+        if !is_gone(&touched) || self.leftover.is_none(&self.from) {
+            return touched;
+        }
+        let touched = self.from.touch(key, ttl);
+        // It may have moved in between.
+        if is_gone(&touched) { self.to.touch(key, ttl) } else { touched }
+    }
+
+    fn touch_held(&self, lease: &mut Lease, ttl: Ttl) -> Result<()> {
+        lease.touch(ttl)
+    }
+
+    fn release(&self, lease: Lease) -> Result<()> {
+        lease.release()
+    }
+
+    fn destroy(&self, key: &Key) -> Result<()> {
+        self.from.destroy(key)?;
+        self.to.destroy(key)
+    }
+
+    fn regenerate(&self, lease: &mut Lease, new: &Key, grace: Duration) -> Result<()> {
+        self.check_free(new)?;
+        lease.regenerate(new, grace)
+    }
+
+    fn sweep(&self, budget: Budget) -> Result<Swept> {
+        several::sweep(&self.both(), 2, &self.swept_to, budget)
+    }
+
+    fn stored_key(&self, key: &Key) -> Key {
+        self.to.listed_key(key)
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        several::stat(&self.both())
+    }
+
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        several::list(&self.both(), cursor, filter).map(|(_, page)| page)
+    }
+
+    fn details(&self) -> Result<Details> {
+        let mut details = Vec::new();
+        for (name, store) in [("new_store", &self.to), ("old_store", &self.from)] {
+            details.push((name, Detail::Text(store.label().into())));
+            details.extend(store.details()?);
+        }
+        if self.from.capabilities().listing {
+            details.push(("left_in_old_store", Detail::Count(self.from.stat()?.sessions)));
+        }
+        Ok(details)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.both().into_iter().try_for_each(Sessions::sync)
+    }
+}

@@ -1,0 +1,11 @@
+//! `migrate:`: sessions move from the old store to the new one when they are used, and none is
+//! lost, logged out or brought back on the way.
+
+#![cfg(all(feature = "migrate", feature = "sqlite", feature = "memory"))]
+
+#[cfg(test)]
+mod moves;
+#[cfg(test)]
+mod races;
+#[cfg(test)]
+mod setup;

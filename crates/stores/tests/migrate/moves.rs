@@ -1,0 +1,185 @@
+//! A session moves when it is used, whole, once, and back again if need be.
+
+use std::time::Duration;
+
+use sessile_core::{Detail, ErrorKind, Ttl};
+use sessile_stores::Context;
+
+use crate::setup::{Pair, WAIT, key, payload_of, ttl};
+
+fn is_refused<T>(result: sessile_core::Result<T>, code: &str) -> bool {
+    result.is_err_and(|error| error.kind().code() == code)
+}
+
+#[test]
+fn a_session_moves_at_its_first_request_with_its_creation_and_its_ends() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    let lived = ttl().within(Duration::from_secs(9_000)).unwrap();
+    old.create(&key("a"), b"cart", lived).unwrap();
+    let before = old.peek(&key("a")).unwrap().unwrap().head;
+    pair.clock.advance(Duration::from_secs(100));
+    assert_eq!(both.peek(&key("a")).unwrap().unwrap().payload, b"cart");
+    assert!(new.peek(&key("a")).unwrap().is_none(), "a look moves nothing");
+
+    let begun = both.begin(&key("a"), WAIT).unwrap();
+    assert!(!begun.moved);
+    let head = begun.record.unwrap().head;
+    let life = |head: sessile_core::Head| (head.created, head.expires, head.ends);
+    assert_eq!(life(head), life(before));
+    assert!(old.peek(&key("a")).unwrap().is_none());
+    begun.lease.commit(b"two carts", ttl()).unwrap();
+    assert_eq!(payload_of(&new, "a").unwrap(), b"two carts");
+    let head = new.peek(&key("a")).unwrap().unwrap().head;
+    assert_eq!((head.created, head.ends), (before.created, before.ends));
+}
+
+#[test]
+fn a_new_session_is_in_the_new_store_only() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    both.create(&key("a"), b"1", ttl()).unwrap();
+    both.begin(&key("b"), WAIT).unwrap().lease.commit(b"2", ttl()).unwrap();
+    assert_eq!(old.stat().unwrap().sessions, 0);
+    assert_eq!(new.stat().unwrap().sessions, 2);
+}
+
+#[test]
+fn a_session_of_the_old_store_takes_its_id() {
+    let pair = Pair::new();
+    let [old, _, both] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    assert!(is_refused(both.create(&key("a"), b"x", ttl()), "exists"));
+    let mut lease = both.begin(&key("b"), WAIT).unwrap().lease;
+    assert!(is_refused(lease.regenerate(&key("a"), Duration::ZERO), "exists"));
+    assert_eq!(payload_of(&both, "a").unwrap(), b"1");
+}
+
+#[test]
+fn a_log_out_ends_a_session_in_both_stores() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    both.destroy(&key("a")).unwrap();
+    assert!(both.begin(&key("a"), WAIT).unwrap().record.is_none());
+    // A process died between the two halves of a move.
+    old.create(&key("b"), b"1", ttl()).unwrap();
+    new.create(&key("b"), b"2", ttl()).unwrap();
+    assert_eq!(payload_of(&both, "b").unwrap(), b"2", "the new store counts");
+    both.destroy(&key("b")).unwrap();
+    assert!(both.peek(&key("b")).unwrap().is_none());
+}
+
+/// A request has moved the session and holds it; its commit after the log-out would bring it back.
+#[test]
+fn a_commit_after_a_log_out_is_refused() {
+    let pair = Pair::new();
+    let [old, _, both] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    let begun = both.begin(&key("a"), WAIT).unwrap();
+    both.destroy(&key("a")).unwrap();
+    assert!(is_refused(begun.lease.commit(b"2", ttl()), "destroyed"));
+    assert!(both.peek(&key("a")).unwrap().is_none());
+}
+
+#[test]
+fn a_touch_reaches_a_session_in_either_store() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    let short = Ttl::sliding(Duration::from_secs(10)).unwrap();
+    old.create(&key("a"), b"1", short).unwrap();
+    new.create(&key("b"), b"2", short).unwrap();
+    for id in ["a", "b"] {
+        both.touch(&key(id), ttl()).unwrap();
+    }
+    assert!(is_refused(both.touch(&key("c"), ttl()), "gone"));
+    pair.clock.advance(Duration::from_secs(100));
+    for id in ["a", "b"] {
+        both.begin(&key(id), WAIT).unwrap().record.unwrap();
+    }
+}
+
+#[test]
+fn a_request_waits_for_the_holder_in_the_old_store() {
+    let pair = Pair::new();
+    let [old, _, both] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    let held = old.begin(&key("a"), WAIT).unwrap();
+    let refused = both.begin(&key("a"), Duration::from_millis(10)).unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::LockTimeout { .. }), "{refused}");
+    held.lease.commit(b"2", ttl()).unwrap();
+    assert_eq!(both.begin(&key("a"), WAIT).unwrap().record.unwrap().payload, b"2");
+}
+
+#[test]
+fn an_id_within_its_grace_leads_on_and_the_session_moves() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    let mut lease = old.begin(&key("a"), WAIT).unwrap().lease;
+    lease.regenerate(&key("b"), Duration::from_secs(30)).unwrap();
+    drop(lease);
+    let begun = both.begin(&key("a"), WAIT).unwrap();
+    assert!(begun.moved);
+    assert_eq!(begun.lease.key(), &key("b"));
+    begun.lease.commit(b"2", ttl()).unwrap();
+    assert_eq!(payload_of(&new, "b").unwrap(), b"2");
+}
+
+/// The new store knows the session as destroyed: it moved away from there before.
+#[test]
+fn the_way_back_is_the_url_turned_round() {
+    let pair = Pair::new();
+    let [old, new, there] = pair.stores();
+    let back = pair.open(&format!("migrate:?from={}&to={}", pair.new_url(), pair.old_url()));
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    for (payload, store) in [(b"2", &there), (b"3", &back), (b"4", &there)] {
+        let begun = store.begin(&key("a"), WAIT).unwrap();
+        assert!(begun.record.is_some());
+        begun.lease.commit(payload, ttl()).unwrap();
+    }
+    assert!(payload_of(&old, "a").is_none());
+    assert_eq!(payload_of(&new, "a").unwrap(), b"4");
+}
+
+#[test]
+fn a_listing_and_a_count_have_both_and_tell_what_is_left() {
+    let pair = Pair::new();
+    let [old, _, both] = pair.stores();
+    for id in ["a", "b"] {
+        old.create(&key(id), b"1", ttl()).unwrap();
+    }
+    both.create(&key("c"), b"1", ttl()).unwrap();
+    drop(both.begin(&key("a"), WAIT).unwrap());
+    assert_eq!(both.stat().unwrap().sessions, 3);
+    let left = both.details().unwrap().into_iter().find(|(name, _)| *name == "left_in_old_store");
+    assert_eq!(left.unwrap().1, Detail::Count(1));
+    let (mut listed, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = both.list(cursor.as_ref(), &sessile_core::Filter::default()).unwrap();
+        listed.extend(page.entries.into_iter().map(|entry| entry.key.id().to_owned()));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    listed.sort();
+    assert_eq!(listed, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_url_without_two_stores_says_what_is_missing() {
+    for (url, word) in [
+        ("migrate:", "needs an old and a new store"),
+        ("migrate:?from=memory:", "needs an old and a new store"),
+        ("migrate:/x?from=memory:&to=files:/dev/shm/x", "no path"),
+        ("migrate:?from=memory:&to=memory:", "are the same"),
+        ("migrate:?from=memory:&to=nonsense:", "option to"),
+        ("migrate:?from=redis://shop:s3cret@host:notaport/&to=memory:", "option from"),
+    ] {
+        let error = sessile_stores::open(url, &Context::default()).map(drop).unwrap_err();
+        let told = format!("{error:#}");
+        assert_eq!(error.kind().code(), "invalid-url", "{url}: {told}");
+        assert!(told.contains(word) && !told.contains("s3cret"), "{url}: {told}");
+    }
+}
