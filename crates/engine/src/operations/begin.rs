@@ -1,5 +1,6 @@
 //! `begin`: takes a session's lock and reads its record.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -62,8 +63,12 @@ impl RecordWriter {
             }
             KeyEntry::Existing(entry, hint) => (entry, hint),
         };
-        let before = entry.state();
-        let attempt = self.lock_within(plane, entry.lock(), wait_max, || entry.belongs_to(digest));
+        // Read anew before each try: each log-out would send all waiters back to the start.
+        let before = Cell::new(entry.state());
+        let attempt = self.lock_within(plane, entry.lock(), wait_max, || {
+            before.set(entry.state());
+            entry.belongs_to(digest)
+        });
         let lock = match attempt {
             LockAttempt::Acquired(lock) => lock,
             LockAttempt::Moved => return Ok(None),
@@ -76,7 +81,9 @@ impl RecordWriter {
             .and_then(|()| self.end_destroy(plane, entry))
             .and_then(|()| entry.view_entry(plane, digest, ReadDepth::Whole(hint), LOCKED_TRIES));
         let outcome = match viewed {
-            Ok(EntryView::Stored(_, found)) if !entry.keeps_lock(lock, before, found.state) => {
+            Ok(EntryView::Stored(_, found))
+                if !entry.keeps_lock(lock, before.get(), found.state) =>
+            {
                 Ok(None)
             }
             Ok(EntryView::Stored(stored, snapshot)) => {

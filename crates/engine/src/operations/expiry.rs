@@ -163,6 +163,10 @@ impl RecordWriter {
             entry.finish_removal(plane, mine)?;
             return Ok(Cleaned);
         }
+        if state.is_being_destroyed() {
+            self.end_destroy(plane, entry)?;
+            return Ok(Kept);
+        }
         let touched = entry.touched().load(Relaxed);
         if entry.is_kept(plane) {
             return Ok(Kept);

@@ -48,9 +48,10 @@ impl TableEntry<'_> {
         }
     }
 
-    /// Whether only a log-out of later can void this lock, under which `found` was read; `before`
-    /// was read before it was taken. One that changed the state in between may have read the lock
-    /// and void it yet; if it has done so, others hold the session, with smaller fences.
+    /// Whether the lock under which `found` was read is safe from the log-outs before that read.
+    /// `before` was read before the lock was taken. A log-out that changed the state in between may
+    /// have read the lock and void it yet. If it has done so, others hold the session, with smaller
+    /// fences.
     pub fn keeps_lock(self, mine: LockWord, before: EntryState, found: EntryState) -> bool {
         let may_be_voided = found.kind() == EntryKind::Destroyed && found != before;
         self.is_held(mine)

@@ -6,7 +6,8 @@ use crate::{memory::*, storage::*, table::*};
 
 impl AttachedProcess {
     /// Frees a locked entry and its record, and gives the lock back. False when its state has
-    /// changed since `seen`: then nothing is done.
+    /// changed since `seen`, or a log-out has begun, which may void the lock on the way: then
+    /// nothing is done.
     pub fn remove_session(
         &self,
         plane: &Plane,
@@ -15,6 +16,9 @@ impl AttachedProcess {
         seen: EntryState,
     ) -> Result<bool> {
         let Some((mut state, mut old)) = entry.present_state(plane, seen) else { return Ok(false) };
+        if seen.is_being_destroyed() {
+            return Ok(false);
+        }
         let lane = Lane::enter(plane, self, entry.number, old);
         while !entry.replace_state(state, state.next_bare(EntryKind::Leaving)) {
             let Some(present) = entry.present_state(plane, seen) else { return Ok(false) };
@@ -155,6 +159,26 @@ mod tests {
         assert_eq!(refused.unwrap_err().kind().code(), ErrorKind::Destroyed.code());
         assert!(engine.peek(&key()).unwrap().record.is_none(), "what was refused has happened");
         assert!(!is_there_after_a_rebuild(engine, &folder));
+    }
+
+    /// The holder of a session without a record let go in the middle of a log-out, which voided its
+    /// lock. A request took the entry, and the holder, still removing it, removed that session.
+    #[test]
+    fn an_entry_is_not_removed_in_the_middle_of_a_log_out() {
+        let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+        let engine = store(&folder);
+        let (holder, found) = held(&engine);
+        assert!(!found);
+        destroy_and_die(&engine);
+        let (plane, me) = (&engine.plane, engine.me().unwrap());
+        me.release(plane, &holder).unwrap();
+        let number = plane.find_entry(plane.digest_of(&key())).unwrap();
+        let entry = plane.entry(number);
+        assert!(entry.state().is_being_destroyed(), "the log-out has not ended");
+        me.examine(plane, number, plane.now()).unwrap();
+        assert!(entry.state().kind() == EntryKind::Destroyed, "the hand ends it");
+        drop(engine);
+        remove_control(&folder.path().join("store"));
     }
 
     #[test]
