@@ -42,6 +42,7 @@ const STORES: (&str, &[&str]) = (
         "memcached",
         "route",
         "migrate",
+        "copy",
         "layouts",
         "feature_table",
         "fuzzing",

@@ -47,6 +47,9 @@ pub enum Verb {
     /// Remove all expired sessions, in small steps
     #[command(after_help = EXIT_CODES)]
     Gc(GcArguments),
+    /// Copy the sessions of one store into another, or move them; safe to repeat
+    #[command(after_help = EXIT_CODES)]
+    Copy(CopyArguments),
     /// Make all acknowledged changes survive a power cut
     #[command(after_help = EXIT_CODES)]
     Sync(SyncArguments),
@@ -140,6 +143,33 @@ pub struct GcArguments {
     /// Stop after this many seconds [default: no limit]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sessile copy`.
+#[derive(Args, Debug)]
+pub struct CopyArguments {
+    /// The store that has the sessions; it must list them
+    pub from: String,
+    /// The store that gets them; created if it does not exist
+    pub to: String,
+    /// Move them, under the locks of both stores: for a site in use whose workers have
+    /// migrate:?from=FROM&to=TO
+    #[arg(long = "move", conflicts_with_all = ["dry_run", "verify"])]
+    pub moves: bool,
+    /// Count what a copy would do, and change nothing
+    #[arg(long, conflicts_with = "verify")]
+    pub dry_run: bool,
+    /// Compare each session in both stores, and change nothing; exit code 1 if one is missing or
+    /// older in the new one
+    #[arg(long)]
+    pub verify: bool,
+    /// Rest N times as long as each page of 100 took, for other requests; 0: no rests
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub rest: u32,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

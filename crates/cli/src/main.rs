@@ -13,6 +13,7 @@ mod command_line;
 mod command_result;
 mod compare;
 mod completion;
+mod copy;
 mod drop;
 mod existing_store;
 mod gc;
@@ -54,6 +55,7 @@ fn run(verb: &Verb) -> CommandResult {
         Verb::Scan(arguments) => scan::run(arguments),
         Verb::Verify(arguments) => verify::run(arguments),
         Verb::Gc(arguments) => gc::run(arguments),
+        Verb::Copy(arguments) => copy::run(arguments),
         Verb::Sync(arguments) => sync::run(arguments),
         Verb::Drop(arguments) => drop::run(arguments),
         Verb::Completion(arguments) => completion::run(arguments),

@@ -18,6 +18,17 @@ pub fn print(text: &str) -> CommandResult {
     }
 }
 
+/// A bar with rate and time left; silent if standard error is not a terminal.
+pub fn bar(total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(
+        "[{elapsed}] {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left",
+    ) {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// A spinner with a message; silent if standard error is not a terminal.
 pub struct Spinner(ProgressBar);
 

@@ -35,10 +35,12 @@ impl Ttl {
             let ms = later.as_ms().saturating_sub(earlier.as_ms());
             Some(ms.min(whole_ms(Limits::TTL_MAX))).filter(|ms| *ms > 0)
         };
+        // The clock of another host may be ahead.
+        let created = head.created.min(now);
         Some(Ttl {
             idle_ms: left(head.expires, now)?,
-            absolute_ms: head.ends.and_then(|ends| left(ends, head.created)),
-            created: Some(head.created.min(now)),
+            absolute_ms: head.ends.and_then(|ends| left(ends, created)),
+            created: Some(created),
         })
     }
 

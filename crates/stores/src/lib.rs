@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copy;
 pub mod feature_table;
 mod hashed_ids;
 pub mod layouts;

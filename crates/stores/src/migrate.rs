@@ -5,22 +5,21 @@
 //! Invariants: at every instant a session is whole in at least one of the two stores. The new store
 //! counts where both have it: a record is committed there before it is destroyed in the old one,
 //! under the locks of both, that of the new store first. A log-out goes the other way, old store
-//! first, so that a move under way finds nothing to move, or loses its lease to the log-out.
+//! first, so that a move under way finds nothing to move, or loses its lease to the log-out. An id
+//! that was replaced in the new store is not looked for in the old one.
 //!
 //! Leases, fences and waiting are those of the new store. Not a copy: what nobody asks for stays in
 //! the old store until it expires (`sessile copy` moves what is listed).
 
-mod leftover;
 mod moving;
 
 use std::time::Duration;
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, Detail, Details, ErrorKind, Filter, Found, Key, Lease,
-    Page, Result, Sessions, Stat, Store, Swept, Ttl,
+    Absence, Begun, Budget, Capabilities, Clock, Cursor, Detail, Details, ErrorKind, Filter, Found,
+    Key, Lease, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
-use self::leftover::Leftover;
 use crate::locks::process_local::ProcessLocal;
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::several::{self, SweepPosition, open_inner};
@@ -71,8 +70,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let limits = registry::limits(url)?;
     let label = format!("migrate:from={},to={}", from.label(), to.label());
     let clock = context.clock.clone();
-    let store =
-        Migrate { from, to, clock, leftover: Leftover::default(), swept_to: Default::default() };
+    let store = Migrate { from, to, clock, swept_to: ProcessLocal::default() };
     Ok(Sessions::new(label, store, limits))
 }
 
@@ -85,29 +83,27 @@ struct Migrate {
     from: Sessions,
     to: Sessions,
     clock: Clock,
-    leftover: Leftover,
     swept_to: ProcessLocal<SweepPosition>,
 }
 
 impl Migrate {
+    /// The old store first: a session that moves while they are listed is seen twice, not never.
     fn both(&self) -> [&Sessions; 2] {
-        [&self.to, &self.from]
+        [&self.from, &self.to]
     }
 
-    /// What the old store has.
-    fn find_old(&self, key: &Key) -> Result<Found> {
-        if self.leftover.is_none(&self.from) {
-            return Ok(Found::default());
-        }
-        self.from.find(key)
+    /// Whether an alias of the old store tells a digest, which is no id of the new one.
+    fn old_keeps_digests(&self) -> bool {
+        Key::session("probe").is_ok_and(|probe| self.from.listed_key(&probe) != probe)
     }
 
-    /// `Exists` for an id that has a session in the old store.
+    /// `Exists` for an id that the old store knows.
     fn check_free(&self, key: &Key) -> Result<()> {
-        match self.find_old(key)?.record {
-            Some(_) => Err(ErrorKind::Exists.into()),
-            None => Ok(()),
+        let old = self.from.find(key)?;
+        if old.record.is_some() || old.moved_to.is_some() {
+            return Err(ErrorKind::Exists.into());
         }
+        Ok(())
     }
 }
 
@@ -121,12 +117,14 @@ impl Store for Migrate {
         Capabilities {
             value_bytes_max: self.to.limits().payload_bytes_max,
             id_bytes_max: id_bytes_max.into_iter().min().unwrap_or(0),
-            ..several::capabilities(&self.both(), &self.both())
+            ..several::capabilities(&[&self.to, &self.from], &self.both())
         }
     }
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Lease, u64, Found)> {
-        self.begin_moving(key, wait_max)
+        let Begun { lease, record, absence, moved } = self.begin_moving(key, wait_max)?;
+        let (fence, moved_to) = (lease.fence(), moved.then(|| lease.key().clone()));
+        Ok((lease, fence, Found { record, moved_to, absence }))
     }
 
     fn begin_leaves_placeholder(&self, key: &Key) -> Result<bool> {
@@ -139,8 +137,17 @@ impl Store for Migrate {
         if found.record.is_some() {
             return Ok(found);
         }
-        let old = self.find_old(key)?;
-        if old.record.is_some() { Ok(old) } else { self.to.find(key) }
+        let there = found.moved_to.as_ref().unwrap_or(key);
+        let old = self.find_old(there, found.absence)?;
+        if old.record.is_some() {
+            return Ok(old);
+        }
+        let there = old.moved_to.filter(|_| !self.old_keeps_digests()).unwrap_or(key.clone());
+        let late = self.to.find(&there)?;
+        let moved_to = late.moved_to.or((there != *key).then_some(there));
+        let known = late.absence != Absence::Unknown;
+        let absence = if known { late.absence } else { old.absence };
+        Ok(Found { moved_to, absence, ..late })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -152,18 +159,19 @@ impl Store for Migrate {
         lease.commit(payload, ttl)
     }
 
-    /// A session that has not moved yet is touched where it is: a touch waits for no lock.
+    /// A session that has not moved yet is touched where it is: a touch waits for no lock. It may
+    /// move meanwhile, so the new store is asked again.
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let is_gone = |touched: &Result<()>| {
             touched.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Gone)
         };
         let touched = self.to.touch(key, ttl);
-        if !is_gone(&touched) || self.leftover.is_none(&self.from) {
+        if !is_gone(&touched) {
             return touched;
         }
-        let touched = self.from.touch(key, ttl);
-        // It may have moved in between.
-        if is_gone(&touched) { self.to.touch(key, ttl) } else { touched }
+        let old = self.from.touch(key, ttl);
+        let new = self.to.touch(key, ttl);
+        if is_gone(&new) { old } else { new }
     }
 
     fn touch_held(&self, lease: &mut Lease, ttl: Ttl) -> Result<()> {
@@ -174,13 +182,22 @@ impl Store for Migrate {
         lease.release()
     }
 
+    /// In both, also when one of them fails. An id within its grace in the old store leads to a
+    /// session that may have moved.
     fn destroy(&self, key: &Key) -> Result<()> {
-        self.from.destroy(key)?;
-        self.to.destroy(key)
+        let target = self.from.find(key).map(|old| old.moved_to);
+        let old = self.from.destroy(key);
+        let led_to = target.and_then(|target| match target {
+            Some(target) if !self.old_keeps_digests() => self.to.destroy(&target),
+            _ => Ok(()),
+        });
+        self.to.destroy(key).and(old).and(led_to)
     }
 
+    /// What an interrupted move left under the old id would be a session again.
     fn regenerate(&self, lease: &mut Lease, new: &Key, grace: Duration) -> Result<()> {
         self.check_free(new)?;
+        self.from.destroy(lease.key())?;
         lease.regenerate(new, grace)
     }
 
@@ -202,7 +219,7 @@ impl Store for Migrate {
 
     fn details(&self) -> Result<Details> {
         let mut details = Vec::new();
-        for (name, store) in [("new_store", &self.to), ("old_store", &self.from)] {
+        for (name, store) in [("old_store", &self.from), ("new_store", &self.to)] {
             details.push((name, Detail::Text(store.label().into())));
             details.extend(store.details()?);
         }

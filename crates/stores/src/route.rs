@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key,
-    Lease, Page, Result, Sessions, Stat, Store, Swept, Ttl,
+    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key, Lease, Page, Result,
+    Sessions, Stat, Store, Swept, Ttl,
 };
 
 use self::large_store::LargeStore;

@@ -1,7 +1,7 @@
 //! `migrate:`: sessions move from the old store to the new one when they are used, and none is
 //! lost, logged out or brought back on the way.
 
-#![cfg(all(feature = "migrate", feature = "sqlite", feature = "memory"))]
+#![cfg(all(feature = "migrate", feature = "sqlite", feature = "memory", feature = "redis"))]
 
 #[cfg(test)]
 mod moves;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use sessile_core::{Detail, ErrorKind, Ttl};
+use sessile_core::{Absence, Detail, ErrorKind, Ttl};
 use sessile_stores::Context;
 
+use crate::setup::support::server;
 use crate::setup::{Pair, WAIT, key, payload_of, ttl};
 
 fn is_refused<T>(result: sessile_core::Result<T>, code: &str) -> bool {
@@ -124,6 +125,98 @@ fn an_id_within_its_grace_leads_on_and_the_session_moves() {
     assert_eq!(begun.lease.key(), &key("b"));
     begun.lease.commit(b"2", ttl()).unwrap();
     assert_eq!(payload_of(&new, "b").unwrap(), b"2");
+}
+
+/// The log-in of a worker with the old URL gave the session a new id while a request with the old
+/// id waited. The move must not bring the log-in to the old id, which may have been planted.
+#[test]
+fn a_session_that_gets_a_new_id_while_its_move_waits_moves_under_that() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    old.create(&key("a"), b"cart", ttl()).unwrap();
+    let mut holder = old.begin(&key("a"), WAIT).unwrap().lease;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| both.begin(&key("a"), WAIT).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        holder.regenerate(&key("b"), Duration::from_secs(30)).unwrap();
+        holder.commit(b"log-in", ttl()).unwrap();
+        let begun = waiting.join().unwrap();
+        assert!(begun.moved);
+        assert_eq!(begun.lease.key(), &key("b"));
+    });
+    assert!(new.find(&key("a")).unwrap().record.is_none());
+    assert_eq!(payload_of(&new, "b").unwrap(), b"log-in");
+}
+
+/// A process died between the two halves of a move; then the visitor logged in, and out.
+#[test]
+fn what_an_interrupted_move_left_is_no_session_under_a_replaced_id() {
+    let pair = Pair::new();
+    let [old, _, both] = pair.stores();
+    for grace in [Duration::ZERO, Duration::from_secs(30)] {
+        both.create(&key("a"), b"1", ttl()).unwrap();
+        old.create(&key("a"), b"1", ttl()).unwrap();
+        let mut lease = both.begin(&key("a"), WAIT).unwrap().lease;
+        lease.regenerate(&key("b"), grace).unwrap();
+        lease.commit(b"2", ttl()).unwrap();
+        both.destroy(&key("b")).unwrap();
+        assert!(both.peek(&key("a")).unwrap().is_none());
+        assert!(both.begin(&key("a"), WAIT).unwrap().record.is_none());
+        pair.clock.advance(Duration::from_secs(8_000));
+    }
+}
+
+#[test]
+fn a_log_out_with_an_id_within_its_grace_ends_the_session_that_has_moved() {
+    let pair = Pair::new();
+    let [old, _, both] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    let mut lease = old.begin(&key("a"), WAIT).unwrap().lease;
+    lease.regenerate(&key("b"), Duration::from_secs(30)).unwrap();
+    drop(lease);
+    drop(both.begin(&key("b"), WAIT).unwrap());
+    let begun = both.begin(&key("a"), WAIT).unwrap();
+    assert!(begun.moved && begun.record.is_some());
+    drop(begun);
+    assert_eq!(payload_of(&both, "a").unwrap(), b"1");
+    assert!(is_refused(both.create(&key("a"), b"x", ttl()), "exists"));
+    both.destroy(&key("a")).unwrap();
+    assert!(both.peek(&key("b")).unwrap().is_none());
+}
+
+/// The engine tells a digest of the id to which an alias leads.
+#[test]
+fn an_id_within_its_grace_in_a_store_of_digests_reads_as_replaced() {
+    let pair = Pair::new();
+    let urls = [pair.url("sessile:", "engine"), pair.new_url()];
+    let [old, new] = urls.each_ref().map(|url| pair.open(url));
+    let both = pair.open(&format!("migrate:?from={}&to={}", urls[0], urls[1]));
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    let mut lease = old.begin(&key("a"), WAIT).unwrap().lease;
+    lease.regenerate(&key("b"), Duration::from_secs(30)).unwrap();
+    drop(lease);
+    let begun = both.begin(&key("a"), WAIT).unwrap();
+    assert_eq!((begun.record, begun.moved, begun.absence), (None, false, Absence::Regenerated));
+    drop(begun.lease);
+    assert_eq!(both.begin(&key("b"), WAIT).unwrap().record.unwrap().payload, b"1");
+    assert_eq!(new.stat().unwrap().sessions, 1);
+}
+
+#[test]
+fn a_log_out_reaches_the_new_store_when_the_old_one_fails() {
+    let pair = Pair::new();
+    let Some(mut server) = server::start("redis-server", &pair.dir, &Default::default()) else {
+        return;
+    };
+    let url = format!("redis+unix:{}", server.socket().display());
+    let [new, both] = [pair.new_url(), format!("migrate:?from={url}&to={}", pair.new_url())]
+        .map(|url| pair.open(&url));
+    server.kill();
+    new.create(&key("a"), b"1", ttl()).unwrap();
+    assert_eq!(both.begin(&key("a"), WAIT).unwrap().record.unwrap().payload, b"1");
+    assert!(is_refused(both.begin(&key("b"), WAIT), "unreachable"));
+    assert!(is_refused(both.destroy(&key("a")), "unreachable"));
+    assert!(new.peek(&key("a")).unwrap().is_none());
 }
 
 /// The new store knows the session as destroyed: it moved away from there before.

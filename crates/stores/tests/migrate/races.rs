@@ -39,17 +39,13 @@ fn no_increment_is_lost_while_sessions_move() {
             let [old, _, both] = pair.stores();
             let (keys, counts, has_begun) = (&keys, &counts, &has_begun);
             scope.spawn(move || {
-                let (store, end) = if worker < 3 {
-                    (old, Duration::from_millis(700))
-                } else {
-                    while !has_begun.load(Ordering::SeqCst) {
-                        std::thread::yield_now();
-                    }
-                    (both, Duration::from_millis(700))
-                };
+                let store = if worker < 3 { old } else { both };
+                while worker >= 3 && !has_begun.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
                 let start = Instant::now();
                 let mut random = fastrand::Rng::with_seed(worker);
-                while start.elapsed() < end {
+                while start.elapsed() < Duration::from_millis(700) {
                     let chosen = random.usize(0..keys.len());
                     let counted = increment(&store, &keys[chosen]);
                     counts[chosen].fetch_add(counted.into(), Ordering::SeqCst);

@@ -13,9 +13,8 @@ pub use self::support::{key, payload_of, ttl};
 
 pub const WAIT: Duration = Duration::from_secs(60);
 
-/// An old and a new store in private directories.
 pub struct Pair {
-    dir: PrivateDir,
+    pub dir: PrivateDir,
     pub clock: Clock,
 }
 
@@ -25,7 +24,7 @@ impl Pair {
         Pair { dir: PrivateDir::in_shared_memory().unwrap(), clock }
     }
 
-    fn url(&self, scheme: &str, name: &str) -> String {
+    pub fn url(&self, scheme: &str, name: &str) -> String {
         format!("{scheme}{}/{name}", self.dir.path().display())
     }
 

@@ -1,0 +1,140 @@
+//! `sessile copy` from one store to another.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod started;
+
+use std::time::Duration;
+
+use sessile_core::{Key, Record, Sessions, Ttl};
+use sessile_stores::Context;
+use started::{sessile, stderr, stdout};
+
+struct Pair {
+    dir: tempfile::TempDir,
+    old: Sessions,
+}
+
+impl Pair {
+    /// An old store with 250 sessions of different lives.
+    fn filled() -> Pair {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let url = format!("files:{}/old", dir.path().display());
+        let old = sessile_stores::open(&url, &Context::default()).unwrap();
+        for number in 0..250 {
+            let ttl = Ttl::sliding(Duration::from_secs(1_000 + number)).unwrap();
+            let ttl = ttl.within(Duration::from_secs(9_000)).unwrap();
+            old.create(&key(number), &number.to_le_bytes(), ttl).unwrap();
+        }
+        Pair { dir, old }
+    }
+
+    fn urls(&self) -> [String; 2] {
+        let dir = self.dir.path().display();
+        [format!("files:{dir}/old"), format!("sqlite:{dir}/new.sqlite")]
+    }
+
+    fn new_store(&self) -> Sessions {
+        sessile_stores::open(&self.urls()[1], &Context::default()).unwrap()
+    }
+
+    /// `sessile copy OLD NEW` and more.
+    fn copy(&self, more: &[&str]) -> (i32, String, String) {
+        let [old, new] = &self.urls();
+        let output = sessile(&[&["copy", old, new], more].concat());
+        let told = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(!told.contains("secret"), "an id: {told}");
+        (output.status.code().unwrap(), stdout(&output), stderr(&output))
+    }
+}
+
+fn key(number: u64) -> Key {
+    Key::session(&format!("secret{number}")).unwrap()
+}
+
+fn life(record: &Record) -> [u64; 3] {
+    let head = record.head;
+    [head.created, head.expires, head.ends.unwrap()].map(|moment| moment.as_ms() / 1_000)
+}
+
+#[test]
+fn all_sessions_are_copied_with_their_lives_and_a_repetition_copies_nothing() {
+    let pair = Pair::filled();
+    let (code, told, why) = pair.copy(&["--rest", "0"]);
+    assert_eq!((code, told.as_str()), (0, "250 sessions copied\n"), "{why}");
+    let new = pair.new_store();
+    for number in 0..250 {
+        let copied = new.peek(&key(number)).unwrap().unwrap();
+        let old = pair.old.peek(&key(number)).unwrap().unwrap();
+        assert_eq!(copied.payload, old.payload);
+        let (copied, old) = (life(&copied), life(&old));
+        let near = copied.iter().zip(old).all(|(copied, old)| copied.abs_diff(old) <= 1);
+        assert!(near, "{copied:?} and {old:?}");
+    }
+    let (code, told, _) = pair.copy(&["--rest", "0"]);
+    assert_eq!((code, told.as_str()), (0, "0 sessions copied\n250 sessions there already\n"));
+}
+
+#[test]
+fn the_session_that_was_written_later_wins() {
+    let pair = Pair::filled();
+    pair.copy(&["--rest", "0"]);
+    std::thread::sleep(Duration::from_millis(5));
+    let hour = Ttl::sliding(Duration::from_secs(3_600)).unwrap();
+    let write = |store: &Sessions, number| {
+        let begun = store.begin(&key(number), Duration::from_secs(5)).unwrap();
+        begun.lease.commit(b"later", hour).unwrap();
+    };
+    write(&pair.old, 1);
+    let new = pair.new_store();
+    write(&new, 2);
+    let (code, told, _) = pair.copy(&["--rest", "0"]);
+    let expected = "0 sessions copied\n1 session replaced\n248 sessions there already\n\
+                    1 session newer in the new store\n";
+    assert_eq!((code, told.as_str()), (0, expected));
+    for number in [1, 2] {
+        assert_eq!(new.peek(&key(number)).unwrap().unwrap().payload, b"later");
+    }
+}
+
+#[test]
+fn a_dry_run_and_a_comparison_change_nothing_and_tell_what_is_missing() {
+    let pair = Pair::filled();
+    let (code, _, why) = pair.copy(&["--dry-run"]);
+    assert_eq!(code, 3, "no store is created: {why}");
+    let new = pair.new_store();
+    let (code, told, _) = pair.copy(&["--dry-run", "--rest", "0"]);
+    assert_eq!((code, told.as_str()), (0, "250 sessions to copy\n"));
+    let (code, told, why) = pair.copy(&["--verify", "--rest", "0"]);
+    assert_eq!((code, told.as_str()), (1, "250 sessions missing\n"), "{why}");
+    assert_eq!(new.stat().unwrap().sessions, 0);
+    pair.copy(&["--rest", "0"]);
+    let (code, told, _) = pair.copy(&["--verify", "--rest", "0"]);
+    assert_eq!((code, told.as_str()), (0, "250 sessions equal\n"));
+}
+
+#[test]
+fn a_move_leaves_nothing_behind_and_tells_what_is_in_use() {
+    let pair = Pair::filled();
+    let held = pair.old.begin(&key(7), Duration::ZERO).unwrap();
+    let (code, told, why) = pair.copy(&["--move", "--rest", "0"]);
+    let expected = "249 sessions moved\n1 session not copied: lock-timeout\n";
+    assert_eq!((code, told.as_str()), (1, expected), "{why}");
+    drop(held);
+    let (code, told, _) = pair.copy(&["--move", "--rest", "0", "--json"]);
+    assert_eq!(code, 0);
+    assert!(told.contains("\"moved\": 1"), "{told}");
+    assert_eq!(pair.old.stat().unwrap().sessions, 0);
+    assert_eq!(pair.new_store().stat().unwrap().sessions, 250);
+}
+
+#[test]
+fn a_store_that_keeps_no_ids_is_refused_with_a_way_out() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let url = format!("sessile:{}/old", dir.path().display());
+    drop(sessile_stores::open(&url, &Context::default()).unwrap());
+    let new = format!("files:{}/new", dir.path().display());
+    let output = sessile(&["copy", &url, &new]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(stderr(&output).contains("migrate:?from=URL&to=URL"), "{}", stderr(&output));
+}
