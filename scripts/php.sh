@@ -72,6 +72,7 @@ test)
     sh scripts/php_fpm_test.sh "$php" "$module" 'sessile:{dir}/engine' 'files:{dir}/files'
     sh scripts/php_apache_test.sh "$php" "$module" 'sessile:{dir}/engine' 'files:{dir}/files'
     sh scripts/php_switch_test.sh "$php" "$module"
+    sh scripts/php_move_test.sh "$php" "$module"
     sh scripts/php_products_test.sh "$php" "$module"
     sh scripts/php_example_test.sh "$php" "$module"
     sh scripts/php_bench_test.sh "$php" "$module"

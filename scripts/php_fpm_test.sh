@@ -9,15 +9,7 @@ php=$1
 module=$2
 shift 2
 . scripts/php_servers.sh
-PATH=$PATH:/usr/sbin:/usr/local/sbin
-version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
-fpm=$(command -v "php-fpm$version" || command -v php-fpm || true)
-nginx=$(command -v nginx || true)
-if [ -z "$fpm" ] || [ -z "$nginx" ]; then
-    echo "skipped: php-fpm behind nginx (php-fpm or nginx is not installed)"
-    [ -z "${CI:-}" ] || exit 1
-    exit 0
-fi
+find_fpm
 
 dir=$(mktemp -d /dev/shm/sessile-fpm-XXXXXX)
 server=
@@ -31,41 +23,7 @@ trap end EXIT
 trap 'trap "" HUP; exit 130' HUP INT TERM
 
 lay_out "$php" "$dir" "$module"
-user=
-nginx_user=
-if [ "$(id -u)" = 0 ]; then
-    group=$(id -gn nobody)
-    user="user = nobody
-group = $group"
-    nginx_user="user nobody $group;"
-fi
-port=$(free_port "$php" 18080)
-# nginx writes its temporary files here.
-cat >"$dir/nginx.conf" <<END
-daemon off; pid $dir/nginx.pid; error_log $dir/nginx.log; worker_processes 1; $nginx_user
-events { worker_connections 256; }
-http {
-    access_log off;
-    client_body_temp_path $dir/body; proxy_temp_path $dir/proxy; fastcgi_temp_path $dir/fastcgi;
-    uwsgi_temp_path $dir/uwsgi; scgi_temp_path $dir/scgi;
-    server {
-        listen 127.0.0.1:$port;
-        location / {
-            fastcgi_pass unix:$dir/fpm; fastcgi_param SCRIPT_FILENAME $dir/pages/page.php;
-            fastcgi_param QUERY_STRING \$query_string;
-            fastcgi_param REQUEST_METHOD \$request_method;
-            fastcgi_param HTTP_COOKIE \$http_cookie; fastcgi_param CONTENT_TYPE \$content_type;
-            fastcgi_param CONTENT_LENGTH \$content_length; fastcgi_request_buffering off;
-        }
-    }
-}
-END
-# Before 1.19.5 nginx has no option for the log of its start.
-early_log="-e $dir/nginx.log"
-"$nginx" -h 2>&1 | grep -q -e '-e filename' || early_log=
-# shellcheck disable=SC2086 # several words or none
-"$nginx" -c "$dir/nginx.conf" $early_log &
-server=$!
+start_nginx
 
 for store in "$@"; do
     store=$(echo "$store" | sed "s|{dir}|$dir|")

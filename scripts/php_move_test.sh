@@ -1,0 +1,65 @@
+#!/bin/sh
+# Tests that a site under php-fpm moves from PHP's own files to another store and back, under load,
+# with nobody logged out: php_move_test.sh PHP MODULE [VISITORS]
+set -eu
+cd "$(dirname "$0")/.."
+php=$1
+module=$2
+. scripts/php_servers.sh
+find_fpm
+
+dir=$(mktemp -d /dev/shm/sessile-move-XXXXXX)
+server=
+pool=
+end() {
+    [ -z "$server" ] || stop "$server"
+    [ -z "$pool" ] || stop "$pool"
+    rm -rf "$dir"
+}
+trap end EXIT
+trap 'trap "" HUP; exit 130' HUP INT TERM
+
+lay_out "$php" "$dir" "$module"
+mkdir -m 700 "$dir/sessions"
+[ "$(id -u)" != 0 ] || chown nobody "$dir/sessions"
+start_nginx
+
+# pool HANDLER SAVE-PATH
+pool() {
+    cat <<END
+[global]
+error_log = $dir/fpm.log
+daemonize = no
+process_control_timeout = 10
+[www]
+$user
+listen = $dir/fpm
+listen.mode = 0666
+pm = static
+pm.max_children = 6
+catch_workers_output = yes
+php_admin_value[session.use_strict_mode] = 1
+php_admin_value[session.gc_probability] = 0
+php_admin_value[session.save_handler] = $1
+php_admin_value[session.save_path] = "$2"
+END
+}
+
+files="files:$dir/sessions?php=1"
+engine="sessile:$dir/engine"
+echo "php-fpm $version moves from PHP's files to the engine and back, under load"
+pool files "$dir/sessions" >"$dir/fpm.conf"
+pool sessile "$files" >"$dir/fpm.conf.1"
+pool sessile "migrate:?from=$files&to=$engine" >"$dir/fpm.conf.2"
+pool sessile "$engine" >"$dir/fpm.conf.3"
+pool sessile "migrate:?from=$engine&to=$files" >"$dir/fpm.conf.4"
+pool files "$dir/sessions" >"$dir/fpm.conf.5"
+PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &
+pool=$!
+wait_for "$dir/fpm" "$dir/fpm.log"
+if ! "$php" -n bindings/php/switching/load.php "$port" "$dir" "$pool" "${3:-200}" ||
+    grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log" | grep -v 'child failed to initialize'
+then
+    tail -n 20 "$dir/fpm.log" "$dir/nginx.log" >&2
+    exit 1
+fi
