@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sessile_core::{Budget, Clock, Detail, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_core::{Bin, Budget, Clock, Detail, Filter, Key, Limits, Sessions, Timestamp, Ttl};
 use sessile_engine::{EngineOptions, open};
 
 const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
@@ -264,6 +264,32 @@ fn verify_finds_what_was_damaged() {
     sessions.destroy(&key(damaged)).unwrap();
     sessions.create(&key(damaged), b"new", ttl(600)).unwrap();
     sound(&sessions);
+}
+
+/// More zeros before the second half, capitals and the digest of another bin's record led there.
+#[test]
+fn only_what_a_listing_shows_is_the_key_of_a_listing() {
+    let folder = folder();
+    let (sessions, _) = store(&folder);
+    let other = Bin::new("other").unwrap();
+    for number in 0..20 {
+        sessions.create(&key(number), b"x", ttl(60)).unwrap();
+    }
+    for listed in sessions.list(None, &Filter::default()).unwrap().entries {
+        let id = listed.key.id();
+        let (first, second) = id.split_at(16);
+        let texts = [format!("{first}0{second}"), id.to_uppercase()];
+        let mut wrong = vec![Key::in_bin(other.clone(), id).unwrap()];
+        wrong.extend(texts.iter().filter(|text| *text != id).map(|id| Key::session(id).unwrap()));
+        for wrong in wrong.iter().map(Key::as_listed) {
+            assert_eq!(sessions.peek(&wrong).unwrap(), None);
+            sessions.destroy(&wrong).unwrap();
+        }
+        let listed = listed.key.as_listed();
+        assert!(sessions.peek(&listed).unwrap().is_some());
+        sessions.destroy(&listed).unwrap();
+        assert_eq!(sessions.peek(&listed).unwrap(), None);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{memory::*, storage::*};
 impl RecordWriter {
     pub fn destroy(&self, plane: &Plane, key: &Key) -> Result<()> {
         self.with_room(plane, ClaimPurpose::Tombstone, || {
-            destroy_aliases(&plane.digest_of(key), |digest, visited| {
+            destroy_aliases(&plane.digest_to_find(key), |digest, visited| {
                 retry(|| self.try_destroy(plane, *digest, visited))
             })
         })

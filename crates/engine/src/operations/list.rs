@@ -1,7 +1,7 @@
 //! `list` and `stat`: a page of the live records, and their counts and sizes. Both take no lock and
 //! leave no trace.
 
-use sessile_core::{Cursor, Filter, Listed, Page, Result, Stat};
+use sessile_core::{Cursor, Filter, Key, Listed, Page, Result, Stat};
 
 use crate::{memory::*, storage::*, table::*};
 
@@ -22,6 +22,24 @@ impl Plane {
                 Some((digest, snapshot))
             }
             _ => None,
+        }
+    }
+
+    /// The digest of a key that is read, touched or destroyed. The key of a listing leads to no
+    /// record of another bin.
+    #[inline(always)]
+    pub fn digest_to_find(&self, key: &Key) -> KeyDigest {
+        let digest = self.digest_of(key);
+        if key.is_listed() { self.digest_in_bin(key, digest) } else { digest }
+    }
+
+    #[cold]
+    fn digest_in_bin(&self, key: &Key, digest: KeyDigest) -> KeyDigest {
+        let record = self.find_entry(digest).and_then(|number| self.record_of(number));
+        match record.and_then(|(_, snapshot)| self.bin_of(snapshot.header.bin)) {
+            Some(bin) if bin != *key.bin() => Key::in_bin(key.bin().clone(), key.id())
+                .map_or(digest, |unlisted| self.digest_of(&unlisted)),
+            _ => digest,
         }
     }
 

@@ -13,7 +13,7 @@ const PIN_WAIT: Duration = Duration::from_secs(60);
 
 impl AttachedProcess {
     pub fn peek(&self, plane: &Plane, key: &Key) -> Result<Found> {
-        let (found, moved_to) = follow_aliases(&plane.digest_of(key), |digest| {
+        let (found, moved_to) = follow_aliases(&plane.digest_to_find(key), |digest| {
             retry(|| self.try_peek(plane, *digest))
         })?;
         let moved_to = moved_to.map(|digest| shown_key(key.bin().clone(), digest)).transpose()?;

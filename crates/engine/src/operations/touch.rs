@@ -9,7 +9,7 @@ use crate::{memory::*, storage::*};
 
 impl RecordWriter {
     pub fn touch(&self, plane: &Plane, key: &Key, ttl: Ttl) -> Result<()> {
-        let touched = follow_aliases(&plane.digest_of(key), |digest| {
+        let touched = follow_aliases(&plane.digest_to_find(key), |digest| {
             retry(|| {
                 let number = plane.find_entry(*digest).ok_or(ErrorKind::Gone)?;
                 self.try_touch(plane, plane.entry(number), *digest, ttl)

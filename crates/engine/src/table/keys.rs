@@ -16,7 +16,7 @@ impl Plane {
     /// Its first half spreads over the index.
     pub fn digest_of(&self, key: &Key) -> KeyDigest {
         if key.is_listed()
-            && let Some(digest) = listed_digest(key.id())
+            && let Some(digest) = shown_digest(key.id())
         {
             return digest;
         }
@@ -96,12 +96,14 @@ pub fn shown_key(bin: Bin, digest: KeyDigest) -> Result<Key> {
     Key::in_bin(bin, &format!("{:016x}{:016x}", digest.0, digest.1))
 }
 
-/// The digest of a key that [`shown_key`] has made.
+/// The digest of an id that [`shown_key`] has made.
 #[cold]
-fn listed_digest(shown: &str) -> Option<KeyDigest> {
+fn shown_digest(id: &str) -> Option<KeyDigest> {
     let word = |hex| u64::from_str_radix(hex, 16).ok();
-    let (first, second) = shown.split_at_checked(16)?;
-    Some(KeyDigest(word(first)?, word(second)?))
+    let (first, second) = id.split_at_checked(16)?;
+    let digest = KeyDigest(word(first)?, word(second)?);
+    // Other texts have the same numbers: more zeros, capitals.
+    shown_key(Bin::SESSION, digest).is_ok_and(|shown| shown.id() == id).then_some(digest)
 }
 
 fn offset(at: u64) -> u64 {
