@@ -28,9 +28,9 @@ class Cookie {
   }
 
   /** A `Set-Cookie` header; without an id it removes the cookie. */
-  write (id, https) {
+  write (id, https, maxAge = this.maxAge) {
     let line = `${this.name}=${id ?? ''}${this.end}`
-    const maxAge = id === undefined ? 0 : this.maxAge
+    if (id === undefined) maxAge = 0
     if (maxAge !== undefined && maxAge !== null) {
       line += `; Max-Age=${Math.floor(maxAge / 1000)}`
       line += `; Expires=${new Date(maxAge && Date.now() + maxAge).toUTCString()}`

@@ -7,7 +7,7 @@
 
 const { createHash } = require('node:crypto')
 const session = require('express-session')
-const { native, openStore, checked, json, ask, now, wait } = require('./native')
+const { native, openStore, checked, json, ask, takeTime, now, wait } = require('./native')
 
 const DAY_MS = 86_400_000
 const CONFLICTS_MAX = 10
@@ -31,7 +31,6 @@ class Base extends (function (session) { return session }) {
 class SessileStore extends session.Store {
   #store
   #rules
-  #rulesAtOnce
   #ttlMs
   #resolve
 
@@ -46,9 +45,7 @@ class SessileStore extends session.Store {
     this.#ttlMs = ttlMs
     this.#store = openStore(url, options)
     const concurrency = onConflict === 'merge' ? 'merge' : 'detect'
-    const rules = { idleMs: ttlMs, concurrency }
-    this.#rules = checked(native.makeRules({ ...rules, lockWaitMs }))
-    this.#rulesAtOnce = checked(native.makeRules({ ...rules, lockWaitMs: 0 }))
+    this.#rules = checked(native.makeRules({ idleMs: ttlMs, concurrency, lockWaitMs }))
   }
 
   createSession (req, data) {
@@ -121,7 +118,7 @@ class SessileStore extends session.Store {
   /** Another request has stored the session since it was read. */
   async #conflict (error, sid, session, lifeMs) {
     // After a log-out nothing comes back.
-    if (['destroyed', 'unsupported'].includes(error.code)) return
+    if (error.code === 'destroyed') return
     for (let tries = 1; error.code === 'stale'; tries++) {
       this.emit('conflict', sid)
       if (!this.#resolve || tries > CONFLICTS_MAX) throw error
@@ -142,21 +139,22 @@ class SessileStore extends session.Store {
   }
 
   #set (sid, base, text, lifeMs) {
-    const key = keyOf(sid)
-    const set = (rules) => (ticket) => this.#store.set(ticket, key, base, text, rules, lifeMs)
-    if (!this.#store.answersAtOnce) return wait(set(this.#rules))
+    const [store, key] = [this.#store, keyOf(sid)]
+    const set = (ticket, queuedMs) =>
+      store.set(ticket, key, base, text, this.#rules, lifeMs, queuedMs)
+    if (!store.answersAtOnce) return wait(store, key, set)
     try {
-      return now(set(this.#rulesAtOnce))
+      return now((ticket) => set(ticket, 0))
     } catch (error) {
       if (error.code !== 'lock-timeout') throw error
-      return wait(set(this.#rules))
+      return wait(store, key, set)
     }
   }
 
   async * #pages () {
     let after
     do {
-      const page = await this.#ask((ticket) => this.#store.list(ticket, after))
+      const page = await takeTime((ticket) => this.#store.list(ticket, after))
       yield page
       after = page.next ?? undefined
     } while (after !== undefined)

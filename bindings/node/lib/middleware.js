@@ -6,7 +6,7 @@
 'use strict'
 
 const { Cookie } = require('./cookies')
-const { Held, Sessions } = require('./sessions')
+const { Held, Sessions, LOST } = require('./sessions')
 const { DestroyedError } = require('./errors')
 
 // Of each session object, its request.
@@ -34,7 +34,8 @@ class Session {
     return told(visits.get(this).destroy(), callback)
   }
 
-  /** Sends the cookie again, and lets the session live `idleMs` from now on, if that is given. */
+  /** Sends the cookie again. With `idleMs` the session lives for so long after this request and
+   * each later one, and so does the cookie. */
   touch (idleMs) {
     visits.get(this).touch(idleMs)
     return this
@@ -114,7 +115,9 @@ class Visit {
       return res
     }
     // The handler may still run: its end saves what it has changed.
-    res.once('close', () => { if (!finishing) this.held.release().catch(() => {}) })
+    const leave = () => { this.held.leave().catch(() => {}) }
+    if (res.destroyed) leave()
+    else res.once('close', leave)
   }
 
   get isUsed () {
@@ -130,6 +133,10 @@ class Visit {
           'which is not saved: change the session before the first write')
       }
       this.saved = await held.save()
+      // After a log-out there is nothing that the visitor could miss.
+      if (this.saved === 'replaced' || this.saved === 'ended') {
+        throw Object.assign(new DestroyedError(LOST[this.saved]), { status: 409 })
+      }
     } finally {
       this.finished = true
       await held.release()
@@ -141,8 +148,11 @@ class Visit {
     let line
     const https = req.secure ?? req.socket.encrypted ?? false
     if (this.finished ? !held.isNew : held.isUsed) {
-      const lives = cookie.maxAge !== undefined && this.saved === 'stored'
-      if (held.id !== this.sent || this.renewed || lives) line = cookie.write(held.id, https)
+      const maxAge = held.idleMs ?? cookie.maxAge
+      const lives = maxAge !== undefined && this.saved === 'stored'
+      if (held.id !== this.sent || this.renewed || lives) {
+        line = cookie.write(held.id, https, maxAge)
+      }
       held.announced = true
     } else if (this.destroyed && this.sent !== undefined) {
       line = cookie.write(undefined, https)
@@ -178,7 +188,8 @@ function sessile (options) {
     req.finishSession = async () => { if (visit.isUsed) await visit.finish() }
     visit.follow()
     if (lazy || visit.sent === undefined) return next()
-    visit.open().then(() => next(), next)
+    // A client that has left while its session was not free gets no handler.
+    visit.open().then(() => next(), (error) => { if (error.code !== 'ABORT_ERR') next(error) })
   }
   middleware.sessions = sessions
   return middleware

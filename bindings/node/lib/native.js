@@ -1,7 +1,8 @@
 // The addon, and the answers of its calls.
 //
 // A call gets a ticket as its first argument: 0 runs it at once, any other in a thread, a negative
-// one in a thread for waits. The answer of a thread comes to `settle` with its ticket.
+// one in a thread for waits, where alone it waits for locks. The answer of a thread comes to
+// `settle` with its ticket.
 'use strict'
 
 const native = require('../sessile.node')
@@ -32,13 +33,13 @@ function checked (answer) {
   return answer
 }
 
-/** The value of a stored text. The parser's own error would quote it. */
+/** The object of a stored text. The parser's own error would quote it. */
 function json (text) {
   try {
-    return JSON.parse(text)
-  } catch {
-    throw new CorruptError('the session is no JSON: another program has written it')
-  }
+    const value = JSON.parse(text)
+    if (typeof value === 'object' && value !== null) return value
+  } catch {}
+  throw new CorruptError('the session is no JSON object: another program has written it')
 }
 
 /** A session as `peek` tells it: its JSON, and when it ends in milliseconds since 1970. */
@@ -53,34 +54,59 @@ function now (call) {
 
 function later (sign, call) {
   return new Promise((resolve, reject) => {
+    last = last === 0x7fffffff ? 1 : last + 1
+    const ticket = sign * last
+    call(ticket)
     // The process lives while an answer is under way.
     if (pending.size === 0) awake = setInterval(() => {}, 0x7fffffff)
-    last = last === 0x7fffffff ? 1 : last + 1
-    pending.set(sign * last, { resolve, reject })
-    call(sign * last)
+    pending.set(ticket, { resolve, reject })
   })
 }
 
-module.exports = {
-  json,
-  native,
-  checked,
-  parsed,
-
-  now,
-  /** Opens the store of a URL. */
-  openStore (url, { payloadBytesMax, hashedIds = false } = {}) {
-    const store = checked(native.openStore(channel, url, payloadBytesMax, hashedIds))
-    // It never changes, and a property is faster than a call.
-    store.answersAtOnce = store.inMemory()
-    return store
-  },
-  /** Runs what waits for no lock: at once in memory, otherwise in a thread. */
-  ask (store, call) {
-    return store.answersAtOnce ? now(call) : later(1, call)
-  },
-  /** Runs what may wait for a lock. */
-  wait (call) {
-    return later(-1, call)
-  }
+/** Opens the store of a URL. */
+function openStore (url, { payloadBytesMax, hashedIds = false } = {}) {
+  const store = checked(native.openStore(channel, url, payloadBytesMax, hashedIds))
+  // It never changes, and a property is faster than a call.
+  store.answersAtOnce = store.inMemory()
+  // Of each id whose lock is waited for, the last one in its line.
+  store.lines = new Map()
+  return store
 }
+
+/** Runs what waits for no lock: at once in memory, otherwise in a thread. */
+function ask (store, call) {
+  return store.answersAtOnce ? now(call) : later(1, call)
+}
+
+/** Runs what may take long, but waits for no lock. */
+function takeTime (call) {
+  return later(1, call)
+}
+
+/** Runs what may wait for the lock of an id. The waits of an id stand in line, so that they need
+ * one thread: those of one visitor hold up no other. `call` gets its ticket and how many
+ * milliseconds it has stood there. */
+function wait (store, id, call) {
+  const { lines } = store
+  const begun = performance.now()
+  const turn = () => later(-1, (ticket) => call(ticket, performance.now() - begun))
+  const before = lines.get(id)
+  const answer = before === undefined ? turn() : before.then(turn)
+  const last = answer.then(() => {}, () => {}).then(() => {
+    if (lines.get(id) === last) lines.delete(id)
+  })
+  lines.set(id, last)
+  return answer
+}
+
+/** `ask`, and `wait` if the lock of the id is not free. */
+async function askOrWait (store, id, call) {
+  try {
+    return await ask(store, (ticket) => call(ticket, 0))
+  } catch (error) {
+    if (error.code !== 'lock-timeout') throw error
+  }
+  return wait(store, id, call)
+}
+
+module.exports = { json, native, checked, parsed, openStore, now, ask, takeTime, wait, askOrWait }

@@ -5,14 +5,29 @@
 'use strict'
 
 const { randomBytes } = require('node:crypto')
-const { native, openStore, checked, parsed, ask, wait } = require('./native')
-const { CorruptError, DestroyedError } = require('./errors')
+const { native, openStore, checked, json, parsed, ask, takeTime, wait, askOrWait } =
+  require('./native')
+const { DestroyedError } = require('./errors')
 
 const DAY_MS = 86_400_000
+// Where the stored JSON has a time of `touch`, which requests to come keep.
+const IDLE = 'sessile:idleMs'
 const LOST = {
   'logged-out': 'another request has destroyed the session; nothing is saved',
   replaced: 'another request has given the session a new id; nothing is saved',
   ended: 'the session has reached the end of its absolute lifetime; nothing is saved'
+}
+
+/** The time of `touch`, which is no value of the application. */
+function takenIdle (data) {
+  const idleMs = data[IDLE]
+  if (idleMs !== undefined) delete data[IDLE]
+  return idleMs
+}
+
+function abortError () {
+  const error = new Error('the client has left before its session was free')
+  return Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' })
 }
 
 /** A new session id, of 192 random bits. */
@@ -47,7 +62,10 @@ class Sessions {
   /** The data of a session, without a lock; null if there is none. */
   async peek (id) {
     const peeked = await ask(this.store, (ticket) => this.store.peek(ticket, id, false))
-    return peeked === null ? null : parsed(peeked)[0]
+    if (peeked === null) return null
+    const [data] = parsed(peeked)
+    takenIdle(data)
+    return data
   }
 
   /** Lets a session live for `idleMs` from now. */
@@ -62,7 +80,7 @@ class Sessions {
 
   /** Removes expired sessions and returns their number. */
   async collect () {
-    return ask(this.store, (ticket) => this.store.collect(ticket, true))
+    return takeTime((ticket) => this.store.collect(ticket, true))
   }
 
   /** What this process has counted: failed saves, conflicts, waits that were too long. */
@@ -82,6 +100,7 @@ class Held {
   // As it is stored; null if it is not.
   #text = null
   #last = Promise.resolve()
+  #left = false
 
   /** `shape` makes the data of the application from a plain object. */
   constructor (sessions, id, shape = (data) => data) {
@@ -90,7 +109,7 @@ class Held {
     this.#id = id
     this.#shape = shape
     this.data = shape({})
-    /** How long it lives from now on, if that is not what the rules say. */
+    /** How long it lives after each request, if that is not what the rules say. */
     this.idleMs = undefined
     /** Whether the browser has been told its id, so that it is stored even if it is empty. */
     this.announced = false
@@ -117,19 +136,22 @@ class Held {
     return this.#alone(async () => {
       const id = this.#id
       if (id === undefined) return
-      const open = (access) => (ticket) => this.#request.open(ticket, id, access, true)
-      let text
-      try {
-        text = await this.#ask(open('at-once'))
-      } catch (error) {
-        if (error.code !== 'lock-timeout') throw error
-        text = await wait(open('locked'))
+      const stay = () => { if (this.#left) throw abortError() }
+      let waits
+      const open = (ticket) => {
+        waits = ticket < 0
+        if (waits) stay()
+        return this.#request.open(ticket, id, waits ? 'locked' : 'at-once', true)
       }
+      // Those in line come first.
+      const isAwaited = this.#sessions.store.lines.has(id)
+      const text = await (isAwaited ? this.#wait(open) : this.#askOrWait(open))
       try {
-        this.data = this.#shape(JSON.parse(text || '{}'))
+        if (waits) stay()
+        this.#load(json(text || '{}'))
       } catch (error) {
         await this.#close()
-        throw new CorruptError('the session is no JSON: another program has written it')
+        throw error
       }
       // An id that the store does not know is not taken from a cookie.
       if (text === null) this.#id = undefined
@@ -138,8 +160,8 @@ class Held {
   }
 
   /** Stores it and gives its lock back; another save takes it again. Names the result: `stored`,
-   * `touched` if only its life is longer now, `nothing`; if another request has ended it meanwhile
-   * `logged-out`, `replaced` (by a new id) or `ended`. */
+   * `touched` if only its life is longer now, `nothing`; if another request has ended it meanwhile,
+   * so that its changes are lost, `logged-out`, `replaced` (by a new id) or `ended`. */
   save () {
     return this.#alone(async () => {
       if (!this.isUsed && !this.announced) return 'nothing'
@@ -153,11 +175,11 @@ class Held {
       const empty = text === '{}' && !this.announced
       const save = (ticket) => request.save(ticket, id, text, changed, empty, true, this.idleMs)
       const waits = changed && request.isOpen() && !request.holdsLock()
-      const saved = await (waits ? wait(save) : this.#ask(save))
+      const saved = await (waits ? this.#wait(save) : this.#askOrWait(save))
       if (saved === 'stored') this.#text = text
       // A save gives the lock back, also one of an unchanged session.
       if (saved === 'touched') await this.#close()
-      return saved
+      return saved === 'ended' && !changed ? 'nothing' : saved
     })
   }
 
@@ -176,10 +198,10 @@ class Held {
       if (this.#text !== null) {
         if (!request.isOpen()) await this.#reopen()
         const move = (ticket) => request.regenerate(ticket, this.#id, fresh, keep)
-        await (request.holdsLock() ? this.#ask(move) : wait(move))
+        await (request.holdsLock() ? this.#ask(move) : this.#wait(move))
       }
       this.#id = fresh
-      if (!keep) this.data = this.#shape({})
+      if (!keep) this.#load({})
     })
   }
 
@@ -191,13 +213,20 @@ class Held {
       this.#id = undefined
       this.#text = null
       this.announced = false
-      this.data = this.#shape({})
+      this.#load({})
     })
   }
 
   /** Gives the lock back without saving. */
   release () {
     return this.#alone(() => this.#close())
+  }
+
+  /** The client has left: nobody waits for the lock any more, and one that is taken later is given
+   * back at once. */
+  leave () {
+    this.#left = true
+    return this.release()
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose')] () {
@@ -207,7 +236,8 @@ class Held {
   // A call begins when the one before it has ended, so that none waits for the other in the addon.
   #alone (call) {
     const done = this.#last.then(call)
-    this.#last = done.catch(() => {})
+    const after = () => this.#left && this.#close()
+    this.#last = done.then(after, after).catch(() => {})
     return done
   }
 
@@ -215,22 +245,43 @@ class Held {
     return ask(this.#sessions.store, call)
   }
 
+  #askOrWait (call) {
+    return askOrWait(this.#sessions.store, this.#id, this.#inLine(call))
+  }
+
+  #wait (call) {
+    return wait(this.#sessions.store, this.#id, this.#inLine(call))
+  }
+
+  #inLine (call) {
+    return (ticket, queuedMs) => {
+      if (ticket < 0) this.#request.hasQueued(queuedMs)
+      return call(ticket)
+    }
+  }
+
   async #close () {
     if (this.#request.isOpen()) await this.#ask((ticket) => this.#request.close(ticket, true))
   }
 
   #reopen () {
-    return wait((ticket) => this.#request.reopen(ticket, this.#id, this.#text))
+    return this.#wait((ticket) => this.#request.reopen(ticket, this.#id, this.#text))
+  }
+
+  #load (data) {
+    this.idleMs = takenIdle(data)
+    this.data = this.#shape(data)
   }
 
   // Null if it cannot be serialised: the save then says so.
   #dumped () {
+    const { data, idleMs } = this
     try {
-      return JSON.stringify(this.data)
+      return JSON.stringify(idleMs === undefined ? data : { ...data, [IDLE]: idleMs })
     } catch {
       return null
     }
   }
 }
 
-module.exports = { Sessions, Held, newId }
+module.exports = { Sessions, Held, LOST, newId }

@@ -6,6 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use napi::Status;
 use napi::bindgen_prelude::{Either4, FnArgs, Function};
@@ -62,6 +63,12 @@ pub(crate) fn perform(
     let threads = if ticket > 0 { &CALLS } else { &WAITS };
     threads.run(Box::new(job));
     None
+}
+
+/// How long a call may wait for a lock. Only in a thread for waits it waits at all: a lock that is
+/// not free is a `lock-timeout` elsewhere, and `lib/native.js` makes the call once more there.
+pub(crate) fn lock_wait(ticket: i32, longest: Duration, queued: Duration) -> Duration {
+    if ticket < 0 { longest.saturating_sub(queued) } else { Duration::ZERO }
 }
 
 /// A text as an answer.

@@ -5,7 +5,7 @@ use napi_derive::napi;
 use sessile_core::{Bin, Cursor, Filter};
 use sessile_handler::{Access, Save};
 
-use crate::calls::{Answer, text};
+use crate::calls::{Answer, lock_wait, text};
 use crate::request::new_request;
 use crate::rules::{Rules, milliseconds};
 use crate::store::{Store, key};
@@ -24,8 +24,10 @@ pub struct Listing {
 #[napi]
 impl Store {
     /// Stores a session that was read as `base`. Without a base it is a new one, or replaces what
-    /// is stored. Names the result; `stale` if another request has changed it since.
+    /// is stored. Names the result; `stale` if another request has changed it since. `queued_ms`:
+    /// how long it has stood in line for its thread.
     #[napi]
+    #[allow(clippy::too_many_arguments, reason = "lib/express-session.js calls it once")]
     pub fn set(
         &self,
         ticket: i32,
@@ -34,15 +36,20 @@ impl Store {
         payload: String,
         rules: &Rules,
         idle_ms: f64,
+        queued_ms: f64,
     ) -> Answer {
         let rules = rules.0;
         self.perform(ticket, move |sessions| {
-            let rules = sessile_handler::Rules { idle: milliseconds(idle_ms)?, ..rules };
+            let (idle, queued) = (milliseconds(idle_ms)?, milliseconds(queued_ms)?);
+            let lock_wait = lock_wait(ticket, rules.lock_wait, queued);
+            let rules = sessile_handler::Rules { idle, lock_wait, ..rules };
             let mut request = new_request(rules);
             match base {
                 Some(base) => request.reopen(sessions, &id, base.as_bytes())?,
                 None => {
-                    request.open(sessions, &id, Access::Locked)?;
+                    let access =
+                        if ticket < 0 { Access::Locked } else { Access::LockedAtOnce };
+                    request.open(sessions, &id, access)?;
                     request.loaded();
                 }
             }

@@ -1,12 +1,13 @@
 //! The session of one request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use napi_derive::napi;
 use sessile_core::{Clock, Error, Result};
 use sessile_handler::{Access, Save};
 
-use crate::calls::{Answer, Callback, perform, text};
+use crate::calls::{Answer, Callback, lock_wait, perform, text};
 use crate::error::Failure;
 use crate::rules::{Rules, milliseconds};
 use crate::store::{LazyStore, Store, utf8};
@@ -27,6 +28,8 @@ struct Shared {
 struct State {
     request: sessile_handler::Request,
     warning: Option<Error>,
+    /// How long the next wait has stood in line for its thread.
+    queued: Duration,
 }
 
 impl Shared {
@@ -41,8 +44,25 @@ impl Request {
         ticket: i32,
         call: impl FnOnce(&Shared, &mut State) -> Result<Answer> + Send + 'static,
     ) -> Answer {
+        self.perform_for(ticket, None, call)
+    }
+
+    /// `idle_ms`: how long the session lives, if that is not what the rules say.
+    fn perform_for(
+        &self,
+        ticket: i32,
+        idle_ms: Option<f64>,
+        call: impl FnOnce(&Shared, &mut State) -> Result<Answer> + Send + 'static,
+    ) -> Answer {
         let shared = Arc::clone(&self.shared);
-        perform(&self.channel, ticket, move || call(&shared, &mut shared.state()))
+        perform(&self.channel, ticket, move || {
+            let mut state = shared.state();
+            let queued = std::mem::take(&mut state.queued);
+            let idle = idle_ms.map_or(Ok(shared.rules.idle), milliseconds)?;
+            let lock_wait = lock_wait(ticket, shared.rules.lock_wait, queued);
+            state.request.set_rules(sessile_handler::Rules { idle, lock_wait, ..shared.rules });
+            call(&shared, &mut state).map_err(|error| error.after(queued))
+        })
     }
 }
 
@@ -57,9 +77,16 @@ impl Request {
     #[napi(constructor)]
     pub fn new(store: &Store, rules: &Rules) -> Request {
         let request = new_request(rules.0);
-        let state = Mutex::new(State { request, warning: None });
+        let state = Mutex::new(State { request, warning: None, queued: Duration::ZERO });
         let shared = Shared { store: Arc::clone(&store.lazy), rules: rules.0, state };
         Request { channel: Arc::clone(&store.channel), shared: Arc::new(shared) }
+    }
+
+    /// The next call in a thread for waits has stood in line for so long, which is a part of its
+    /// wait.
+    #[napi]
+    pub fn has_queued(&self, ms: f64) {
+        self.shared.state().queued = milliseconds(ms).unwrap_or_default();
     }
 
     /// Opens a session and answers with its payload, which is empty for a new one; null if it is
@@ -72,7 +99,7 @@ impl Request {
             "at-once" => Access::LockedAtOnce,
             _ => Access::Locked,
         };
-        self.perform(ticket, move |shared, State { request, warning }| {
+        self.perform(ticket, move |shared, State { request, warning, .. }| {
             let sessions = shared.store.get()?;
             if strict && !request.validate(sessions, &id, access) {
                 return Ok(None);
@@ -105,10 +132,8 @@ impl Request {
         headers_open: bool,
         idle_ms: Option<f64>,
     ) -> Answer {
-        self.perform(ticket, move |shared, State { request, .. }| {
+        self.perform_for(ticket, idle_ms, move |shared, State { request, .. }| {
             let sessions = shared.store.get()?;
-            let idle = idle_ms.map_or(Ok(shared.rules.idle), milliseconds)?;
-            request.set_rules(sessile_handler::Rules { idle, ..shared.rules });
             let payload = payload.as_deref().map(str::as_bytes);
             let saved =
                 request.save(sessions, &id, Save { payload, changed, empty, headers_open })?;

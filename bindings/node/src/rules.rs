@@ -9,30 +9,19 @@ use sessile_handler::{Concurrency, Format, OnConflict, OnLockTimeout};
 
 use crate::error::Failure;
 
-/// How requests of an application treat their sessions. Times are in milliseconds.
+/// The settings of `sessile_handler::Rules` by their names in Node. Times are in milliseconds.
 #[napi(object, object_to_js = false)]
-pub struct RulesOptions {
-    /// A session lives for so long after each request.
+pub(crate) struct RulesOptions {
     pub idle_ms: f64,
-    /// At most for so long after its creation.
     pub lifetime_ms: Option<f64>,
-    /// How long a request waits for the lock.
     pub lock_wait_ms: Option<f64>,
-    /// How long an old id shows the session as it was.
     pub grace_ms: Option<f64>,
-    /// A new session without data is not stored.
     pub lazy_start: Option<bool>,
-    /// Reading moves the expiry.
     pub touch_unlocked: Option<bool>,
-    /// A save may be lost.
     pub best_effort: Option<bool>,
-    /// A lock that is not free in time is no failure.
     pub read_on_lock_timeout: Option<bool>,
-    /// `exclusive`, `merge` or `detect`.
     pub concurrency: Option<String>,
-    /// `json`, `php` or `php_serialize`.
     pub format: Option<String>,
-    /// `last` or `fail`.
     pub on_conflict: Option<String>,
 }
 
@@ -42,7 +31,7 @@ pub struct Rules(pub(crate) sessile_handler::Rules);
 
 /// Checks settings.
 #[napi]
-pub fn make_rules(options: RulesOptions) -> Either<Rules, Failure> {
+pub(crate) fn make_rules(options: RulesOptions) -> Either<Rules, Failure> {
     match rules(&options) {
         Ok(rules) => Either::A(Rules(rules)),
         Err(error) => Either::B(Failure::from(&error)),

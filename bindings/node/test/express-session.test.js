@@ -6,7 +6,9 @@ const { test } = require('node:test')
 const { promisify } = require('node:util')
 const express = require('express')
 const session = require('express-session')
+const { open } = require('..')
 const { SessileStore } = require('../lib/express-session')
+const { native } = require('../lib/native')
 const stores = require('./stores')
 const { visit } = require('./visitor')
 
@@ -222,18 +224,54 @@ test('a request that stores its session again is a conflict only with others', a
   await set('id', made)
   const other = await get('id')
   assert.deepEqual(other, { n: 2 })
-  await set('id', { ...other, other: true })
+  other.other = true
+  await set('id', other)
+  other.again = true
+  await set('id', other)
   made.n++
   await assert.rejects(set('id', made), { code: 'stale' })
+  assert.deepEqual(await get('id'), { n: 2, other: true, again: true })
+  await set('id', { replaced: true })
+  assert.deepEqual(await get('id'), { replaced: true }, 'an object of no store replaces it')
+})
+
+// Every `unsupported` passed as a save, although nothing was stored.
+test('a save under an id that was replaced is an error', async () => {
+  const url = stores.engine()
+  const { get, set } = promising(new SessileStore({ url }))
+  await set('id', { n: 1 })
+  const late = await get('id')
+  const mover = await open(url).begin('id')
+  await mover.regenerate({ keep: true })
+  await mover.commit()
+  late.n = 2
+  await assert.rejects(set('id', late), { code: 'unsupported' })
+  assert.deepEqual(await get(mover.id), { n: 1 })
+})
+
+test('a listing is made beside the event loop', async (context) => {
+  const { all, length, clear, set } = promising(new SessileStore({ url: stores.engine() }))
+  await set('id', { n: 1 })
+  const list = context.mock.method(native.Store.prototype, 'list')
+  assert.equal((await all()).length, await length())
+  await clear()
+  const tickets = list.mock.calls.map((call) => call.arguments[0])
+  assert.equal(tickets.length, 3)
+  assert(tickets.every((ticket) => ticket > 0))
 })
 
 test('an application may make ids of its own', async () => {
-  const { get, set, touch, destroy, length } = promising(new SessileStore({ url: stores.engine() }))
-  for (const sid of ['user:7:a.b/c', '../etc', 'x'.repeat(300)]) {
-    await set(sid, { sid })
-    await touch(sid, { cookie: {} })
-    assert.deepEqual(await get(sid), { sid })
-    await destroy(sid)
+  const { all, get, set, touch, destroy } = promising(new SessileStore({ url: 'memory:' }))
+  const expires = () => new Date(Date.now() + 60_000)
+  const sids = ['user:7:a.b/c', '../etc', 'x'.repeat(300), `${'x'.repeat(299)}y`]
+  for (const sid of sids) await set(sid, { sid, cookie: { originalMaxAge: 1, expires: expires() } })
+  for (const sid of sids) {
+    assert.equal((await get(sid)).sid, sid, 'each has a session of its own')
+    await touch(sid, { cookie: { expires: new Date(Date.now() + 600_000) } })
+    assert(Date.parse((await get(sid)).cookie.expires) > Date.now() + 500_000)
   }
-  assert.equal(await length(), 0)
+  const stored = (await all()).map(({ id }) => id)
+  assert(stored.every((id) => /^[\w-]{43}$/.test(id)), String(stored))
+  await destroy(sids[0])
+  assert.deepEqual((await all()).map(({ sid }) => sid).sort(), sids.slice(1).sort())
 })

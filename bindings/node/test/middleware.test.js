@@ -6,6 +6,7 @@ const { test } = require('node:test')
 const express = require('express')
 const passport = require('passport')
 const { sessile } = require('..')
+const { native } = require('../lib/native')
 const stores = require('./stores')
 const { visit } = require('./visitor')
 
@@ -171,6 +172,112 @@ test('a client that leaves gives the session back, and a late end is saved', asy
   }
   finish()
   await until(async () => (await visitor.get('/see')).body === '{"n":1,"late":true}')
+})
+
+test('a request whose client has left while it waits is not handled', async (context) => {
+  const app = application({ lockWaitMs: 5000 })
+  let [handled, waiting, closed] = [0, 0, 0]
+  app.use('/counted', (req, res) => {
+    handled++
+    res.send('counted')
+  })
+  let release
+  app.get('/hold', (req, res) => { release = () => res.send('held') })
+  const visitor = await visit(context, (req, res) => {
+    if (req.url === '/counted') {
+      waiting++
+      res.once('close', () => closed++)
+    }
+    app(req, res)
+  })
+  await visitor.get('/count')
+  const opens = context.mock.method(native.Request.prototype, 'open').mock
+  const holding = visitor.get('/hold')
+  await until(() => release !== undefined)
+  const clients = []
+  const early = (request) => clients.push(request)
+  const left = Array.from({ length: 10 }, () => visitor.get('/counted', { early }).catch(() => {}))
+  await until(() => waiting === 10)
+  clients.forEach((client) => client.destroy())
+  await Promise.all(left)
+  await until(() => closed === 10)
+  release()
+  await holding
+  assert.equal((await visitor.get('/count')).body, '2')
+  assert.equal(handled, 0)
+  const waits = opens.calls.filter(({ arguments: [ticket] }) => ticket < 0)
+  assert(waits.length < 3, 'the others leave the line')
+})
+
+// Its handler never ended, and the session was held until garbage was collected.
+test('a lock that is taken after the client has left is given back at once', async (context) => {
+  const app = application({ lazy: true, lockWaitMs: 5000 })
+  const took = []
+  app.get('/late/:way', async (req, res) => {
+    if (req.params.way !== 'open') await req.openSession()
+    await new Promise((resolve) => res.once('close', resolve))
+    if (req.params.way === 'open') await req.openSession()
+    if (req.params.way === 'regenerate') await req.session.regenerate({ keep: true })
+    took.push(req.session)
+  })
+  app.get('/open', async (req, res) => res.json(await req.openSession()))
+  app.get('/put', async (req, res) => {
+    const session = await req.openSession()
+    session.n = 1
+    res.send('put')
+  })
+  const visitor = await visit(context, withErrors(app))
+  for (const way of ['open', 'regenerate']) {
+    await visitor.get('/put')
+    const leave = (request) => setTimeout(() => request.destroy(), 20)
+    await assert.rejects(visitor.get(`/late/${way}`, { early: leave }))
+    await until(() => took.length > 0)
+    visitor.cookie = `sid=${took.pop().id}`
+    assert.equal((await visitor.get('/open')).body, '{"n":1}')
+  }
+})
+
+test('changes that nothing has stored are no success', async (context) => {
+  const app = application({ lifetimeMs: 300 })
+  app.get('/late', async (req, res) => {
+    const begun = Date.now()
+    if (req.query.change) req.session.n++
+    while (Date.now() <= begun + 300) await new Promise(setImmediate)
+    res.send('late')
+  })
+  app.get('/rotate', async (req, res) => {
+    await req.session.regenerate({ keep: true })
+    res.send('new')
+  })
+  const visitor = await visit(context, withErrors(app))
+  const told = async (page) => {
+    const { status, body } = await visitor.get(page)
+    return [status, body]
+  }
+  await visitor.get('/count')
+  assert.deepEqual(await told('/late?change=1'), [409, 'destroyed'])
+  await visitor.get('/count')
+  assert.deepEqual(await told('/late'), [200, 'late'])
+  await visitor.get('/count')
+  const old = visitor.cookie
+  await visitor.get('/rotate')
+  visitor.cookie = old
+  assert.deepEqual(await told('/see'), [200, '{"n":1}'])
+  assert.deepEqual(await told('/count'), [409, 'destroyed'])
+})
+
+test('a session lives for the time that touch has said, also after later requests', async (context) => {
+  const app = application()
+  app.get('/remember', (req, res) => {
+    req.session.touch(30 * 86_400_000)
+    res.send('for a month')
+  })
+  const visitor = await visit(context, app)
+  await visitor.get('/count')
+  for (const page of ['/remember', '/count']) {
+    assert.match((await visitor.get(page)).line, /; Max-Age=2592000;/)
+  }
+  assert.equal((await visitor.get('/see')).body, '{"n":2}')
 })
 
 test('a stream holds the session until it ends', async (context) => {

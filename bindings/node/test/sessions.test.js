@@ -2,11 +2,13 @@
 'use strict'
 
 const assert = require('node:assert')
+const { spawnSync } = require('node:child_process')
 const { readFileSync } = require('node:fs')
 const path = require('node:path')
 const { test } = require('node:test')
 const { Worker } = require('node:worker_threads')
 const { open, sessile, byCode, LockTimeoutError, SessileError } = require('..')
+const { native, checked } = require('../lib/native')
 const stores = require('./stores')
 
 test('a session is kept, and requests of one session take turns', async () => {
@@ -90,6 +92,73 @@ test('of many waiting requests all get their turn, and none waits for a thread',
     }))
     assert.deepEqual(await sessions.peek(first.id), { n: 200 })
   }
+})
+
+// 64 requests of one visitor took all threads for waits, and held up everybody who waited.
+test('the waits of one visitor hold up no other', async () => {
+  const sessions = open(stores.engine())
+  const stored = async () => {
+    const session = await sessions.begin()
+    session.data.n = 0
+    await session.commit()
+    return session.id
+  }
+  const [busy, other] = [await stored(), await stored()]
+  const blocking = await sessions.begin(busy)
+  const crowd = Array.from({ length: 200 }, () => sessions.begin(busy))
+  const held = await sessions.begin(other)
+  const next = sessions.begin(other)
+  await held.release()
+  await (await next).release()
+  await blocking.release()
+  for (const waiting of crowd) await (await waiting).release()
+})
+
+test('time in line is a part of the wait', async () => {
+  const sessions = open(stores.engine(), { lockWaitMs: 60 })
+  const first = await sessions.begin()
+  first.data.n = 0
+  await first.commit()
+  const holder = await sessions.begin(first.id)
+  const begun = performance.now()
+  const told = await Promise.allSettled(Array.from({ length: 10 }, () => sessions.begin(first.id)))
+  assert(performance.now() - begun < 300)
+  for (const { reason } of told) {
+    assert.equal(reason.code, 'lock-timeout')
+    assert(reason.waitedMs >= 59, `it says ${reason.waitedMs} ms`)
+  }
+  await holder.release()
+})
+
+// Its first save takes the lock, which another request may have by then.
+test('the first save of a session waits beside the event loop', async () => {
+  const sessions = open(stores.engine())
+  const session = await sessions.begin()
+  session.data.n = 1
+  const holder = new native.Request(sessions.store, sessions.rules)
+  checked(holder.open(0, session.id, 'at-once', false))
+  const saved = session.commit()
+  for (let turns = 0; turns < 100; turns++) await new Promise(setImmediate)
+  checked(holder.close(0, true))
+  assert.equal(await saved, 'stored')
+})
+
+test('a time of its own stays with a session, and is no value of it', async () => {
+  const sessions = open(stores.engine())
+  const first = await sessions.begin()
+  first.data.n = 1
+  first.idleMs = 30 * 86_400_000
+  await first.commit()
+  const second = await sessions.begin(first.id)
+  assert.deepEqual(second.data, { n: 1 })
+  assert.equal(second.idleMs, first.idleMs)
+  second.data.n++
+  await second.commit()
+  assert.deepEqual(await sessions.peek(first.id), { n: 2 })
+  const lives = Number(sessions.store.peek(0, first.id, false).slice(-15)) - Date.now()
+  assert(Math.abs(lives - first.idleMs) < 60_000)
+  await second.regenerate()
+  assert.equal(second.idleMs, undefined)
 })
 
 test('merged requests wait for nobody and lose nothing', async () => {
@@ -184,47 +253,61 @@ test('each kind of error is a class, as docs/errors.md says', () => {
   }
 })
 
+const COUNTER = `
+  const { workerData, parentPort } = require('node:worker_threads')
+  const { open } = require(workerData.index)
+  const sessions = open(workerData.url)
+  ;(async () => {
+    setImmediate(() => parentPort.postMessage('waits'))
+    for (let i = 0; i < workerData.requests; i++) {
+      const session = await sessions.begin(workerData.id)
+      session.data.n++
+      await session.commit()
+    }
+    parentPort.postMessage('done')
+  })()`
+
+function counter (url, id, requests) {
+  const workerData = { index: path.join(__dirname, '..'), url, id, requests }
+  return new Worker(COUNTER, { eval: true, workerData })
+}
+
+function says (worker, word) {
+  return new Promise((resolve, reject) => {
+    worker.on('message', (said) => { if (said === word) resolve() }).once('error', reject)
+  })
+}
+
 test('worker threads share a store, and one that ends in a wait disturbs nobody', async () => {
   const url = stores.engine()
   const sessions = open(url)
   const first = await sessions.begin()
   first.data.n = 0
   await first.commit()
-  const count = async (requests) => {
-    const worker = new Worker(`
-      const { workerData, parentPort } = require('node:worker_threads')
-      const { open } = require(workerData.index)
-      const sessions = open(workerData.url)
-      ;(async () => {
-        for (let i = 0; i < workerData.requests; i++) {
-          const session = await sessions.begin(workerData.id)
-          session.data.n++
-          await session.commit()
-        }
-        parentPort.postMessage('done')
-      })()`, {
-      eval: true,
-      workerData: { index: path.join(__dirname, '..'), url, id: first.id, requests }
-    })
-    return worker
-  }
-  const ended = async (worker) => {
-    await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
-    await worker.terminate()
-  }
-  await Promise.all([1, 2, 3, 4].map(async () => ended(await count(100))))
+  const counters = [1, 2, 3, 4].map(() => counter(url, first.id, 100))
+  await Promise.all(counters.map((worker) => says(worker, 'done')))
+  await Promise.all(counters.map((worker) => worker.terminate()))
   assert.deepEqual(await sessions.peek(first.id), { n: 400 })
 
-  const held = await sessions.begin(first.id)
-  const waiting = await count(1)
-  await new Promise((resolve) => waiting.once('online', resolve))
-  for (let turns = 0; turns < 200; turns++) await new Promise(setImmediate)
-  await waiting.terminate()
-  held.data.n = 0
-  await held.commit()
-  const last = await sessions.begin(first.id)
-  assert(last.data.n <= 1)
-  await last.release()
+  for (let round = 0; round < 20; round++) {
+    const held = await sessions.begin(first.id)
+    const waiting = counter(url, first.id, 1)
+    await says(waiting, 'waits')
+    await waiting.terminate()
+    held.data.n = round
+    await held.commit()
+    // Its thread gets the lock, and gives it back because nobody takes the answer.
+    const next = await sessions.begin(first.id)
+    assert.deepEqual(next.data, { n: round })
+    await next.release()
+  }
+})
+
+// Node unloads an addon with the last thread that has loaded it, while threads of the addon run.
+test('a program whose workers alone load the addon outlives them', () => {
+  const args = [path.join(__dirname, 'workers/main.js'), stores.engine(), '20']
+  const { status, signal, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  assert.deepEqual([status, signal], [0, null], stderr)
 })
 
 test('the package is there for ES modules', async () => {

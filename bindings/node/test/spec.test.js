@@ -95,7 +95,8 @@ class Run {
     const access = step.unlocked ? 'unlocked' : 'locked'
     let text
     const failed = await codeOf(async () => {
-      text = await wait((t) => by.request.open(t, by.id, access, step.strict ?? false))
+      const open = (t) => by.request.open(t, by.id, access, step.strict ?? false)
+      text = await wait(this.store, by.id, open)
     })
     assert.equal(failed, step.fails)
     assert.equal(text !== null, step.known ?? true)

@@ -69,7 +69,7 @@ export class Held {
   readonly id: string
   /** Whether no request has stored it. */
   readonly isNew: boolean
-  /** How long it lives from now on, if that is not what the options say. */
+  /** How long it lives after this request and each later one, if that is not what the options say. */
   idleMs: number | undefined
   /** Stores it and gives its lock back; another commit takes it again. */
   commit (): Promise<Saved>
@@ -81,6 +81,8 @@ export class Held {
   destroy (): Promise<void>
   /** Gives the lock back without saving. */
   release (): Promise<void>
+  /** The client has left: a lock that is taken later is given back at once. */
+  leave (): Promise<void>
 }
 
 /** The cookie of the middleware. */
@@ -123,7 +125,8 @@ export class Session {
   /** Ends it: a log-out. */
   destroy (): Promise<void>
   destroy (callback: Done): void
-  /** Sends the cookie again, and lets the session live `idleMs` from now on, if that is given. */
+  /** Sends the cookie again. With `idleMs` the session lives for so long after this request and
+   * each later one, and so does the cookie. */
   touch (idleMs?: number): this
 }
 

@@ -252,6 +252,15 @@ impl Error {
         self
     }
 
+    /// Adds the time that a caller has waited for its turn to wait for the lock.
+    #[must_use]
+    pub fn after(mut self, queued: Duration) -> Error {
+        if let ErrorKind::LockTimeout { waited, .. } = &mut self.0.kind {
+            *waited += queued;
+        }
+        self
+    }
+
     /// The kind of the failure.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
