@@ -47,8 +47,7 @@ impl Store {
             match base {
                 Some(base) => request.reopen(sessions, &id, base.as_bytes())?,
                 None => {
-                    let access =
-                        if ticket < 0 { Access::Locked } else { Access::LockedAtOnce };
+                    let access = if ticket < 0 { Access::Locked } else { Access::LockedAtOnce };
                     request.open(sessions, &id, access)?;
                     request.loaded();
                 }

@@ -44,23 +44,12 @@ impl Request {
         ticket: i32,
         call: impl FnOnce(&Shared, &mut State) -> Result<Answer> + Send + 'static,
     ) -> Answer {
-        self.perform_for(ticket, None, call)
-    }
-
-    /// `idle_ms`: how long the session lives, if that is not what the rules say.
-    fn perform_for(
-        &self,
-        ticket: i32,
-        idle_ms: Option<f64>,
-        call: impl FnOnce(&Shared, &mut State) -> Result<Answer> + Send + 'static,
-    ) -> Answer {
         let shared = Arc::clone(&self.shared);
         perform(&self.channel, ticket, move || {
             let mut state = shared.state();
             let queued = std::mem::take(&mut state.queued);
-            let idle = idle_ms.map_or(Ok(shared.rules.idle), milliseconds)?;
             let lock_wait = lock_wait(ticket, shared.rules.lock_wait, queued);
-            state.request.set_rules(sessile_handler::Rules { idle, lock_wait, ..shared.rules });
+            state.request.set_rules(sessile_handler::Rules { lock_wait, ..shared.rules });
             call(&shared, &mut state).map_err(|error| error.after(queued))
         })
     }
@@ -132,8 +121,9 @@ impl Request {
         headers_open: bool,
         idle_ms: Option<f64>,
     ) -> Answer {
-        self.perform_for(ticket, idle_ms, move |shared, State { request, .. }| {
+        self.perform(ticket, move |shared, State { request, .. }| {
             let sessions = shared.store.get()?;
+            request.set_idle(idle_ms.map_or(Ok(shared.rules.idle), milliseconds)?);
             let payload = payload.as_deref().map(str::as_bytes);
             let saved =
                 request.save(sessions, &id, Save { payload, changed, empty, headers_open })?;

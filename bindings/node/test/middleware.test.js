@@ -266,7 +266,7 @@ test('changes that nothing has stored are no success', async (context) => {
   assert.deepEqual(await told('/count'), [409, 'destroyed'])
 })
 
-test('a session lives for the time that touch has said, also after later requests', async (context) => {
+test('a session lives for the time of touch, also after later requests', async (context) => {
   const app = application()
   app.get('/remember', (req, res) => {
     req.session.touch(30 * 86_400_000)

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -11,6 +12,9 @@ use sessile_handler::{Access, Closed, Save};
 use crate::error::{exception, raised};
 use crate::rules::{Rules, seconds};
 use crate::store::Store;
+
+/// All of a wait is spent.
+const NO_WAIT: Duration = Duration::MAX;
 
 /// The session of one request. It may wait in one thread and be used in another one later.
 #[pyclass(frozen, module = "sessile._sessile")]
@@ -26,6 +30,8 @@ pub(crate) struct Request {
 struct State {
     request: sessile_handler::Request,
     warning: Option<Error>,
+    /// How much of its wait for the lock the next call has spent already.
+    spent: Duration,
 }
 
 impl Request {
@@ -42,7 +48,13 @@ impl Request {
         py: Python<'_>,
         call: impl FnOnce(&mut State) -> Result<T> + Send,
     ) -> PyResult<T> {
-        raised(py, py.detach(|| self.with(call)))
+        let spend = |state: &mut State| {
+            let spent = std::mem::take(&mut state.spent);
+            let lock_wait = self.rules.lock_wait.saturating_sub(spent);
+            state.request.set_rules(sessile_handler::Rules { lock_wait, ..self.rules });
+            call(state).map_err(|error| if spent == NO_WAIT { error } else { error.after(spent) })
+        };
+        raised(py, py.detach(|| self.with(spend)))
     }
 
     /// None if another thread waits in a call.
@@ -77,9 +89,16 @@ impl Request {
         Request {
             sessions: store.0.clone(),
             rules: rules.0,
-            state: Mutex::new(State { request, warning: None }),
+            state: Mutex::new(State { request, warning: None, spent: Duration::ZERO }),
             abandoned: AtomicBool::new(false),
         }
+    }
+
+    /// The next call has spent so many seconds of its wait in line. `inf`: it must not wait.
+    fn spend_wait(&self, py: Python<'_>, time: f64) -> PyResult<()> {
+        let spent = raised(py, seconds(time))?;
+        py.detach(|| self.with_free(|state| state.spent = spent));
+        Ok(())
     }
 
     /// Opens a session and returns its payload, which is empty for a new one; None if it is
@@ -99,7 +118,7 @@ impl Request {
             (true, false) => Access::Locked,
             (true, true) => Access::LockedAtOnce,
         };
-        let payload = self.call(py, |State { request, warning }| {
+        let payload = self.call(py, |State { request, warning, .. }| {
             if strict && !request.validate(&self.sessions, id, access) {
                 return Ok(None);
             }
@@ -137,7 +156,7 @@ impl Request {
         let save = Save { payload, changed, empty, headers_open };
         let saved = self.call(py, |State { request, .. }| {
             let idle = idle.map_or(Ok(self.rules.idle), seconds)?;
-            request.set_rules(sessile_handler::Rules { idle, ..self.rules });
+            request.set_idle(idle);
             request.save(&self.sessions, id, save)
         });
         saved.map(|saved| saved.name())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import runpy
@@ -11,6 +12,7 @@ import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -257,6 +259,103 @@ def test_a_first_save_does_not_wait_for_those_who_wait_for_a_lock(url: str) -> N
             pass
 
     asyncio.run(run())
+
+
+def test_the_waits_of_one_visitor_hold_up_no_other(url: str) -> None:
+    """64 requests of one visitor, also cancelled ones, took all threads for waits."""
+
+    async def run(sessions: Sessions) -> None:
+        busy, other = await stored(sessions), await stored(sessions)
+        holder = sessions.begin(busy)
+        await holder.load()
+        left = [asyncio.create_task(visit(sessions, busy)) for _ in range(100)]
+        await asyncio.sleep(0)
+        for task in left[:70]:
+            task.cancel()
+        held = sessions.begin(other)
+        await held.load()
+        waiter = asyncio.create_task(visit(sessions, other))
+        await asyncio.sleep(0)
+        await held.arelease()
+        await asyncio.wait_for(waiter, 10)
+        await holder.asave()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def stored(sessions: Sessions) -> str:
+        async with sessions.begin() as session:
+            session["n"] = 1
+        return session.id
+
+    async def visit(sessions: Sessions, id: str) -> None:
+        async with sessions.begin(id):
+            pass
+
+    asyncio.run(asyncio.wait_for(run(Sessions(url)), 20))
+    gc.collect()
+    assert not waiting._lines
+
+
+def test_time_in_line_is_a_part_of_the_wait(url: str) -> None:
+    async def run() -> None:
+        sessions = Sessions(url, lock_wait=0.1)
+        async with sessions.begin() as session:
+            session["n"] = 1
+        holder = sessions.begin(session.id)
+        await holder.load()
+        begun = time.monotonic()
+        waiters = [sessions.begin(session.id).load() for _ in range(10)]
+        for told in await asyncio.gather(*waiters, return_exceptions=True):
+            assert isinstance(told, sessile.LockTimeout) and told.waited >= 0.1
+        assert time.monotonic() - begun < 0.6
+        await holder.arelease()
+
+    asyncio.run(run())
+
+
+def test_a_call_without_await_does_not_stop_the_event_loop(url: str) -> None:
+    """A second save took the lock again, and waited for its holder in the loop."""
+
+    async def run() -> None:
+        sessions = Sessions(url)
+        late = sessions.begin()
+        late["n"] = 1
+        late.save()
+        holder = sessions.begin(late.id)
+        await holder.load()
+        late["n"] = 2
+        for call in (late.save, late.regenerate, lambda: sessions.begin(late.id)["n"]):
+            with pytest.raises(RuntimeError, match="await"):
+                call()
+        saved = asyncio.create_task(late.asave())
+        await asyncio.sleep(0)
+        await holder.arelease()
+        assert await saved == "stored"
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def test_a_request_reads_and_writes_its_data_once(url: str) -> None:
+    class Counting(JSON):
+        calls: list[str] = []
+
+        def dumps(self, data: dict[str, Any], /) -> bytes:
+            self.calls.append("dumps")
+            return super().dumps(data)
+
+        def loads(self, payload: bytes, /) -> dict[str, Any]:
+            self.calls.append("loads")
+            return super().loads(payload)
+
+    sessions = Sessions(url, serializer=Counting())
+    with sessions.begin() as session:
+        session["list"] = [1]
+    for changes in (True, False):
+        Counting.calls.clear()
+        with sessions.begin(session.id) as session:
+            if changes:
+                session["list"].append(2)
+        assert Counting.calls == ["loads", "dumps"]
+    assert json.loads(sessions.store.peek(session.id) or b"") == {"list": [1, 2]}
 
 
 def test_a_save_without_a_change_gives_the_lock_back(url: str) -> None:

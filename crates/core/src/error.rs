@@ -256,7 +256,7 @@ impl Error {
     #[must_use]
     pub fn after(mut self, queued: Duration) -> Error {
         if let ErrorKind::LockTimeout { waited, .. } = &mut self.0.kind {
-            *waited += queued;
+            *waited = waited.saturating_add(queued);
         }
         self
     }

@@ -6,6 +6,8 @@ mod save;
 
 pub use self::save::{Save, Saved};
 
+use std::time::Duration;
+
 use sessile_core::{Clock, Error, ErrorKind, Key, Result, Sessions};
 
 use self::save::touch_unlocked;
@@ -94,6 +96,11 @@ impl Request {
     /// Changes the rules, for this session and the next ones.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
+    }
+
+    /// Changes how long this session lives.
+    pub fn set_idle(&mut self, idle: Duration) {
+        self.rules.idle = idle;
     }
 
     /// Whether a new id is taken. A free one becomes the id of this request's new session, if it

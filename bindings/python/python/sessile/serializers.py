@@ -79,6 +79,8 @@ def _unescaped_key(key: str) -> str:
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=_tagged).encode
+_decode = json.JSONDecoder().decode
+_decode_tagged = json.JSONDecoder(object_hook=_untagged).decode
 
 
 class JSON:
@@ -95,8 +97,8 @@ class JSON:
         return text.encode()
 
     def loads(self, payload: bytes, /) -> dict[str, Any]:
-        hook = _untagged if b'" sessile' in payload else None
-        read: dict[str, Any] = json.loads(payload.decode(), object_hook=hook)
+        decode = _decode_tagged if b'" sessile' in payload else _decode
+        read: dict[str, Any] = decode(payload.decode())
         return read
 
 

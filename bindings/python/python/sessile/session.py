@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Iterator, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import waiting
@@ -28,7 +29,7 @@ class Session(MutableMapping[str, Any]):
         self._data: dict[str, Any] | None = None
         # As it is stored; None if it is not.
         self._payload: bytes | None = None
-        # What the serialiser makes of it: another one, or another version of it, has written it.
+        # What the serialiser makes of it, if that is not it; None if nobody had to know.
         self._unchanged: bytes | None = None
         self._is_destroyed = False
         self.idle: float | None = None
@@ -69,7 +70,7 @@ class Session(MutableMapping[str, Any]):
     @property
     def modified(self) -> bool:
         """Whether it differs from what is stored; changes inside its values count."""
-        return self._data is not None and self._dumped() != self._unchanged
+        return self._data is not None and self._is_changed(self._dumped())
 
     # What is in it
 
@@ -107,8 +108,11 @@ class Session(MutableMapping[str, Any]):
     # What is done with it
 
     def _load(self) -> dict[str, Any]:
-        id = self._id
-        return self._read(None if id is None else self._request.open(id, locked=self._locked))
+        payload = None
+        if self._id is not None:
+            opened = partial(self._request.open, self._id, locked=self._locked)
+            payload = waiting.now(self._request, opened)
+        return self._read(payload)
 
     async def load(self) -> None:
         """Opens it; a coroutine does this before its first use."""
@@ -124,8 +128,12 @@ class Session(MutableMapping[str, Any]):
         if payload is None:
             # An id that a store does not know is not taken from a cookie.
             self._id = None
-        self._data = self._parsed(payload) if payload else {}
-        self._payload, self._unchanged = payload, self._dumped()
+        self._payload, self._unchanged = payload, None
+        if payload:
+            self._data = self._parsed(payload)
+        else:
+            self._data = {}
+            self._unchanged = self._dumped()
         return self._data
 
     def _parsed(self, payload: bytes) -> dict[str, Any]:
@@ -139,7 +147,18 @@ class Session(MutableMapping[str, Any]):
             told = type(error).__name__
         # Neither the id nor the data.
         logging.getLogger("sessile").warning(f"a session cannot be read, and is empty: {told}")
+        self._unchanged = self._sessions.serializer.dumps({})
         return {}
+
+    def _is_changed(self, dumped: bytes) -> bool:
+        """Whether this is not what is stored."""
+        if self._unchanged is None and self._payload is not None:
+            # Another serialiser, or another version of this one, may have written the payload. With
+            # the lock it is stored anew then. Without, that would be a change of every value.
+            if dumped == self._payload or self._request.holds_lock:
+                return dumped != self._payload
+            self._unchanged = self._sessions.serializer.dumps(self._parsed(self._payload))
+        return dumped != self._unchanged
 
     def _dumped(self) -> bytes:
         return self._sessions.serializer.dumps(self._data or {})
@@ -148,7 +167,9 @@ class Session(MutableMapping[str, Any]):
         """Stores it and gives its lock back; another save takes it again. Names the result:
         `stored`, `touched` if only its life is longer now, `nothing`; if another request has
         ended it meanwhile `logged-out`, `replaced` (by a new id) or `ended`."""
-        return "nothing" if self._data is None else self._store(self._dumped())
+        if self._data is None:
+            return "nothing"
+        return waiting.now(self._request, partial(self._store, self._dumped()))
 
     async def asave(self) -> str:
         """`save` for a coroutine."""
@@ -156,11 +177,12 @@ class Session(MutableMapping[str, Any]):
             return "nothing"
         dumped = self._dumped()
         # The lock of a session that was read without it is not taken for a touch.
-        is_touch = dumped == self._unchanged and self._request.is_open
+        is_touch = self._request.is_open and not self._is_changed(dumped)
         return await waiting.save(
             self._sessions.store,
             self._request,
-            lambda: self._store(dumped),
+            self.id,
+            partial(self._store, dumped),
             waits=self._payload is not None and not is_touch,
         )
 
@@ -175,8 +197,8 @@ class Session(MutableMapping[str, Any]):
                 return "logged-out"
             except Unsupported:
                 return "replaced"
-        changed = before is None or dumped != self._unchanged
-        payload = dumped if changed or before is None else before
+        changed = self._is_changed(dumped)
+        payload = before if before is not None and not changed else dumped
         saved = self._request.save(
             id, payload, changed=changed, empty=not self._data, idle=self.idle
         )
@@ -190,6 +212,9 @@ class Session(MutableMapping[str, Any]):
         """Gives it a new id: at each log-in and change of rights. If `keep_old`, requests that are
         under way see the session under the old id as it was, for the grace."""
         self._loaded()
+        waiting.now(self._request, partial(self._regenerate, keep_old))
+
+    def _regenerate(self, keep_old: bool) -> None:
         new = new_id()
         if self._payload is not None:
             if not self._request.is_open:
@@ -201,7 +226,10 @@ class Session(MutableMapping[str, Any]):
         """`regenerate` for a coroutine."""
         await self.load()
         await waiting.save(
-            self._sessions.store, self._request, lambda: self.regenerate(keep_old=keep_old)
+            self._sessions.store,
+            self._request,
+            self.id,
+            partial(self._regenerate, keep_old),
         )
 
     def destroy(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
 from asgiref.sync import SyncToAsync
@@ -22,7 +22,7 @@ from django.utils.crypto import get_random_string
 
 from .. import waiting
 from .._sessile import Request
-from ..errors import Destroyed, Exists, InvalidId, LockTimeout, Stale, Unsupported
+from ..errors import Destroyed, Exists, InvalidId, Stale, Unsupported
 from . import settings as ours
 
 T = TypeVar("T")
@@ -62,14 +62,6 @@ def forget_others(**_: Any) -> None:
     _of_request.set(None)
 
 
-def in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 request_started.connect(forget_others, dispatch_uid="sessile.django")
 request_finished.connect(release_all, dispatch_uid="sessile.django")
 
@@ -96,16 +88,10 @@ class SessionStore(SessionBase):
         return self._read(None if key is None else self._take(key))
 
     def _take(self, key: str) -> bytes | None:
-        if not in_event_loop():
-            return self._opened().open(key)
-        try:
-            return self._opened().open(key, at_once=True)
-        except LockTimeout as error:
-            told = (
-                "Another request holds the session, and a coroutine cannot wait for it here: use "
-                "the asynchronous methods, such as `await request.session.aget(...)`."
-            )
-            raise SynchronousOnlyOperation(told) from error
+        return self._now(partial(self._opened().open, key))
+
+    def _now(self, function: Callable[[], T]) -> T:
+        return waiting.now(self._opened(), function, error=SynchronousOnlyOperation)
 
     async def aload(self) -> dict[str, Any]:
         key = self.session_key
@@ -136,7 +122,7 @@ class SessionStore(SessionBase):
         if self.session_key is None:
             # It was not stored.
             return self.create()
-        self._store(data, must_create)
+        self._now(partial(self._store, data, must_create))
 
     async def asave(self, must_create: bool = False) -> None:
         if self.session_key is None:
@@ -144,12 +130,7 @@ class SessionStore(SessionBase):
         data = await self._aget_session(no_load=must_create)
         if self.session_key is None:
             return await self.acreate()
-        await waiting.save(
-            ours.store(),
-            self._opened(),
-            lambda: self._store(data, must_create),
-            waits=not must_create,
-        )
+        await self._asave(partial(self._store, data, must_create), waits=not must_create)
 
     def _store(self, data: dict[str, Any], must_create: bool) -> None:
         key, request, age = self.session_key, self._opened(), self.get_expiry_age()
@@ -221,13 +202,17 @@ class SessionStore(SessionBase):
         self._get_session()
         if not self._is_known():
             return self.create()
-        self._cycle()
+        self._now(self._cycle)
 
     async def acycle_key(self) -> None:
         await self._aget_session()
-        if not await waiting.save(ours.store(), self._opened(), self._is_known):
+        if not await self._asave(self._is_known):
             return await self.acreate()
-        await waiting.save(ours.store(), self._opened(), self._cycle)
+        await self._asave(self._cycle)
+
+    async def _asave(self, function: Callable[[], T], *, waits: bool = True) -> T:
+        key = self.session_key or ""
+        return await waiting.save(ours.store(), self._opened(), key, function, waits=waits)
 
     def _cycle(self) -> None:
         new = get_random_string(KEY_LENGTH, VALID_KEY_CHARS)
