@@ -110,8 +110,7 @@ class Session(MutableMapping[str, Any]):
     def _load(self) -> dict[str, Any]:
         payload = None
         if self._id is not None:
-            opened = partial(self._request.open, self._id, locked=self._locked)
-            payload = waiting.now(self._request, opened)
+            payload = waiting.open_now(self._request, self._id, locked=self._locked)
         return self._read(payload)
 
     async def load(self) -> None:

@@ -111,6 +111,16 @@ def in_event_loop() -> bool:
     return True
 
 
+def open_now(
+    request: Request, id: str, *, locked: bool = True, error: type[Exception] = RuntimeError
+) -> bytes | None:
+    """`request.open`. In a coroutine it raises instead of a wait."""
+    try:
+        return request.open(id, locked=locked, at_once=True)
+    except LockTimeout:
+        return now(request, partial(request.open, id, locked=locked), error=error)
+
+
 def now(
     request: Request, function: Callable[[], T], *, error: type[Exception] = RuntimeError
 ) -> T:

@@ -88,7 +88,7 @@ class SessionStore(SessionBase):
         return self._read(None if key is None else self._take(key))
 
     def _take(self, key: str) -> bytes | None:
-        return self._now(partial(self._opened().open, key))
+        return waiting.open_now(self._opened(), key, error=SynchronousOnlyOperation)
 
     def _now(self, function: Callable[[], T]) -> T:
         return waiting.now(self._opened(), function, error=SynchronousOnlyOperation)
