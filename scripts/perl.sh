@@ -49,7 +49,7 @@ session-tests)
     ;;
 example)
     build_modules
-    sh scripts/perl_example.sh "$perl" "$build"
+    sh scripts/example.sh perl "$perl" "$build"
     ;;
 *)
     echo "usage: sh scripts/perl.sh build | test | session-tests | example" >&2

@@ -72,4 +72,4 @@ done
 
 sh scripts/perl_servers_test.sh "$perl" "$build"
 sh scripts/perl_session_tests.sh "$perl" "$build"
-sh scripts/perl_example_test.sh "$perl" "$build"
+sh scripts/example_test.sh perl "$perl" "$build"

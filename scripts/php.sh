@@ -74,7 +74,7 @@ test)
     sh scripts/php_switch_test.sh "$php" "$module"
     sh scripts/php_move_test.sh "$php" "$module"
     sh scripts/php_products_test.sh "$php" "$module"
-    sh scripts/php_example_test.sh "$php" "$module"
+    sh scripts/example_test.sh php "$php" "$module"
     sh scripts/php_bench_test.sh "$php" "$module"
     ;;
 products)
@@ -93,7 +93,7 @@ memcheck)
     sh scripts/php_memcheck.sh "$php" "$top/target/php-$profile-memcheck-$version"
     ;;
 example)
-    sh scripts/php_example.sh "$php" "$module"
+    sh scripts/example.sh php "$php" "$module"
     ;;
 bench)
     shift

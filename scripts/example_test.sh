@@ -1,8 +1,25 @@
 #!/bin/sh
-# Opens the shop of examples/php, visits it, and checks that nothing is left after it has closed:
-# php_example_test.sh PHP MODULE
+# Opens the shop of examples/php or examples/perl, visits it, and checks that nothing is left after
+# it has closed: example_test.sh php PHP MODULE | perl PERL DIRECTORY-OF-THE-BUILD
 set -eu
 cd "$(dirname "$0")/.."
+language=$1
+php=$2
+cookie=PHPSESSID
+wrong='PHP (Warning|Fatal|Notice|Deprecated)'
+if [ "$language" = perl ]; then
+    # The visitor is a program in PHP.
+    php=php
+    cookie=shop
+    wrong=' at .* line [0-9]+'
+    for need in php starman; do
+        if ! command -v "$need" >/dev/null 2>&1; then
+            echo "skipped: the shop of examples/perl ($need is not installed)"
+            [ -z "${CI:-}" ] || exit 1
+            exit 0
+        fi
+    done
+fi
 dir=$(mktemp -d /dev/shm/sessile-visit-XXXXXX)
 shop=
 # shellcheck disable=SC2317 # the trap calls it
@@ -20,9 +37,9 @@ fail() {
     exit 1
 }
 
-echo "the shop of examples/php"
+echo "the shop of examples/$language"
 : >"$dir/out"
-STORE='' sh scripts/php_example.sh "$1" "$2" >"$dir/out" 2>"$dir/log" &
+STORE='' sh scripts/example.sh "$@" >"$dir/out" 2>"$dir/log" &
 shop=$!
 tries=0
 until grep -q ' is open' "$dir/out"; do
@@ -34,8 +51,8 @@ until grep -q ' is open' "$dir/out"; do
 done
 url=$(sed -n 's/.*\(http:[^ ]*\).*/\1/p' "$dir/out")
 sessions=$(sed -n 's|^.*sessions in \([^;]*\);.*|\1|p' "$dir/out")
-"$1" -n examples/php/tests/visit.php "$url" || fail "see above"
-! grep -E 'PHP (Warning|Fatal|Notice|Deprecated)' "$dir/log" || fail "a page is wrong"
+"$php" -n examples/php/tests/visit.php "$url" "$cookie" || fail "see above"
+! grep -E "$wrong" "$dir/log" || fail "a page is wrong"
 
 kill "$shop"
 wait "$shop" || true
@@ -45,5 +62,5 @@ case $sessions in
 *) fail "it does not say where its sessions are" ;;
 esac
 # shellcheck disable=SC2016 # the variable is PHP's
-"$1" -n -r 'exit(@stream_socket_client($argv[1]) ? 1 : 0);' "tcp://${url#http://}" ||
+"$php" -n -r 'exit(@stream_socket_client($argv[1]) ? 1 : 0);' "tcp://${url#http://}" ||
     fail "a worker is left"
