@@ -238,18 +238,20 @@ test('a lock that is taken after the client has left is given back at once', asy
 })
 
 test('changes that nothing has stored are no success', async (context) => {
-  const app = application({ lifetimeMs: 300 })
-  app.get('/late', async (req, res) => {
+  const lifetimeMs = 500
+  const ending = application({ lifetimeMs })
+  ending.get('/late', async (req, res) => {
     const begun = Date.now()
     if (req.query.change) req.session.n++
-    while (Date.now() <= begun + 300) await new Promise(setImmediate)
+    while (Date.now() <= begun + lifetimeMs) await new Promise(setImmediate)
     res.send('late')
   })
+  const app = application()
   app.get('/rotate', async (req, res) => {
     await req.session.regenerate({ keep: true })
     res.send('new')
   })
-  const visitor = await visit(context, withErrors(app))
+  let visitor = await visit(context, withErrors(ending))
   const told = async (page) => {
     const { status, body } = await visitor.get(page)
     return [status, body]
@@ -258,6 +260,8 @@ test('changes that nothing has stored are no success', async (context) => {
   assert.deepEqual(await told('/late?change=1'), [409, 'destroyed'])
   await visitor.get('/count')
   assert.deepEqual(await told('/late'), [200, 'late'])
+
+  visitor = await visit(context, withErrors(app))
   await visitor.get('/count')
   const old = visitor.cookie
   await visitor.get('/rotate')

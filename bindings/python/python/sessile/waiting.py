@@ -63,7 +63,12 @@ async def _in_line(
 
     # Not earlier, also if the task is cancelled: its thread still waits.
     called.add_done_callback(leave)
-    return await asyncio.wrap_future(called)
+    try:
+        return await asyncio.wrap_future(called)
+    except asyncio.CancelledError:
+        # It may get the lock yet, for nobody.
+        called.add_done_callback(lambda _: request.close())
+        raise
 
 
 async def ask(store: Store, function: Callable[..., T], *args: Any, **named: Any) -> T:
