@@ -114,8 +114,8 @@ python: toolchain ## Builds the Python package in an environment of its own, and
 python-test: toolchain ## Tests it: Django, Flask, Starlette, gunicorn, uvicorn
 	@sh scripts/python.sh test
 
-python-bench: toolchain ## Measures the sessions of Django and Flask beside their own (ROUNDS=7 CALLS=2000)
-	@sh scripts/python.sh bench $(or $(ROUNDS),7) $(or $(CALLS),2000)
+python-bench: toolchain ## Measures the sessions of Django and Flask beside their own (ROUNDS=60 CALLS=100)
+	@sh scripts/python.sh bench $(or $(ROUNDS),60) $(or $(CALLS),100)
 
 node: toolchain ## Builds the Node addon in bindings/node
 	@sh scripts/node.sh build

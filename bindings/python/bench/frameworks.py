@@ -3,8 +3,8 @@ and those that are in use. Takes a private Redis and a directory in memory.
 
     python frameworks.py [ROUNDS] [CALLS]
 
-The rows of a round follow each other, and a row is the fastest of its rounds: other
-programs of the machine only make it slower."""
+The rows of a round follow each other, and a row is the fastest of its rounds: other programs of the
+machine only make it slower, and leave some of many short rounds alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 
-ROUNDS, CALLS = (int(given) for given in (*sys.argv[1:3], *("7", "2000")[len(sys.argv) - 1 :]))
+ROUNDS, CALLS = (int(given) for given in (*sys.argv[1:3], *("60", "100")[len(sys.argv) - 1 :]))
 VALUES = {f"value{number}": "x" * 40 for number in range(20)}
 
 
