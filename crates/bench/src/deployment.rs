@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sessile_core::Durability;
 use sessile_fixtures::{
     Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time, with_option,
 };
@@ -42,10 +41,9 @@ enum OwnedResources {
 impl Deployment {
     pub(crate) fn start(
         choice: &Choice,
-        durability: Durability,
         round_trip: Option<Duration>,
     ) -> Result<Deployment, String> {
-        let mut stage = Deployment::start_local(choice, durability)?;
+        let mut stage = Deployment::start_local(choice)?;
         if let (Some(round_trip), Some(server)) = (round_trip, &stage.socket) {
             let network = DelayedNetwork::before(server, round_trip)
                 .map_err(|error| format!("no network: {error}"))?;
@@ -65,11 +63,11 @@ impl Deployment {
         Ok(stage)
     }
 
-    fn start_local(choice: &Choice, durability: Durability) -> Result<Deployment, String> {
+    fn start_local(choice: &Choice) -> Result<Deployment, String> {
         let extra =
             if let ContenderSource::FixtureOn(.., extra) = choice.target { extra } else { &[] };
         let extra = extra.iter().map(OsString::from).collect();
-        let options = ServerOptions { durability, measured: true, extra };
+        let options = ServerOptions { durability: choice.tier(), measured: true, extra };
         match choice.target {
             ContenderSource::Fixture(entry, fixture)
             | ContenderSource::FixtureOn(entry, fixture, _) => {

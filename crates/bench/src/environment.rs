@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
-use sessile_core::Durability;
 use sessile_fixtures::{ServerKind, ServerOptions, file_system, mount_options, server_flags};
 
 use crate::experiments::rebuild;
@@ -90,16 +89,15 @@ impl Environment {
         mut self,
         programs: &BTreeMap<String, String>,
         choices: &[Choice],
-        durability: Durability,
     ) -> Environment {
         self.versions.extend(programs.clone());
-        self.servers = choices.iter().filter_map(|choice| flags(choice, durability)).collect();
+        self.servers = choices.iter().filter_map(flags).collect();
         self
     }
 }
 
 /// The private server of a contender, and its flags. Variants of a store may have others.
-fn flags(choice: &Choice, durability: Durability) -> Option<(String, String)> {
+fn flags(choice: &Choice) -> Option<(String, String)> {
     let (name, server, extra): (_, _, &[&str]) = match choice.target {
         ContenderSource::Fixture(entry, _) => {
             let server = entry.capabilities.server?;
@@ -121,7 +119,7 @@ fn flags(choice: &Choice, durability: Durability) -> Option<(String, String)> {
         ContenderSource::Url(..) | ContenderSource::Test(..) => return None,
     };
     let extra = extra.iter().map(OsString::from).collect();
-    let options = ServerOptions { durability, measured: true, extra };
+    let options = ServerOptions { durability: choice.tier(), measured: true, extra };
     Some((name, server_flags(ServerKind::by_name(server)?, &options)))
 }
 
@@ -206,6 +204,8 @@ fn server_version(program: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use sessile_core::Durability;
+
     use super::*;
     use crate::experiment::Experiment;
 
@@ -224,8 +224,7 @@ mod tests {
             assert!(std::env::var_os("CI").is_none(), "no server is installed");
             return println!("skipped: no server is installed");
         };
-        let servers =
-            Environment::default().with(&BTreeMap::new(), &selection.choices, tier).servers;
+        let servers = Environment::default().with(&BTreeMap::new(), &selection.choices).servers;
         if let (Some(ours), Some(stock)) = (servers.get("postgres"), servers.get("postgres#stock"))
         {
             assert!(ours.contains("-D <disk>/data"), "{ours}");

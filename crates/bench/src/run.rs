@@ -157,7 +157,12 @@ pub(crate) fn resolve(
         }
         Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
         Experiment::Rebuild => experiments::rebuild::select(&options.stores, settings.durability),
-        _ => selection::select(&options.stores, experiment, settings.durability),
+        _ => selection::select_in(
+            &options.stores,
+            experiment,
+            settings.durability,
+            options.nearest_tier,
+        ),
     }?;
     let selection =
         if settings.as_published { published::contenders(selection) } else { selection };
@@ -238,11 +243,7 @@ fn measure(
         if interrupted { complete.unwrap_or(0).min(settings.rounds) } else { settings.rounds };
     let mut report = Report {
         schema: report::SCHEMA,
-        environment: Environment::detect().with(
-            &bench.programs,
-            &bench.choices,
-            settings.durability,
-        ),
+        environment: Environment::detect().with(&bench.programs, &bench.choices),
         command: redact::command(&options.command),
         seed: settings.seed,
         settings: report::Settings {

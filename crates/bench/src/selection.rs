@@ -1,6 +1,6 @@
 //! From `--stores` to contenders.
 
-use sessile_core::{Capabilities, Durability, Ownership};
+use sessile_core::Durability;
 use sessile_fixtures::ServerKind;
 use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
@@ -112,18 +112,31 @@ impl Choice {
         LeftOut { store, variant, workers: None, reason: reason.into() }
     }
 
+    /// The tier of a private instance.
+    pub(crate) fn tier(&self) -> Durability {
+        Durability::from_name(self.durability).unwrap_or(Durability::None)
+    }
+
+    /// The tiers of a private instance, and its server; `None` for what the user has or a runtime
+    /// contains.
+    fn tiers(&self) -> Option<(&'static [Durability], Option<&'static str>)> {
+        match self.target {
+            ContenderSource::Fixture(entry, _) | ContenderSource::FixtureOn(entry, ..) => {
+                Some((entry.capabilities.durability, entry.capabilities.server))
+            }
+            ContenderSource::Reference(reference) => Some((reference.durability, reference.server)),
+            ContenderSource::Url(..)
+            | ContenderSource::Handler(_)
+            | ContenderSource::Keeper(_)
+            | ContenderSource::Test(..) => None,
+        }
+    }
+
     pub(crate) fn after_death(&self) -> AfterDeath {
         match self.target {
             ContenderSource::Fixture(entry, _)
             | ContenderSource::FixtureOn(entry, ..)
-            | ContenderSource::Url(entry, _) => {
-                let can = entry.capabilities;
-                match can.ownership {
-                    _ if !can.shared_by_processes => AfterDeath::NoLock,
-                    Ownership::Process => AfterDeath::Freed,
-                    Ownership::Time => AfterDeath::Lapses,
-                }
-            }
+            | ContenderSource::Url(entry, _) => AfterDeath::of_store(&entry.capabilities),
             ContenderSource::Reference(reference) => reference.after_death,
             ContenderSource::Test(..) => AfterDeath::Freed,
             ContenderSource::Handler(_) | ContenderSource::Keeper(_) => AfterDeath::NoLock,
@@ -143,6 +156,16 @@ pub(crate) fn select(
     experiment: Experiment,
     durability: Durability,
 ) -> Result<Selection, UsageError> {
+    select_in(stores, experiment, durability, false)
+}
+
+/// With `nearest_tier` a contender without the tier takes part in the nearest one that it has.
+pub(crate) fn select_in(
+    stores: &[String],
+    experiment: Experiment,
+    durability: Durability,
+    nearest_tier: bool,
+) -> Result<Selection, UsageError> {
     let mut candidates = Vec::new();
     if stores.is_empty() {
         // A decorating store costs what its parts cost, so it is measured only when named.
@@ -154,10 +177,13 @@ pub(crate) fn select(
         if experiment == Experiment::Oversize {
             candidates.extend(oversize::choices(durability));
         }
-        let throughput = matches!(experiment, Experiment::Cycle | Experiment::Ops);
+        // At a fixed rate stores are judged, and what sites have.
+        let throughput = !nearest_tier && matches!(experiment, Experiment::Cycle | Experiment::Ops);
         let about = |reference: &&Reference| {
-            reference.loses_large == (experiment == Experiment::Oversize)
-                && (throughput || !reference.only_throughput)
+            if experiment == Experiment::Oversize {
+                return reference.loses_large || reference.stands_for_a_handler();
+            }
+            !reference.loses_large && (throughput || !reference.only_throughput)
         };
         candidates.extend(
             REFERENCES
@@ -170,7 +196,10 @@ pub(crate) fn select(
         push_named(word.trim(), durability, &mut candidates)?;
     }
     let mut selection = Selection::default();
-    for candidate in candidates {
+    for mut candidate in candidates {
+        if let Some((tiers, _)) = candidate.tiers().filter(|_| nearest_tier) {
+            candidate.durability = nearest(tiers, durability).name();
+        }
         let twice = |choice: &Choice| {
             choice.store == candidate.store && choice.variant == candidate.variant
         };
@@ -180,7 +209,8 @@ pub(crate) fn select(
                 "{title} is chosen twice; label URLs with #name to tell them apart"
             )));
         }
-        let obstacle = obstacle(&candidate, durability);
+        let obstacle =
+            obstacle(&candidate, if nearest_tier { candidate.tier() } else { durability });
         selection.add(candidate, obstacle);
     }
     selection.require_any()
@@ -327,6 +357,12 @@ fn url_choice(text: &str, durability: Durability) -> Result<Choice, UsageError> 
     })
 }
 
+/// The weakest tier that promises as much as `asked`; else the strongest.
+fn nearest(tiers: &[Durability], asked: Durability) -> Durability {
+    let enough = tiers.iter().filter(|tier| **tier >= asked).min();
+    enough.or(tiers.iter().max()).copied().unwrap_or(Durability::None)
+}
+
 /// Why this tier cannot be measured with a contender that has these.
 pub(crate) fn missing_tier(tiers: &[Durability], durability: Durability) -> Option<String> {
     let why = || {
@@ -338,21 +374,11 @@ pub(crate) fn missing_tier(tiers: &[Durability], durability: Durability) -> Opti
 
 fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
     let (tiers, server) = match choice.target {
-        ContenderSource::Fixture(
-            StoreEntry { capabilities: Capabilities { durability, server, .. }, .. },
-            _,
-        )
-        | ContenderSource::FixtureOn(
-            StoreEntry { capabilities: Capabilities { durability, server, .. }, .. },
-            ..,
-        ) => (*durability, *server),
-        ContenderSource::Reference(reference) => (reference.durability, reference.server),
         // A server as it is configured, or a tier that the URL itself asks for.
-        ContenderSource::Url(..) if choice.durability != durability.name() => return None,
-        ContenderSource::Url(entry, _) => (entry.capabilities.durability, None),
-        ContenderSource::Handler(_) | ContenderSource::Keeper(_) | ContenderSource::Test(..) => {
-            return None;
+        ContenderSource::Url(entry, _) if choice.durability == durability.name() => {
+            (entry.capabilities.durability, None)
         }
+        _ => choice.tiers()?,
     };
     if let Some(why) = missing_tier(tiers, durability) {
         return Some(why);
@@ -402,6 +428,26 @@ mod tests {
         assert!(error.contains("tier commit"), "{error}");
     }
 
+    /// memcached and PHP's files have no tier `1s`: they had no row of kills and of fixed rates,
+    /// and could not be judged.
+    #[test]
+    fn a_contender_without_the_tier_is_measured_in_its_nearest_one_where_that_is_asked_for() {
+        let all = [Durability::None, Durability::Second, Durability::Commit];
+        let files = [Durability::None, Durability::Commit];
+        let near = |tiers: &[Durability]| nearest(tiers, Durability::Second).name();
+        assert_eq!([near(&all), near(&files), near(&all[..1])], ["1s", "commit", "none"]);
+        let stores = ["files#shm", "files-flock", "sqlite"].map(str::to_owned);
+        let selected = |nearest_tier| {
+            let selection =
+                select_in(&stores, Experiment::Faults, Durability::Second, nearest_tier);
+            let choices = selection.unwrap().choices.into_iter();
+            choices.map(|it| (it.title(), it.durability)).collect::<Vec<_>>()
+        };
+        assert_eq!(selected(false), [("sqlite".to_owned(), "1s")]);
+        let tiers: Vec<&str> = selected(true).into_iter().map(|(_, tier)| tier).collect();
+        assert_eq!(tiers, ["commit", "none", "1s"]);
+    }
+
     /// Every server, every store on a disk and `null` were dropped from `scale`, and nothing said
     /// so.
     #[test]
@@ -419,6 +465,31 @@ mod tests {
         of_cycle.retain(|title| !reference::by_name(title).is_some_and(|it| it.only_throughput));
         assert_eq!(of(Experiment::Scale), of_cycle);
         assert!(of(Experiment::Scale).iter().any(|title| title == "sqlite"));
+    }
+
+    /// What happens to the large session of a handler was said of our store on the same system.
+    #[test]
+    fn large_payloads_are_saved_by_the_rows_of_handlers_too() {
+        let selection = select(&[], Experiment::Oversize, Durability::None).unwrap();
+        let left_out = selection.left_out.iter().map(LeftOut::title);
+        let mut titles: Vec<String> = selection.choices.iter().map(Choice::title).collect();
+        titles.extend(left_out);
+        let rows: Vec<&str> = REFERENCES
+            .iter()
+            .map(|it| it.name)
+            .filter(|name| titles.iter().any(|it| it == name))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                "files-flock",
+                "redis-four-trips",
+                "memcached-four-trips",
+                "memcached-ignored",
+                "mysql-transaction",
+                "postgres-transaction"
+            ]
+        );
     }
 
     #[test]

@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_stock_server_has_its_defaults_and_ours_has_not() {
         let hz = |choice: &Choice| {
-            let stage = Deployment::start(choice, Durability::None, None).unwrap();
+            let stage = Deployment::start(choice, None).unwrap();
             let socket = stage.server_socket().unwrap().display().to_string();
             let mut asking = redis::Client::open(format!("redis+unix:{socket}"))
                 .unwrap()

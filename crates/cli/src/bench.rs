@@ -69,6 +69,7 @@ fn options(arguments: &RunArguments) -> Options {
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,
+        nearest_tier: false,
         command: std::env::args_os()
             .map(|argument| argument.to_string_lossy().into_owned())
             .collect(),

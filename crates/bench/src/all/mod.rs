@@ -102,6 +102,7 @@ impl SeriesOptions {
             seed: self.seed,
             quick: self.quick,
             durability: tier,
+            nearest_tier: entry.takes_nearest_tier(),
             command: self.command.clone(),
             ..Options::default()
         }
@@ -122,8 +123,8 @@ impl SeriesOptions {
         match self.stores.iter().find(nobody) {
             // The error lists the known names.
             Some(word) => {
-                selection::select(std::slice::from_ref(word), Experiment::Cycle, self.durability)
-                    .map(|_| ())
+                let word = std::slice::from_ref(word);
+                selection::select(word, Experiment::Cycle, self.durability).map(|_| ())
             }
             None => Ok(()),
         }

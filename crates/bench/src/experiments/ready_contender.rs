@@ -87,8 +87,7 @@ impl Bench {
             code: "start".to_owned(),
             message: redact::paths(&message),
         };
-        let mut deployment =
-            Deployment::start(choice, settings.durability, settings.round_trip).map_err(failed)?;
+        let mut deployment = Deployment::start(choice, settings.round_trip).map_err(failed)?;
         if let Some(lock_ttl) = settings.lock_ttl {
             deployment.set_lock_ttl(choice, lock_ttl);
         }

@@ -48,6 +48,8 @@ pub struct Options {
     pub seed: u64,
     pub quick: bool,
     pub durability: Durability,
+    /// A contender without that tier is measured in the nearest one that it has.
+    pub nearest_tier: bool,
     pub command: Vec<String>,
 }
 
@@ -73,6 +75,7 @@ impl Default for Options {
             seed: 1,
             quick: false,
             durability: Durability::None,
+            nearest_tier: false,
             command: Vec::new(),
         }
     }

@@ -19,7 +19,6 @@ use crate::worker::protocol::OpenRequest;
 pub(super) const REFERENCE: Reference = Reference {
     name: "files-flock",
     sentence: "Files as PHP's own handler writes them: open, flock, read, write, close",
-    only_throughput: true,
     on_disk: true,
     after_death: AfterDeath::Freed,
     ..Reference::shared(open)

@@ -20,7 +20,7 @@ pub(crate) mod tests;
 
 use std::path::Path;
 
-use sessile_core::{Durability, Error, ErrorKind, Result};
+use sessile_core::{Capabilities, Durability, Error, ErrorKind, Ownership, Result};
 
 use crate::contender::Contender;
 use crate::worker::protocol::OpenRequest;
@@ -38,6 +38,16 @@ pub enum AfterDeath {
     Stuck,
     /// There is no lock, or nobody to share it with.
     NoLock,
+}
+
+impl AfterDeath {
+    pub(crate) fn of_store(can: &Capabilities) -> AfterDeath {
+        match can.ownership {
+            _ if !can.shared_by_processes => AfterDeath::NoLock,
+            Ownership::Process => AfterDeath::Freed,
+            Ownership::Time => AfterDeath::Lapses,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -67,6 +77,16 @@ pub struct Reference {
 }
 
 impl Reference {
+    /// Whether sites have what it does.
+    pub(crate) const fn stands_for_a_handler(&self) -> bool {
+        (self.server.is_some() || self.on_disk) && !self.only_throughput && !self.loses_large
+    }
+
+    /// Whether a payload of any size can be read back.
+    pub(crate) const fn keeps_any_payload(&self) -> bool {
+        self.any_size && self.keeps_payloads
+    }
+
     /// Defaults of a row in the memory of one process, for a fixed number of payloads of one size.
     const fn in_process(
         name: &'static str,

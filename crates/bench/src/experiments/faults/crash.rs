@@ -44,7 +44,7 @@ pub(super) fn measure(
     use sessile_core::Durability;
 
     let settings = &run.bench.settings;
-    let promise = match settings.durability {
+    let promise = match run.contender.choice.tier() {
         _ if !served => DurabilityPromise::Everything,
         Durability::None => DurabilityPromise::Nothing,
         Durability::Second => DurabilityPromise::AllButTheLastSecond,
