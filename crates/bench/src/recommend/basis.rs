@@ -3,7 +3,9 @@
 //!
 //! Does not change the ranking.
 
-use super::candidate::{Conditions, cycles};
+use std::collections::BTreeMap;
+
+use super::candidate::{Candidate, Conditions, cycles};
 use super::site::Site;
 use crate::report::table::grouped;
 use crate::report::{Environment, Report, comparability_notes};
@@ -28,8 +30,7 @@ pub(super) fn basis(site: &Site, question: Option<&Conditions>, results: &[Repor
 pub(super) fn machines(question: Option<&Conditions>, results: &[Report]) -> Option<String> {
     let mut machines: Vec<(String, usize)> = Vec::new();
     for report in results.iter().filter(|report| !report.results.is_empty()) {
-        let Environment { cpu, cores, memory_bytes, .. } = &report.environment;
-        let machine = machine(cpu, *cores, *memory_bytes);
+        let machine = machine(&report.environment);
         match machines.iter_mut().find(|(known, _)| *known == machine) {
             Some((_, results)) => *results += 1,
             None => machines.push((machine, 1)),
@@ -39,11 +40,10 @@ pub(super) fn machines(question: Option<&Conditions>, results: &[Report]) -> Opt
         return None;
     }
     let counted = match question {
-        Some(Conditions { cpu, cores, memory_bytes, .. }) => {
-            format!(
-                "judged by those of {}, and by none of another",
-                machine(cpu, *cores, *memory_bytes)
-            )
+        Some(question) => {
+            let of_machine = results.iter().find(|report| question.is_same_machine(report));
+            let machine = of_machine.map(|report| machine(&report.environment));
+            format!("judged by those of {}, and by none of another", machine.unwrap_or_default())
         }
         None => "what they say of space, sizes, sweeps and failures counts together".to_owned(),
     };
@@ -53,8 +53,37 @@ pub(super) fn machines(question: Option<&Conditions>, results: &[Report]) -> Opt
     Some(format!("the results are of {count} machines, {}; {counted}", words.join("; ")))
 }
 
-fn machine(cpu: &str, cores: usize, memory_bytes: u64) -> String {
-    format!("{cpu} with {cores} processors and {} bytes of memory", grouped(memory_bytes as f64))
+fn machine(machine: &Environment) -> String {
+    let Environment { cpu, cores, memory_bytes, disk_file_system, disk_mount_options, .. } =
+        machine;
+    let memory = grouped(*memory_bytes as f64);
+    let disk = format!("{disk_file_system} {disk_mount_options}");
+    format!("{cpu} with {cores} processors, {memory} bytes of memory and {}", disk.trim_end())
+}
+
+/// What the measured servers sync and cache, for it decides their figures.
+pub(super) fn servers(candidates: &[Candidate]) -> Option<String> {
+    let servers: BTreeMap<&str, &str> = candidates
+        .iter()
+        .filter_map(|it| Some((it.capabilities.server?, it.measured.server_flags.as_deref()?)))
+        .collect();
+    let servers: Vec<String> =
+        servers.iter().map(|(name, flags)| format!("{name}: {}", settings(flags))).collect();
+    (!servers.is_empty()).then(|| format!("servers were measured with {}", servers.join("; ")))
+}
+
+/// The settings in a command line that say what is synced and how much is cached.
+fn settings(flags: &str) -> String {
+    const ABOUT: [&str; 4] = ["append", "sync", "flush", "buffer"];
+    let mut words = flags.split_whitespace();
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "-m" || ABOUT.iter().any(|about| word.contains(about)) {
+            let value = if word.contains('=') { None } else { words.next() };
+            settings.extend([Some(word), value].into_iter().flatten());
+        }
+    }
+    settings.join(" ")
 }
 
 fn comparability(question: &Conditions, results: &[Report]) -> Vec<String> {

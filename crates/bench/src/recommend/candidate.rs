@@ -18,6 +18,7 @@ use super::shown_url::shown_url;
 use super::site::Site;
 use super::thresholds::{ANSWERED, OVERHEAD, SESSIONS_ALIKE, UNEVEN, WORKER};
 use crate::naming;
+use crate::reference::AfterDeath;
 use crate::report::{Report, Row};
 
 const PAGE_BYTES: u64 = 4_096;
@@ -47,6 +48,10 @@ pub struct Candidate {
     pub tier: Option<Durability>,
     /// The name of its rows, and their variant.
     pub(super) rows: (&'static str, &'static str),
+    /// Its variant in results of a handler inside PHP.
+    pub(super) variant_in_php: &'static str,
+    /// What becomes of a lock of a killed process.
+    pub(super) after_death: AfterDeath,
     /// Whether sites have it without installing anything but its server.
     pub in_use: bool,
     pub measured: MeasuredFigures,
@@ -68,6 +73,8 @@ pub struct Conditions {
     pub cpu: String,
     pub cores: usize,
     pub memory_bytes: u64,
+    pub disk_file_system: String,
+    pub disk_mount_options: String,
     pub build: String,
     /// How many times sessions were rewritten before.
     pub churn: usize,
@@ -136,7 +143,7 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
         .flat_map(|entry| entry.fixtures.iter().map(move |fixture| (entry, fixture)))
         .map(|(entry, fixture)| {
             let medium = medium(fixture.url, &entry.capabilities);
-            let tier = tier(&entry.capabilities, site);
+            let tier = tier(&entry.capabilities, medium, site);
             Candidate {
                 store: entry.name,
                 variant: fixture.variant,
@@ -145,6 +152,8 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
                 medium,
                 tier,
                 rows: (entry.name, fixture.variant),
+                variant_in_php: fixture.variant,
+                after_death: AfterDeath::of_store(&entry.capabilities),
                 in_use: false,
                 measured: MeasuredFigures::default(),
             }
@@ -157,8 +166,10 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
             url: it.setting.to_owned(),
             capabilities,
             medium: medium("", &capabilities),
-            tier: tier(&capabilities, site),
+            tier: tier(&capabilities, medium("", &capabilities), site),
             rows: (it.row, "default"),
+            variant_in_php: it.variant_in_php,
+            after_death: it.after_death(),
             in_use: true,
             measured: MeasuredFigures::default(),
         })
@@ -171,9 +182,11 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
     (candidates, question)
 }
 
-/// The weakest tier that is offered and serves the site. Nobody runs a database without syncs.
-fn tier(capabilities: &Capabilities, site: &Site) -> Option<Durability> {
-    let is_database = capabilities.sessions_bounded_by == SessionsBound::ServerDisk;
+/// The weakest tier that is offered and serves the site. Nobody runs a database without syncs, in a
+/// server or in the process: what is on a disk and can sync once a second.
+fn tier(capabilities: &Capabilities, medium: StorageMedium, site: &Site) -> Option<Durability> {
+    let is_database = matches!(medium, StorageMedium::Disk | StorageMedium::ServerDisk)
+        && capabilities.durability.contains(&Durability::Second);
     let needed = if is_database { Durability::Second } else { Durability::None };
     let serves = |tier: &Durability| *tier >= needed.max(site.durability);
     capabilities.durability.iter().copied().filter(serves).min()
@@ -213,6 +226,8 @@ impl Conditions {
             cpu: machine.cpu.clone(),
             cores: machine.cores,
             memory_bytes: machine.memory_bytes,
+            disk_file_system: machine.disk_file_system.clone(),
+            disk_mount_options: machine.disk_mount_options.clone(),
             build: machine.build.clone(),
             churn: settings.churn,
             processors_awake: settings.processors_awake,
@@ -227,11 +242,13 @@ impl Conditions {
         }
     }
 
-    /// Whether a report is of the same machine and kind of build.
+    /// Whether a report is of the same machine and disk, and of the same kind of build.
     pub(super) fn is_same_machine(&self, report: &Report) -> bool {
-        let (cpu, machine) = (&self.cpu, &report.environment);
-        (cpu, self.cores, self.memory_bytes, &self.build)
+        let machine = &report.environment;
+        (&self.cpu, self.cores, self.memory_bytes, &self.build)
             == (&machine.cpu, machine.cores, machine.memory_bytes, &machine.build)
+            && self.disk_file_system == machine.disk_file_system
+            && self.disk_mount_options == machine.disk_mount_options
     }
 
     /// Whether a report has a sound row under these conditions.

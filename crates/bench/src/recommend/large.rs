@@ -124,7 +124,7 @@ impl LostPayload {
 impl ServerOrigin {
     /// `None` for another store, and for a raised limit that the site does not need.
     fn of(row: &Row, candidate: &Candidate, site: &Site) -> Option<ServerOrigin> {
-        if row.store != candidate.store || !is_of_store(row) {
+        if row.store != candidate.rows.0 || !is_of_store(row) {
             return None;
         }
         let server = candidate.capabilities.server;

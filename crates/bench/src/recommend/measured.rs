@@ -11,7 +11,7 @@ use super::large::LargePayloads;
 use super::paced::{self, MissedRate, PacedRun};
 use super::site::Site;
 use crate::report::faults::{ALL, SERVER};
-use crate::report::{Report, Row};
+use crate::report::{Faults, Report, Row};
 use crate::statistics::Spread;
 
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct MeasuredFigures {
     pub cycles: Option<Spread>,
     pub rounds: Vec<f64>,
     pub p99_us: f64,
+    /// The command line of the private server that they were measured on.
+    pub server_flags: Option<String>,
     pub footprint: Option<MeasuredSpace>,
     /// The slowest sweeps within requests that were a second mode.
     pub sweep: Option<SlowSweep>,
@@ -30,8 +32,8 @@ pub struct MeasuredFigures {
     pub memory_bytes: Option<u64>,
     /// The first row in which something went wrong.
     pub fault: Option<String>,
-    /// Sessions and updates lost at a restart in the site's tier.
-    pub lost_at_restart: Option<RestartLoss>,
+    /// What kills cost it, in the tier in which it is judged; in its own where that is too weak.
+    pub restarts: Option<Restarts>,
     pub large: LargePayloads,
 }
 
@@ -51,13 +53,13 @@ pub struct SlowSweep {
     pub sessions: u64,
 }
 
-/// Losses over all kills of a server, or of all processes of an embedded store. They count even
-/// where the tier promises nothing: users were logged out, or found an old cart.
+/// All kills of a server, or of all processes of an embedded store, and what was lost within its
+/// tier. Anything beyond is a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RestartLoss {
-    pub sessions: u64,
+pub struct Restarts {
+    pub sessions_lost: u64,
     /// Acknowledged updates.
-    pub updates: u64,
+    pub updates_lost: u64,
     pub kills: u64,
 }
 
@@ -78,14 +80,24 @@ pub(super) fn measured(
         for row in &report.results {
             measured.large.add_row(row, candidate, site);
         }
-        let is_handler =
-            |row: &&Row| row.php.is_some() && candidate.in_use && row.store == candidate.store;
+        let is_handler = |row: &&Row| {
+            row.php.is_some()
+                && candidate.in_use
+                && row.store == candidate.store
+                && row.variant == candidate.variant_in_php
+        };
         for row in report.results.iter().filter(is_handler) {
             measured.sweeps_of(row, site);
         }
         let own = report.results.iter().filter(|row| is_of(row, candidate) && is_of_store(row));
         for row in own.clone() {
             measured.sweeps_of(row, site);
+        }
+        for row in own.clone() {
+            if is_in_its_tier(row, candidate) || candidate.tier.is_none() {
+                measured.restarts = measured.restarts.max(restarts(row));
+            }
+            runs.extend(PacedRun::of(row, report, question, candidate));
         }
         for row in own.filter(|row| is_in_its_tier(row, candidate)) {
             if row.is_bad() && measured.fault.is_none() {
@@ -95,13 +107,15 @@ pub(super) fn measured(
             if question.is_some_and(|question| asked == *question) && row.op == "cycle" {
                 measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
                 measured.p99_us = row.latency_us.p99;
+                let servers = &report.environment.servers;
+                measured.server_flags =
+                    candidate.capabilities.server.and_then(|name| servers.get(name)).cloned();
                 let Spread { median, low, high } = row.ops_per_second;
                 measured.rounds = match row.samples.as_slice() {
                     [] => vec![low, median, high],
                     samples => samples.iter().map(|it| it.ops_per_second).collect(),
                 };
             }
-            measured.lost_at_restart = measured.lost_at_restart.max(restart_loss(row));
             let weighs = row.bytes_per_session > 0
                 && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
             let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
@@ -115,7 +129,6 @@ pub(super) fn measured(
                 measured.footprint =
                     Some(MeasuredSpace { bytes: row.bytes_per_session, payload_bytes, sessions });
             }
-            runs.extend(PacedRun::of(row, report, question));
         }
     }
     (measured.kept_up, measured.fell_behind) =
@@ -153,9 +166,9 @@ pub(super) fn is_of_store(row: &Row) -> bool {
         && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
 }
 
-fn restart_loss(row: &Row) -> Option<RestartLoss> {
+fn restarts(row: &Row) -> Option<Restarts> {
     let restarted = row.experiment == "faults" && matches!(row.op.as_str(), SERVER | ALL);
-    let faults = row.faults.as_ref().filter(|_| restarted)?;
-    let (sessions, updates) = (faults.sessions_lost, faults.lost);
-    (sessions + updates > 0).then_some(RestartLoss { sessions, updates, kills: faults.kills })
+    let Faults { sessions_lost, lost: updates_lost, kills, .. } =
+        *row.faults.as_ref().filter(|_| restarted)?;
+    Some(Restarts { sessions_lost, updates_lost, kills })
 }

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 pub use self::candidate::{Candidate, Conditions, SpaceBasis, StorageMedium};
 pub use self::large::{AcceptedBy, LargePayloads, LostPayload, RefusedPayload};
-pub use self::measured::{MeasuredFigures, MeasuredSpace, RestartLoss, SlowSweep};
+pub use self::measured::{MeasuredFigures, MeasuredSpace, Restarts, SlowSweep};
 pub use self::paced::MissedRate;
 pub use self::rules::{RULES, Rule, RuleEffect};
 pub use self::show::table;
@@ -127,6 +127,7 @@ pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
     });
     mark_ties(&mut ranking, &candidates);
     let mut notes = basis::basis(site, question.as_ref(), results);
+    notes.extend(basis::servers(&candidates));
     notes.extend(of_ranking(site, &ranking, question.as_ref()));
     let is_judged = question.is_some() || results.is_empty();
     let best = ranking.first().filter(|it| is_judged && !it.excluded);

@@ -1,9 +1,11 @@
 //! What runs at fixed rates say about the site.
 //!
-//! Invariant: a rate kept up with does not speak for a site with larger or many more sessions, and
+//! Invariant: a rate kept up with does not speak for a site with larger or more sessions, and
 //! a missed rate not against one with smaller or far fewer. Conclusions belong to the rules.
 
-use super::candidate::{Conditions, is_cycle};
+use sessile_core::Durability;
+
+use super::candidate::{Candidate, Conditions, is_cycle};
 use super::site::Site;
 use super::thresholds::{ROUND_TRIP_ALIKE, SESSIONS_ALIKE};
 use crate::report::warnings::keeps_up;
@@ -28,13 +30,15 @@ pub(super) struct PacedRun {
 
 impl PacedRun {
     /// `None` if payload spread, churn or round trip differ from the chosen conditions, because it
-    /// is unknown which is harder; and if it fell behind with fewer workers, because more may do
-    /// more.
+    /// is unknown which is harder; if it fell behind with fewer workers, because more may do more;
+    /// and in another tier, unless it kept up in a stronger one.
     pub(super) fn of(
         row: &Row,
         report: &Report,
         question: Option<&Conditions>,
+        candidate: &Candidate,
     ) -> Option<PacedRun> {
+        let (judged, measured) = (candidate.tier?, Durability::from_name(&row.durability)?);
         let rate = report.settings.rate.filter(|_| is_cycle(row) && !row.is_bad())?;
         let (way, kept_up) = (report.settings.round_trip_us.unwrap_or(0.0), keeps_up(row, rate));
         let is_comparable = question.is_none_or(|question| {
@@ -44,7 +48,8 @@ impl PacedRun {
                 && report.settings.churn == question.churn
                 && (kept_up || row.workers >= question.workers)
         });
-        is_comparable.then_some(PacedRun {
+        let is_of_tier = measured == judged || measured > judged && kept_up;
+        (is_comparable && is_of_tier).then_some(PacedRun {
             due: rate * row.workers as f64,
             done: row.ops_per_second.median,
             kept_up,
@@ -53,10 +58,9 @@ impl PacedRun {
         })
     }
 
-    /// The site's sessions are no larger and not many more.
+    /// The site's sessions are no larger and no more.
     fn is_as_hard_as(&self, site: &Site) -> bool {
-        self.payload_bytes >= site.payload_bytes
-            && self.sessions >= site.sessions / SESSIONS_ALIKE.value
+        self.payload_bytes >= site.payload_bytes && self.sessions >= site.sessions
     }
 
     /// The site's sessions are no smaller and not many fewer.

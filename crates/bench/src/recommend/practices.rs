@@ -1,11 +1,15 @@
 //! What sites have already: session handlers of PHP and of frameworks.
 //!
 //! Each is judged by the reference row that does what it does on the wire or on the disk, never by
-//! our store for the same system, and has what that system can do. In a result a handler under a
-//! web server has the practice's name (`lifecycle`, `make php-gc-bench`).
+//! our store for the same system. It shares with that store what the system decides; of what a
+//! client decides (waiting, the end of a lock) it has what its own row shows, or nothing is said.
+//! In a result a handler under a web server has the practice's name (`lifecycle`,
+//! `make php-gc-bench`).
 
-use sessile_core::{Capabilities, Durability};
+use sessile_core::{Capabilities, Durability, Expiry, SessionsBound, Waiting};
 use sessile_stores::registry;
+
+use crate::reference::{self, AfterDeath};
 
 /// A session handler in use.
 #[derive(Debug)]
@@ -14,11 +18,20 @@ pub(super) struct Practice {
     pub variant: &'static str,
     /// How it is chosen.
     pub setting: &'static str,
-    /// Its reference row.
+    /// Its reference row; empty if it lives inside PHP only, where no other store is measured.
     pub row: &'static str,
-    /// The store with the same system beneath.
-    system: &'static str,
-    durability: Option<&'static [Durability]>,
+    /// Its variant in results of `make php-gc-bench`.
+    pub variant_in_php: &'static str,
+    system: System,
+}
+
+#[derive(Debug)]
+enum System {
+    /// That of our store of this name.
+    Of(&'static str),
+    Files,
+    /// Memory of the processes of one host, which a full one is emptied of.
+    Apcu,
 }
 
 pub(super) const PRACTICES: &[Practice] = &[
@@ -27,53 +40,82 @@ pub(super) const PRACTICES: &[Practice] = &[
         variant: "default",
         setting: "session.save_handler = files",
         row: "files-flock",
-        system: "files",
-        durability: Some(&[Durability::None]),
+        variant_in_php: "disk",
+        system: System::Files,
     },
-    practice(
-        "phpredis",
-        "lock",
-        "session.save_handler = redis, redis.session.locking_enabled = 1",
-        "redis-four-trips",
-        "redis",
-    ),
-    practice(
-        "php-memcached",
-        "default",
-        "session.save_handler = memcached",
-        "memcached-four-trips",
-        "memcached",
-    ),
-    practice(
-        "pdo-mysql",
-        "default",
-        "the database handler of Drupal, Symfony or Django",
-        "mysql-transaction",
-        "mysql",
-    ),
-    practice(
-        "pdo-postgres",
-        "default",
-        "the database handler of Drupal, Symfony or Django",
-        "postgres-transaction",
-        "postgres",
-    ),
+    Practice {
+        store: "apcu",
+        variant: "default",
+        setting: "the APCu handler of a framework",
+        row: "",
+        variant_in_php: "default",
+        system: System::Apcu,
+    },
+    Practice {
+        store: "phpredis",
+        variant: "lock",
+        setting: "session.save_handler = redis, redis.session.locking_enabled = 1",
+        row: "redis-four-trips",
+        variant_in_php: "lock, persistent",
+        system: System::Of("redis"),
+    },
+    Practice {
+        store: "php-memcached",
+        variant: "default",
+        setting: "session.save_handler = memcached",
+        row: "memcached-four-trips",
+        variant_in_php: "default",
+        system: System::Of("memcached"),
+    },
+    Practice {
+        store: "pdo-mysql",
+        variant: "default",
+        setting: "the database handler of Drupal, Symfony or Django",
+        row: "mysql-transaction",
+        variant_in_php: "default",
+        system: System::Of("mysql"),
+    },
+    Practice {
+        store: "pdo-postgres",
+        variant: "default",
+        setting: "the database handler of Drupal, Symfony or Django",
+        row: "postgres-transaction",
+        variant_in_php: "default",
+        system: System::Of("postgres"),
+    },
 ];
-
-const fn practice(
-    store: &'static str,
-    variant: &'static str,
-    setting: &'static str,
-    row: &'static str,
-    system: &'static str,
-) -> Practice {
-    Practice { store, variant, setting, row, system, durability: None }
-}
 
 impl Practice {
     pub(super) fn capabilities(&self) -> Option<Capabilities> {
-        let mut capabilities = registry::by_name(self.system)?.capabilities;
-        capabilities.durability = self.durability.unwrap_or(capabilities.durability);
-        Some(capabilities)
+        let (durability, value_bytes_max) = (&[Durability::None], u64::MAX);
+        Some(match self.system {
+            System::Of(name) => {
+                let ours = registry::by_name(name)?.capabilities;
+                Capabilities { waiting: Waiting::Retry, ..ours }
+            }
+            System::Files => Capabilities {
+                persistent_from: Some(Durability::None),
+                shared_by_processes: true,
+                sessions_bounded_by: SessionsBound::Disk { inodes: true },
+                durability,
+                value_bytes_max,
+                ..Capabilities::MINIMAL
+            },
+            System::Apcu => Capabilities {
+                shared_by_processes: true,
+                expiry: Expiry::Native,
+                sessions_bounded_by: SessionsBound::ServerMemory {
+                    setting: "apc.shm_size",
+                    evicts: true,
+                },
+                durability,
+                value_bytes_max,
+                ..Capabilities::MINIMAL
+            },
+        })
+    }
+
+    pub(super) fn after_death(&self) -> AfterDeath {
+        reference::by_name(self.row).map_or(AfterDeath::NoLock, |row| row.after_death)
     }
 }

@@ -5,14 +5,15 @@
 //! them; then speed. Advantages decide only between candidates that results do not tell apart.
 
 use serde::Serialize;
-use sessile_core::{Expiry, Limits, Ownership, SessionsBound, Waiting};
+use sessile_core::{Durability, Expiry, Limits, SessionsBound, Waiting};
 
 use super::candidate::{Candidate, StorageMedium};
-use super::measured::{RestartLoss, SlowSweep};
+use super::measured::{Restarts, SlowSweep};
 use super::paced::MissedRate;
 use super::site::Site;
 use super::size;
 use super::thresholds::{BOTS_MANY, FELT, LOAD_MAX, MEMORY_PART, MEMORY_UNKNOWN};
+use crate::reference::AfterDeath;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,17 +49,9 @@ pub const RULES: &[Rule] = &[
         (!it.serves_all_hosts(site)).then_some(why)
     }),
     rule("lost-at-restart", RuleEffect::Excludes, |site, it| {
-        lost_at_restart(site, it).filter(|_| !site.restart_may_log_out)
-    }),
-    rule("loses-updates", RuleEffect::Against, |site, it| {
-        let loss = it.measured.lost_at_restart.filter(|loss| loss.updates > 0)?;
-        let (RestartLoss { kills, updates, .. }, tier) = (loss, it.tier?.name());
-        let why = format!(
-            "killed and started again ({kills} times), it had lost {} acknowledged updates in \
-             tier {tier}",
-            whole(updates as f64)
-        );
-        (!site.restart_may_log_out).then_some(why)
+        let (tier, from) = (it.tier.unwrap_or(site.durability), it.capabilities.persistent_from);
+        let why = "a restart of what keeps it logs everybody out";
+        (!site.restart_may_log_out && from.is_none_or(|from| from > tier)).then(|| why.to_owned())
     }),
     rule("lost-at-reboot", RuleEffect::Excludes, |site, it| {
         let why = "it lies in shared memory, which a restart of the host empties";
@@ -67,7 +60,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("promises-too-little", RuleEffect::Excludes, |site, it| {
         let why = format!("it does not offer the durability tier {}", site.durability.name());
-        it.tier.is_none().then_some(why)
+        it.tier.is_none().then(|| why + &only_a_power_cut(it))
     }),
     rule("session-too-large", RuleEffect::Excludes, size::too_large),
     rule("measured-faults", RuleEffect::Excludes, |_, it| it.measured.fault.clone()),
@@ -90,6 +83,11 @@ pub const RULES: &[Rule] = &[
             "with {sessions} sessions requests that sweep were a second mode: a tenth of them took \
              more than {ms:.0} ms"
         ))
+    }),
+    rule("takes-no-lock", RuleEffect::Against, |_, it| {
+        let why = "parallel requests of a visitor overwrite each other's changes";
+        (it.after_death == AfterDeath::NoLock && it.capabilities.shared_by_processes)
+            .then(|| why.to_owned())
     }),
     rule("pushes-out", RuleEffect::Against, |site, it| {
         let full = matches!(
@@ -153,7 +151,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("lock-ends-with-process", RuleEffect::For, |_, it| {
         let why = "the lock of a killed worker is free at once";
-        (it.capabilities.ownership == Ownership::Process).then(|| why.to_owned())
+        (it.after_death == AfterDeath::Freed).then(|| why.to_owned())
     }),
     rule("in-memory", RuleEffect::For, |_, it| {
         let why = "no disk is in the way";
@@ -163,6 +161,18 @@ pub const RULES: &[Rule] = &[
     rule("stronger-tier", RuleEffect::Note, |site, it| {
         let tier = it.tier.filter(|tier| *tier > site.durability)?.name();
         Some(format!("judged in tier {tier}, in which it is run"))
+    }),
+    rule("lost-within-tier", RuleEffect::Note, |site, it| {
+        let Restarts { sessions_lost, updates_lost, kills } =
+            it.measured.restarts.filter(|it| it.sessions_lost + it.updates_lost > 0)?;
+        let (updates, sessions) = (whole(updates_lost as f64), whole(sessions_lost as f64));
+        let tier = it.tier?.name();
+        let why = format!(
+            "killed and started again ({kills} times), it had lost {updates} acknowledged updates \
+             and {sessions} sessions that tier {tier} does not promise; what others had given to \
+             the kernel by then, a power cut loses as well"
+        );
+        (!site.restart_may_log_out).then_some(why)
     }),
     rule("sweep-needed", RuleEffect::Note, |_, it| {
         let why = if it.in_use {
@@ -189,7 +199,7 @@ pub const RULES: &[Rule] = &[
                  {default} bytes are refused"
             )
         };
-        (default < wanted && wanted <= it.capabilities.value_bytes_max).then(why)
+        (!it.in_use && default < wanted && wanted <= it.capabilities.value_bytes_max).then(why)
     }),
     rule("bots-short", RuleEffect::Note, |site, _| {
         let why =
@@ -238,18 +248,18 @@ fn too_slow(site: &Site, it: &Candidate) -> Option<String> {
     ))
 }
 
-/// Measured losses count first, then what the store declares.
-fn lost_at_restart(site: &Site, it: &Candidate) -> Option<String> {
-    let tier = it.tier.unwrap_or(site.durability);
-    if let Some(loss) = it.measured.lost_at_restart.filter(|loss| loss.sessions > 0) {
-        let RestartLoss { sessions, kills, .. } = loss;
-        return Some(format!(
-            "killed and started again ({kills} times), it had lost {sessions} sessions in tier {}",
-            tier.name()
-        ));
+/// What does not sync is safe from anything but a power cut, and rows of kills can show it.
+fn only_a_power_cut(it: &Candidate) -> String {
+    if it.capabilities.persistent_from != Some(Durability::None) {
+        return String::new();
     }
-    let why = "a restart of what keeps it logs everybody out";
-    it.capabilities.persistent_from.is_none_or(|from| from > tier).then(|| why.to_owned())
+    let seen = it.measured.restarts.map_or(String::new(), |it| {
+        let (kills, lost) = (it.kills, whole((it.updates_lost + it.sessions_lost) as f64));
+        format!(" (faults: killed {kills} times, it had lost {lost} updates and sessions)")
+    });
+    format!(
+        ": it never syncs, so a power cut costs it what was written last; no restart does{seen}"
+    )
 }
 
 pub(super) fn whole(value: f64) -> String {

@@ -66,7 +66,7 @@ pub(super) const SESSIONS_ALIKE: Threshold = Threshold {
     value: 4,
     unit: "times more or fewer",
     why: "each takes about as much space and time; beyond it space is derived, speed gets a note, \
-          and a fixed rate does not count",
+          and a fixed rate that was too high does not count",
 };
 /// A note.
 pub(super) const PAYLOAD_FAR: Threshold = Threshold {

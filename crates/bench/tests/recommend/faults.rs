@@ -72,6 +72,7 @@ fn a_bad_row_of_another_question_excludes_nobody() {
         ("/environment/cpu", json!("y")),
         ("/environment/cores", json!(64)),
         ("/environment/memory_bytes", json!(2)),
+        ("/environment/disk_file_system", json!("xfs")),
         ("/environment/build", json!("debug")),
     ] {
         assert_eq!(faults_at(second, vec![made(lost(second), pointer, value)]), None, "{pointer}");

@@ -25,7 +25,9 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
         }
         @for tier in &asked {
             @let answers = answers(runs, &installed, *tier);
-            @if asked.len() > 1 { h3 { "What must survive a power cut: " (in_words(*tier)) } }
+            @if asked.len() > 1 {
+                h3 { "Tier " (tier.name()) ": " (in_words(*tier)) " survives a power cut" }
+            }
             (overview(&answers, *tier, ids))
             @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
             (notes(&answers))
@@ -51,7 +53,8 @@ pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
                 Some(store) => { "use " strong { (store) } }
                 None => { "no verdict" }
             }
-            " for " (kinds.join(", ")) ", where " (in_words(*tier)) " must survive a power cut"
+            " for " (kinds.join(", ")) ", in tier " (tier.name())
+            ", which promises that " (in_words(*tier)) " survives a power cut"
             @if store.is_none() { " (" code { "--durability " (tier.name()) } " measures that)" }
         }
         "."
