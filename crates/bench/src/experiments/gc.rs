@@ -12,12 +12,13 @@
 
 mod expired_by_server;
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
 use sessile_core::Expiry;
 
 use crate::capacity::PlannedFill;
-use crate::experiments::phase::{PhaseSamples, TimedSample};
+use crate::experiments::phase::PhaseSamples;
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::monotonic::now_ns;
 use crate::report::Removal;
@@ -34,17 +35,22 @@ const REMOVER: usize = 1;
 const EXPIRED: (usize, usize) = (2, 11);
 const STARTS: u64 = 1_000;
 const SMALL: usize = 1_000;
-/// During a removal requests are timed in pieces of this length. A piece that the removal did not
-/// outlast is dropped.
-const PIECE_NS: u64 = 10_000_000;
+/// Arrivals are planned for this long; a removal ends them before.
+const UNTIL_TOLD_SECONDS: f64 = 3_600.0;
 /// Longest watch of a store that expires by itself, in samples.
 const WATCH_SAMPLES_MAX: f64 = 10.0;
 /// Time for its server to remove the first expired record.
-const EXPIRY_LAG_MAX: Duration = Duration::from_secs(30);
+const EXPIRY_LAG_MAX_NS: u64 = 30_000_000_000;
+/// Between two questions to a server; each is a connection.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Watched of a server that does not tell what it has removed.
+const UNKNOWN_NS: u64 = 250_000_000;
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.keep_choices(|choice| match choice.target {
-        ContenderSource::Reference(reference) if !reference.keeps_payloads => None,
+        ContenderSource::Reference(reference) if !reference.keeps_payloads || reference.removes => {
+            None
+        }
         ContenderSource::Reference(_) => {
             Some("a reference row has nothing that removes sessions".to_owned())
         }
@@ -55,7 +61,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     });
     bench.progress.expect_more(bench.choices.len() * 2);
     for choice in bench.choices.clone() {
-        if matches!(choice.target, ContenderSource::Reference(_)) {
+        if matches!(choice.target, ContenderSource::Reference(it) if !it.keeps_payloads) {
             measure_null(bench, &choice)?;
             continue;
         }
@@ -146,8 +152,8 @@ fn measure_with_removal(
         let mut beside = PhaseSamples::new("begin-while-deleting");
         for round in 0..rounds {
             let deleted = SessionRange::whole(&part_of(kept..live, round, rounds));
-            contender.group.begin_task(REMOVER, &WorkerRequest::Destroy(deleted))?;
-            until_task_ends(bench, contender, &mut beside, kept.max(1))?;
+            let request = WorkerRequest::Destroy(deleted);
+            while_removing(bench, contender, &mut beside, kept.max(1), &request)?;
             beside.end_round();
         }
         push_row(bench, contender, sessions, beside);
@@ -228,73 +234,85 @@ fn while_sweeping(
     live: usize,
     expired: u64,
 ) -> Result<(), ContenderFailure> {
-    let start = Instant::now();
     let native = matches!(
         contender.choice.target,
         ContenderSource::Fixture(entry, _)
             | ContenderSource::FixtureOn(entry, ..)
             | ContenderSource::Url(entry, _)
         if entry.capabilities.expiry == Expiry::Native);
-    if !native {
-        contender.group.begin_task(REMOVER, &WorkerRequest::Sweep)?;
-        let removed = until_task_ends(bench, contender, phase, live)?;
-        if removed < expired && check_interrupted().is_ok() {
-            // Two complete passes began after the expiry, so the sweep overlooked the rest.
-            phase.totals.errors += 1;
-            let text = format!("the sweep removed {removed} of {expired} expired sessions");
-            phase.totals.first_error.get_or_insert(text);
-        }
-        return Ok(());
+    if native {
+        return while_expiring(bench, contender, phase, live, expired);
     }
-    // A server may keep expired records for a while, and calm seconds would dilute the percentiles.
-    let count = |contender: &ReadyContender| {
-        contender.deployment.server_socket().and_then(expired_by_server::count)
-    };
-    let before = count(contender);
-    while before.is_some()
-        && count(contender) == before
-        && start.elapsed() < EXPIRY_LAG_MAX
-        && check_interrupted().is_ok()
-    {
-        std::thread::sleep(Duration::from_millis(20));
+    let removed = while_removing(bench, contender, phase, live, &WorkerRequest::Sweep)?;
+    if removed < expired {
+        // Two complete passes began after the expiry, so the sweep overlooked the rest.
+        phase.totals.errors += 1;
+        let text = format!("the sweep removed {removed} of {expired} expired sessions");
+        phase.totals.first_error.get_or_insert(text);
     }
-    let start = Instant::now();
-    let watch_max = Duration::from_secs_f64(bench.settings.seconds * WATCH_SAMPLES_MAX);
-    let mut removed = Some(0);
-    while removed.is_some_and(|removed| removed < expired)
-        && start.elapsed() < watch_max
-        && check_interrupted().is_ok()
-    {
-        let piece = contender.piece(bench, phase, live)?;
-        phase.add(piece);
-        // A server of the user has no count and is watched for one piece.
-        removed = before.zip(count(contender)).map(|(before, now)| now.saturating_sub(before));
-    }
-    if removed.is_none_or(|removed| removed == 0) {
-        phase.op = "begin-after-expiry"; // no removal is known to have happened meanwhile
-    }
-    phase.add_removal(Removal {
-        removed,
-        seconds: start.elapsed().as_secs_f64(),
-        ..Removal::default()
-    });
     Ok(())
 }
 
-/// Times requests while the remover works, and returns how many sessions it removed.
-fn until_task_ends(
+/// A server may keep expired records for a while, and calm seconds would dilute the percentiles:
+/// the time counts from the first record that it has removed to the last.
+fn while_expiring(
+    bench: &Bench,
+    contender: &mut ReadyContender,
+    phase: &mut PhaseSamples,
+    live: usize,
+    expired: u64,
+) -> Result<(), ContenderFailure> {
+    let socket = contender.deployment.server_socket().map(Path::to_owned);
+    let count = || socket.as_deref().and_then(expired_by_server::count);
+    let before = count();
+    let server_cpu = contender.begin_requests(until_told(bench, phase, live))?;
+    let mut start = now_ns();
+    let mut watch_ns = UNKNOWN_NS;
+    let mut removed = None;
+    if let Some(before) = before {
+        let removed_since = || count().unwrap_or(before).saturating_sub(before);
+        let lag_max = start + EXPIRY_LAG_MAX_NS;
+        while removed_since() == 0 && now_ns() < lag_max && check_interrupted().is_ok() {
+            start = now_ns();
+            std::thread::sleep(LOOK_EVERY);
+        }
+        watch_ns = (bench.settings.seconds * WATCH_SAMPLES_MAX * 1e9) as u64;
+        while removed_since() < expired
+            && now_ns() < start + watch_ns
+            && check_interrupted().is_ok()
+        {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        removed = Some(removed_since());
+    } else {
+        wait_for(start + watch_ns);
+    }
+    let end = now_ns().min(start + watch_ns);
+    let sample = contender.end_requests(server_cpu, start..end)?;
+    phase.add(sample);
+    if removed.is_none_or(|removed| removed == 0) {
+        phase.op = "begin-after-expiry"; // no removal is known to have happened meanwhile
+    }
+    let seconds = (end - start) as f64 / 1e9;
+    phase.add_removal(Removal { removed, seconds, ..Removal::default() });
+    Ok(())
+}
+
+/// Times requests while the remover works, and returns how many sessions it removed. Requests that
+/// are due before its end count, however late they are served.
+fn while_removing(
     bench: &Bench,
     contender: &mut ReadyContender,
     phase: &mut PhaseSamples,
     sessions: usize,
+    request: &WorkerRequest,
 ) -> Result<u64, ContenderFailure> {
-    while !contender.group.task_ended(REMOVER)? && check_interrupted().is_ok() {
-        let piece = contender.piece(bench, phase, sessions)?;
-        if !contender.group.task_ended(REMOVER)? {
-            phase.add(piece);
-        }
-    }
+    let server_cpu = contender.begin_requests(until_told(bench, phase, sessions))?;
+    contender.group.begin_task(REMOVER, request)?;
     let done = contender.group.end_task(REMOVER)?;
+    let during = done.started_ns..done.started_ns + done.elapsed_ns;
+    let sample = contender.end_requests(server_cpu, during)?;
+    phase.add(sample);
     phase.totals.errors += done.errors;
     phase.totals.first_error = phase.totals.first_error.take().or(done.first_error);
     phase.add_removal(Removal {
@@ -304,6 +322,12 @@ fn until_task_ends(
         longest_call_us: Some(done.longest_ns as f64 / 1e3),
     });
     Ok(done.count)
+}
+
+fn until_told(bench: &Bench, phase: &PhaseSamples, sessions: usize) -> SamplePlan {
+    let plan = begin_plan(bench, sessions, UNTIL_TOLD_SECONDS);
+    let seed = seed_of(plan.seed, phase.op, phase.samples);
+    SamplePlan { seed, warm_up_ns: 0, until_told: true, ..plan }
 }
 
 fn measure_starts(
@@ -375,18 +399,6 @@ impl ReadyContender {
         let mut phase = PhaseSamples::new(op);
         self.sample(&mut phase, plan)?;
         Ok(phase)
-    }
-
-    /// A short sample that is not part of the phase yet.
-    fn piece(
-        &mut self,
-        bench: &Bench,
-        phase: &PhaseSamples,
-        sessions: usize,
-    ) -> Result<TimedSample, ContenderFailure> {
-        let plan = begin_plan(bench, sessions, 0.0);
-        let seed = seed_of(plan.seed, phase.op, phase.samples);
-        self.timed(SamplePlan { seed, warm_up_ns: 0, measure_ns: PIECE_NS, ..plan })
     }
 
     fn sample(

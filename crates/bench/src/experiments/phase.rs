@@ -3,11 +3,13 @@
 //!
 //! Single calls are timed beside background work, so contenders do not take turns.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::experiments::ReadyContender;
 use crate::histogram::Latencies;
 use crate::interruption::interrupted;
+use crate::monotonic::wait_until;
 use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, RoundSample, Row};
 use crate::statistics::Spread;
 use crate::worker::protocol::{ContenderFailure, SamplePlan, SampleResult};
@@ -120,6 +122,29 @@ impl PhaseSamples {
 }
 
 impl ReadyContender {
+    /// Requests of the first worker, which go on until `end_requests`; and the CPU time of the
+    /// server until now.
+    pub(super) fn begin_requests(
+        &mut self,
+        plan: SamplePlan,
+    ) -> Result<Duration, ContenderFailure> {
+        let start_ns = self.group.begin_sample(&[plan], interrupted)?;
+        wait_until(start_ns);
+        Ok(self.deployment.server_cpu())
+    }
+
+    /// Only requests count that were due within this time.
+    pub(super) fn end_requests(
+        &mut self,
+        before: Duration,
+        counted: Range<u64>,
+    ) -> Result<TimedSample, ContenderFailure> {
+        let server_cpu = self.deployment.server_cpu().saturating_sub(before);
+        let sample = self.group.end_sample(counted)?;
+        self.commits += sample.commits;
+        Ok((sample, server_cpu))
+    }
+
     /// One sample of the first worker, with the CPU time of the server meanwhile.
     pub(super) fn timed(&mut self, plan: SamplePlan) -> Result<TimedSample, ContenderFailure> {
         let deployment = &self.deployment;

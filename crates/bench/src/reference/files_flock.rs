@@ -2,14 +2,16 @@
 //!
 //! Open or create, flock, fstat, pread; ftruncate if it becomes shorter, pwrite, close, which
 //! unlocks. A touch sets the time of change. Nothing is synced, and an expired session is read
-//! until somebody removes its file.
+//! until somebody removes its file: a sweep looks at the time of change of each, as PHP's does.
+//!
+//! Source: `mod_files.c` of PHP, `ps_files_cleanup_dir`.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use sessile_core::{Error, ErrorKind, Result};
+use sessile_core::{Budget, Error, ErrorKind, Result, Swept};
 
 use super::handlers::ids;
 use crate::contender::Contender;
@@ -19,20 +21,27 @@ use crate::worker::protocol::OpenRequest;
 pub(super) const REFERENCE: Reference = Reference {
     name: "files-flock",
     sentence: "Files as PHP's own handler writes them: open, flock, read, write, close",
+    removes: true,
     on_disk: true,
     after_death: AfterDeath::Freed,
     ..Reference::shared(open)
 };
 
+const PREFIX: &str = "sess_";
+
 struct FilesFlock {
+    place: PathBuf,
+    /// After its last change, a session lives as long.
+    ttl: Duration,
     paths: Vec<PathBuf>,
     out: Vec<u8>,
     begun: Option<File>,
 }
 
 fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
-    let paths = ids(opening).map(|id| place.join(format!("sess_{id}"))).collect();
-    Ok(Box::new(FilesFlock { paths, out: Vec::new(), begun: None }))
+    let paths = ids(opening).map(|id| place.join(format!("{PREFIX}{id}"))).collect();
+    let (place, ttl) = (place.to_owned(), opening.ttl);
+    Ok(Box::new(FilesFlock { place, ttl, paths, out: Vec::new(), begun: None }))
 }
 
 fn failed(error: std::io::Error) -> Error {
@@ -72,10 +81,16 @@ impl Contender for FilesFlock {
         std::hint::black_box(paths.fold(0, |all, path| all ^ first(path).unwrap_or(0)));
     }
 
-    fn create(&mut self, session: usize, payload: &[u8], _ttl: Duration) -> Result<()> {
+    /// What is to expire early is as if its last change had been earlier.
+    fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
+        let now = SystemTime::now();
         let file = self.locked(session)?;
         self.load(&file)?;
-        write(&file, self.out.len(), payload)
+        write(&file, self.out.len(), payload)?;
+        match self.ttl.saturating_sub(ttl) {
+            Duration::ZERO => Ok(()),
+            earlier => file.set_modified(now - earlier).map_err(failed),
+        }
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
@@ -104,5 +119,59 @@ impl Contender for FilesFlock {
     fn release(&mut self) -> Result<()> {
         self.begun = None;
         Ok(())
+    }
+
+    fn destroy(&mut self, session: usize) -> Result<()> {
+        let path = self.paths.get(session).ok_or_else(unprepared)?;
+        std::fs::remove_file(path).map_err(failed)
+    }
+
+    /// PHP's has no budget: it looks at all files in one call.
+    fn sweep(&mut self, _budget: Budget) -> Result<Swept> {
+        let mut swept = Swept { examined: 0, removed: 0, complete: true };
+        let now = SystemTime::now();
+        for entry in std::fs::read_dir(&self.place).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+                continue;
+            }
+            let path = entry.path();
+            let Ok(changed) = path.metadata().and_then(|it| it.modified()) else { continue };
+            swept.examined += 1;
+            let is_expired = now.duration_since(changed).is_ok_and(|age| age > self.ttl);
+            // Another sweep may have been faster.
+            if is_expired && std::fs::remove_file(&path).is_ok() {
+                swept.removed += 1;
+            }
+        }
+        Ok(swept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::tests::Place;
+
+    /// PHP's files had no row beside deletions, which a published measurement was about.
+    #[test]
+    fn a_sweep_removes_what_was_not_changed_for_a_lifetime_and_nothing_else() {
+        let place = Place::start("files-flock").unwrap();
+        let mut files = place.open();
+        files.create(0, b"old", Duration::ZERO).unwrap();
+        files.create(1, b"new", Duration::from_secs(60)).unwrap();
+        assert!(files.begin(0).unwrap().is_some(), "it is there until it is swept");
+        files.release().unwrap();
+        let sweep = |files: &mut dyn Contender| files.sweep(Budget::default()).unwrap();
+        let swept = sweep(&mut *files);
+        assert_eq!((swept.examined, swept.removed, swept.complete), (2, 1, true));
+        assert_eq!(files.read(1).unwrap(), Some(&b"new"[..]));
+        // A change makes it live longer.
+        files.create(1, b"new", Duration::ZERO).unwrap();
+        files.begin(1).unwrap();
+        files.commit(b"newer").unwrap();
+        assert_eq!(sweep(&mut *files).removed, 0);
+        files.destroy(1).unwrap();
+        assert_eq!(files.read(1).unwrap(), None);
     }
 }

@@ -67,6 +67,8 @@ pub struct Reference {
     pub loses_large: bool,
     /// It takes no lock, so lost updates are no fault of it.
     pub unlocked: bool,
+    /// It can destroy sessions and sweep expired ones.
+    pub removes: bool,
     /// Only `cycle` and `ops` have it without being asked.
     pub only_throughput: bool,
     /// Its directory is on disk; a server's always is.
@@ -104,6 +106,7 @@ impl Reference {
             keeps_payloads: true,
             loses_large: false,
             unlocked: false,
+            removes: false,
             only_throughput: false,
             on_disk: false,
             after_death: AfterDeath::NoLock,
@@ -124,6 +127,7 @@ impl Reference {
             keeps_payloads: true,
             loses_large: false,
             unlocked: false,
+            removes: false,
             only_throughput: false,
             on_disk: false,
             after_death: AfterDeath::NoLock,

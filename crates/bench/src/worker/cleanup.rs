@@ -92,6 +92,7 @@ impl CreatedSessions {
             WorkerRequest::Save(save) => self.record_sampled(save.session..save.session + 1),
             // These create nothing, but those of `faults` may recreate what they miss.
             WorkerRequest::Go { .. }
+            | WorkerRequest::EndSample(_)
             | WorkerRequest::Churn(_)
             | WorkerRequest::Verify(_)
             | WorkerRequest::Destroy(_)

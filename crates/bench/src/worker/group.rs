@@ -196,23 +196,17 @@ impl WorkerGroup {
         self.send(worker, request)
     }
 
-    pub(crate) fn task_ended(&mut self, worker: usize) -> Result<bool, ContenderFailure> {
-        self.worker(worker)?.readable(Duration::ZERO, interrupted)
-    }
-
     /// Waits for the answer.
     pub(crate) fn end_task(&mut self, worker: usize) -> Result<TaskTotals, ContenderFailure> {
         self.worker(worker)?.done(TASK_MAX, interrupted)
     }
 
-    /// One sample of as many workers as there are plans. `look` is called when recording starts and
-    /// after the last answer, to read a server's CPU time.
-    pub(crate) fn sample<T>(
+    /// Returns when the sample starts.
+    pub(crate) fn begin_sample(
         &mut self,
         plans: &[SamplePlan],
         gives_up: GiveUpCheck,
-        mut observe: impl FnMut() -> T,
-    ) -> Result<(Vec<SampleResult>, T, T), ContenderFailure> {
+    ) -> Result<u64, ContenderFailure> {
         const LEAD_NS: u64 = 3_000_000;
         check_server(self.server)?;
         for (number, plan) in plans.iter().enumerate().take(self.workers.len()) {
@@ -225,6 +219,32 @@ impl WorkerGroup {
         for (worker, _) in self.workers.iter_mut().zip(plans) {
             worker.send(&WorkerRequest::Go { start_ns })?;
         }
+        Ok(start_ns)
+    }
+
+    /// Ends the sample of the first worker, of which only requests count that were due within this
+    /// time. It creates nothing.
+    pub(crate) fn end_sample(
+        &mut self,
+        counted: std::ops::Range<u64>,
+    ) -> Result<SampleResult, ContenderFailure> {
+        let worker = self.worker(0)?;
+        worker.send(&WorkerRequest::EndSample(counted))?;
+        match worker.receive(SAMPLE_GRACE, interrupted)? {
+            WorkerReply::Sampled(sample) => Ok(*sample),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// One sample of as many workers as there are plans. `observe` is called when recording starts
+    /// and after the last answer, to read a server's CPU time.
+    pub(crate) fn sample<T>(
+        &mut self,
+        plans: &[SamplePlan],
+        gives_up: GiveUpCheck,
+        mut observe: impl FnMut() -> T,
+    ) -> Result<(Vec<SampleResult>, T, T), ContenderFailure> {
+        let start_ns = self.begin_sample(plans, gives_up)?;
         let warm_up_ns = plans.first().map_or(0, |plan| plan.warm_up_ns);
         wait_until(start_ns + warm_up_ns);
         let before = observe();

@@ -84,6 +84,9 @@ pub enum WorkerRequest {
         /// In nanoseconds of the monotonic clock.
         start_ns: u64,
     },
+    /// Ends a sample that is `until_told`. Only requests count that were due within this time, in
+    /// nanoseconds of the monotonic clock; those that are still queued are served first.
+    EndSample(std::ops::Range<u64>),
     /// Rewrite sessions, not measured.
     Churn(Churn),
     /// Read sessions and sum up their counters.
@@ -187,6 +190,9 @@ pub struct SamplePlan {
     pub hold_ns: u64,
     /// Report each lease, which shows waits.
     pub record_leases: bool,
+    /// Arrivals come until `EndSample`, which says what counts.
+    #[serde(default)]
+    pub until_told: bool,
     /// Draw a payload in the timed part before each write, and create sessions that live for a
     /// minute.
     pub as_published: bool,
@@ -206,6 +212,7 @@ impl SamplePlan {
             rate: None,
             hold_ns: 0,
             record_leases: false,
+            until_told: false,
             as_published: false,
         }
     }
@@ -259,14 +266,18 @@ pub struct TaskTotals {
     /// Failed calls and wrong payloads.
     pub errors: u64,
     pub first_error: Option<String>,
+    /// Of a sweep until the end of the last call that removed something.
     pub elapsed_ns: u64,
+    /// On the monotonic clock.
+    #[serde(default)]
+    pub started_ns: u64,
     /// Of the worker.
     pub cpu_us: u64,
     pub longest_ns: u64,
 }
 
 impl TaskTotals {
-    /// Leaves `elapsed_ns` to the caller, which knows whether both ran at the same time.
+    /// Leaves the times to the caller, which knows whether both ran at the same time.
     pub(crate) fn add(&mut self, other: TaskTotals) {
         self.count += other.count;
         self.counters += other.counters;

@@ -5,6 +5,7 @@
 
 mod request;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use sessile_core::Result;
@@ -43,12 +44,14 @@ pub(crate) struct SampleRun<'a> {
     plan: SamplePlan,
     random: fastrand::Rng,
     payload: Vec<u8>,
-    fresh: std::ops::Range<usize>,
+    fresh: Range<usize>,
     /// The sessions of the next requests, last one first.
     ahead: Vec<usize>,
     recording: bool,
     latencies: Latencies,
     extra: Latencies,
+    /// When requests were due and how long they took, until it is known which of them count.
+    undecided: Vec<(u64, u64)>,
     result: SampleResult,
 }
 
@@ -72,12 +75,19 @@ impl<'a> SampleRun<'a> {
             recording: false,
             latencies: Latencies::new(),
             extra: Latencies::new(),
+            undecided: Vec::new(),
             result: SampleResult::default(),
             plan,
         }
     }
 
-    pub(crate) fn run(mut self, start_ns: u64) -> SampleResult {
+    /// `told` says, once it is known, which requests of a plan that is `until_told` count.
+    pub(crate) fn run(
+        mut self,
+        start_ns: u64,
+        mut told: impl FnMut() -> Option<Range<u64>>,
+    ) -> SampleResult {
+        let mut counted = None;
         let record_from = start_ns + self.plan.warm_up_ns;
         let end = record_from + self.plan.measure_ns;
         let most = self.plan.operations_max.unwrap_or(u64::MAX);
@@ -107,6 +117,12 @@ impl<'a> SampleRun<'a> {
                     let Some(due) = arrivals.iter_mut().find_map(|it| it.draw(random)) else {
                         break;
                     };
+                    if self.plan.until_told && counted.is_none() {
+                        counted = told();
+                    }
+                    if counted.as_ref().is_some_and(|counted| due >= counted.end) {
+                        break;
+                    }
                     wait_until(due);
                     asked = now_ns();
                     if due < record_from && asked >= record_from {
@@ -140,6 +156,17 @@ impl<'a> SampleRun<'a> {
             asked = ended;
         }
         self.result.cpu_us = cpu_us().saturating_sub(cpu_before);
+        self.finish(counted)
+    }
+
+    fn finish(mut self, counted: Option<Range<u64>>) -> SampleResult {
+        if let Some(counted) = counted {
+            let undecided = std::mem::take(&mut self.undecided).into_iter();
+            let during = undecided.filter(|(due, _)| counted.contains(due));
+            during.for_each(|(_, latency)| self.latencies.record(latency));
+            self.result.operations = self.latencies.count();
+            self.result.elapsed_ns = counted.end.saturating_sub(counted.start);
+        }
         self.result.created = self.fresh.start - self.plan.fresh.start;
         self.result.latency = self.latencies.to_text();
         let with_extra = self.plan.action == SampleAction::StartWithSweep;
@@ -286,7 +313,9 @@ impl<'a> SampleRun<'a> {
         let measured =
             if self.plan.action == SampleAction::Begin { times.granted_ns } else { ended };
         let latency = measured.saturating_sub(due);
-        if times.swept {
+        if self.plan.until_told {
+            self.undecided.push((due, latency));
+        } else if times.swept {
             self.extra.record(latency)
         } else {
             self.latencies.record(latency)
@@ -404,7 +433,7 @@ mod tests {
             rate,
             ..SamplePlan::new(SampleAction::Read)
         };
-        let sampled = SampleRun::new(&mut contender, &payloads, ttl, plan).run(now_ns());
+        let sampled = SampleRun::new(&mut contender, &payloads, ttl, plan).run(now_ns(), || None);
         assert_eq!((sampled.errors, sampled.misses), (0, 0));
         (sampled, contender.announced)
     }
@@ -458,7 +487,7 @@ mod tests {
                 "what is written can be verified"
             );
             assert_eq!(sample.random != before, as_published, "characters are drawn");
-            let sampled = sample.run(now_ns());
+            let sampled = sample.run(now_ns(), || None);
             assert_eq!((sampled.operations, sampled.errors), (9, 0));
             assert_eq!(contender.1, [lives; 9]);
         }
@@ -475,6 +504,60 @@ mod tests {
         // Of gaps that are exponential a share of 1/e is longer than their mean.
         let longer = due.windows(2).filter(|gap| gap[1] - gap[0] > 1_000_000).count();
         assert!((3_500..3_860).contains(&longer), "{longer}");
+    }
+
+    /// Does nothing until something stops it once.
+    struct Stalling {
+        payload: Vec<u8>,
+        calls: u64,
+    }
+
+    impl Contender for Stalling {
+        fn create(&mut self, _: usize, _: &[u8], _: Duration) -> Result<()> {
+            Ok(())
+        }
+        fn read(&mut self, _: usize) -> Result<Option<&[u8]>> {
+            self.calls += 1;
+            if self.calls == 20 {
+                wait_until(now_ns() + 30_000_000);
+            }
+            Ok(Some(&self.payload))
+        }
+        fn commit(&mut self, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Requests beside a removal came in pieces of 10 ms, and the piece was dropped in which the
+    /// removal ended: a store that answered nobody until it had removed all had no slow request.
+    #[test]
+    fn what_was_due_before_the_end_counts_however_late_it_is_served_and_nothing_else() {
+        let payloads = payloads(1);
+        let mut contender = Stalling { payload: Vec::new(), calls: 0 };
+        payloads.compose(0, 0, &mut contender.payload);
+        let plan = SamplePlan {
+            sessions: 0..1,
+            measure_ns: 3_600_000_000_000,
+            rate: Some(2_000.0),
+            until_told: true,
+            ..SamplePlan::new(SampleAction::Read)
+        };
+        let (start, mut asked) = (now_ns(), 0);
+        // It is told some time after the stall that only the time until its middle counts.
+        let counted = start + 1_000_000..start + 20_000_000;
+        let told = || {
+            asked += 1;
+            (now_ns() > start + 70_000_000).then(|| counted.clone())
+        };
+        let sampled =
+            SampleRun::new(&mut contender, &payloads, Duration::MAX, plan).run(start, told);
+        assert!(asked > 20 && sampled.errors == 0, "{sampled:?}");
+        // 2,000 a second for 19 ms.
+        assert!((18..70).contains(&sampled.operations), "{sampled:?}");
+        assert_eq!(sampled.elapsed_ns, 19_000_000);
+        let latencies = Latencies::from_text(&sampled.latency).unwrap();
+        assert_eq!(latencies.count(), sampled.operations);
+        assert!(latencies.max_us() >= 15_000.0, "what waited for the stall is among them");
     }
 
     #[test]

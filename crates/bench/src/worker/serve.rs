@@ -1,10 +1,14 @@
 //! The worker: opens one contender and serves the requests from standard input.
 
-use std::io::{self, BufRead, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use serde::de::DeserializeOwned;
 use sessile_core::{Budget, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
@@ -28,10 +32,8 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
     // us.
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     let _ = prctl::set_timerslack(1);
-    let (stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
-    let mut lines = stdin.lines();
-    let Some(first) = lines.next() else { return Ok(()) };
-    let opening: OpenRequest = serde_json::from_str(&first?)?;
+    let (mut requests, mut stdout) = (Requests::new()?, io::stdout().lock());
+    let Some(opening) = requests.next::<OpenRequest>()? else { return Ok(()) };
     let before = now_ns();
     let mut contender = match open(&opening, open_test) {
         Ok(contender) => contender,
@@ -46,20 +48,25 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
     send_reply(&mut stdout, &WorkerReply::Ready)?;
     let payloads = Payloads::new(&opening);
     let mut worker = TaskRunner { payloads, ttl: opening.ttl, buffer: Vec::new() };
-    while let Some(line) = lines.next() {
-        let reply = match serde_json::from_str(&line?)? {
+    while let Some(request) = requests.next()? {
+        let reply = match request {
             WorkerRequest::Sample(plan) => {
                 let sample = SampleRun::new(&mut *contender, &worker.payloads, worker.ttl, plan);
                 send_reply(&mut stdout, &WorkerReply::Ready)?;
-                let Some(go) = lines.next() else { return Ok(()) };
-                let WorkerRequest::Go { start_ns } = serde_json::from_str(&go?)? else {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "expected Go"));
+                let start_ns = match requests.next()? {
+                    Some(WorkerRequest::Go { start_ns }) => start_ns,
+                    Some(_) => return Err(unexpected()),
+                    None => return Ok(()),
                 };
-                WorkerReply::Sampled(Box::new(sample.run(start_ns)))
+                let told = || {
+                    requests.next_if_there().map(|request| match request {
+                        Ok(Some(WorkerRequest::EndSample(counted))) => counted,
+                        _ => 0..0, // the parent is gone, or says nonsense
+                    })
+                };
+                WorkerReply::Sampled(Box::new(sample.run(start_ns, told)))
             }
-            WorkerRequest::Go { .. } => {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "Go without Sample"));
-            }
+            WorkerRequest::Go { .. } | WorkerRequest::EndSample(_) => return Err(unexpected()),
             WorkerRequest::Fill(range) => WorkerReply::Done(worker.fill(&mut *contender, range)),
             WorkerRequest::Churn(churn) => WorkerReply::Done(SampleRun::churn(
                 &mut *contender,
@@ -91,6 +98,38 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
         send_reply(&mut stdout, &reply)?;
     }
     Ok(())
+}
+
+fn unexpected() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a request that belongs to no other")
+}
+
+/// What the parent asks for, a line each.
+struct Requests(BufReader<File>);
+
+impl Requests {
+    fn new() -> io::Result<Requests> {
+        let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+        Ok(Requests(BufReader::new(File::from(stdin))))
+    }
+
+    /// `None` when the parent has closed the pipe.
+    fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line)? {
+            0 => Ok(None),
+            _ => Ok(Some(serde_json::from_str(&line)?)),
+        }
+    }
+
+    /// Does not wait. `None` if the parent has said nothing.
+    fn next_if_there(&mut self) -> Option<io::Result<Option<WorkerRequest>>> {
+        let is_there = || {
+            let mut input = [PollFd::new(self.0.get_ref().as_fd(), PollFlags::POLLIN)];
+            poll(&mut input, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+        };
+        (!self.0.buffer().is_empty() || is_there()).then(|| self.next())
+    }
 }
 
 fn send_reply(stdout: &mut impl Write, reply: &WorkerReply) -> io::Result<()> {
@@ -194,6 +233,10 @@ impl TaskRunner {
                 Ok(swept) => {
                     done.count += swept.removed;
                     complete_passes += u32::from(swept.complete);
+                    // The rest only shows that nothing is left.
+                    if swept.removed > 0 {
+                        done.elapsed_ns = now_ns().saturating_sub(start);
+                    }
                 }
                 Err(error) => {
                     done.errors += 1;
@@ -208,7 +251,7 @@ impl TaskRunner {
                 Budget::REST_TIMES,
             ));
         }
-        done.elapsed_ns = now_ns().saturating_sub(start);
+        done.started_ns = start;
         done.cpu_us = cpu_us().saturating_sub(cpu_before);
         done
     }
@@ -228,7 +271,7 @@ fn for_each_session(
         }
         done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(called));
     }
-    done.elapsed_ns = now_ns().saturating_sub(start);
+    (done.started_ns, done.elapsed_ns) = (start, now_ns().saturating_sub(start));
     done.cpu_us = cpu_us().saturating_sub(cpu_before);
     done
 }
