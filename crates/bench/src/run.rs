@@ -157,12 +157,7 @@ pub(crate) fn resolve(
         }
         Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
         Experiment::Rebuild => experiments::rebuild::select(&options.stores, settings.durability),
-        _ => selection::select_in(
-            &options.stores,
-            experiment,
-            settings.durability,
-            options.nearest_tier,
-        ),
+        _ => selection::select_in(experiment, options),
     }?;
     let selection =
         if settings.as_published { published::contenders(selection) } else { selection };

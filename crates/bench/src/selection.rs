@@ -7,7 +7,7 @@ use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
 use crate::experiment::Experiment;
 use crate::naming;
-use crate::options::UsageError;
+use crate::options::{Options, UsageError};
 use crate::oversize;
 use crate::perl::Keeper;
 use crate::php::Handler;
@@ -156,16 +156,18 @@ pub(crate) fn select(
     experiment: Experiment,
     durability: Durability,
 ) -> Result<Selection, UsageError> {
-    select_in(stores, experiment, durability, false)
+    let stores = stores.to_vec();
+    select_in(experiment, &Options { stores, durability, ..Options::default() })
 }
 
-/// With `nearest_tier` a contender without the tier takes part in the nearest one that it has.
+/// Chooses contenders by these options. A quick run has the stores and the rows that recommendations
+/// need, and no row that shows where a store spends its time.
 pub(crate) fn select_in(
-    stores: &[String],
     experiment: Experiment,
-    durability: Durability,
-    nearest_tier: bool,
+    options: &Options,
 ) -> Result<Selection, UsageError> {
+    let Options { stores, durability, nearest_tier, quick, .. } = options;
+    let (durability, nearest_tier) = (*durability, *nearest_tier);
     let mut candidates = Vec::new();
     if stores.is_empty() {
         // A decorating store costs what its parts cost, so it is measured only when named.
@@ -178,7 +180,8 @@ pub(crate) fn select_in(
             candidates.extend(oversize::choices(durability));
         }
         // At a fixed rate stores are judged, and what sites have.
-        let throughput = !nearest_tier && matches!(experiment, Experiment::Cycle | Experiment::Ops);
+        let throughput =
+            !quick && !nearest_tier && matches!(experiment, Experiment::Cycle | Experiment::Ops);
         let about = |reference: &&Reference| {
             if experiment == Experiment::Oversize {
                 return reference.loses_large || reference.stands_for_a_handler();
@@ -438,8 +441,10 @@ mod tests {
         assert_eq!([near(&all), near(&files), near(&all[..1])], ["1s", "commit", "none"]);
         let stores = ["files#shm", "files-flock", "sqlite"].map(str::to_owned);
         let selected = |nearest_tier| {
-            let selection =
-                select_in(&stores, Experiment::Faults, Durability::Second, nearest_tier);
+            let stores = stores.to_vec();
+            let durability = Durability::Second;
+            let options = Options { stores, durability, nearest_tier, ..Options::default() };
+            let selection = select_in(Experiment::Faults, &options);
             let choices = selection.unwrap().choices.into_iter();
             choices.map(|it| (it.title(), it.durability)).collect::<Vec<_>>()
         };
@@ -468,6 +473,24 @@ mod tests {
     }
 
     /// What happens to the large session of a handler was said of our store on the same system.
+    /// Samples of two seconds and rows that few read do not both fit into seven minutes.
+    #[test]
+    fn a_quick_run_leaves_out_the_rows_that_no_recommendation_needs() {
+        let references = |options: &Options| {
+            let selection = select_in(Experiment::Cycle, options).unwrap();
+            let left_out = selection.left_out.iter().map(|it| it.store.clone());
+            let chosen = selection.choices.iter().map(|it| it.store.to_owned());
+            let titles: Vec<String> = chosen.chain(left_out).collect();
+            let is_there = |name: &&str| titles.iter().any(|it| it == name);
+            ["null", "files-flock", "redis-four-trips", "redis-two-trips", "sqlite-plain"]
+                .into_iter()
+                .filter(is_there)
+                .count()
+        };
+        assert_eq!(references(&Options::default()), 5);
+        assert_eq!(references(&Options { quick: true, ..Options::default() }), 3);
+    }
+
     #[test]
     fn large_payloads_are_saved_by_the_rows_of_handlers_too() {
         let selection = select(&[], Experiment::Oversize, Durability::None).unwrap();

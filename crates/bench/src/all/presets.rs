@@ -151,12 +151,17 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), None),
         (Experiment::Cycle, false) => own(Some(&[50_000]), Some(2.0), None),
         // Three operations: three times the rows of `cycle`.
-        (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(2)),
+        (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(1)),
         (Experiment::Ops, false) => own(Some(&[50_000]), Some(1.0), Some(3)),
         // Lost updates occur in every second.
-        (Experiment::Contention, true) => own(None, Some(0.3), Some(2)),
+        (Experiment::Contention, true) => own(None, Some(0.3), Some(1)),
         (Experiment::Contention, false) => own(None, Some(2.0), Some(3)),
-        (Experiment::Scale, true) => own(None, None, None),
+        // One step of ten times at one worker.
+        (Experiment::Scale, true) => PresetOverrides {
+            workers: Some(&[1]),
+            fill_max: Some(0.7),
+            ..own(Some(&[1_000, 10_000]), None, Some(1))
+        },
         // All stores, and as many sizes as the time for filling allows. Rows are
         // compared with the same store at other sizes, so short samples suffice. The largest size
         // would cost more than all others and not fit into many machines.
@@ -169,7 +174,7 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Oversize, false) => own(None, None, Some(3)),
         // Two sizes show how cost grows with the whole cache. A thousand sessions cost the stand-in
         // a minute a round.
-        (Experiment::Perl, true) => own(Some(&[10, 100]), None, Some(2)),
+        (Experiment::Perl, true) => own(Some(&[10, 100]), None, Some(1)),
         (Experiment::Perl, false) => own(Some(&[10, 100, 1_000]), None, Some(3)),
         // Three kills of each server. Losses in races of microseconds need the five of the full
         // series, or the twelve of the experiment alone.
@@ -179,11 +184,11 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Rebuild, true) => own(None, None, None),
         (Experiment::Rebuild, false) => own(Some(&[100]), None, Some(2)),
         // Fewer sessions pile up.
-        (Experiment::Lifecycle, true) => own(Some(&[150]), None, None),
+        (Experiment::Lifecycle, true) => own(Some(&[150]), None, Some(1)),
         (Experiment::Lifecycle, false) => own(Some(&[2_000]), None, Some(3)),
         // Filling and deleting half a million on a server takes minutes. The share that a sweep
         // removes stays.
-        (Experiment::Gc, true) => own(Some(&[2_200]), Some(0.4), None),
+        (Experiment::Gc, true) => own(Some(&[2_200]), Some(0.4), Some(1)),
         (Experiment::Gc, false) => own(Some(&[55_000]), Some(5.0), None),
     }
 }
