@@ -58,9 +58,17 @@ pub const RULES: &[Rule] = &[
         (!site.restart_may_log_out && it.medium == StorageMedium::SharedMemory)
             .then(|| why.to_owned())
     }),
+    rule("lost-at-power-cut", RuleEffect::Excludes, |_, it| {
+        let seen = it.measured.restarts.map_or(String::new(), |it| {
+            let (kills, lost) = (it.kills, whole((it.updates_lost + it.sessions_lost) as f64));
+            format!(" (faults: killed {kills} times, it had lost {lost} updates and sessions)")
+        });
+        let why = "it never syncs: a power cut costs it what was written last; no restart does";
+        (it.tier.is_none() && survives_restarts(it)).then(|| format!("{why}{seen}"))
+    }),
     rule("promises-too-little", RuleEffect::Excludes, |site, it| {
         let why = format!("it does not offer the durability tier {}", site.durability.name());
-        it.tier.is_none().then(|| why + &only_a_power_cut(it))
+        (it.tier.is_none() && !survives_restarts(it)).then_some(why)
     }),
     rule("session-too-large", RuleEffect::Excludes, size::too_large),
     rule("measured-faults", RuleEffect::Excludes, |_, it| it.measured.fault.clone()),
@@ -248,18 +256,9 @@ fn too_slow(site: &Site, it: &Candidate) -> Option<String> {
     ))
 }
 
-/// What does not sync is safe from anything but a power cut, and rows of kills can show it.
-fn only_a_power_cut(it: &Candidate) -> String {
-    if it.capabilities.persistent_from != Some(Durability::None) {
-        return String::new();
-    }
-    let seen = it.measured.restarts.map_or(String::new(), |it| {
-        let (kills, lost) = (it.kills, whole((it.updates_lost + it.sessions_lost) as f64));
-        format!(" (faults: killed {kills} times, it had lost {lost} updates and sessions)")
-    });
-    format!(
-        ": it never syncs, so a power cut costs it what was written last; no restart does{seen}"
-    )
+/// Whether it keeps sessions over a restart even where it promises nothing.
+fn survives_restarts(it: &Candidate) -> bool {
+    it.capabilities.persistent_from == Some(Durability::None)
 }
 
 pub(super) fn whole(value: f64) -> String {

@@ -86,7 +86,7 @@ fn phps_files_are_left_to_sites_that_may_lose_what_a_power_cut_takes_and_kills_s
     let mut all = with(Durability::Second, vec![]);
     all.push(results(at_tier(Durability::None, vec![faults])));
     let recommendation = recommend(&all_installed(), &all);
-    let said = why(&recommendation, "php-files", "promises-too-little").unwrap();
+    let said = why(&recommendation, "php-files", "lost-at-power-cut").unwrap();
     assert!(said.contains("a power cut costs it what was written last; no restart does"), "{said}");
     assert!(
         said.contains("(faults: killed 3 times, it had lost 0 updates and sessions)"),

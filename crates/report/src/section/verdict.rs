@@ -25,9 +25,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
         }
         @for tier in &asked {
             @let answers = answers(runs, &installed, *tier);
-            @if asked.len() > 1 {
-                h3 { "Tier " (tier.name()) ": " (in_words(*tier)) " survives a power cut" }
-            }
+            @if asked.len() > 1 { h3 { "What must survive a power cut: " (in_words(*tier)) } }
             (overview(&answers, *tier, ids))
             @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
             (notes(&answers))
