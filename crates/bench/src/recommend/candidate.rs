@@ -16,7 +16,7 @@ use super::measured::{MeasuredFigures, measured};
 use super::practices::PRACTICES;
 use super::shown_url::shown_url;
 use super::site::Site;
-use super::thresholds::{ANSWERED, OVERHEAD, SESSIONS_ALIKE, UNEVEN, WORKER};
+use super::thresholds::{ANSWERED, OVERHEAD, SESSIONS_ALIKE};
 use crate::naming;
 use crate::reference::AfterDeath;
 use crate::report::{Report, Row};
@@ -300,18 +300,20 @@ fn nearer(a: &Conditions, b: &Conditions, site: &Site) -> Ordering {
         |question: &Conditions| (question.round_trip_us > 0.0) != (site.web_servers > 1);
     // `scale` has not the rows that stand for what sites have, and no tier but `none`.
     let is_partial = |question: &Conditions| question.experiment != "cycle";
+    // The site is described by a mean.
+    let is_uneven = |question: &Conditions| question.payload_spread != "fixed";
     is_debug(a)
         .cmp(&is_debug(b))
         .then(is_elsewhere(a).cmp(&is_elsewhere(b)))
         .then(is_partial(a).cmp(&is_partial(b)))
         .then(distance(a, site).total_cmp(&distance(b, site)))
+        .then(is_uneven(a).cmp(&is_uneven(b)))
+        .then(b.workers.cmp(&a.workers))
 }
 
 fn distance(question: &Conditions, site: &Site) -> f64 {
-    let ratio = log_distance(question.sessions as u64, site.sessions)
-        + log_distance(question.payload_bytes as u64, site.payload_bytes);
-    let uneven = if question.payload_spread == "fixed" { 0.0 } else { UNEVEN.part() };
-    ratio + uneven - WORKER.part() * question.workers as f64
+    log_distance(question.sessions as u64, site.sessions)
+        + log_distance(question.payload_bytes as u64, site.payload_bytes)
 }
 
 pub(super) fn log_distance(one: u64, other: u64) -> f64 {

@@ -90,22 +90,6 @@ pub(super) const ANSWERED: Threshold = Threshold {
     why: "of questions that so many have answered as the one with the most, that is taken which is \
           closest to the site",
 };
-/// Distance of conditions from the site.
-pub(super) const UNEVEN: Threshold = Threshold {
-    name: "uneven payloads",
-    value: 10,
-    unit: "% more sessions",
-    why: "as far from the site as that is a question whose payloads differ: the site is described \
-          by their mean",
-};
-/// Distance of conditions from the site.
-pub(super) const WORKER: Threshold = Threshold {
-    name: "a worker less",
-    value: 1,
-    unit: "% more sessions",
-    why: "of equally close questions that with the most workers is taken, as a site has many",
-};
-
 pub const THRESHOLDS: &[Threshold] = &[
     LOAD_MAX,
     BOTS_MANY,
@@ -117,8 +101,6 @@ pub const THRESHOLDS: &[Threshold] = &[
     PAYLOAD_FAR,
     ROUND_TRIP_ALIKE,
     ANSWERED,
-    UNEVEN,
-    WORKER,
 ];
 
 impl Threshold {

@@ -4,9 +4,9 @@
 //! server, with the maintained client library and prepared statements. `mysql-transaction` takes
 //! four round trips, as today's handlers do. `mysql-two-trips` has `autocommit` off, so that the
 //! SELECT begins the transaction, and calls a stored procedure that changes the row and commits:
-//! the protocol has no other way to run two prepared statements in one trip. READ COMMITTED, which handlers over PDO and our
-//! store also set, does not lock missing rows. As in our store, the index is on a moment that
-//! commits do not name (`due`, never later than the expiry).
+//! the protocol has no other way to run two prepared statements in one trip. READ COMMITTED, which
+//! handlers over PDO and our store also set, does not lock missing rows. As in our store, the index
+//! is on a moment that commits do not name (`due`, never later than the expiry).
 //!
 //! A deadlocked transaction is repeated, as MySQL's manual requires of every application.
 
