@@ -251,3 +251,35 @@ fn of_question(site: &Site, question: &Conditions, ranking: &[RankedStore]) -> V
     }
     notes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of a store of this speed that scatter by 3 %.
+    fn rounds(random: &mut fastrand::Rng, speed: f64) -> Vec<f64> {
+        let scatter = |random: &mut fastrand::Rng| {
+            (0..12).map(|_| random.f64()).sum::<f64>() - 6.0 // nearly normal
+        };
+        (0..5).map(|_| speed * (1.0 + 0.03 * scatter(random))).collect()
+    }
+
+    /// Of many comparisons of equal stores each had its chance of 5 % to find a difference.
+    #[test]
+    fn among_ten_equal_stores_one_is_told_apart_in_one_of_twenty_runs_at_most() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut told = |others: usize, corrected: usize, slower: f64| {
+            let any_is_apart = |_: &usize| {
+                let best = rounds(&mut random, 1_000.0);
+                (0..others)
+                    .map(|_| are_apart(&best, &rounds(&mut random, slower), corrected))
+                    .fold(false, |any, apart| any | apart)
+            };
+            (0..500).filter(any_is_apart).count()
+        };
+        let (together, each) = (told(9, 9, 1_000.0), told(9, 1, 1_000.0));
+        assert!(together <= 25, "{together} of 500");
+        assert!(each > 60, "without the correction {each} of 500");
+        assert!(told(1, 9, 500.0) > 450, "twice as fast is seen");
+    }
+}
