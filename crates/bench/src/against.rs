@@ -210,8 +210,7 @@ pub(crate) fn split_report(
     new.left_out.retain(|left| !is_counterpart(&left.variant));
     // A store whose counterpart failed has nothing to be compared with.
     let is_reference = |store: &str| reference::by_name(store).is_some();
-    let of_both: Vec<Row> =
-        new.results.iter().filter(|row| is_reference(&row.store)).cloned().collect();
+    let of_both: Vec<Row> = new.results.iter().filter(|row| row.is_reference()).cloned().collect();
     old.results.retain(|row| is_counterpart(&row.variant));
     old.results.extend(of_both);
     old.left_out.retain(|left| {

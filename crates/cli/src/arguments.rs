@@ -252,7 +252,7 @@ pub enum ExperimentVerb {
     /// List programs missing for the experiments, and the line that installs them
     #[command(after_help = EXIT_CODES)]
     Setup(SetupArguments),
-    /// Compare two results, of one experiment or of all: rows slower by more than the noise
+    /// Print the ratios of two results; --against of cycle and ops tells whether one is slower
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),
     /// Draw results as one self-contained HTML page: charts, tables, recommendations
@@ -283,15 +283,6 @@ pub struct CompareArguments {
     /// The new result
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
-    /// The smallest slowdown that counts
-    #[arg(long, default_value = "5%", value_name = "PERCENT", value_parser = threshold)]
-    pub threshold: f64,
-    /// Also fail for missing rows or experiments and for runs that are too noisy or too short
-    #[arg(long)]
-    pub strict: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// The options of all experiments.
@@ -396,15 +387,6 @@ fn at_most(
             format!("it must be a whole number from {} to {}", range.start(), range.end())
         })
     }
-}
-
-/// Parses a percentage as a fraction. Less than a thousandth is below the precision of a run.
-fn threshold(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
-    let percent = percent.filter(|percent| (0.1..=90.0).contains(percent));
-    percent
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "it must be 0.1% to 90%, for example 5%".to_owned())
 }
 
 fn durability(text: &str) -> Result<Durability, String> {

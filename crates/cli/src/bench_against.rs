@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use sessile_bench::compare::THRESHOLD;
 use sessile_bench::worker::Launch;
 use sessile_bench::{Collection, Experiment, Options, Report};
 
@@ -37,12 +36,10 @@ pub fn run(
 
 fn judge(arguments: &RunArguments, old: Report, new: Report, is_shown: bool) -> CommandResult {
     let of_new = bench::judge(&new, &arguments.fail_if);
-    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD)
-    {
+    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new)) {
         Ok(comparison) => {
             let shown = if is_shown { terminal::print(&format!("\n{comparison}")) } else { Ok(()) };
-            let slower = compare::judge(&comparison, false);
-            CommandFailure::join([of_new, shown, slower, compare::judge_missing(&comparison)])
+            CommandFailure::join([of_new, shown, compare::judge(&comparison)])
         }
         Err(error) => CommandFailure::join([
             of_new,

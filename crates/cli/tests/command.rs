@@ -167,7 +167,7 @@ fn results_of_different_workloads_are_not_compared() {
     for (old, new) in [("plain", "bots"), ("bots", "shop")] {
         let output = sessile(&["bench", "compare", &path(old), &path(new)]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains("workload is"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("is not in NEW"), "{}", stderr(&output));
     }
     let page = sessile(&["bench", "report", &path("plain"), &path("bots"), "--output", "-"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();

@@ -36,7 +36,7 @@ fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not
     assert!(json["left_out"].to_string().contains("limit"), "{}", json["left_out"]);
     let output = sessile(&["bench", "compare", &corrected, &published]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("as published"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("ops: it is not in NEW"), "{}", stderr(&output));
 }
 
 #[test]

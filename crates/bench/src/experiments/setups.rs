@@ -15,7 +15,7 @@ use crate::worker::protocol::ContenderFailure;
 
 /// Each costs a start, a fill and a verification.
 const SETUPS_MAX: usize = 10;
-/// With fewer, the mean of the setups tells less than the assumed variance of one setup.
+/// With fewer there is no interval.
 pub(crate) const SETUPS_MIN: usize = 5;
 /// With fewer, a setup has no useful mean.
 const ROUNDS_OF_SETUP: usize = 5;
