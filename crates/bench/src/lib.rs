@@ -21,6 +21,7 @@ mod deployment;
 mod environment;
 mod experiment;
 mod experiments;
+pub mod first_answer;
 mod footprint;
 mod histogram;
 mod ids;

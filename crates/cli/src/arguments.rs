@@ -30,7 +30,7 @@ pub struct Arguments {
 pub enum Verb {
     /// Show what each store can do, and how its URL is written
     Stores(StoresArguments),
-    /// Measure stores on this machine
+    /// Measure stores on this machine: a first answer in half a minute, or an experiment
     Bench(Box<BenchArguments>),
     /// Recommend stores for a site, with reasons, from measured results
     #[command(after_help = EXIT_CODES)]
@@ -204,10 +204,15 @@ pub struct CompletionArguments {
 
 /// `sessile bench`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArguments {
-    /// The experiment
+    /// The experiment; without one, a first answer about the stores that are there, in half a
+    /// minute
     #[command(subcommand)]
-    pub experiment: ExperimentVerb,
+    pub experiment: Option<ExperimentVerb>,
+    /// Failures that commits survive: none, 1s (all but the last second) or commit
+    #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
+    pub durability: Durability,
 }
 
 /// The experiments and their tools.

@@ -3,18 +3,21 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use sessile_bench::first_answer::{self, FirstAnswer};
 use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
 use sessile_bench::{
     Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError,
 };
+use sessile_core::Durability;
 
 use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
 use crate::command_result::{CommandFailure, CommandResult};
-use crate::{bench_against, bench_all, bench_setup, compare, page, result_file};
+use crate::{bench_against, bench_all, bench_setup, compare, page, result_file, terminal};
 
 pub fn run(arguments: &BenchArguments) -> CommandResult {
-    let (experiment, arguments) = match &arguments.experiment {
+    let Some(verb) = &arguments.experiment else { return first_answer(arguments.durability) };
+    let (experiment, arguments) = match verb {
         ExperimentVerb::Ops(arguments) => (Experiment::Ops, arguments),
         ExperimentVerb::Cycle(arguments) => (Experiment::Cycle, arguments),
         ExperimentVerb::Contention(arguments) => (Experiment::Contention, arguments),
@@ -34,9 +37,7 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     let outputs =
         [&arguments.json, &arguments.markdown, &arguments.report].map(|path| path.as_deref());
     check_outputs(outputs)?;
-    let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
-        CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
-    })?;
+    let launch = launch()?;
     let options = Options { profile: profile(arguments)?, ..options(arguments) };
     sessile_bench::check_bounds(experiment, &options, &arguments.fail_if)
         .map_err(|error| CommandFailure::usage(error.to_string()))?;
@@ -47,6 +48,26 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     let shown = show(&report, outputs);
     drop(remains); // slow, and not part of the result
     CommandFailure::join([shown, judge(&report, &arguments.fail_if)])
+}
+
+pub fn launch() -> Result<Launch, CommandFailure> {
+    Launch::this_program(WORKER_VERB).map_err(|error| {
+        CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
+    })
+}
+
+fn first_answer(durability: Durability) -> CommandResult {
+    let options = first_answer::options(durability, command());
+    let measured = sessile_bench::run(Experiment::Cycle, &options, &launch()?);
+    let (report, remains) = measured.map_err(failure)?;
+    let shown = terminal::print(&FirstAnswer(&report).to_string());
+    drop(remains); // slow, and not part of the result
+    CommandFailure::join([shown, judge(&report, &[])])
+}
+
+/// The command line as it was given.
+pub fn command() -> Vec<String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
 fn options(arguments: &RunArguments) -> Options {
@@ -69,9 +90,7 @@ fn options(arguments: &RunArguments) -> Options {
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,
-        command: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
+        command: command(),
     }
 }
 

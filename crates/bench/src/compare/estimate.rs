@@ -22,7 +22,7 @@ pub(super) const ROUNDS_MIN: usize = 3;
 pub(super) struct Stalled;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Estimate {
+pub(crate) struct Estimate {
     pub mean: f64,
     pub variance: f64,
     pub freedom: f64,
@@ -31,7 +31,7 @@ pub(super) struct Estimate {
 impl Estimate {
     /// The mean logarithm of some values; `None` for too few. Rounds in which nothing was done
     /// count if they are trimmed.
-    pub(super) fn from_values(values: &[f64]) -> Option<Estimate> {
+    pub(crate) fn from_values(values: &[f64]) -> Option<Estimate> {
         let mut logs: Vec<f64> = values.iter().map(|value| value.max(0.0).ln()).collect();
         logs.sort_by(f64::total_cmp);
         let count = logs.len();
@@ -79,7 +79,7 @@ impl Estimate {
         Estimate { mean: self.mean - other.mean, variance, freedom }
     }
 
-    pub(super) fn error(&self) -> f64 {
+    pub(crate) fn error(&self) -> f64 {
         self.variance.sqrt()
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn are_apart(one: &[f64], other: &[f64], comparisons: usize) -> bool 
     })
 }
 
-pub(super) fn student(probability: f64, freedom: f64) -> f64 {
+pub(crate) fn student(probability: f64, freedom: f64) -> f64 {
     // Fails only for 0 degrees of freedom or fewer, where nothing can be said.
     StudentsT::new(0.0, 1.0, freedom)
         .map_or(f64::INFINITY, |student| student.inverse_cdf(probability))

@@ -11,8 +11,7 @@ mod show;
 use crate::collection::Collection;
 use crate::options::UsageError;
 use crate::report::{LatencyUs, RoundSample, Row};
-pub(crate) use estimate::are_apart;
-use estimate::{Estimate, student};
+pub(crate) use estimate::{Estimate, are_apart, student};
 
 /// Probability that all intervals contain the truth.
 const CONFIDENCE: f64 = 0.99;
