@@ -63,16 +63,6 @@ impl Choice {
     }
 }
 
-pub(crate) fn check_experiment(experiment: Experiment) -> Result<(), UsageError> {
-    if matches!(experiment, Experiment::Cycle | Experiment::Ops) {
-        return Ok(());
-    }
-    let name = experiment.name();
-    Err(UsageError(format!(
-        "--against is for cycle and ops; {name} has no turns of which two belong together"
-    )))
-}
-
 pub(crate) fn with_defaults(options: &Options, experiment: Experiment) -> Options {
     let (rounds, seconds) =
         if experiment == Experiment::Ops { ROUNDS_AND_SECONDS_OF_OPS } else { ROUNDS_AND_SECONDS };

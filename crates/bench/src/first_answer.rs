@@ -16,8 +16,8 @@ use crate::report::{Report, Row};
 
 const WORKERS: usize = 8;
 const SESSIONS: usize = 1_000;
-const ROUNDS: usize = 5;
-const SECONDS: f64 = 0.25;
+const ROUNDS: usize = 15;
+const SECONDS: f64 = 0.08;
 /// Probability that the true ratio lies within the interval.
 const CONFIDENCE: f64 = 0.95;
 

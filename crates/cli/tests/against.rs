@@ -153,7 +153,7 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
     for (flags, why) in [
         (&["cycle", "--against", "/bin/true"][..], "does not answer"),
         (&["cycle", "--against", "/nowhere/sessile"], "cannot be started"),
-        (&["gc", "--against", program], "for cycle and ops"),
+        (&["gc", "--against", program], "unexpected argument"),
         (&["cycle", "--against", program, "--stores", &url], "private stores"),
         (&["cycle", "--against-json", "old.json"], "--against"),
         (
